@@ -1,0 +1,288 @@
+"""
+The training API over HTTP: one client for threads, one for asyncio, the same requests and errors in both.
+
+A client does one request a call and never retries by itself: whoever waits knows better how long it may.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+import httpx
+
+from container_training.core.errors import (
+    AccessDenied,
+    JobConflict,
+    JobNotFound,
+    ServiceError,
+    ServiceUnavailable,
+    Throttled,
+    TransportError,
+)
+from container_training.core.log_wire import ListLogEntriesRequest, ListLogEntriesResponse, LogEntry
+from container_training.core.wire import GetConfigResponse, Job, ListJobsResponse
+
+DEFAULT_TIMEOUT_SECONDS = 30.0
+_UNAVAILABLE = frozenset({500, 502, 503, 504})
+
+
+class _Requests:
+    """Builds requests and reads answers; shared by both clients, does no I/O."""
+
+    def __init__(self, endpoint: str, project: str) -> None:
+        self.endpoint = endpoint.rstrip("/")
+        self.project = project
+
+    def create(self, job: Job) -> httpx.Request:
+        return self._request("POST", f"/v1/projects/{self._quoted}/jobs", body=job.to_wire())
+
+    def get(self, job_id: str) -> httpx.Request:
+        return self._request("GET", f"/v1/projects/{self._quoted}/jobs/{quote(job_id, safe='')}")
+
+    def list(self, filter_: str, page_size: int, page_token: str) -> httpx.Request:
+        params = {"pageSize": str(page_size), "filter": filter_, "pageToken": page_token}
+        wanted = {name: value for name, value in params.items() if value}
+        return self._request("GET", f"/v1/projects/{self._quoted}/jobs", params=wanted)
+
+    def cancel(self, job_id: str) -> httpx.Request:
+        return self._request(
+            "POST", f"/v1/projects/{self._quoted}/jobs/{quote(job_id, safe='')}:cancel", body={}
+        )
+
+    def get_config(self) -> httpx.Request:
+        return self._request("GET", f"/v1/projects/{self._quoted}:getConfig")
+
+    def list_log_entries(self, filter_: str, page_size: int, page_token: str) -> httpx.Request:
+        body = ListLogEntriesRequest(
+            resource_names=[f"projects/{self.project}"],
+            filter=filter_,
+            page_size=page_size,
+            page_token=page_token,
+        )
+        return self._request("POST", "/v2/entries:list", body=body.to_wire())
+
+    @property
+    def _quoted(self) -> str:
+        return quote(self.project, safe="")
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Mapping[str, Any] | None = None,
+        params: Mapping[str, str] | None = None,
+    ) -> httpx.Request:
+        return httpx.Request(method, self.endpoint + path, json=body, params=params)
+
+
+class TrainingClient:
+    """
+    Client for threads; use as a context manager, or call ``close``.
+
+    Every method raises :class:`TransportError` when the service does not answer, and a :class:`ServiceError` of the
+    fitting kind when it answers with an error.
+
+    :param endpoint: ``http://host:port``.
+    :param project: project id, the ``*`` of ``projects/*``.
+    :param transport: for tests.
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        project: str,
+        *,
+        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+        headers: Mapping[str, str] | None = None,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._requests = _Requests(endpoint, project)
+        # trust_env: a proxy of the environment must not see requests to the loopback service.
+        self._http = httpx.Client(
+            timeout=timeout_seconds, headers=headers, transport=transport, trust_env=False
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections; may be called twice."""
+        self._http.close()
+
+    def create_job(self, job: Job) -> Job:
+        """Submit ``job`` and return its record. :raises JobConflict: the job id is taken."""
+        return Job.model_validate(self._send(self._requests.create(job)))
+
+    def get_job(self, job_id: str) -> Job:
+        """Return the record of ``job_id``. :raises JobNotFound: there is none."""
+        return Job.model_validate(self._send(self._requests.get(job_id)))
+
+    def list_jobs(self, filter_: str = "", page_size: int = 0, page_token: str = "") -> ListJobsResponse:
+        """Return one page of jobs, newest first; 0 asks for the service's default page size."""
+        return ListJobsResponse.model_validate(
+            self._send(self._requests.list(filter_, page_size, page_token))
+        )
+
+    def cancel_job(self, job_id: str) -> None:
+        """Ask ``job_id`` to end; does nothing to a job that has ended."""
+        self._send(self._requests.cancel(job_id))
+
+    def get_config(self) -> GetConfigResponse:
+        """Return the project's service agent."""
+        return GetConfigResponse.model_validate(self._send(self._requests.get_config()))
+
+    def list_log_entries(
+        self, filter_: str, page_size: int = 1000, page_token: str = ""
+    ) -> ListLogEntriesResponse:
+        """Return one page of log entries, oldest first."""
+        return ListLogEntriesResponse.model_validate(
+            self._send(self._requests.list_log_entries(filter_, page_size, page_token))
+        )
+
+    def _send(self, request: httpx.Request) -> Any:
+        try:
+            response = self._http.send(request)
+        except httpx.TransportError as error:
+            raise _transport_error(request, error) from error
+        return _answer(response)
+
+
+class AsyncTrainingClient:
+    """The twin of :class:`TrainingClient` for asyncio: same methods, same errors."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        project: str,
+        *,
+        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+        headers: Mapping[str, str] | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._requests = _Requests(endpoint, project)
+        self._http = httpx.AsyncClient(
+            timeout=timeout_seconds, headers=headers, transport=transport, trust_env=False
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections; may be called twice."""
+        await self._http.aclose()
+
+    async def get_job(self, job_id: str) -> Job:
+        """See :meth:`TrainingClient.get_job`."""
+        return Job.model_validate(await self._send(self._requests.get(job_id)))
+
+    async def list_jobs(
+        self, filter_: str = "", page_size: int = 0, page_token: str = ""
+    ) -> ListJobsResponse:
+        """See :meth:`TrainingClient.list_jobs`."""
+        answer = await self._send(self._requests.list(filter_, page_size, page_token))
+        return ListJobsResponse.model_validate(answer)
+
+    async def cancel_job(self, job_id: str) -> None:
+        """See :meth:`TrainingClient.cancel_job`."""
+        await self._send(self._requests.cancel(job_id))
+
+    async def list_log_entries(
+        self, filter_: str, page_size: int = 1000, page_token: str = ""
+    ) -> ListLogEntriesResponse:
+        """See :meth:`TrainingClient.list_log_entries`."""
+        answer = await self._send(self._requests.list_log_entries(filter_, page_size, page_token))
+        return ListLogEntriesResponse.model_validate(answer)
+
+    async def _send(self, request: httpx.Request) -> Any:
+        try:
+            response = await self._http.send(request)
+        except httpx.TransportError as error:
+            raise _transport_error(request, error) from error
+        return _answer(response)
+
+
+def job_log_filter(job_id: str, after: LogEntry | None = None, task_name: str = "") -> str:
+    """
+    Return the ``entries:list`` filter for the lines of ``job_id`` that follow ``after``.
+
+    Pure. The form is gcloud's own (``stream-logs``): timestamp, then insertId where several lines share one.
+    """
+    clauses = [f'resource.type="ml_job" AND resource.labels.job_id="{job_id}"']
+    if task_name:
+        clauses.append(f'resource.labels.task_name="{task_name}"')
+    if after is not None:
+        stamp = after.to_wire()["timestamp"]
+        clauses.append(f'((timestamp="{stamp}" AND insertId>"{after.insert_id}") OR timestamp>"{stamp}")')
+    return " AND ".join(clauses)
+
+
+def _transport_error(request: httpx.Request, error: httpx.TransportError) -> TransportError:
+    url = request.url
+    return TransportError(
+        f"the training service at {url.scheme}://{url.host}:{url.port} did not answer "
+        f"{request.method} {url.path}: {str(error) or type(error).__name__}"
+    )
+
+
+def _answer(response: httpx.Response) -> Any:
+    """Return the JSON of a good response, or raise the error that it stands for."""
+    if response.is_success:
+        try:
+            return response.json()
+        except json.JSONDecodeError as error:
+            raise TransportError(f"{response.url} answered with something other than JSON") from error
+    raise _service_error(response)
+
+
+def _service_error(response: httpx.Response) -> ServiceError:
+    code = response.status_code
+    message, status = _error_body(response)
+    if code == 404:
+        return JobNotFound(message, code=code, status=status)
+    if code == 409:
+        return JobConflict(message, code=code, status=status)
+    if code in (401, 403):
+        return AccessDenied(message, code=code, status=status)
+    if code == 429:
+        return Throttled(message, code=code, status=status, retry_after_seconds=_retry_after(response))
+    if code in _UNAVAILABLE:
+        return ServiceUnavailable(message, code=code, status=status)
+    return ServiceError(message, code=code, status=status)
+
+
+def _error_body(response: httpx.Response) -> tuple[str, str]:
+    try:
+        error = response.json()["error"]
+        violations = [
+            f"{violation['field']}: {violation['description']}"
+            for detail in error.get("details", [])
+            for violation in detail.get("fieldViolations", [])
+        ]
+        message = str(error["message"])
+        extra = [violation for violation in violations if violation not in message]
+        return "; ".join([message, *extra]), str(error["status"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return f"HTTP {response.status_code} from {response.url}: {response.text[:200]!r}", "UNKNOWN"
+
+
+def _retry_after(response: httpx.Response) -> float | None:
+    """Return the seconds of a Retry-After header; the date form is not used by this API."""
+    try:
+        return float(response.headers["Retry-After"])
+    except (KeyError, ValueError):
+        return None

@@ -1,0 +1,182 @@
+"""
+Every error of the project, one tree.
+
+::
+
+    TrainingError
+    + InvalidJobSpec(ValueError)      the caller's job breaks a rule; never retried
+    + InvalidImageRef(ValueError)     the caller's image reference cannot be used
+    + InvalidFilter(ValueError)       a list filter that cannot be read
+    + IllegalTransition               the state machine refused: a bug or a lost race
+    + ServiceError(code, status)      the training service answered with an error
+    |   + JobNotFound                 404
+    |   + JobConflict                 409, the job id is taken
+    |   + AccessDenied                401 / 403
+    |   + Throttled                   429, carries ``retry_after_seconds``
+    |   + ServiceUnavailable          500, 502, 503, 504: the same request may work later
+    + TransportError                  the service did not answer: retry
+    + PollTimeout                     a wait ended by its own limit, the job goes on
+    + EngineError                     the Docker Engine refused
+    |   + EngineUnavailable           it did not answer: retry
+    |   + ImageNotFound               no such image, or no right to pull it
+    |   + DiskFull                    no room for the image or the container
+    + ImageError                      the caller's image, on its way to the registry
+    |   + BuildContextMissing         no such folder or Dockerfile
+    |   + BuildFailed                 a step of the Dockerfile failed
+    |   + ImageTestFailed             the local test run did not exit with 0 in time
+    |   + PushFailed                  the registry refused the image
+    |   + RegistryUnavailable         the registry did not answer, also after retries
+    + JobFailed                       the job's own end, not ours
+    + ResultsMissing                  the job ended well but left no readable results
+
+Messages say what is wrong, the rule, the value and the way out. ``raise ... from error`` keeps the cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldViolation:
+    """One broken rule: ``field`` is the camelCase path in the request (``trainingInput.jobDir``)."""
+
+    field: str
+    description: str
+
+
+class TrainingError(Exception):
+    """Root of the project's errors."""
+
+
+class InvalidJobSpec(TrainingError, ValueError):
+    """
+    The job breaks one or more rules of the API.
+
+    :param violations: every rule broken, in the order of the fields; at least one.
+    """
+
+    def __init__(self, violations: Sequence[FieldViolation]) -> None:
+        self.violations = tuple(violations)
+        super().__init__("; ".join(f"{v.field}: {v.description}" for v in self.violations))
+
+
+class InvalidImageRef(TrainingError, ValueError):
+    """An image reference that names no registry, or is malformed."""
+
+
+class InvalidFilter(TrainingError, ValueError):
+    """A list filter that does not follow the filter language (``core/filters.py``)."""
+
+
+class IllegalTransition(TrainingError):
+    """A state change that ``core.states`` does not know."""
+
+
+class ServiceError(TrainingError):
+    """
+    The training service answered with an error.
+
+    :param code: HTTP status.
+    :param status: canonical code name, ``INVALID_ARGUMENT`` ...
+    """
+
+    def __init__(self, message: str, *, code: int, status: str) -> None:
+        self.code = code
+        self.status = status
+        super().__init__(message)
+
+
+class JobNotFound(ServiceError):
+    """404: no such job or project."""
+
+
+class JobConflict(ServiceError):
+    """409: a job with this id exists."""
+
+
+class AccessDenied(ServiceError):
+    """401 or 403: the caller is unknown or lacks a permission."""
+
+
+class Throttled(ServiceError):
+    """429: asked too often; ``retry_after_seconds`` is the service's own wish, if it gave one."""
+
+    def __init__(
+        self, message: str, *, code: int, status: str, retry_after_seconds: float | None = None
+    ) -> None:
+        self.retry_after_seconds = retry_after_seconds
+        super().__init__(message, code=code, status=status)
+
+
+class ServiceUnavailable(ServiceError):
+    """500, 502, 503 or 504: the service is there but cannot answer now."""
+
+
+class TransportError(TrainingError):
+    """The training service did not answer at all (refused, reset, timed out)."""
+
+
+class PollTimeout(TrainingError):
+    """A wait reached its own limit; the job was left as it is."""
+
+
+class EngineError(TrainingError):
+    """The Docker Engine refused a request."""
+
+
+class EngineUnavailable(EngineError):
+    """The Docker Engine did not answer."""
+
+
+class ImageNotFound(EngineError):
+    """The image does not exist, or may not be pulled."""
+
+
+class DiskFull(EngineError):
+    """The engine's disk has no room."""
+
+
+class ImageError(TrainingError):
+    """The caller's image could not be built, tested or pushed."""
+
+
+class BuildContextMissing(ImageError):
+    """The build context or its Dockerfile does not exist."""
+
+
+class BuildFailed(ImageError):
+    """A step of the Dockerfile failed; the message names the step."""
+
+
+class ImageTestFailed(ImageError):
+    """The local test run exited non-zero or ran past its limit."""
+
+
+class PushFailed(ImageError):
+    """The registry refused the image."""
+
+
+class RegistryUnavailable(ImageError):
+    """The registry did not answer, also after the retries."""
+
+
+class JobFailed(TrainingError):
+    """
+    The job ended as FAILED or CANCELLED.
+
+    :param job_id: the job.
+    :param state: how it ended.
+    :param reason: the service's ``errorMessage``.
+    """
+
+    def __init__(self, job_id: str, state: str, reason: str) -> None:
+        self.job_id = job_id
+        self.state = state
+        self.reason = reason
+        super().__init__(f"job {job_id!r} ended as {state}: {reason or 'the service gave no reason'}")
+
+
+class ResultsMissing(TrainingError):
+    """The job succeeded, but its results (``metrics.json`` ...) are absent or unreadable."""

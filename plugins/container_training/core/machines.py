@@ -1,0 +1,119 @@
+"""
+Scale tiers and machine types as data, and how a machine type fits onto this host.
+
+The real tables are no longer served. Sizes of the n1 types: [docs: machine-types-online-prediction]; everything marked
+``certain=False`` is [unverified]: recalled or inferred, kept so that a tutorial's job runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from container_training.core.wire import ScaleTier
+
+GIB = 1024**3
+#: The API's machine tables count memory in GB of 2**30 bytes, as Compute Engine does.
+BYTES_PER_GB = GIB
+#: What no container gets, so that the engine, the service and the host stay alive.
+HOST_RESERVE_BYTES = GIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineType:
+    """A machine as the API names it: ``cpus`` cores, ``memory_bytes`` bytes, ``gpus`` built-in accelerators."""
+
+    name: str
+    cpus: int
+    memory_bytes: int
+    gpus: int = 0
+    certain: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What a host has, or what a container gets: cores (may be fractional) and bytes."""
+
+    cpus: float
+    memory_bytes: int
+
+
+def _gce(name: str, cpus: int, memory_gb: float) -> MachineType:
+    return MachineType(name=name, cpus=cpus, memory_bytes=int(memory_gb * BYTES_PER_GB))
+
+
+_N1 = [
+    _gce("n1-standard-4", 4, 15),
+    _gce("n1-standard-8", 8, 30),
+    _gce("n1-standard-16", 16, 60),
+    _gce("n1-standard-32", 32, 120),
+    _gce("n1-standard-64", 64, 240),
+    _gce("n1-standard-96", 96, 360),
+    _gce("n1-highmem-2", 2, 13),
+    _gce("n1-highmem-4", 4, 26),
+    _gce("n1-highmem-8", 8, 52),
+    _gce("n1-highmem-16", 16, 104),
+    _gce("n1-highmem-32", 32, 208),
+    _gce("n1-highmem-64", 64, 416),
+    _gce("n1-highmem-96", 96, 624),
+    _gce("n1-highcpu-8", 8, 7.2),
+    _gce("n1-highcpu-16", 16, 14.4),
+    _gce("n1-highcpu-32", 32, 28.8),
+    _gce("n1-highcpu-64", 64, 57.6),
+    _gce("n1-highcpu-96", 96, 86.4),
+]
+_BY_NAME = {machine.name: machine for machine in _N1}
+
+
+def _legacy(name: str, like: str, gpus: int = 0) -> MachineType:
+    base = _BY_NAME[like]
+    return MachineType(name=name, cpus=base.cpus, memory_bytes=base.memory_bytes, gpus=gpus, certain=False)
+
+
+_LEGACY = [
+    _legacy("standard", "n1-standard-4"),
+    _legacy("large_model", "n1-highmem-8"),
+    _legacy("complex_model_s", "n1-highcpu-8"),
+    _legacy("complex_model_m", "n1-highcpu-16"),
+    _legacy("complex_model_l", "n1-highcpu-32"),
+    _legacy("standard_gpu", "n1-standard-8", 1),
+    _legacy("standard_p100", "n1-standard-8", 1),
+    _legacy("standard_v100", "n1-standard-8", 1),
+    _legacy("large_model_v100", "n1-highmem-8", 1),
+    _legacy("complex_model_m_gpu", "n1-standard-16", 4),
+    _legacy("complex_model_m_p100", "n1-standard-16", 4),
+    _legacy("complex_model_m_v100", "n1-standard-16", 4),
+    _legacy("complex_model_l_gpu", "n1-standard-32", 8),
+    _legacy("complex_model_l_v100", "n1-standard-32", 8),
+]
+
+#: Machine types by the name used in ``masterType``, ``workerType`` ...
+MACHINE_TYPES: Mapping[str, MachineType] = {machine.name: machine for machine in [*_N1, *_LEGACY]}
+
+#: The master of each tier; CUSTOM reads ``masterType``. Tier sizes are [unverified] as a whole.
+TIER_MASTER: Mapping[ScaleTier, str] = {
+    ScaleTier.BASIC: "n1-standard-4",
+    ScaleTier.STANDARD_1: "n1-highcpu-8",
+    ScaleTier.PREMIUM_1: "n1-highcpu-16",
+    ScaleTier.BASIC_GPU: "standard_gpu",
+    ScaleTier.BASIC_TPU: "n1-standard-4",
+}
+
+#: Tiers that this service can run: one master, no accelerator.
+SINGLE_REPLICA_TIERS = frozenset({ScaleTier.BASIC, ScaleTier.CUSTOM})
+
+
+def fit_to_host(machine: MachineType, host: Resources) -> Resources:
+    """
+    Return what a container of ``machine`` gets on ``host``: the machine's size, never more than the host can give.
+
+    Pure. Memory leaves ``HOST_RESERVE_BYTES`` to the host, but never takes more than three quarters of it away from
+    the container on a tiny host.
+    """
+    available = max(host.memory_bytes - HOST_RESERVE_BYTES, host.memory_bytes // 4)
+    return Resources(cpus=min(machine.cpus, host.cpus), memory_bytes=min(machine.memory_bytes, available))
+
+
+def is_scaled_down(machine: MachineType, granted: Resources) -> bool:
+    """Whether ``granted`` is less than ``machine`` promises."""
+    return granted.cpus < machine.cpus or granted.memory_bytes < machine.memory_bytes
