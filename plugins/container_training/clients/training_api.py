@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
@@ -23,8 +24,8 @@ from container_training.core.errors import (
     Throttled,
     TransportError,
 )
-from container_training.core.log_wire import ListLogEntriesRequest, ListLogEntriesResponse, LogEntry
-from container_training.core.wire import GetConfigResponse, Job, ListJobsResponse
+from container_training.core.log_wire import ListLogEntriesRequest, ListLogEntriesResponse
+from container_training.core.wire import GetConfigResponse, Job, ListJobsResponse, format_timestamp
 
 DEFAULT_TIMEOUT_SECONDS = 30.0
 _UNAVAILABLE = frozenset({500, 502, 503, 504})
@@ -216,18 +217,18 @@ class AsyncTrainingClient:
         return _answer(response)
 
 
-def job_log_filter(job_id: str, after: LogEntry | None = None, task_name: str = "") -> str:
+def job_log_filter(job_id: str, received_after: datetime | None = None, task_name: str = "") -> str:
     """
-    Return the ``entries:list`` filter for the lines of ``job_id`` that follow ``after``.
+    Return the ``entries:list`` filter for the lines of ``job_id`` that were stored after ``received_after``.
 
-    Pure. The form is gcloud's own (``stream-logs``): timestamp, then insertId where several lines share one.
+    Pure. A follower passes the largest ``receive_timestamp`` that it has seen: replicas write side by side, so a line
+    may be stored after a newer one, and asking by ``timestamp`` would miss it.
     """
     clauses = [f'resource.type="ml_job" AND resource.labels.job_id="{job_id}"']
     if task_name:
         clauses.append(f'resource.labels.task_name="{task_name}"')
-    if after is not None:
-        stamp = after.to_wire()["timestamp"]
-        clauses.append(f'((timestamp="{stamp}" AND insertId>"{after.insert_id}") OR timestamp>"{stamp}")')
+    if received_after is not None:
+        clauses.append(f'receiveTimestamp>"{format_timestamp(received_after)}"')
     return " AND ".join(clauses)
 
 

@@ -37,11 +37,17 @@ class MonitoredResource(WireModel):
 
 
 class LogEntry(WireModel):
-    """``LogEntry``: exactly one of ``text_payload`` and ``json_payload`` is set."""
+    """
+    ``LogEntry``: exactly one of ``text_payload`` and ``json_payload`` is set.
+
+    :param timestamp: when the line was written.
+    :param receive_timestamp: when it was stored; grows with every stored line.
+    """
 
     log_name: str
     resource: MonitoredResource
     timestamp: Timestamp
+    receive_timestamp: Timestamp | None = None
     severity: Severity = Severity.DEFAULT
     insert_id: str
     labels: dict[str, str] = {}

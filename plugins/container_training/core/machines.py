@@ -103,15 +103,29 @@ TIER_MASTER: Mapping[ScaleTier, str] = {
 SINGLE_REPLICA_TIERS = frozenset({ScaleTier.BASIC, ScaleTier.CUSTOM})
 
 
-def fit_to_host(machine: MachineType, host: Resources) -> Resources:
+def usable(host: Resources, *, cpu_limit: float = 0, memory_limit_bytes: int = 0) -> Resources:
     """
-    Return what a container of ``machine`` gets on ``host``: the machine's size, never more than the host can give.
+    Return what one container may have of ``host``: less a reserve for the host itself, and within the limits.
 
-    Pure. Memory leaves ``HOST_RESERVE_BYTES`` to the host, but never takes more than three quarters of it away from
-    the container on a tiny host.
+    Pure. On a tiny host the reserve is three quarters of the memory at most. A limit of 0 is none.
     """
-    available = max(host.memory_bytes - HOST_RESERVE_BYTES, host.memory_bytes // 4)
-    return Resources(cpus=min(machine.cpus, host.cpus), memory_bytes=min(machine.memory_bytes, available))
+    memory = max(host.memory_bytes - HOST_RESERVE_BYTES, host.memory_bytes // 4)
+    return Resources(
+        cpus=min(host.cpus, cpu_limit or host.cpus),
+        memory_bytes=min(memory, memory_limit_bytes or memory),
+    )
+
+
+def fit(machine: MachineType, available: Resources) -> Resources:
+    """
+    Return what a container of ``machine`` gets: the machine's size, never more than what is ``available``.
+
+    Pure.
+    """
+    return Resources(
+        cpus=min(machine.cpus, available.cpus),
+        memory_bytes=min(machine.memory_bytes, available.memory_bytes),
+    )
 
 
 def is_scaled_down(machine: MachineType, granted: Resources) -> bool:

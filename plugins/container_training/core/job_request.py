@@ -1,0 +1,138 @@
+"""A job as a user describes it in a DAG - the API's own form, single fields, or both - as the wire's ``Job``."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from container_training.core.errors import FieldViolation, InvalidJobSpec
+from container_training.core.wire import Job
+
+DEFAULT_REGION = "us-central1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFields:
+    """The fields that a task sets one by one; ``None`` and empty text leave a field to the job's own form."""
+
+    image: str | None = None
+    args: Sequence[Any] | str | None = None
+    command: Sequence[Any] | str | None = None
+    job_dir: str | None = None
+    labels: Mapping[str, str] | None = None
+    region: str | None = None
+    scale_tier: str | None = None
+    master_type: str | None = None
+    max_wait_time: str | None = None
+    max_running_time: str | None = None
+    priority: int | str | None = None
+    service_account: str | None = None
+    network: str | None = None
+
+
+def job_request(job: Mapping[str, Any] | str | None, fields: JobFields) -> Job:
+    """
+    Return the job of a create request; a field that is set overrides the same field of ``job``.
+
+    Pure. Checks names and types; the rules between fields are ``job_spec_from_wire``'s.
+
+    :raises InvalidJobSpec: unknown fields or wrong types, every one of them.
+    """
+    wire = _as_mapping(job)
+    training = _part(wire, "trainingInput")
+    master = _part(training, "masterConfig")
+    scheduling = _part(training, "scheduling")
+    _override(master, {"imageUri": fields.image, "containerCommand": _words(fields.command)})
+    _override(
+        scheduling,
+        {
+            "maxWaitTime": fields.max_wait_time,
+            "maxRunningTime": fields.max_running_time,
+            "priority": fields.priority,
+        },
+    )
+    # The API refuses args beside containerCommand or containerArgs; there they belong to the container.
+    is_with_command = "containerCommand" in master or "containerArgs" in master
+    _override(
+        master if is_with_command else training,
+        {"containerArgs" if is_with_command else "args": _words(fields.args)},
+    )
+    _override(
+        training,
+        {
+            "jobDir": fields.job_dir,
+            "region": fields.region or training.get("region") or DEFAULT_REGION,
+            "scaleTier": fields.scale_tier or ("CUSTOM" if fields.master_type else None),
+            "masterType": fields.master_type,
+            "serviceAccount": fields.service_account,
+            "network": fields.network,
+        },
+    )
+    if master:
+        training["masterConfig"] = master
+    if scheduling:
+        training["scheduling"] = scheduling
+    labels = {**_part(wire, "labels"), **(fields.labels or {})}
+    if labels:
+        wire["labels"] = {str(key): str(value) for key, value in labels.items()}
+    wire["trainingInput"] = training
+    try:
+        return Job.model_validate(wire)
+    except ValidationError as error:
+        raise InvalidJobSpec(_violations(error)) from error
+
+
+def _as_mapping(job: Mapping[str, Any] | str | None) -> dict[str, Any]:
+    if isinstance(job, str) and job.strip():
+        try:
+            job = json.loads(job)
+        except json.JSONDecodeError as error:
+            raise _invalid("job", f"must be a JSON object: {error}") from error
+    if not job:
+        return {}
+    if not isinstance(job, Mapping):
+        raise _invalid("job", f"must be a JSON object, got {type(job).__name__}")
+    return dict(job)
+
+
+def _part(wire: Mapping[str, Any], name: str) -> dict[str, Any]:
+    part = wire.get(name) or {}
+    if not isinstance(part, Mapping):
+        raise _invalid(name, f"must be a JSON object, got {type(part).__name__}")
+    return dict(part)
+
+
+def _override(wire: dict[str, Any], values: Mapping[str, Any]) -> None:
+    # A template renders an unset parameter as empty text.
+    wire.update({name: value for name, value in values.items() if value not in (None, "", [])})
+
+
+def _words(value: Sequence[Any] | str | None) -> list[str] | None:
+    if value is None:
+        return None
+    return shlex.split(value) if isinstance(value, str) else [str(word) for word in value]
+
+
+def _violations(error: ValidationError) -> list[FieldViolation]:
+    return [
+        FieldViolation(
+            field=_path(detail["loc"]),
+            description="unknown field"
+            if detail["type"] == "extra_forbidden"
+            else f"{detail['msg']}; got {detail['input']!r}",
+        )
+        for detail in error.errors()
+    ]
+
+
+def _path(location: Sequence[int | str]) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
+
+
+def _invalid(field: str, description: str) -> InvalidJobSpec:
+    return InvalidJobSpec([FieldViolation(field=field, description=description)])

@@ -1,0 +1,68 @@
+"""The HTTP surface: all routers, error forms, the measuring of requests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager, asynccontextmanager
+
+from fastapi import FastAPI, Request, Response
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+from training_service.api.errors import install_error_handlers
+from training_service.api.jobs import jobs_router, projects_router
+from training_service.api.logging import logging_router
+from training_service.api.operations import operations_router
+from training_service.engine.base import Engine
+from training_service.jobs import Jobs
+from training_service.log_store import LogStore
+from training_service.metrics import Metrics
+
+#: A page of the web that a user visits must not reach the service under a name of its own (DNS rebinding).
+TRUSTED_HOSTS = ["127.0.0.1", "localhost", "::1", "[::1]", "host.docker.internal"]
+
+
+def create_app(
+    *,
+    jobs: Jobs,
+    logs: LogStore,
+    engine: Engine,
+    metrics: Metrics,
+    version: str,
+    running: AbstractContextManager[object],
+    trusted_hosts: list[str],
+) -> FastAPI:
+    """
+    Return the service's app.
+
+    :param running: entered when the app starts, left when it stops: the scheduler's life.
+    """
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        with running:
+            yield
+
+    app = FastAPI(
+        title="Training service",
+        description="AI Platform Training's v1 API on one machine.",
+        version=version,
+        lifespan=lifespan,
+    )
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=trusted_hosts)
+    app.include_router(projects_router())
+    app.include_router(jobs_router(jobs))
+    app.include_router(logging_router(logs))
+    app.include_router(operations_router(engine, metrics.registry, version))
+    install_error_handlers(app)
+
+    @app.middleware("http")
+    async def measure(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+        started = time.perf_counter()
+        response = await call_next(request)
+        route = getattr(request.scope.get("route"), "path", "unknown")
+        seconds = time.perf_counter() - started
+        metrics.requests.labels(request.method, route, response.status_code).observe(seconds)
+        return response
+
+    return app

@@ -1,0 +1,101 @@
+"""Each error once: code, HTTP status and text, in the API's JSON form (``google.rpc.Status``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic.alias_generators import to_snake
+from starlette.exceptions import HTTPException
+
+from container_training.core.errors import FieldViolation, InvalidFilter, InvalidJobSpec, ServiceError
+
+logger = structlog.get_logger(__name__)
+
+#: Canonical names by HTTP status. Source: google.rpc.Code.
+_STATUS = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    405: "UNIMPLEMENTED",
+    409: "ALREADY_EXISTS",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+    503: "UNAVAILABLE",
+}
+_BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
+
+
+def error_response(code: int, message: str, violations: Sequence[FieldViolation] = ()) -> JSONResponse:
+    """Return the API's error body; ``violations`` become a ``google.rpc.BadRequest`` detail."""
+    error: dict[str, Any] = {"code": code, "message": message, "status": _STATUS.get(code, "UNKNOWN")}
+    if violations:
+        fields = [{"field": v.field, "description": v.description} for v in violations]
+        error["details"] = [{"@type": _BAD_REQUEST, "fieldViolations": fields}]
+    return JSONResponse({"error": error}, status_code=code)
+
+
+def install_error_handlers(app: FastAPI) -> None:
+    """Have ``app`` answer every error in the API's form."""
+
+    @app.exception_handler(ServiceError)
+    def _service(_: Request, error: ServiceError) -> JSONResponse:
+        return error_response(error.code, str(error))
+
+    @app.exception_handler(InvalidJobSpec)
+    def _job(_: Request, error: InvalidJobSpec) -> JSONResponse:
+        return error_response(400, f"The job is invalid: {error}", error.violations)
+
+    @app.exception_handler(InvalidFilter)
+    def _filter(_: Request, error: InvalidFilter) -> JSONResponse:
+        return error_response(400, str(error), [FieldViolation(field="filter", description=str(error))])
+
+    @app.exception_handler(RequestValidationError)
+    def _request(_: Request, error: RequestValidationError) -> JSONResponse:
+        violations = [_violation(item) for item in error.errors()]
+        text = "; ".join(violation.description for violation in violations)
+        return error_response(400, f"Invalid JSON payload received. {text}", violations)
+
+    @app.exception_handler(HTTPException)
+    def _http(request: Request, error: HTTPException) -> JSONResponse:
+        message = f"{request.method} {request.url.path}: {error.detail}"
+        return error_response(error.status_code, message)
+
+    @app.exception_handler(Exception)
+    def _bug(request: Request, error: Exception) -> JSONResponse:
+        logger.error("request failed", path=request.url.path, exc_info=error)
+        return error_response(500, "Internal error encountered; the service's log has the details.")
+
+
+def _violation(item: Any) -> FieldViolation:
+    """Return what pydantic found, in the real API's words where they are known (unknown fields, captured widely)."""
+    where, *path = item["loc"]
+    if item["type"] == "extra_forbidden" and where == "body":
+        *parents, name = path
+        place = f" at '{_proto_path(['job', *parents])}'" if parents else ""
+        return FieldViolation(
+            field=_json_path(path), description=f'Unknown name "{name}"{place}: Cannot find field.'
+        )
+    field = _json_path(path or [where])
+    return FieldViolation(field=field, description=f"{field}: {item['msg']}; got {_shown(item.get('input'))}")
+
+
+def _json_path(path: Sequence[str | int]) -> str:
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}"
+    return text.lstrip(".")
+
+
+def _proto_path(path: Sequence[str | int]) -> str:
+    return _json_path([part if isinstance(part, int) else to_snake(part) for part in path])
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:100]}..."

@@ -1,0 +1,64 @@
+"""``projects.jobs`` and ``projects.getConfig`` of the v1 API."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from fastapi.responses import JSONResponse
+
+from container_training.core.wire import GetConfigResponse, Job, ListJobsResponse, WireModel
+from training_service.jobs import Jobs, project_config
+
+
+class CancelJobRequest(WireModel):
+    """``GoogleCloudMlV1__CancelJobRequest``: it has no fields."""
+
+
+def jobs_router(jobs: Jobs) -> APIRouter:
+    """Return the routes over ``jobs``. They are plain functions: the store blocks, so they run on worker threads."""
+    router = APIRouter(prefix="/v1/projects/{project}", tags=["projects.jobs"])
+
+    @router.post("/jobs", response_model=Job)
+    def create(project: str, job: Job) -> JSONResponse:
+        """Submit a job."""
+        return _answer(jobs.create(project, job))
+
+    @router.get("/jobs", response_model=ListJobsResponse)
+    def list_jobs(
+        project: str,
+        filter_text: Annotated[str, Query(alias="filter")] = "",
+        page_size: Annotated[int, Query(alias="pageSize", ge=0)] = 0,
+        page_token: Annotated[str, Query(alias="pageToken")] = "",
+    ) -> JSONResponse:
+        """List jobs, newest first."""
+        return _answer(jobs.list_page(project, filter_text, page_size, page_token))
+
+    @router.get("/jobs/{job_id}", response_model=Job)
+    def get(project: str, job_id: str) -> JSONResponse:
+        """Describe a job."""
+        return _answer(jobs.get(project, job_id))
+
+    @router.post("/jobs/{job_id}:cancel")
+    def cancel(project: str, job_id: str, _: CancelJobRequest | None = None) -> dict[str, Any]:
+        """Cancel a job; one that has ended is left as it is."""
+        jobs.cancel(project, job_id)
+        return {}
+
+    return router
+
+
+def projects_router() -> APIRouter:
+    """Return the routes of projects themselves."""
+    router = APIRouter(prefix="/v1", tags=["projects"])
+
+    @router.get("/projects/{project}:getConfig", response_model=GetConfigResponse)
+    def get_config(project: str) -> JSONResponse:
+        """Return the project's service agent."""
+        return _answer(project_config(project))
+
+    return router
+
+
+def _answer(resource: WireModel) -> JSONResponse:
+    return JSONResponse(resource.to_wire())

@@ -1,0 +1,33 @@
+"""What operators of the service ask: is it well, and how busy is it."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from container_training.core.errors import EngineError
+from training_service.engine.base import Engine
+
+
+def operations_router(engine: Engine, registry: CollectorRegistry, version: str) -> APIRouter:
+    """Return ``/health`` and ``/metrics``."""
+    router = APIRouter(tags=["operations"])
+
+    @router.get("/health")
+    def health() -> JSONResponse:
+        """200 while jobs can run; 503, with the reason, while the engine does not answer."""
+        try:
+            found = engine.ping()
+        except EngineError as error:
+            return JSONResponse(
+                {"status": "degraded", "version": version, "engine": str(error)}, status_code=503
+            )
+        return JSONResponse({"status": "ok", "version": version, "engine": found})
+
+    @router.get("/metrics")
+    def metrics() -> Response:
+        """Metrics in Prometheus' text form."""
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    return router

@@ -1,0 +1,141 @@
+"""Tables and connections: SQLite in WAL mode by default, PostgreSQL by URL."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+#: Grows when the tables change; a service refuses a database that is newer than itself.
+SCHEMA_VERSION = "1"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+metadata = sa.MetaData()
+#: SQLite grows a rowid only for INTEGER keys, PostgreSQL wants BIGINT.
+_BigKey = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+meta = sa.Table(
+    "meta",
+    metadata,
+    sa.Column("key", sa.String(64), primary_key=True),
+    sa.Column("value", sa.Text, nullable=False),
+)
+
+jobs = sa.Table(
+    "jobs",
+    metadata,
+    sa.Column("sequence", _BigKey, primary_key=True, autoincrement=True),
+    sa.Column("uid", sa.String(32), nullable=False, unique=True),
+    sa.Column("project", sa.String(128), nullable=False),
+    sa.Column("job_id", sa.String(128), nullable=False),
+    sa.Column("labels", sa.JSON, nullable=False),
+    sa.Column("training_input", sa.JSON, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("priority", sa.Integer, nullable=False),
+    sa.Column("created_us", sa.BigInteger, nullable=False),
+    sa.Column("preparing_us", sa.BigInteger),
+    sa.Column("running_us", sa.BigInteger),
+    sa.Column("ended_us", sa.BigInteger),
+    sa.Column("error_message", sa.Text, nullable=False, default=""),
+    sa.Column("image_id", sa.String(128), nullable=False, default=""),
+    sa.Column("version", sa.Integer, nullable=False, default=1),
+    sa.UniqueConstraint("project", "job_id"),
+    sa.Index("jobs_by_state", "state"),
+    sa.Index("jobs_by_project", "project", "sequence"),
+)
+
+log_entries = sa.Table(
+    "log_entries",
+    metadata,
+    sa.Column("id", _BigKey, primary_key=True, autoincrement=True),
+    sa.Column("project", sa.String(128), nullable=False),
+    sa.Column("job_id", sa.String(128), nullable=False),
+    sa.Column("task_name", sa.String(64), nullable=False),
+    sa.Column("trial_id", sa.String(16), nullable=False, default=""),
+    sa.Column("insert_id", sa.String(64), nullable=False),
+    sa.Column("timestamp_us", sa.BigInteger, nullable=False),
+    sa.Column("received_us", sa.BigInteger, nullable=False),
+    sa.Column("severity", sa.String(16), nullable=False),
+    sa.Column("text_payload", sa.Text),
+    sa.Column("json_payload", sa.JSON(none_as_null=True)),
+    sa.UniqueConstraint("project", "job_id", "task_name", "insert_id"),
+    sa.Index("log_entries_by_time", "project", "job_id", "timestamp_us", "insert_id"),
+    sa.Index("log_entries_by_arrival", "project", "job_id", "received_us"),
+)
+
+
+def to_us(moment: datetime) -> int:
+    """Return ``moment`` (aware) as microseconds since the epoch, exactly."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def from_us(microseconds: int) -> datetime:
+    """Return the aware UTC datetime of ``microseconds`` since the epoch, exactly."""
+    return _EPOCH + microseconds * _MICROSECOND
+
+
+def open_database(url: str) -> sa.Engine:
+    """
+    Return a connected engine with all tables made.
+
+    A SQLite file's folder is made as well.
+
+    :raises ValueError: the database was written by a newer version of the service.
+    """
+    parsed = sa.make_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        engine = _open_sqlite(parsed)
+    else:
+        engine = sa.create_engine(parsed, pool_pre_ping=True)
+    metadata.create_all(engine)
+    with engine.begin() as connection:
+        _put_default(connection, "schema_version", SCHEMA_VERSION)
+        _put_default(connection, "service_id", secrets.token_hex(6))
+    found = read_meta(engine, "schema_version")
+    if int(found) > int(SCHEMA_VERSION):
+        raise ValueError(
+            f"the database has schema version {found}, this service knows {SCHEMA_VERSION}; run a newer service"
+        )
+    return engine
+
+
+def read_meta(engine: sa.Engine, key: str) -> str:
+    """Return the value kept under ``key``; ``service_id`` tells one service's containers from another's."""
+    with engine.connect() as connection:
+        return str(connection.execute(sa.select(meta.c.value).where(meta.c.key == key)).scalar_one())
+
+
+def _open_sqlite(url: sa.URL) -> sa.Engine:
+    if url.database and url.database != ":memory:":
+        Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+    engine = sa.create_engine(url, connect_args={"timeout": 30, "check_same_thread": False})
+
+    @sa.event.listens_for(engine, "connect")
+    def _configure(connection: Any, _record: Any) -> None:
+        # Transactions are begun by the hook below, not by the driver: see SQLAlchemy's SQLite notes.
+        connection.isolation_level = None
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute("PRAGMA foreign_keys=ON")
+
+    @sa.event.listens_for(engine, "begin")
+    def _begin(connection: sa.Connection) -> None:
+        # A transaction that will write takes the lock at once, so that two writers queue up instead of deadlocking.
+        immediate = connection.get_execution_options().get("immediate", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+    return engine
+
+
+def _put_default(connection: sa.Connection, key: str, value: str) -> None:
+    if connection.execute(sa.select(meta.c.value).where(meta.c.key == key)).scalar_one_or_none() is None:
+        connection.execute(sa.insert(meta).values(key=key, value=value))
+
+
+def writing(engine: sa.Engine) -> sa.Engine:
+    """Return ``engine`` with transactions that take the write lock when they begin."""
+    return engine.execution_options(immediate=True)

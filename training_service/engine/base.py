@@ -1,0 +1,165 @@
+"""
+What the service asks of a container engine, and nothing more.
+
+Two implementations: ``docker_engine.py`` and ``memory_engine.py``. One contract suite (``tests/contract``) runs on
+both. Every method may be repeated: starting what runs, stopping what has stopped and removing what is gone are no
+errors. All methods are safe to call from several threads.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from container_training.core.cluster import ReplicaId
+from container_training.core.image_ref import ImageRef
+from container_training.core.machines import Resources
+from container_training.core.states import ReplicaState
+
+
+class LogStream(StrEnum):
+    """Which of a container's two outputs a line came from."""
+
+    STDOUT = "stdout"
+    STDERR = "stderr"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLine:
+    """One line of a container: nanoseconds since the epoch, its stream, its text without the line end."""
+
+    timestamp_ns: int
+    stream: LogStream
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PulledImage:
+    """An image that is on the engine: the engine's own id, and the registry's digest of it."""
+
+    image_id: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaLaunch:
+    """
+    All that is needed to start one replica.
+
+    :param job_uid: the service's own key of the job; names and labels of everything made for it derive from it.
+    :param host_name: what the other replicas resolve it by.
+    :param command: replaces the image's entry point; empty: the image's own.
+    """
+
+    job_uid: str
+    job_id: str
+    project: str
+    replica: ReplicaId
+    image_id: str
+    host_name: str
+    command: tuple[str, ...]
+    args: tuple[str, ...]
+    environment: Mapping[str, str]
+    resources: Resources
+    pids_limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedReplica:
+    """
+    One container as the engine reports it.
+
+    :param exit_code: set if and only if the state is EXITED.
+    """
+
+    job_uid: str
+    replica: ReplicaId
+    container_id: str
+    state: ReplicaState
+    exit_code: int | None = None
+    out_of_memory: bool = False
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if (self.exit_code is not None) != (self.state is ReplicaState.EXITED):
+            raise ValueError(f"a replica that is {self.state} cannot have exit code {self.exit_code}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineView:
+    """
+    What is there now.
+
+    :param replicas: containers of this service, in any state.
+    :param job_uids: jobs that have anything left on the engine: containers or networks.
+    """
+
+    replicas: tuple[ObservedReplica, ...] = ()
+    job_uids: frozenset[str] = field(default_factory=frozenset)
+
+
+class Engine(ABC):
+    """
+    A container engine as seen by one training service (``service_id``): it sees only its own containers.
+
+    Every method raises ``EngineUnavailable`` when the engine does not answer, and ``EngineError`` when it refuses.
+    """
+
+    @abstractmethod
+    def ping(self) -> str:
+        """Return the engine's version."""
+
+    @abstractmethod
+    def host_resources(self) -> Resources:
+        """Return the cores and the memory of the engine's host."""
+
+    @abstractmethod
+    def pull_image(self, ref: ImageRef) -> PulledImage:
+        """
+        Make ``ref`` present and return it; blocks. A reference by digest that is present is not pulled again.
+
+        :raises ImageNotFound: the registry does not have it, or does not give it.
+        :raises DiskFull: no room for it.
+        :raises RegistryUnavailable: the registry did not answer; may work later.
+        """
+
+    @abstractmethod
+    def start_replica(self, launch: ReplicaLaunch) -> None:
+        """
+        Make the job's network and the replica's container, and start it.
+
+        :raises ImageNotFound: the image has left the engine.
+        :raises EngineError: the container cannot be started, e.g. its command does not exist.
+        """
+
+    @abstractmethod
+    def observe(self) -> EngineView:
+        """Return what is there now."""
+
+    @abstractmethod
+    def stop_replica(self, container_id: str, grace_seconds: float) -> None:
+        """Send SIGTERM, then SIGKILL after ``grace_seconds``; returns when the container has ended."""
+
+    @abstractmethod
+    def remove_job(self, job_uid: str) -> None:
+        """Remove the job's containers (killing what runs), anonymous volumes and network."""
+
+    @abstractmethod
+    def read_logs(self, container_id: str, since_ns: int) -> Iterator[LogLine]:
+        """
+        Yield the container's lines from ``since_ns`` on, following until it ends.
+
+        May yield lines a little older than ``since_ns``: callers drop what they have. Ends early if the engine does.
+        """
+
+    @abstractmethod
+    def events(self) -> Iterator[None]:
+        """
+        Yield whenever a container of this service starts or ends; blocks in between, ends if the engine does.
+
+        Only a hint to look now: an event may be missed, so nothing may depend on it.
+        """

@@ -1,0 +1,257 @@
+"""The Docker Engine, through docker-py's low-level client."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any
+
+from docker.errors import APIError, NotFound
+from docker.types import LogConfig
+from docker.utils import kwargs_from_env
+
+import docker
+from container_training.core.cluster import ReplicaId, ReplicaRole
+from container_training.core.errors import ImageNotFound
+from container_training.core.image_ref import ImageRef
+from container_training.core.machines import Resources
+from container_training.core.states import ReplicaState
+from training_service.engine.base import (
+    Engine,
+    EngineView,
+    LogLine,
+    ObservedReplica,
+    PulledImage,
+    ReplicaLaunch,
+)
+from training_service.engine.docker_errors import classify, engine_errors
+from training_service.engine.docker_logs import read_frames
+
+_LABEL = "container-training"
+_SERVICE, _JOB_UID = f"{_LABEL}.service", f"{_LABEL}.job-uid"
+_ROLE, _INDEX = f"{_LABEL}.role", f"{_LABEL}.index"
+_JOB, _PROJECT = f"{_LABEL}.job", f"{_LABEL}.project"
+#: What Docker gives by default and no trainer needs; the others stay, as images install and drop users with them.
+_DROPPED_CAPABILITIES = ["AUDIT_WRITE", "MKNOD", "NET_BIND_SERVICE", "NET_RAW", "SETFCAP", "SYS_CHROOT"]
+#: A container's log on the engine's disk, until its job ends: at most this, the oldest part goes first.
+_LOG_FILES = LogConfig(type=LogConfig.types.JSON, config={"max-size": "128m", "max-file": "4"})
+_TIMEOUT_SECONDS = 60
+_STATES = {"created": ReplicaState.CREATED, "exited": ReplicaState.EXITED, "dead": ReplicaState.EXITED}
+_EVENTS = ["start", "die", "destroy"]
+
+
+class DockerEngine(Engine):
+    """
+    One training service's view of a Docker Engine.
+
+    :param service_id: marks this service's containers; others are neither seen nor touched.
+    :param docker_host: ``unix://...`` or ``tcp://...``; empty: ``DOCKER_HOST`` or the default socket.
+    """
+
+    def __init__(self, service_id: str, docker_host: str = "") -> None:
+        self._service_id = service_id
+        self._docker_host = docker_host
+        self._lock = threading.Lock()
+        self._network_lock = threading.Lock()
+        self._api: docker.APIClient | None = None
+
+    @property
+    def _client(self) -> docker.APIClient:
+        # Made when first needed: the service starts, and says what is wrong, also while the engine is down.
+        with self._lock, engine_errors("connect"):
+            if self._api is None:
+                environment = kwargs_from_env()
+                if self._docker_host:
+                    environment["base_url"] = self._docker_host
+                self._api = docker.APIClient(
+                    version="auto", timeout=_TIMEOUT_SECONDS, max_pool_size=64, **environment
+                )
+            return self._api
+
+    def ping(self) -> str:
+        client = self._client
+        with engine_errors("ask for the version"):
+            return str(client.version()["Version"])
+
+    def host_resources(self) -> Resources:
+        client = self._client
+        with engine_errors("ask for the host's size"):
+            info = client.info()
+        return Resources(cpus=float(info["NCPU"]), memory_bytes=int(info["MemTotal"]))
+
+    def pull_image(self, ref: ImageRef) -> PulledImage:
+        client = self._client
+        if ref.digest:
+            present = self._find_image(ref)
+            if present:
+                return present
+        with engine_errors(f"pull {ref.pullable}"):
+            # auth_config={}: anonymous. None would send whatever login the host's user happens to have.
+            stream = client.pull(
+                ref.name, tag=ref.digest or ref.tag or "latest", stream=True, decode=True, auth_config={}
+            )
+            for line in stream:
+                # docker-py hides errors that come inside the stream.
+                if "error" in line:
+                    raise classify(f"pull {ref.pullable}", line["error"])
+        pulled = self._find_image(ref)
+        if pulled is None:
+            raise ImageNotFound(f"pull {ref.pullable}: the engine does not have it after the pull")
+        return pulled
+
+    def start_replica(self, launch: ReplicaLaunch) -> None:
+        client = self._client
+        name = f"ct-{launch.job_uid}-{launch.replica.task_name}"
+        network = self._ensure_network(launch)
+        with engine_errors(f"start {launch.replica.task_name}"):
+            try:
+                client.inspect_container(name)
+            except NotFound:
+                client.create_container(**self._container(client, launch, name, network))
+            # Starting what runs is answered with 304 and is no error.
+            client.start(name)
+
+    def observe(self) -> EngineView:
+        client = self._client
+        with engine_errors("list containers"):
+            containers = client.containers(all=True, filters={"label": self._own})
+            networks = client.networks(filters={"label": self._own})
+        replicas = tuple(
+            observed for item in containers if (observed := self._observe_one(client, item)) is not None
+        )
+        uids = {item["Labels"][_JOB_UID] for item in (*containers, *networks)}
+        return EngineView(replicas=replicas, job_uids=frozenset(uids))
+
+    def stop_replica(self, container_id: str, grace_seconds: float) -> None:
+        client = self._client
+        with engine_errors(f"stop container {container_id[:12]}"):
+            try:
+                client.stop(container_id, timeout=round(grace_seconds))
+            except NotFound:
+                return
+
+    def remove_job(self, job_uid: str) -> None:
+        client = self._client
+        label = {"label": [*self._own, f"{_JOB_UID}={job_uid}"]}
+        with engine_errors(f"remove what job {job_uid} left"):
+            for item in client.containers(all=True, filters=label):
+                _ignore_missing(client.remove_container, item["Id"], v=True, force=True)
+            for item in client.networks(filters=label):
+                _ignore_missing(client.remove_network, item["Id"])
+
+    def read_logs(self, container_id: str, since_ns: int) -> Iterator[LogLine]:
+        client = self._client
+        with engine_errors(f"read the log of container {container_id[:12]}"):
+            yield from read_frames(client, container_id, since_ns)
+
+    def events(self) -> Iterator[None]:
+        client = self._client
+        with engine_errors("watch events"):
+            filters = {"type": "container", "event": _EVENTS, "label": self._own}
+            for _ in client.events(filters=filters):
+                yield
+
+    @property
+    def _own(self) -> list[str]:
+        return [f"{_SERVICE}={self._service_id}"]
+
+    def _labels(self, launch: ReplicaLaunch) -> dict[str, str]:
+        return {
+            _SERVICE: self._service_id,
+            _JOB_UID: launch.job_uid,
+            _PROJECT: launch.project,
+            _JOB: launch.job_id,
+            _ROLE: launch.replica.role.value,
+            _INDEX: str(launch.replica.index),
+        }
+
+    def _ensure_network(self, launch: ReplicaLaunch) -> str:
+        """Make the job's own network unless it is there; two networks of one name are possible, so look first."""
+        name = f"ct-{launch.job_uid}"
+        client = self._client
+        with self._network_lock, engine_errors(f"make the network of job {launch.job_id}"):
+            if not client.networks(names=[name]):
+                labels = {
+                    key: value for key, value in self._labels(launch).items() if key not in (_ROLE, _INDEX)
+                }
+                client.create_network(name, driver="bridge", labels=labels)
+        return name
+
+    def _container(
+        self, client: docker.APIClient, launch: ReplicaLaunch, name: str, network: str
+    ) -> dict[str, Any]:
+        """Return the arguments of ``create_container``: bounded, without privileges, alone with its job."""
+        memory = launch.resources.memory_bytes
+        host_config = client.create_host_config(
+            nano_cpus=round(launch.resources.cpus * 1e9),
+            mem_limit=memory,
+            memswap_limit=memory,  # memory and swap together: no swap
+            pids_limit=launch.pids_limit,
+            security_opt=["no-new-privileges:true"],
+            cap_drop=_DROPPED_CAPABILITIES,
+            extra_hosts={"host.docker.internal": "host-gateway"},
+            init=True,  # so that SIGTERM reaches a trainer that is PID 1, and its children are reaped
+            log_config=_LOG_FILES,
+            network_mode=network,
+        )
+        return {
+            "name": name,
+            "image": launch.image_id,
+            "hostname": launch.host_name,
+            "entrypoint": list(launch.command) or None,
+            "command": list(launch.args) or None,
+            "environment": dict(launch.environment),
+            "labels": self._labels(launch),
+            "host_config": host_config,
+            "networking_config": client.create_networking_config(
+                {network: client.create_endpoint_config(aliases=[launch.host_name])}  # type: ignore[arg-type]  # stubs: one endpoint
+            ),
+        }
+
+    def _find_image(self, ref: ImageRef) -> PulledImage | None:
+        client = self._client
+        with engine_errors(f"look for {ref.pullable}"):
+            try:
+                found = client.inspect_image(ref.pullable)  # type: ignore[no-untyped-call]
+            except NotFound:
+                return None
+        digests = dict(item.split("@", 1) for item in found.get("RepoDigests") or [])
+        return PulledImage(image_id=found["Id"], digest=digests.get(ref.name, ref.digest or ""))
+
+    def _observe_one(self, client: docker.APIClient, item: dict[str, Any]) -> ObservedReplica | None:
+        """Return the replica behind one row of the list; ``None`` if it went away meanwhile."""
+        labels = item["Labels"]
+        try:
+            # The list lacks exit code, times and OOM; an inspect is 1 ms.
+            state = client.inspect_container(item["Id"])["State"]
+        except NotFound:
+            return None
+        status = _STATES.get(state["Status"], ReplicaState.RUNNING)
+        exited = status is ReplicaState.EXITED
+        return ObservedReplica(
+            job_uid=labels[_JOB_UID],
+            replica=ReplicaId(role=ReplicaRole(labels[_ROLE]), index=int(labels[_INDEX])),
+            container_id=item["Id"],
+            state=status,
+            exit_code=int(state["ExitCode"]) if exited else None,
+            out_of_memory=exited and bool(state["OOMKilled"]),
+            started_at=_moment(state["StartedAt"]) if status is not ReplicaState.CREATED else None,
+            finished_at=_moment(state["FinishedAt"]) if exited else None,
+        )
+
+
+def _ignore_missing(remove: Callable[..., Any], key: str, **options: Any) -> None:
+    """Remove ``key``; that it is gone already, or is just being removed, is what was wanted."""
+    try:
+        remove(key, **options)
+    except NotFound:
+        return
+    except APIError as error:
+        if "already in progress" not in str(error.explanation):
+            raise
+
+
+def _moment(text: str) -> datetime:
+    """Return an engine's timestamp; its nanoseconds are cut to microseconds."""
+    return datetime.fromisoformat(text)

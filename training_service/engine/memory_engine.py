@@ -1,0 +1,197 @@
+"""
+An engine in memory with a virtual clock, for tests and simulations: time passes only when ``advance`` is called.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from container_training.core.errors import (
+    EngineError,
+    EngineUnavailable,
+    ImageNotFound,
+    RegistryUnavailable,
+)
+from container_training.core.image_ref import ImageRef
+from container_training.core.machines import GIB, Resources
+from container_training.core.states import ReplicaState
+from training_service.engine.base import (
+    Engine,
+    EngineView,
+    LogLine,
+    LogStream,
+    ObservedReplica,
+    PulledImage,
+    ReplicaLaunch,
+)
+
+_START = datetime(2026, 1, 1, tzinfo=UTC)
+_KILLED = 137
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behaviour:
+    """
+    What containers of an image do.
+
+    :param run_seconds: virtual seconds until they end by themselves.
+    :param ignores_sigterm: they end only after the grace period, with 137.
+    """
+
+    run_seconds: float = 1.0
+    exit_code: int = 0
+    out_of_memory: bool = False
+    lines: tuple[str, ...] = ()
+    ignores_sigterm: bool = False
+    start_error: str = ""
+
+
+@dataclass(slots=True)
+class _Container:
+    launch: ReplicaLaunch
+    behaviour: Behaviour
+    observed: ObservedReplica
+    lines: list[LogLine] = field(default_factory=list)
+
+
+class MemoryEngine(Engine):
+    """Images are what ``add_image`` was told; containers run as their image's ``Behaviour`` says."""
+
+    def __init__(self, host: Resources | None = None) -> None:
+        self.now = _START
+        self.available = True
+        self.registry_available = True
+        self._host = host or Resources(cpus=2.0, memory_bytes=8 * GIB)
+        self._images: dict[str, Behaviour] = {}
+        self._containers: dict[str, _Container] = {}
+        self._networks: set[str] = set()
+        self._lock = threading.RLock()
+        self._event = threading.Event()
+
+    def clock(self) -> datetime:
+        """Return the virtual time; pass it where a ``Clock`` is asked for."""
+        return self.now
+
+    def add_image(self, ref: ImageRef, behaviour: Behaviour) -> None:
+        """Put an image into the registry."""
+        self._images[ref.pullable] = behaviour
+
+    def advance(self, seconds: float) -> None:
+        """Let virtual time pass; containers whose time has come end."""
+        with self._lock:
+            self.now += timedelta(seconds=seconds)
+            for container in self._containers.values():
+                started = container.observed.started_at
+                end = started and started + timedelta(seconds=container.behaviour.run_seconds)
+                if container.observed.state is ReplicaState.RUNNING and end and end <= self.now:
+                    self._end(container, container.behaviour.exit_code, end)
+
+    def lose(self, job_uid: str) -> None:
+        """Remove a job's containers as if somebody else had."""
+        with self._lock:
+            self._containers = {k: c for k, c in self._containers.items() if c.launch.job_uid != job_uid}
+
+    def launches(self) -> list[ReplicaLaunch]:
+        """Return what the present containers were started with."""
+        return [container.launch for container in self._containers.values()]
+
+    def ping(self) -> str:
+        self._answer()
+        return "memory"
+
+    def host_resources(self) -> Resources:
+        self._answer()
+        return self._host
+
+    def pull_image(self, ref: ImageRef) -> PulledImage:
+        self._answer()
+        if not self.registry_available:
+            raise RegistryUnavailable(f"the registry {ref.host} did not answer")
+        if ref.pullable not in self._images:
+            raise ImageNotFound("manifest unknown")
+        return PulledImage(image_id=ref.pullable, digest=ref.digest or "sha256:" + "0" * 64)
+
+    def start_replica(self, launch: ReplicaLaunch) -> None:
+        with self._lock:
+            self._answer()
+            if launch.image_id not in self._images:
+                raise ImageNotFound(f"no such image: {launch.image_id}")
+            self._networks.add(launch.job_uid)
+            key = f"{launch.job_uid}-{launch.replica.task_name}"
+            if key in self._containers and self._containers[key].observed.state is not ReplicaState.CREATED:
+                return
+            behaviour = self._images[launch.image_id]
+            if behaviour.start_error:
+                raise EngineError(behaviour.start_error)
+            observed = ObservedReplica(
+                job_uid=launch.job_uid,
+                replica=launch.replica,
+                container_id=key,
+                state=ReplicaState.RUNNING,
+                started_at=self.now,
+            )
+            started_ns = int(self.now.timestamp() * 1e9)
+            lines = [
+                LogLine(timestamp_ns=started_ns + place, stream=LogStream.STDOUT, text=text)
+                for place, text in enumerate(behaviour.lines)
+            ]
+            self._containers[key] = _Container(
+                launch=launch, behaviour=behaviour, observed=observed, lines=lines
+            )
+            self._event.set()
+
+    def observe(self) -> EngineView:
+        with self._lock:
+            self._answer()
+            replicas = tuple(container.observed for container in self._containers.values())
+            return EngineView(
+                replicas=replicas, job_uids=frozenset({r.job_uid for r in replicas} | self._networks)
+            )
+
+    def stop_replica(self, container_id: str, grace_seconds: float) -> None:
+        with self._lock:
+            self._answer()
+            container = self._containers.get(container_id)
+            if container is None or container.observed.state is not ReplicaState.RUNNING:
+                return
+            if container.behaviour.ignores_sigterm:
+                self.now += timedelta(seconds=grace_seconds)
+                self._end(container, _KILLED, self.now)
+            else:
+                self._end(container, 143, self.now)
+
+    def remove_job(self, job_uid: str) -> None:
+        with self._lock:
+            self._answer()
+            self.lose(job_uid)
+            self._networks.discard(job_uid)
+
+    def read_logs(self, container_id: str, since_ns: int) -> Iterator[LogLine]:
+        self._answer()
+        container = self._containers.get(container_id)
+        if container is None:
+            raise EngineError(f"no such container: {container_id}")
+        yield from (line for line in container.lines if line.timestamp_ns >= since_ns)
+
+    def events(self) -> Iterator[None]:
+        while self.available:
+            self._event.wait()
+            self._event.clear()
+            yield
+
+    def _answer(self) -> None:
+        if not self.available:
+            raise EngineUnavailable("the memory engine was switched off")
+
+    def _end(self, container: _Container, exit_code: int, at: datetime) -> None:
+        container.observed = replace(
+            container.observed,
+            state=ReplicaState.EXITED,
+            exit_code=exit_code,
+            out_of_memory=container.behaviour.out_of_memory,
+            finished_at=at,
+        )
+        self._event.set()

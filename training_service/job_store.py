@@ -1,0 +1,222 @@
+"""
+Jobs in the database: what was asked and how far it got.
+
+Every write is one transaction. A state change is compare-and-swap on the state that the writer saw, and writes the
+service's own log line with it, so that neither exists without the other.
+"""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
+
+from container_training.core.errors import InvalidFilter, JobConflict, JobNotFound
+from container_training.core.filters import parse_filter
+from container_training.core.job_spec import JobSpec, job_spec_from_wire
+from container_training.core.log_wire import SERVICE_TASK_NAME, Severity
+from container_training.core.states import TERMINAL, JobState, advance
+from container_training.core.wire import Job, TrainingInput
+from training_service.clock import Clock, utc_now
+from training_service.database import from_us, jobs, read_meta, to_us, writing
+from training_service.filter_sql import FieldSql, filter_to_sql, text_field, time_field
+from training_service.log_store import LogStore, NewLogEntry
+from training_service.records import JobRecord
+
+_TIME_COLUMN = {
+    JobState.PREPARING: "preparing_us",
+    JobState.RUNNING: "running_us",
+    **dict.fromkeys(TERMINAL, "ended_us"),
+}
+_FIELDS: dict[str, FieldSql] = {
+    "jobId": text_field(jobs.c.job_id),
+    "state": text_field(jobs.c.state),
+    "createTime": time_field(jobs.c.created_us),
+    "startTime": time_field(jobs.c.running_us),
+    "endTime": time_field(jobs.c.ended_us),
+}
+
+
+class JobStore:
+    """Reads and writes ``jobs``; safe for threads."""
+
+    def __init__(self, engine: sa.Engine, logs: LogStore, clock: Clock = utc_now) -> None:
+        self._engine = engine
+        self._logs = logs
+        self._clock = clock
+        #: Marks this service's containers on the engine, also after a restart.
+        self.service_id = read_meta(engine, "service_id")
+
+    def insert(self, spec: JobSpec) -> JobRecord:
+        """
+        Store a new QUEUED job.
+
+        :raises JobConflict: the project has a job of this id, ended or not.
+        """
+        values = {
+            "uid": secrets.token_hex(6),
+            "project": spec.project,
+            "job_id": spec.job_id,
+            "labels": spec.labels,
+            "training_input": spec.training_input.to_wire(),
+            "state": JobState.QUEUED.value,
+            "priority": spec.priority,
+            "created_us": to_us(self._clock()),
+        }
+        try:
+            with writing(self._engine).begin() as connection:
+                connection.execute(sa.insert(jobs).values(**values))
+                row = connection.execute(_one(spec.project, spec.job_id)).one()
+                record = _record(row)
+                self._logs.append_with(connection, [_state_entry(record, f"Job {spec.job_id} is queued.")])
+        except IntegrityError as error:
+            message = (
+                f"job {spec.job_id!r} already exists in project {spec.project!r}; "
+                "job ids are never used twice, choose another"
+            )
+            raise JobConflict(message, code=409, status="ALREADY_EXISTS") from error
+        return record
+
+    def get(self, project: str, job_id: str) -> JobRecord:
+        """Return one job. :raises JobNotFound: there is none."""
+        with self._engine.connect() as connection:
+            row = connection.execute(_one(project, job_id)).one_or_none()
+        if row is None:
+            message = f"job {job_id!r} not found in project {project!r}"
+            raise JobNotFound(message, code=404, status="NOT_FOUND")
+        return _record(row)
+
+    def list_page(
+        self, project: str, *, filter_text: str, page_size: int, page_token: str
+    ) -> tuple[list[JobRecord], str]:
+        """
+        Return one page of a project's jobs, newest first, and the token of the next (empty: no more).
+
+        :raises InvalidFilter: the filter or the token cannot be read.
+        """
+        query = sa.select(jobs).where(jobs.c.project == project)
+        tree = parse_filter(filter_text)
+        if tree is not None:
+            query = query.where(filter_to_sql(tree, _FIELDS, {"labels.": _label_field}))
+        if page_token:
+            if not page_token.isdecimal():
+                raise InvalidFilter(f"page token {page_token!r} is not one that this service gave out")
+            query = query.where(jobs.c.sequence < int(page_token))
+        with self._engine.connect() as connection:
+            rows = connection.execute(query.order_by(jobs.c.sequence.desc()).limit(page_size + 1)).all()
+        token = str(rows[page_size - 1].sequence) if len(rows) > page_size else ""
+        return [_record(row) for row in rows[:page_size]], token
+
+    def list_active(self) -> list[JobRecord]:
+        """Return all jobs that have not ended, oldest first."""
+        query = sa.select(jobs).where(jobs.c.state.not_in(sorted(TERMINAL))).order_by(jobs.c.sequence)
+        with self._engine.connect() as connection:
+            return [_record(row) for row in connection.execute(query)]
+
+    def count_by_state(self) -> dict[JobState, int]:
+        """Return how many jobs are in each state; states without a job are absent."""
+        query = sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state)
+        with self._engine.connect() as connection:
+            return {JobState(state): count for state, count in connection.execute(query)}
+
+    def queue_position(self, record: JobRecord) -> int:
+        """Return the 1-based place of a QUEUED job; 0 for any other."""
+        if record.state is not JobState.QUEUED:
+            return 0
+        ahead = sa.or_(
+            jobs.c.priority > record.spec.priority,
+            sa.and_(jobs.c.priority == record.spec.priority, jobs.c.sequence < record.sequence),
+        )
+        query = sa.select(sa.func.count()).where(jobs.c.state == JobState.QUEUED.value, ahead)
+        with self._engine.connect() as connection:
+            return int(connection.execute(query).scalar_one()) + 1
+
+    def advance(
+        self, record: JobRecord, to: JobState, *, at: datetime, message: str, error_message: str = ""
+    ) -> bool:
+        """
+        Write ``to`` as the job's state if it still is in ``record.state``, and ``message`` to its log.
+
+        :return: whether it was; ``False`` means somebody else moved the job first, and nothing was written.
+        :raises IllegalTransition: ``to`` does not follow ``record.state``.
+        """
+        advance(record.state, to)
+        values: dict[str, Any] = {"state": to.value, "version": jobs.c.version + 1}
+        if to in _TIME_COLUMN:
+            values[_TIME_COLUMN[to]] = to_us(at)
+        if error_message:
+            values["error_message"] = error_message
+        same = sa.and_(jobs.c.uid == record.uid, jobs.c.state == record.state.value)
+        with writing(self._engine).begin() as connection:
+            if connection.execute(sa.update(jobs).where(same).values(**values)).rowcount == 0:
+                return False
+            severity = Severity.ERROR if to is JobState.FAILED else Severity.INFO
+            entry = _entry(record, at, message, severity, state=to)
+            self._logs.append_with(connection, [entry])
+        return True
+
+    def record_image(self, record: JobRecord, image_id: str) -> None:
+        """Keep the engine's id of the job's pulled image."""
+        with writing(self._engine).begin() as connection:
+            connection.execute(sa.update(jobs).where(jobs.c.uid == record.uid).values(image_id=image_id))
+
+    def note(self, record: JobRecord, message: str, severity: Severity = Severity.INFO) -> None:
+        """Write a line of the service's own to the job's log."""
+        self._logs.append([_entry(record, self._clock(), message, severity)])
+
+
+def _one(project: str, job_id: str) -> sa.Select[Any]:
+    return sa.select(jobs).where(jobs.c.project == project, jobs.c.job_id == job_id)
+
+
+def _label_field(key: str) -> FieldSql:
+    return text_field(jobs.c.labels[key].as_string())
+
+
+def _record(row: Any) -> JobRecord:
+    job = Job(
+        job_id=row.job_id,
+        labels=row.labels or None,
+        training_input=TrainingInput.model_validate(row.training_input),
+    )
+    return JobRecord(
+        uid=row.uid,
+        sequence=row.sequence,
+        spec=job_spec_from_wire(row.project, job),
+        state=JobState(row.state),
+        created_at=from_us(row.created_us),
+        preparing_at=_moment(row.preparing_us),
+        running_at=_moment(row.running_us),
+        ended_at=_moment(row.ended_us),
+        error_message=row.error_message,
+        image_id=row.image_id,
+        version=row.version,
+    )
+
+
+def _moment(microseconds: int | None) -> datetime | None:
+    return None if microseconds is None else from_us(microseconds)
+
+
+def _state_entry(record: JobRecord, message: str) -> NewLogEntry:
+    return _entry(record, record.created_at, message, Severity.INFO, state=record.state)
+
+
+def _entry(
+    record: JobRecord, at: datetime, message: str, severity: Severity, state: JobState | None = None
+) -> NewLogEntry:
+    """A line of the service; a state change carries the state, and is stored once per state."""
+    insert_id = f"state-{state}" if state else f"note-{secrets.token_hex(8)}"
+    payload: dict[str, Any] = {"message": message} | ({"state": state.value} if state else {})
+    return NewLogEntry(
+        project=record.spec.project,
+        job_id=record.spec.job_id,
+        task_name=SERVICE_TASK_NAME,
+        insert_id=insert_id,
+        timestamp=at,
+        severity=severity,
+        json_payload=payload,
+    )

@@ -1,0 +1,104 @@
+"""The use cases of the jobs API: create, get, list, cancel. No HTTP words, no engine words."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+from container_training.core.job_spec import job_spec_from_wire
+from container_training.core.states import JobState
+from container_training.core.wire import GetConfigResponse, Job, ListJobsResponse
+from training_service.clock import Clock, utc_now
+from training_service.job_store import JobStore
+from training_service.records import JobRecord
+
+#: discovery: ListJobs page_size, "defaults to 20, the maximum page size is 100".
+DEFAULT_PAGE_SIZE = 20
+MAX_PAGE_SIZE = 100
+
+CANCELLED_BY_USER = "The job was cancelled on request."
+
+
+class Jobs:
+    """
+    The jobs of all projects.
+
+    :param notify: called after a write that the loop should look at; wakes it.
+    """
+
+    def __init__(self, store: JobStore, notify: Callable[[], None], clock: Clock = utc_now) -> None:
+        self._store = store
+        self._notify = notify
+        self._clock = clock
+
+    def create(self, project: str, job: Job) -> Job:
+        """
+        Validate and queue ``job``; it is stored when this returns.
+
+        :raises InvalidJobSpec: it breaks a rule.
+        :raises JobConflict: its id is taken.
+        """
+        record = self._store.insert(job_spec_from_wire(project, job))
+        self._notify()
+        return self._wire(record)
+
+    def get(self, project: str, job_id: str) -> Job:
+        """Return one job. :raises JobNotFound: there is none."""
+        return self._wire(self._store.get(project, job_id))
+
+    def list_page(
+        self, project: str, filter_text: str = "", page_size: int = 0, page_token: str = ""
+    ) -> ListJobsResponse:
+        """Return a page of jobs, newest first; ``page_size`` 0 is the default, more than the maximum is cut."""
+        size = min(page_size or DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)
+        records, token = self._store.list_page(
+            project, filter_text=filter_text, page_size=size, page_token=page_token
+        )
+        wire = [self._wire(record) for record in records]
+        return ListJobsResponse(jobs=wire or None, next_page_token=token or None)
+
+    def cancel(self, project: str, job_id: str) -> None:
+        """
+        Ask a job to end; a job that is ending or has ended is left as it is.
+
+        Sources disagree on what the real service answers for an ended job: see docs/states.md.
+
+        :raises JobNotFound: there is none.
+        """
+        record = self._store.get(project, job_id)
+        while not record.state.is_terminal and record.state is not JobState.CANCELLING:
+            asked = self._store.advance(
+                record,
+                JobState.CANCELLING,
+                at=self._clock(),
+                message=f"Job {job_id} is being cancelled.",
+                error_message=CANCELLED_BY_USER,
+            )
+            if asked:
+                self._notify()
+                return
+            record = self._store.get(project, job_id)
+
+    def _wire(self, record: JobRecord) -> Job:
+        queued = record.state is JobState.QUEUED
+        return record.to_wire(position=self._store.queue_position(record) if queued else None)
+
+
+def project_config(project: str) -> GetConfigResponse:
+    """
+    Return the project's service agent.
+
+    Pure. Locally a project has no number, so one is derived from its id: twelve digits, the same every time.
+    Source of the form: the guide, ``service-PROJECT_NUMBER@cloud-ml.google.com.iam.gserviceaccount.com``.
+    """
+    number = project_number(project)
+    agent = f"service-{number}@cloud-ml.google.com.iam.gserviceaccount.com"
+    return GetConfigResponse(service_account=agent, service_account_project=number)
+
+
+def project_number(project: str) -> int:
+    """Return the project's number: its id if that is a number already, else twelve digits derived from it."""
+    if project.isdecimal():
+        return int(project)
+    digest = int.from_bytes(hashlib.sha256(project.encode()).digest()[:8], "big")
+    return 10**11 + digest % (9 * 10**11)

@@ -1,0 +1,130 @@
+"""
+Containers' output into log entries.
+
+One thread a container follows its log, one thread for all stores what has been read every fifth of a second. A reader
+that is ahead of the store waits, so memory stays bounded, and the trainer never notices: the engine keeps its log on
+disk. After a crash, reading goes on from the newest stored line.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+
+import structlog
+
+from container_training.core.errors import EngineError, EngineUnavailable
+from container_training.core.states import ReplicaState
+from training_service.engine.base import Engine, ObservedReplica
+from training_service.log_batch import LogBatch
+from training_service.log_store import LogStore
+from training_service.records import JobRecord
+
+_FLUSH_SECONDS = 0.2
+_SETTLE_SECONDS = 0.05
+_RETRY_SECONDS = 0.5
+
+logger = structlog.get_logger(__name__)
+
+
+class LogCollector:
+    """
+    Follows the containers that it is shown.
+
+    :param on_drained: called when a container's last line is stored.
+    """
+
+    def __init__(self, engine: Engine, store: LogStore, on_drained: Callable[[], None]) -> None:
+        self._engine = engine
+        self._store = store
+        self._on_drained = on_drained
+        self._lock = threading.Lock()
+        self._batches: dict[str, LogBatch] = {}
+        self._exited: set[str] = set()
+        self._drained: set[str] = set()
+        self._work = threading.Event()
+        self._stopping = threading.Event()
+
+    def start(self) -> None:
+        """Start the storing thread."""
+        threading.Thread(target=self._flush_forever, name="logs-flush", daemon=True).start()
+
+    def stop(self) -> None:
+        """End all following; what was not stored yet is read again by the next service."""
+        self._stopping.set()
+        self._work.set()
+
+    @property
+    def drained(self) -> frozenset[str]:
+        """Containers whose log is stored to its last line."""
+        with self._lock:
+            return frozenset(self._drained)
+
+    def follow(self, record: JobRecord, observed: ObservedReplica) -> None:
+        """Make sure that the container is followed; returns at once."""
+        container = observed.container_id
+        with self._lock:
+            if observed.state is ReplicaState.EXITED:
+                self._exited.add(container)
+            started = observed.state is not ReplicaState.CREATED
+            if not started or container in self._batches or container in self._drained:
+                return
+            batch = LogBatch(self._store, record.spec.project, record.spec.job_id, observed.replica.task_name)
+            self._batches[container] = batch
+            self._work.set()
+        threading.Thread(
+            target=self._follow, args=(container, batch), name=f"logs-{container[:12]}", daemon=True
+        ).start()
+
+    def forget(self, present: Iterable[str]) -> None:
+        """Drop what is known of containers that are no longer ``present``."""
+        keep = set(present)
+        with self._lock:
+            self._exited &= keep
+            self._drained &= keep
+
+    def _follow(self, container: str, batch: LogBatch) -> None:
+        whole = False
+        try:
+            while not whole and not self._stopping.is_set():
+                # Asked before reading: only a log that is read after the exit is known to be whole.
+                with self._lock:
+                    ended = container in self._exited
+                read = self._read(container, batch)
+                whole = ended and read
+                if not whole:
+                    self._stopping.wait(_SETTLE_SECONDS if read else _RETRY_SECONDS)
+        finally:
+            with self._lock:
+                del self._batches[container]
+                if whole:
+                    self._drained.add(container)
+            self._on_drained()
+
+    def _read(self, container: str, batch: LogBatch) -> bool:
+        """Store what there is until the stream ends; whether the engine could be asked."""
+        batch.rewind()
+        try:
+            for line in self._engine.read_logs(container, batch.since_ns):
+                batch.add(line)
+                if self._stopping.is_set():
+                    break
+        except EngineUnavailable:
+            return False
+        except EngineError as error:
+            # The container is gone and its log with it: there is nothing left to wait for.
+            logger.warning("log lost", container=container, reason=str(error))
+        finally:
+            batch.flush()
+        return True
+
+    def _flush_forever(self) -> None:
+        while not self._stopping.is_set():
+            self._work.wait()
+            with self._lock:
+                batches = list(self._batches.values())
+                if not batches:
+                    self._work.clear()
+            for batch in batches:
+                batch.flush()
+            self._stopping.wait(_FLUSH_SECONDS)

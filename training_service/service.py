@@ -1,0 +1,89 @@
+"""The parts of the service, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+from importlib.metadata import version
+
+import structlog
+from fastapi import FastAPI
+
+from training_service.actions import Actions
+from training_service.api.app import TRUSTED_HOSTS, create_app
+from training_service.database import open_database, read_meta
+from training_service.engine.base import Engine
+from training_service.engine.docker_engine import DockerEngine
+from training_service.job_store import JobStore
+from training_service.jobs import Jobs
+from training_service.log_collector import LogCollector
+from training_service.log_store import LogStore
+from training_service.metrics import Metrics
+from training_service.scheduler import Scheduler
+from training_service.settings import ServiceSettings
+
+#: Slow actions side by side: pulls, starts, stops and removals of different jobs.
+_WORKERS = 16
+
+logger = structlog.get_logger(__name__)
+
+
+def build_service(settings: ServiceSettings, engine: Engine | None = None) -> FastAPI:
+    """
+    Return the app of a whole service; its scheduler lives as long as the app runs.
+
+    :param engine: for tests; by default the Docker Engine of ``settings``.
+    """
+    database = open_database(settings.database_url)
+    logs = LogStore(database)
+    store = JobStore(database, logs)
+    engine = engine or DockerEngine(read_meta(database, "service_id"), settings.docker_host)
+    metrics = Metrics()
+    metrics.watch_jobs(store.count_by_state)
+    actions = Actions(
+        store=store,
+        engine=engine,
+        metrics=metrics,
+        container_env=settings.container_env,
+        stop_grace_seconds=settings.stop_grace_seconds,
+        pull_retry=timedelta(seconds=settings.pull_retry_seconds),
+        pids_limit=settings.pids_limit,
+        cpu_limit=settings.cpu_limit,
+        memory_limit_bytes=settings.memory_limit_bytes,
+    )
+    executor = ThreadPoolExecutor(_WORKERS, thread_name_prefix="action")
+    collector = LogCollector(engine, logs, on_drained=lambda: scheduler.notify())
+    scheduler = Scheduler(
+        store=store,
+        engine=engine,
+        collector=collector,
+        actions=actions,
+        executor=executor,
+        metrics=metrics,
+        max_active_jobs=settings.max_active_jobs,
+    )
+
+    @contextmanager
+    def running() -> Iterator[None]:
+        collector.start()
+        scheduler.start()
+        logger.info("ready", adopted_jobs=len(store.list_active()), database=database.url.render_as_string())
+        try:
+            yield
+        finally:
+            scheduler.stop()
+            collector.stop()
+            executor.shutdown(wait=False, cancel_futures=True)
+            logger.info("stopped; running containers go on and are adopted at the next start")
+
+    return create_app(
+        jobs=Jobs(store, scheduler.notify),
+        logs=logs,
+        engine=engine,
+        metrics=metrics,
+        version=version("airflow-container-training"),
+        running=running(),
+        trusted_hosts=[*TRUSTED_HOSTS, settings.host],
+    )

@@ -1,0 +1,48 @@
+"""Settings of the training service: the environment (``TRAINING_*``), read in this one place."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class LogFormat(StrEnum):
+    """How the service writes its own log."""
+
+    CONSOLE = "console"
+    JSON = "json"
+
+
+class ServiceSettings(BaseSettings):
+    """
+    All that can be set, with defaults for one machine.
+
+    :param host: address to listen on; loopback unless told otherwise.
+    :param database_url: SQLAlchemy URL; SQLite (WAL) or PostgreSQL.
+    :param docker_host: engine to use; empty: ``DOCKER_HOST`` or the default socket, as the docker client does.
+    :param container_env: variables that every container gets, e.g. ``STORAGE_EMULATOR_HOST``.
+    :param max_active_jobs: jobs that may prepare and run side by side; the others are QUEUED.
+    :param cpu_limit: cores of the host that one container may have at most; 0: all of them.
+    :param memory_limit_bytes: memory of the host that one container may have at most; 0: all but a reserve.
+    :param stop_grace_seconds: time between SIGTERM and SIGKILL when a replica is stopped.
+    :param pull_retry_seconds: how long an unreachable registry is asked again before the job fails.
+    :param pids_limit: processes and threads a container may have.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="TRAINING_", extra="ignore")
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8470, ge=0, le=65535)
+    database_url: str = f"sqlite:///{Path('.local/training/jobs.db').absolute()}"
+    docker_host: str = ""
+    container_env: dict[str, str] = {}
+    max_active_jobs: int = Field(default=4, ge=1)
+    cpu_limit: float = Field(default=0, ge=0)
+    memory_limit_bytes: int = Field(default=0, ge=0)
+    stop_grace_seconds: float = Field(default=10.0, ge=0)
+    pull_retry_seconds: float = Field(default=120.0, ge=0)
+    pids_limit: int = Field(default=4096, ge=16)
+    log_format: LogFormat = LogFormat.CONSOLE
