@@ -48,6 +48,7 @@ class Scheduler:
     Moves every job towards its end.
 
     :param executor: runs slow actions; tests pass one that runs them at once.
+    :param retry_seconds: pause before an action that the engine refused is asked for again.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Scheduler:
         executor: Executor,
         metrics: Metrics,
         max_active_jobs: int,
+        retry_seconds: float = 1.0,
         clock: Clock = utc_now,
     ) -> None:
         self._store = store
@@ -69,6 +71,7 @@ class Scheduler:
         self._executor = executor
         self._metrics = metrics
         self._max_active_jobs = max_active_jobs
+        self._retry_seconds = retry_seconds
         self._clock = clock
         self._wake = threading.Event()
         self._stopping = threading.Event()
@@ -147,11 +150,11 @@ class Scheduler:
             # Nothing was recorded, so the next look asks for the same action again.
             self._metrics.engine_errors.inc()
             logger.warning("engine refused", job_uid=uid, action=type(action).__name__, reason=str(error))
-            self._stopping.wait(_ACTIVE_SECONDS)
+            self._stopping.wait(self._retry_seconds)
         except Exception:
             # A bug: shown, and the action is asked for again at the next look.
             logger.exception("action failed", job_uid=uid, action=type(action).__name__)
-            self._stopping.wait(_ACTIVE_SECONDS)
+            self._stopping.wait(self._retry_seconds)
         finally:
             with self._lock:
                 self._busy.discard(uid)

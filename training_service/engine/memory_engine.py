@@ -79,6 +79,10 @@ class MemoryEngine(Engine):
         """Put an image into the registry."""
         self._images[ref.pullable] = behaviour
 
+    def forget_image(self, ref: ImageRef) -> None:
+        """Remove an image from the registry and the engine."""
+        del self._images[ref.pullable]
+
     def advance(self, seconds: float) -> None:
         """Let virtual time pass; containers whose time has come end."""
         with self._lock:

@@ -1,0 +1,141 @@
+"""A whole service in one thread: memory engine, virtual clock, every slow action at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from container_training.core.errors import EngineError, EngineUnavailable
+from container_training.core.image_ref import ImageRef, parse_image_ref
+from container_training.core.states import JobState, ReplicaState
+from container_training.core.wire import Job, ReplicaConfig, TrainingInput
+from training_service.actions import Actions
+from training_service.engine.base import ObservedReplica
+from training_service.engine.memory_engine import Behaviour, MemoryEngine
+from training_service.job_store import JobStore
+from training_service.jobs import Jobs
+from training_service.log_batch import LogBatch
+from training_service.log_store import LogStore
+from training_service.metrics import Metrics
+from training_service.records import JobRecord
+from training_service.scheduler import Scheduler
+
+IMAGE = "registry.test/project/trainer:1"
+PROJECT = "project"
+
+
+class InlineExecutor(Executor):
+    """Runs what it is given at once."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
+class InlineCollector:
+    """Reads a container's log when it has ended."""
+
+    def __init__(self, engine: MemoryEngine, store: LogStore) -> None:
+        self._engine = engine
+        self._store = store
+        self.drained: frozenset[str] = frozenset()
+
+    def follow(self, record: JobRecord, observed: ObservedReplica) -> None:
+        if observed.state is not ReplicaState.EXITED or observed.container_id in self.drained:
+            return
+        batch = LogBatch(self._store, record.spec.project, record.spec.job_id, observed.replica.task_name)
+        batch.rewind()
+        try:
+            for line in self._engine.read_logs(observed.container_id, batch.since_ns):
+                batch.add(line)
+        except EngineUnavailable:
+            return
+        except EngineError:
+            pass  # the container is gone, and there is nothing to read
+        batch.flush()
+        self.drained |= {observed.container_id}
+
+    def forget(self, present: set[str]) -> None:
+        self.drained &= present
+
+
+@dataclass
+class World:
+    """The service's parts around one database; ``restart`` is a kill and a new start."""
+
+    database: sa.Engine
+    engine: MemoryEngine = field(default_factory=MemoryEngine)
+    max_active_jobs: int = 2
+    pull_retry: timedelta = timedelta(seconds=60)
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget all that is not in the database or on the engine."""
+        clock = self.engine.clock
+        self.logs = LogStore(self.database, clock)
+        self.store = JobStore(self.database, self.logs, clock)
+        self.metrics = Metrics()
+        actions = Actions(
+            store=self.store,
+            engine=self.engine,
+            metrics=self.metrics,
+            container_env={"STORAGE_EMULATOR_HOST": "http://store.test"},
+            stop_grace_seconds=10,
+            pull_retry=self.pull_retry,
+            pids_limit=100,
+            clock=clock,
+        )
+        self.scheduler = Scheduler(
+            store=self.store,
+            engine=self.engine,
+            collector=InlineCollector(self.engine, self.logs),
+            actions=actions,
+            executor=InlineExecutor(),
+            metrics=self.metrics,
+            max_active_jobs=self.max_active_jobs,
+            retry_seconds=0,
+            clock=clock,
+        )
+        self.jobs = Jobs(self.store, lambda: None, clock)
+
+    def add_image(self, behaviour: Behaviour | None = None, image: str = IMAGE) -> ImageRef:
+        ref = parse_image_ref(image)
+        self.engine.add_image(ref, behaviour or Behaviour())
+        return ref
+
+    def submit(self, job_id: str = "job", image: str = IMAGE, **training_input: Any) -> Job:
+        training = TrainingInput(master_config=ReplicaConfig(image_uri=image), **training_input)
+        return self.jobs.create(PROJECT, Job(job_id=job_id, training_input=training))
+
+    def get(self, job_id: str = "job") -> Job:
+        return self.jobs.get(PROJECT, job_id)
+
+    def state(self, job_id: str = "job") -> JobState | None:
+        return self.get(job_id).state
+
+    def step(self, times: int = 1) -> None:
+        for _ in range(times):
+            self.scheduler.step()
+
+    def settle(self, steps: int = 20) -> None:
+        """Step until nothing changes any more, without letting time pass."""
+        for _ in range(steps):
+            before = (self.store.list_active(), self.engine.observe())
+            self.scheduler.step()
+            if before == (self.store.list_active(), self.engine.observe()):
+                return
+        raise AssertionError(f"the service did not settle in {steps} steps")
+
+    def messages(self, job_id: str = "job") -> list[str]:
+        entries, _ = self.logs.list_page(
+            projects=[PROJECT], filter_text=f'resource.labels.job_id="{job_id}"', page_size=1000
+        )
+        return [entry.message for entry in entries]
