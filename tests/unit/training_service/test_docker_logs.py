@@ -1,0 +1,90 @@
+"""The engine's log framing, byte by byte."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import pytest
+import urllib3
+
+from training_service.engine.base import LogLine, LogStream
+from training_service.engine.docker_logs import _frames, _lines, _to_ns
+
+STAMP = b"2026-01-01T00:00:00.123456789Z"
+
+
+def frame(stream: int, payload: bytes) -> bytes:
+    return struct.pack(">BxxxL", stream, len(payload)) + payload
+
+
+class Raw:
+    """Gives out bytes in chunks of a chosen size, as a socket would."""
+
+    def __init__(self, content: bytes, size: int, broken: bool = False) -> None:
+        self.content, self.size, self.broken = content, size, broken
+
+    def stream(self, _amount: int, decode_content: bool) -> Iterator[bytes]:
+        assert decode_content is False
+        for start in range(0, len(self.content), self.size):
+            yield self.content[start : start + self.size]
+        if self.broken:
+            raise urllib3.exceptions.ProtocolError("gone")
+
+
+def read(raw: Raw) -> list[LogLine]:
+    unended: dict[LogStream, LogLine] = {}
+    lines = [line for stream, payload in _frames(raw) for line in _lines(stream, payload, unended)]  # type: ignore[arg-type]
+    return [*lines, *unended.values()]
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 10_000])
+def test_lines_are_read_whatever_the_chunks(size: int) -> None:
+    content = frame(1, STAMP + b" hello\n") + frame(2, STAMP + b" \xf0\x9f\x98\x80 error\r\n") + frame(1, STAMP + b" \n")
+
+    lines = read(Raw(content, size))
+
+    assert [(line.stream, line.text) for line in lines] == [
+        (LogStream.STDOUT, "hello"),
+        (LogStream.STDERR, "\U0001f600 error"),
+        (LogStream.STDOUT, ""),
+    ]
+
+
+def test_long_line_in_parts_becomes_one_line_with_its_first_time() -> None:
+    later = b"2026-01-01T00:00:09.000000000Z"
+    content = frame(1, STAMP + b" begin-") + frame(2, STAMP + b" other\n") + frame(1, later + b" end\n")
+
+    lines = read(Raw(content, 16))
+
+    assert [line.text for line in lines] == ["other", "begin-end"]
+    assert lines[1].timestamp_ns == _to_ns(STAMP.decode())
+
+
+def test_last_line_without_an_end_is_not_lost() -> None:
+    assert [line.text for line in read(Raw(frame(1, STAMP + b" no newline"), 8))] == ["no newline"]
+
+
+def test_broken_connection_ends_the_reading_after_whole_frames() -> None:
+    whole = frame(1, STAMP + b" whole\n")
+
+    lines = read(Raw(whole + frame(1, STAMP + b" half")[:20], 8, broken=True))
+
+    assert [line.text for line in lines] == ["whole"]
+
+
+def test_bytes_that_are_no_text_are_replaced() -> None:
+    assert [line.text for line in read(Raw(frame(1, STAMP + b" a\xffb\n"), 8))] == ["a\ufffdb"]
+
+
+@pytest.mark.parametrize(
+    ("stamp", "expected"),
+    [
+        ("1970-01-01T00:00:01Z", 10**9),
+        ("1970-01-01T00:00:01.5Z", 1_500_000_000),
+        ("1970-01-01T00:00:00.000000001Z", 1),
+        ("2026-01-01T00:00:00.123456789Z", 1_767_225_600_123_456_789),
+    ],
+)
+def test_timestamps_are_exact(stamp: str, expected: int) -> None:
+    assert _to_ns(stamp) == expected

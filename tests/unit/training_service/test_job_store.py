@@ -1,0 +1,149 @@
+"""Jobs in the database: compare-and-swap, filters, pages."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from container_training.core.errors import IllegalTransition, InvalidFilter, JobConflict
+from container_training.core.states import JobState
+from container_training.core.wire import Job, ReplicaConfig, TrainingInput
+from tests.unit.training_service.world import IMAGE, PROJECT, World
+from training_service.database import SCHEMA_VERSION, meta, open_database, writing
+
+
+def names(world: World, filter_text: str = "", **page: object) -> list[str | None]:
+    answer = world.jobs.list_page(PROJECT, filter_text, **page)  # type: ignore[arg-type]
+    return [job.job_id for job in answer.jobs or []]
+
+
+def submit(world: World, job_id: str, **labels: str) -> None:
+    training = TrainingInput(master_config=ReplicaConfig(image_uri=IMAGE))
+    world.jobs.create(PROJECT, Job(job_id=job_id, labels=labels or None, training_input=training))
+
+
+def test_only_one_of_two_writers_moves_a_job(world: World) -> None:
+    world.submit()
+    seen = world.store.get(PROJECT, "job")
+    at = world.engine.now
+
+    first = world.store.advance(seen, JobState.PREPARING, at=at, message="x")
+    second = world.store.advance(seen, JobState.CANCELLING, at=at, message="y")
+
+    assert (first, second) == (True, False)
+    assert world.state() is JobState.PREPARING
+    assert "y" not in world.messages()
+
+
+def test_illegal_step_is_refused_before_anything_is_written(world: World) -> None:
+    world.submit()
+    seen = world.store.get(PROJECT, "job")
+
+    with pytest.raises(IllegalTransition, match="QUEUED to SUCCEEDED"):
+        world.store.advance(seen, JobState.SUCCEEDED, at=world.engine.now, message="x")
+
+    assert world.state() is JobState.QUEUED
+
+
+def test_etag_changes_with_every_state(world: World) -> None:
+    world.submit()
+    before = world.get().etag
+
+    world.step()
+
+    assert world.get().etag != before
+
+
+def test_one_of_many_concurrent_creates_of_an_id_wins(world: World) -> None:
+    outcomes: list[str] = []
+
+    def create() -> None:
+        try:
+            world.submit()
+            outcomes.append("created")
+        except JobConflict:
+            outcomes.append("conflict")
+
+    threads = [threading.Thread(target=create) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(outcomes) == ["conflict"] * 7 + ["created"]
+
+
+@pytest.mark.parametrize(
+    ("filter_text", "expected"),
+    [
+        ("", ["c", "b", "a"]),
+        ('jobId="a"', ["a"]),
+        ("jobId:B", ["b"]),
+        ("state=QUEUED AND labels.team=vision", ["b", "a"]),
+        ("labels.team=vision AND NOT labels.env=prod", ["a"]),
+        ('state!="QUEUED"', []),
+        ("labels.team=nlp OR jobId=a", ["c", "a"]),
+        ('createTime>="2026-01-01T00:00:00Z"', ["c", "b", "a"]),
+        ('createTime<"2026-01-01T00:00:00Z"', []),
+    ],
+)
+def test_list_filters(world: World, filter_text: str, expected: list[str]) -> None:
+    submit(world, "a", team="vision", env="dev")
+    submit(world, "b", team="vision", env="prod")
+    submit(world, "c", team="nlp")
+
+    assert names(world, filter_text) == expected
+
+
+@pytest.mark.parametrize("filter_text", ["shoe_size=3", "jobId", "createTime>yesterday", "createTime:2026", "(", "a=b c"])
+def test_filter_that_cannot_be_read_is_refused(world: World, filter_text: str) -> None:
+    with pytest.raises(InvalidFilter):
+        names(world, filter_text)
+
+
+def test_pages_cover_every_job_once_newest_first(world: World) -> None:
+    for place in range(7):
+        submit(world, f"job_{place}")
+
+    first = world.jobs.list_page(PROJECT, page_size=3)
+    second = world.jobs.list_page(PROJECT, page_size=3, page_token=first.next_page_token or "")
+    third = world.jobs.list_page(PROJECT, page_size=3, page_token=second.next_page_token or "")
+
+    found = [job.job_id for page in (first, second, third) for job in page.jobs or []]
+    assert found == [f"job_{place}" for place in range(6, -1, -1)]
+    assert third.next_page_token is None
+
+
+def test_page_size_has_a_default_and_a_maximum(world: World) -> None:
+    for place in range(101):
+        submit(world, f"job_{place}")
+
+    assert len(names(world)) == 20
+    assert len(names(world, page_size=1000)) == 100
+
+
+def test_empty_list_has_no_fields(world: World) -> None:
+    assert world.jobs.list_page(PROJECT).to_wire() == {}
+
+
+def test_foreign_page_token_is_refused(world: World) -> None:
+    with pytest.raises(InvalidFilter, match="page token 'x'"):
+        names(world, page_token="x")
+
+
+def test_service_id_outlives_a_restart(world: World) -> None:
+    before = world.store.service_id
+
+    world.restart()
+
+    assert world.store.service_id == before
+
+
+def test_database_of_a_newer_service_is_refused(world: World) -> None:
+    newer = str(int(SCHEMA_VERSION) + 1)
+    with writing(world.database).begin() as connection:
+        connection.execute(meta.update().where(meta.c.key == "schema_version").values(value=newer))
+
+    with pytest.raises(ValueError, match=f"schema version {newer}"):
+        open_database(world.database.url.render_as_string())

@@ -1,0 +1,211 @@
+"""Log entries: stored once, found by filter, never missed by a follower."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from container_training.clients.training_api import job_log_filter
+from container_training.core.errors import InvalidFilter
+from container_training.core.log_wire import LogEntry, Severity
+from training_service.database import open_database
+from training_service.engine.base import LogLine, LogStream
+from training_service.log_batch import MAX_TEXT_CHARACTERS, LogBatch
+from training_service.log_store import LogStore, NewLogEntry
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+NOW_NS = int(NOW.timestamp()) * 10**9
+
+
+def make_entry(insert_id: str, seconds: float = 0, **changes: object) -> NewLogEntry:
+    values: dict[str, object] = {
+        "project": "project",
+        "job_id": "job",
+        "task_name": "master-replica-0",
+        "insert_id": insert_id,
+        "timestamp": NOW + timedelta(seconds=seconds),
+        "severity": Severity.INFO,
+        "text": f"line {insert_id}",
+    }
+    return NewLogEntry(**(values | changes))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LogStore:
+    return LogStore(open_database(f"sqlite:///{tmp_path / 'logs.db'}"), clock=lambda: NOW)
+
+
+def texts(store: LogStore, filter_text: str = "", page_size: int = 100) -> list[str]:
+    entries, _ = store.list_page(projects=["project"], filter_text=filter_text, page_size=page_size)
+    return [entry.insert_id for entry in entries]
+
+
+def test_same_line_is_stored_once(store: LogStore) -> None:
+    store.append([make_entry("a"), make_entry("b")])
+    store.append([make_entry("b"), make_entry("c")])
+
+    assert texts(store) == ["a", "b", "c"]
+
+
+def test_lines_come_by_time_then_insert_id(store: LogStore) -> None:
+    store.append([make_entry("b", 1), make_entry("c", 0), make_entry("a", 1)])
+
+    assert texts(store) == ["c", "a", "b"]
+
+
+def test_pages_cover_every_line_once(store: LogStore) -> None:
+    store.append([make_entry(f"{place:03d}", place // 10) for place in range(55)])
+    found: list[LogEntry] = []
+    token = ""
+    while True:
+        page, token = store.list_page(
+            projects=["project"], filter_text="", page_size=10, page_token=token
+        )
+        found += page
+        if not token:
+            break
+
+    assert [entry.insert_id for entry in found] == [f"{place:03d}" for place in range(55)]
+
+
+def test_pages_can_run_backwards(store: LogStore) -> None:
+    store.append([make_entry(f"{place}", place) for place in range(5)])
+
+    first, token = store.list_page(projects=["project"], filter_text="", page_size=3, descending=True)
+    second, end = store.list_page(
+        projects=["project"], filter_text="", page_size=3, descending=True, page_token=token
+    )
+
+    assert [entry.insert_id for entry in first + second] == ["4", "3", "2", "1", "0"]
+    assert end == ""
+
+
+@pytest.mark.parametrize(
+    ("filter_text", "expected"),
+    [
+        ('resource.labels.job_id="job"', ["a", "b"]),
+        ('resource.labels.task_name="service"', ["b"]),
+        ('labels."ml.googleapis.com/task_name"="service"', None),
+        ("labels.ml.googleapis.com/task_name=service", ["b"]),
+        ("severity=ERROR", ["c"]),
+        ('textPayload:"LINE"', ["a", "b", "c"]),
+        ('timestamp>"2026-01-01T12:00:00.500Z"', ["b", "c"]),
+        ('timestamp="2026-01-01T12:00:01.000000000Z" AND insertId>="b"', ["b"]),
+        ('(resource.type="ml_job" OR resource.type="cloudml_job") AND NOT resource.labels.job_id="job"', ["c"]),
+        ('resource.type="gce_instance"', []),
+    ],
+)
+def test_filter_selects(store: LogStore, filter_text: str, expected: list[str] | None) -> None:
+    store.append(
+        [
+            make_entry("a"),
+            make_entry("b", 1, task_name="service"),
+            make_entry("c", 2, job_id="other", severity=Severity.ERROR),
+        ]
+    )
+
+    if expected is None:
+        with pytest.raises(InvalidFilter):
+            texts(store, filter_text)
+    else:
+        assert texts(store, filter_text) == expected
+
+
+def test_other_projects_are_not_seen(store: LogStore) -> None:
+    store.append([make_entry("a", project="secret")])
+
+    assert texts(store) == []
+
+
+@pytest.mark.parametrize("token", ["nonsense", "bm9uc2Vuc2U=", "W10="])
+def test_foreign_page_token_is_refused(store: LogStore, token: str) -> None:
+    with pytest.raises(InvalidFilter, match="page token"):
+        store.list_page(projects=["project"], filter_text="", page_size=10, page_token=token)
+
+
+def test_follower_sees_a_line_that_was_stored_late(store: LogStore) -> None:
+    store.append([make_entry("new", 10)])
+    (seen,), _ = store.list_page(projects=["project"], filter_text=job_log_filter("job"), page_size=10)
+    store.append([make_entry("older, but late", 5)])
+
+    later = texts(store, job_log_filter("job", received_after=seen.receive_timestamp))
+
+    assert later == ["older, but late"]
+
+
+def test_arrival_times_grow_after_a_restart_although_the_clock_stands_still(tmp_path: Path) -> None:
+    database = open_database(f"sqlite:///{tmp_path / 'logs.db'}")
+    LogStore(database, clock=lambda: NOW).append([make_entry("a"), make_entry("b")])
+
+    LogStore(database, clock=lambda: NOW - timedelta(hours=1)).append([make_entry("c")])
+
+    entries, _ = LogStore(database).list_page(projects=["project"], filter_text="", page_size=10)
+    arrivals = [entry.receive_timestamp for entry in sorted(entries, key=lambda e: e.insert_id)]
+    assert arrivals == sorted(set(arrivals), key=arrivals.index)
+    assert arrivals[0] < arrivals[1] < arrivals[2]  # type: ignore[operator]
+
+
+def make_line(text: str, offset_ns: int = 0, stream: LogStream = LogStream.STDOUT) -> LogLine:
+    return LogLine(timestamp_ns=NOW_NS + offset_ns, stream=stream, text=text)
+
+
+def test_batch_keeps_lines_of_one_instant_apart_and_in_order(store: LogStore) -> None:
+    batch = LogBatch(store, "project", "job", "master-replica-0")
+
+    for text in ("first", "second", "third"):
+        batch.add(make_line(text))
+    batch.flush()
+
+    entries, _ = store.list_page(projects=["project"], filter_text="", page_size=10)
+    assert [entry.message for entry in entries] == ["first", "second", "third"]
+
+
+def test_batch_read_again_from_its_newest_line_stores_nothing_twice(store: LogStore) -> None:
+    lines = [make_line(f"line {place}", place // 3 * 1000) for place in range(12)]
+    first = LogBatch(store, "project", "job", "master-replica-0")
+    for line in lines[:8]:
+        first.add(line)
+    first.flush()
+
+    second = LogBatch(store, "project", "job", "master-replica-0")
+    second.rewind()
+    for line in (line for line in lines if line.timestamp_ns >= second.since_ns):
+        second.add(line)
+    second.flush()
+
+    entries, _ = store.list_page(projects=["project"], filter_text="", page_size=100)
+    assert [entry.message for entry in entries] == [line.text for line in lines]
+
+
+def test_times_within_a_replica_never_run_backwards(store: LogStore) -> None:
+    batch = LogBatch(store, "project", "job", "master-replica-0")
+
+    batch.add(make_line("out", 5_000))
+    batch.add(make_line("err", 1_000, LogStream.STDERR))
+    batch.flush()
+
+    entries, _ = store.list_page(projects=["project"], filter_text="", page_size=10)
+    assert {entry.timestamp for entry in entries} == {NOW + timedelta(microseconds=5)}
+
+
+def test_standard_error_is_an_error_and_standard_output_is_not(store: LogStore) -> None:
+    batch = LogBatch(store, "project", "job", "master-replica-0")
+
+    batch.add(make_line("out"))
+    batch.add(make_line("err", 1_000, LogStream.STDERR))
+    batch.flush()
+
+    entries, _ = store.list_page(projects=["project"], filter_text="", page_size=10)
+    assert [entry.severity for entry in entries] == [Severity.INFO, Severity.ERROR]
+
+
+def test_endless_line_is_cut_and_says_so(store: LogStore) -> None:
+    batch = LogBatch(store, "project", "job", "master-replica-0")
+
+    batch.add(make_line("x" * (MAX_TEXT_CHARACTERS + 5)))
+    batch.flush()
+
+    (entry,), _ = store.list_page(projects=["project"], filter_text="", page_size=10)
+    assert entry.message.endswith(f"[cut: {MAX_TEXT_CHARACTERS + 5} characters]")
