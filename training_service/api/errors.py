@@ -56,8 +56,8 @@ def install_error_handlers(app: FastAPI) -> None:
         return error_response(400, str(error), [FieldViolation(field="filter", description=str(error))])
 
     @app.exception_handler(RequestValidationError)
-    def _request(_: Request, error: RequestValidationError) -> JSONResponse:
-        violations = [_violation(item) for item in error.errors()]
+    def _request(request: Request, error: RequestValidationError) -> JSONResponse:
+        violations = [_violation(request, item) for item in error.errors()]
         text = "; ".join(violation.description for violation in violations)
         return error_response(400, f"Invalid JSON payload received. {text}", violations)
 
@@ -72,12 +72,14 @@ def install_error_handlers(app: FastAPI) -> None:
         return error_response(500, "Internal error encountered; the service's log has the details.")
 
 
-def _violation(item: Any) -> FieldViolation:
+def _violation(request: Request, item: Any) -> FieldViolation:
     """Return what pydantic found, in the real API's words where they are known (unknown fields, captured widely)."""
     where, *path = item["loc"]
     if item["type"] == "extra_forbidden" and where == "body":
         *parents, name = path
-        place = f" at '{_proto_path(['job', *parents])}'" if parents else ""
+        # The body of jobs.create is the request's field "job"; elsewhere the body is the request itself.
+        root = ["job"] if request.url.path.endswith("/jobs") else []
+        place = f" at '{_proto_path([*root, *parents])}'" if root or parents else ""
         return FieldViolation(
             field=_json_path(path), description=f'Unknown name "{name}"{place}: Cannot find field.'
         )

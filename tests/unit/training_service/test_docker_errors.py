@@ -21,7 +21,10 @@ from training_service.engine.docker_errors import classify, engine_errors
     ("text", "kind"),
     [
         ("manifest for h/p/i:1 not found: manifest unknown: manifest unknown", ImageNotFound),
-        ("pull access denied for h/p/i, repository does not exist or may require 'docker login'", ImageNotFound),
+        (
+            "pull access denied for h/p/i, repository does not exist or may require 'docker login'",
+            ImageNotFound,
+        ),
         ('Head "http://h/v2/p/i/manifests/1": unauthorized: invalid username or password', ImageNotFound),
         ("No such image: sha256:abc", ImageNotFound),
         ('Get "http://h:1/v2/": dial tcp 127.0.0.1:1: connect: connection refused', RegistryUnavailable),
@@ -43,7 +46,12 @@ def test_refusal_of_the_engine_keeps_its_explanation() -> None:
         raise APIError("500 Server Error", explanation="boom")
 
 
-@pytest.mark.parametrize("cause", [requests.ConnectionError("refused"), FileNotFoundError("/var/run/docker.sock")])
+@pytest.mark.parametrize(
+    "cause", [requests.ConnectionError("refused"), FileNotFoundError("/var/run/docker.sock")]
+)
 def test_silent_engine_is_unavailable(cause: Exception) -> None:
-    with pytest.raises(EngineUnavailable, match="did not answer to 'list containers'"), engine_errors("list containers"):
+    with (
+        pytest.raises(EngineUnavailable, match="did not answer to 'list containers'"),
+        engine_errors("list containers"),
+    ):
         raise cause

@@ -40,7 +40,11 @@ def read(raw: Raw) -> list[LogLine]:
 
 @pytest.mark.parametrize("size", [1, 7, 64, 10_000])
 def test_lines_are_read_whatever_the_chunks(size: int) -> None:
-    content = frame(1, STAMP + b" hello\n") + frame(2, STAMP + b" \xf0\x9f\x98\x80 error\r\n") + frame(1, STAMP + b" \n")
+    content = (
+        frame(1, STAMP + b" hello\n")
+        + frame(2, STAMP + b" \xf0\x9f\x98\x80 error\r\n")
+        + frame(1, STAMP + b" \n")
+    )
 
     lines = read(Raw(content, size))
 

@@ -96,7 +96,9 @@ def test_list_filters(world: World, filter_text: str, expected: list[str]) -> No
     assert names(world, filter_text) == expected
 
 
-@pytest.mark.parametrize("filter_text", ["shoe_size=3", "jobId", "createTime>yesterday", "createTime:2026", "(", "a=b c"])
+@pytest.mark.parametrize(
+    "filter_text", ["shoe_size=3", "jobId", "createTime>yesterday", "createTime:2026", "(", "a=b c"]
+)
 def test_filter_that_cannot_be_read_is_refused(world: World, filter_text: str) -> None:
     with pytest.raises(InvalidFilter):
         names(world, filter_text)

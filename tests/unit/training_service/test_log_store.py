@@ -60,9 +60,7 @@ def test_pages_cover_every_line_once(store: LogStore) -> None:
     found: list[LogEntry] = []
     token = ""
     while True:
-        page, token = store.list_page(
-            projects=["project"], filter_text="", page_size=10, page_token=token
-        )
+        page, token = store.list_page(projects=["project"], filter_text="", page_size=10, page_token=token)
         found += page
         if not token:
             break
@@ -93,7 +91,10 @@ def test_pages_can_run_backwards(store: LogStore) -> None:
         ('textPayload:"LINE"', ["a", "b", "c"]),
         ('timestamp>"2026-01-01T12:00:00.500Z"', ["b", "c"]),
         ('timestamp="2026-01-01T12:00:01.000000000Z" AND insertId>="b"', ["b"]),
-        ('(resource.type="ml_job" OR resource.type="cloudml_job") AND NOT resource.labels.job_id="job"', ["c"]),
+        (
+            '(resource.type="ml_job" OR resource.type="cloudml_job") AND NOT resource.labels.job_id="job"',
+            ["c"],
+        ),
         ('resource.type="gce_instance"', []),
     ],
 )

@@ -1,0 +1,307 @@
+"""What every engine does, the one in memory and Docker alike."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import docker
+import pytest
+
+from container_training.core.cluster import ReplicaId, ReplicaRole
+from container_training.core.errors import EngineError, ImageNotFound, RegistryUnavailable
+from container_training.core.image_ref import ImageRef, parse_image_ref
+from container_training.core.machines import Resources
+from container_training.core.states import ReplicaState
+from training_service.engine.base import Engine, EngineView, ObservedReplica, ReplicaLaunch
+from training_service.engine.docker_engine import DockerEngine
+from training_service.engine.memory_engine import Behaviour, MemoryEngine
+
+MIB = 1024**2
+PATIENCE_SECONDS = 30.0
+MASTER = ReplicaId(role=ReplicaRole.MASTER)
+
+
+class Bench(ABC):
+    """One engine with images that behave in known ways."""
+
+    engine: Engine
+
+    @abstractmethod
+    def launch(self, behaviour: str) -> ReplicaLaunch:
+        """Return a launch: ``prints``, ``fails``, ``sleeps``, ``stubborn``, ``hungry`` or ``broken``."""
+
+    @abstractmethod
+    def pass_time(self) -> None:
+        """Let what ends by itself end."""
+
+    def wait_for(self, condition: Callable[[ObservedReplica], bool]) -> ObservedReplica:
+        """Return the only replica once ``condition`` holds."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            self.pass_time()
+            (replica,) = self.engine.observe().replicas
+            if condition(replica):
+                return replica
+            time.sleep(0.02)
+        raise AssertionError(f"still {replica} after {PATIENCE_SECONDS} s")
+
+
+class MemoryBench(Bench):
+    """The engine in memory."""
+
+    known_image = parse_image_ref("registry.test/project/known:1")
+
+    def __init__(self) -> None:
+        self.engine = self.memory = MemoryEngine()
+        self.memory.add_image(self.known_image, Behaviour())
+        behaviours = {
+            "prints": Behaviour(lines=("one", "two")),
+            "fails": Behaviour(exit_code=3),
+            "sleeps": Behaviour(run_seconds=10**9),
+            "stubborn": Behaviour(run_seconds=10**9, ignores_sigterm=True),
+            "hungry": Behaviour(exit_code=137, out_of_memory=True),
+            "broken": Behaviour(exit_code=127, lines=("exec no-such-program failed",)),
+        }
+        for name, behaviour in behaviours.items():
+            self.memory.add_image(parse_image_ref(f"registry.test/project/{name}:1"), behaviour)
+
+    def launch(self, behaviour: str) -> ReplicaLaunch:
+        image = self.engine.pull_image(parse_image_ref(f"registry.test/project/{behaviour}:1"))
+        return make_launch(image.image_id)
+
+    def pass_time(self) -> None:
+        self.memory.advance(1)
+
+
+PROGRAMS = {
+    "prints": "import sys; print('one'); print('two', file=sys.stderr)",
+    "fails": "import sys; sys.exit(3)",
+    "sleeps": "import time; time.sleep(600)",
+    "stubborn": "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)",
+    "hungry": "held = [bytearray(16 << 20) for _ in range(64)]",
+}
+
+
+class DockerBench(Bench):
+    """A Docker Engine, seen by a service of the test's own."""
+
+    def __init__(self, known_image: ImageRef) -> None:
+        self.known_image = known_image
+        self.engine = DockerEngine(service_id=f"test-{uuid.uuid4().hex}")
+
+    def launch(self, behaviour: str) -> ReplicaLaunch:
+        image_id = self.engine.pull_image(self.known_image).image_id
+        launch = make_launch(image_id)
+        if behaviour == "broken":
+            return replace(launch, command=("no-such-program",))
+        return replace(launch, command=("python3", "-u", "-c", PROGRAMS[behaviour]))
+
+    def pass_time(self) -> None:
+        pass
+
+
+def make_launch(image_id: str) -> ReplicaLaunch:
+    return ReplicaLaunch(
+        job_uid=uuid.uuid4().hex[:12],
+        job_id="job",
+        project="project",
+        replica=MASTER,
+        image_id=image_id,
+        host_name="cmle-training-master-0123456789-0",
+        command=(),
+        args=(),
+        environment={"GREETING": "hello"},
+        resources=Resources(cpus=1, memory_bytes=64 * MIB),
+        pids_limit=64,
+    )
+
+
+@pytest.fixture(params=["memory", pytest.param("docker", marks=pytest.mark.docker)])
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    bench: Bench
+    if request.param == "memory":
+        bench = MemoryBench()
+    else:
+        bench = DockerBench(request.getfixturevalue("pushed_image"))
+    yield bench
+    for job_uid in bench.engine.observe().job_uids:
+        bench.engine.remove_job(job_uid)
+    assert bench.engine.observe() == EngineView()
+
+
+def is_ended(replica: ObservedReplica) -> bool:
+    return replica.state is ReplicaState.EXITED
+
+
+def is_running(replica: ObservedReplica) -> bool:
+    return replica.state is ReplicaState.RUNNING
+
+
+class TestEngineContract:
+    def test_host_has_cores_and_memory(self, bench: Bench) -> None:
+        host = bench.engine.host_resources()
+
+        assert bench.engine.ping()
+        assert host.cpus >= 1
+        assert host.memory_bytes > 256 * MIB
+
+    def test_fresh_service_sees_nothing(self, bench: Bench) -> None:
+        assert bench.engine.observe() == EngineView()
+
+    def test_image_that_does_not_exist_is_not_found(self, bench: Bench) -> None:
+        known = bench.known_image  # type: ignore[attr-defined]
+        absent = parse_image_ref(f"{known.host}/project/absent:1")
+
+        with pytest.raises(ImageNotFound):
+            bench.engine.pull_image(absent)
+
+    def test_replica_that_ends_has_its_exit_code_and_times(self, bench: Bench) -> None:
+        bench.engine.start_replica(bench.launch("fails"))
+
+        ended = bench.wait_for(is_ended)
+
+        assert (ended.exit_code, ended.out_of_memory) == (3, False)
+        assert ended.started_at is not None
+        assert ended.finished_at is not None
+        assert ended.started_at <= ended.finished_at
+
+    def test_replica_that_needs_too_much_memory_is_reported(self, bench: Bench) -> None:
+        bench.engine.start_replica(bench.launch("hungry"))
+
+        ended = bench.wait_for(is_ended)
+
+        assert (ended.exit_code, ended.out_of_memory) == (137, True)
+
+    def test_starting_twice_makes_one_replica(self, bench: Bench) -> None:
+        launch = bench.launch("sleeps")
+
+        bench.engine.start_replica(launch)
+        first = bench.wait_for(is_running)
+        bench.engine.start_replica(launch)
+
+        assert [replica.container_id for replica in bench.engine.observe().replicas] == [first.container_id]
+
+    def test_program_that_does_not_exist_ends_with_127_and_a_line(self, bench: Bench) -> None:
+        bench.engine.start_replica(bench.launch("broken"))
+
+        ended = bench.wait_for(is_ended)
+
+        (line,) = bench.engine.read_logs(ended.container_id, 0)
+        assert ended.exit_code == 127
+        assert "no-such-program" in line.text
+
+    def test_missing_image_cannot_be_started(self, bench: Bench) -> None:
+        launch = replace(bench.launch("prints"), image_id="sha256:" + "0" * 64)
+
+        with pytest.raises(ImageNotFound):
+            bench.engine.start_replica(launch)
+
+    @pytest.mark.parametrize("behaviour", ["sleeps", "stubborn"])
+    def test_stop_ends_a_replica_also_against_its_will(self, bench: Bench, behaviour: str) -> None:
+        bench.engine.start_replica(bench.launch(behaviour))
+        running = bench.wait_for(is_running)
+        if behaviour == "stubborn" and isinstance(bench, DockerBench):
+            # Its handler is in place when it has printed its line.
+            next(iter(bench.engine.read_logs(running.container_id, 0)))
+
+        bench.engine.stop_replica(running.container_id, grace_seconds=1)
+
+        (stopped,) = bench.engine.observe().replicas
+        assert stopped.state is ReplicaState.EXITED
+        assert stopped.exit_code == {"sleeps": 143, "stubborn": 137}[behaviour]
+
+    def test_stopping_and_removing_what_is_gone_is_no_error(self, bench: Bench) -> None:
+        bench.engine.stop_replica("0" * 64, grace_seconds=0)
+        bench.engine.remove_job("0" * 12)
+
+    def test_remove_takes_a_running_job_away_whole(self, bench: Bench) -> None:
+        launch = bench.launch("sleeps")
+        bench.engine.start_replica(launch)
+        bench.wait_for(is_running)
+
+        bench.engine.remove_job(launch.job_uid)
+
+        assert bench.engine.observe() == EngineView()
+
+    def test_log_is_read_to_its_end_in_order(self, bench: Bench) -> None:
+        bench.engine.start_replica(bench.launch("prints"))
+        ended = bench.wait_for(is_ended)
+
+        lines = list(bench.engine.read_logs(ended.container_id, 0))
+        again = list(bench.engine.read_logs(ended.container_id, lines[-1].timestamp_ns))
+
+        assert sorted(line.text for line in lines) == ["one", "two"]
+        assert again[-1] == lines[-1]
+        assert len(again) < 2 or lines[0].timestamp_ns == lines[1].timestamp_ns
+
+    def test_log_of_a_missing_container_is_an_error(self, bench: Bench) -> None:
+        with pytest.raises(EngineError):
+            list(bench.engine.read_logs("0" * 64, 0))
+
+    def test_event_tells_of_a_start(self, bench: Bench) -> None:
+        launch = bench.launch("prints")
+        seen = threading.Event()
+
+        def watch() -> None:
+            for _ in bench.engine.events():
+                seen.set()
+                return
+
+        threading.Thread(target=watch, daemon=True).start()
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not seen.is_set() and time.monotonic() < deadline:
+            # Watching begins at some moment after the thread has started, so starts are repeated until one is seen.
+            bench.engine.start_replica(replace(launch, job_uid=uuid.uuid4().hex[:12]))
+            seen.wait(0.5)
+
+        assert seen.is_set()
+
+
+@pytest.mark.docker
+class TestDockerEngine:
+    """What only the Docker Engine can show."""
+
+    def test_registry_that_is_down_is_told_from_a_missing_image(self) -> None:
+        with pytest.raises(RegistryUnavailable):
+            DockerEngine("test").pull_image(parse_image_ref("127.0.0.1:1/project/image:1"))
+
+    def test_container_is_bounded_unprivileged_and_alone_in_its_network(
+        self, pushed_image: ImageRef, engine_client: docker.APIClient
+    ) -> None:
+        bench = DockerBench(pushed_image)
+        launch = bench.launch("sleeps")
+        bench.engine.start_replica(launch)
+
+        container = engine_client.inspect_container(bench.wait_for(is_running).container_id)
+        bench.engine.remove_job(launch.job_uid)
+
+        host = container["HostConfig"]
+        assert host["Memory"] == host["MemorySwap"] == 64 * MIB
+        assert host["NanoCpus"] == 10**9
+        assert host["PidsLimit"] == 64
+        assert host["Privileged"] is False
+        assert host["CapAdd"] is None
+        assert "NET_RAW" in host["CapDrop"]
+        assert "no-new-privileges:true" in host["SecurityOpt"]
+        assert container["Mounts"] == []
+        assert list(container["NetworkSettings"]["Networks"]) == [f"ct-{launch.job_uid}"]
+        assert container["Config"]["Hostname"] == launch.host_name
+        assert "GREETING=hello" in container["Config"]["Env"]
+
+    def test_services_do_not_see_each_other(self, pushed_image: ImageRef) -> None:
+        mine, other = DockerBench(pushed_image), DockerBench(pushed_image)
+        launch = mine.launch("sleeps")
+        mine.engine.start_replica(launch)
+
+        seen = other.engine.observe()
+        other.engine.remove_job(launch.job_uid)
+        still_there = mine.engine.observe().job_uids
+        mine.engine.remove_job(launch.job_uid)
+
+        assert seen == EngineView()
+        assert still_there == {launch.job_uid}

@@ -1,0 +1,56 @@
+"""A whole training service in a thread, on a free port of loopback, over an engine in memory."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+from container_training.core.image_ref import parse_image_ref
+from training_service.engine.memory_engine import Behaviour, MemoryEngine
+from training_service.service import build_service
+from training_service.settings import ServiceSettings
+
+IMAGE = "registry.test/demo-project/trainer:1"
+PATIENCE_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class LiveService:
+    """Its address, and the engine that the test plays with."""
+
+    endpoint: str
+    engine: MemoryEngine
+
+
+@contextmanager
+def run_service(folder: Path, behaviour: Behaviour | None = None) -> Iterator[LiveService]:
+    """Run a service until the block ends; its image ``IMAGE`` behaves as told."""
+    engine = MemoryEngine()
+    engine.add_image(parse_image_ref(IMAGE), behaviour or Behaviour(run_seconds=10**9))
+    settings = ServiceSettings(database_url=f"sqlite:///{folder / 'jobs.db'}", port=0)
+    config = uvicorn.Config(build_service(settings, engine), port=0, log_config=None, access_log=False)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        wait_until(lambda: server.started)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield LiveService(endpoint=f"http://127.0.0.1:{port}", engine=engine)
+    finally:
+        server.should_exit = True
+        thread.join(PATIENCE_SECONDS)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Return once ``condition`` holds; fail after ``PATIENCE_SECONDS``."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not so after {PATIENCE_SECONDS} s")
+        time.sleep(0.02)

@@ -1,0 +1,82 @@
+"""
+The real engine, a real registry, object store and training service, each once a test session, on free ports.
+
+``make test`` brings up the engine and the base image before it starts pytest (``python -m local_stack test-bed``).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import docker
+import pytest
+from docker.utils import kwargs_from_env
+
+from container_training.clients.training_api import TrainingClient
+from container_training.core.image_ref import ImageRef, parse_image_ref
+from local_stack.base_image import BaseImage
+from local_stack.ports import free_port
+from local_stack.settings import Part, StackSettings
+from local_stack.stack import LocalStack
+
+PROJECT = "demo-project"
+
+
+@pytest.fixture(scope="session")
+def engine_client() -> Iterator[docker.APIClient]:
+    """The engine that the tests run against."""
+    client = docker.APIClient(**kwargs_from_env())
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="session")
+def base_image() -> str:
+    """What Dockerfiles start from on this machine; it has Python."""
+    return BaseImage.name_of(StackSettings())
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory, base_image: str) -> Iterator[LocalStack]:
+    """A registry, an object store and a training service of the tests' own."""
+    settings = StackSettings(
+        state_dir=tmp_path_factory.mktemp("stack"),
+        registry_port=free_port(),
+        object_store_port=free_port(),
+        training_port=free_port(),
+        base_image=base_image,
+        training_environment={
+            "TRAINING_MEMORY_LIMIT_BYTES": str(512 * 1024**2),
+            "TRAINING_STOP_GRACE_SECONDS": "2",
+        },
+    )
+    with LocalStack(settings) as stack:
+        stack.up([Part.ENGINE, Part.REGISTRY, Part.OBJECT_STORE, Part.RELAY, Part.TRAINING])
+        yield stack
+
+
+@pytest.fixture
+def training(stack: LocalStack) -> Iterator[TrainingClient]:
+    """A client of the stack's training service."""
+    endpoint = f"http://127.0.0.1:{stack.settings.training_port}"
+    with TrainingClient(endpoint, PROJECT) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def pushed_image(stack: LocalStack, engine_client: docker.APIClient, base_image: str) -> Iterator[ImageRef]:
+    """The base image in the stack's registry, by digest; it runs ``python3``."""
+    repository = f"127.0.0.1:{stack.settings.registry_port}/{PROJECT}/python"
+    engine_client.tag(base_image, repository, "test")
+    lines = list(engine_client.push(repository, tag="test", stream=True, decode=True))
+    assert not [line for line in lines if "error" in line]
+    (digest,) = [line["aux"]["Digest"] for line in lines if "aux" in line]
+    yield parse_image_ref(f"{repository}@{digest}")
+    engine_client.remove_image(f"{repository}:test")
+
+
+@pytest.fixture
+def job_id() -> str:
+    """A job id that nobody used."""
+    return f"job_{uuid.uuid4().hex[:12]}"
