@@ -1,0 +1,3 @@
+"""Train models in custom containers from Apache Airflow."""
+
+__version__ = "0.1.0"

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
+import docker
 from docker.errors import APIError, NotFound
 from docker.types import LogConfig
 from docker.utils import kwargs_from_env
 
-import docker
 from container_training.core.cluster import ReplicaId, ReplicaRole
 from container_training.core.errors import ImageNotFound
 from container_training.core.image_ref import ImageRef

@@ -11,11 +11,11 @@ import struct
 from collections.abc import Iterator
 from datetime import datetime
 
+import docker
 import requests
 import urllib3
 from docker.errors import create_api_error_from_http_exception
 
-import docker
 from training_service.engine.base import LogLine, LogStream
 
 _HEADER = struct.Struct(">BxxxL")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
@@ -103,7 +105,7 @@ class ServiceMachine(RuleBasedStateMachine):
         entries.sort(key=lambda entry: entry.receive_timestamp or entry.timestamp)
         states = [JobState(e.json_payload["state"]) for e in entries if "state" in (e.json_payload or {})]
         assert states[0] is JobState.QUEUED
-        for current, successor in zip(states, states[1:], strict=False):
+        for current, successor in itertools.pairwise(states):
             assert successor in LEGAL[current], states
 
 

@@ -1,0 +1,46 @@
+# Every target sets up what it needs, says what it does, and can be run twice.
+.PHONY: setup demo serve env status down test check bench lock
+.DEFAULT_GOAL := setup
+
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+UV := $(VENV)/bin/uv
+UV_VERSION := 0.13.8
+PYTEST_ARGUMENTS ?= --durations=15
+
+setup: $(VENV)/.installed
+
+$(VENV)/.created:
+	@.ci/make-venv $(VENV)
+	@touch $@
+
+$(VENV)/.uv-$(UV_VERSION): $(VENV)/.created
+	@echo "installing uv $(UV_VERSION)" >&2
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.uv-$(UV_VERSION) requirements.txt pyproject.toml
+	@echo "installing the locked requirements (about 1.5 GB; minutes on a fresh machine)" >&2
+	@$(UV) pip install --quiet --python $(PYTHON) -r requirements.txt
+	@$(UV) pip install --quiet --python $(PYTHON) --no-deps -e .
+	@touch $@
+
+demo serve env status down: setup
+	@$(PYTHON) -m local_stack $@
+
+# The tests start their own registry, object store and services; the test bed is the engine and the base image.
+test: setup
+	@$(PYTHON) -m local_stack test-bed $(PYTHON) -m pytest $(PYTEST_ARGUMENTS)
+
+check: setup
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(PYTHON) -m pytest -q tests/unit/test_layers.py tests/dags tests/unit/test_docs_links.py
+
+bench: setup
+	@$(PYTHON) -m benchmarks
+
+lock: $(VENV)/.uv-$(UV_VERSION)
+	$(UV) pip compile pyproject.toml --python $(PYTHON) --extra dev -o requirements.txt \
+	  --no-emit-index-url --no-annotate --custom-compile-command "make lock"

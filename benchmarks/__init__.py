@@ -1,0 +1,1 @@
+"""Benchmarks: each question side by side with what it is compared to, in one run."""

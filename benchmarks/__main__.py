@@ -1,0 +1,44 @@
+"""``make bench``: bring the stack up, ask every question, print and keep the answers."""
+
+from __future__ import annotations
+
+import sys
+
+import docker
+from docker.utils import kwargs_from_env
+
+from benchmarks import demo_time, footprint, submit_latency, warm_dag
+from benchmarks.report import print_report, write_report
+from local_stack.base_image import BaseImage
+from local_stack.settings import ALL_PARTS, StackSettings
+from local_stack.stack import LocalStack
+
+
+def main() -> int:
+    """Return 0 if every figure is within its limit."""
+    stack = LocalStack(StackSettings())
+    stack.up(ALL_PARTS)
+    figures = {"make demo": demo_time.measure()}
+    figures["submit"] = submit_latency.measure(stack, _pushed_image(stack))
+    figures["warm DAG"] = warm_dag.measure(stack)
+    figures["idle"] = footprint.measure(stack)
+    holds = print_report(figures)
+    print(f"written to {write_report(figures)}")
+    return 0 if holds else 1
+
+
+def _pushed_image(stack: LocalStack) -> str:
+    """Push the base image and return it by digest."""
+    client = docker.APIClient(**kwargs_from_env())
+    repository = f"{stack.settings.image_prefix}/bench"
+    client.tag(BaseImage.name_of(stack.settings), repository, "base")
+    digests = []
+    for line in client.push(repository, tag="base", stream=True, decode=True):
+        if "error" in line:
+            raise RuntimeError(f"cannot push {repository}: {line['error']}")
+        digests += [line["aux"]["Digest"]] if "aux" in line else []
+    return f"{repository}@{digests[0]}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The local stack: engine, registry, object store, training service and Airflow on one machine."""

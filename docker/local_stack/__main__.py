@@ -1,0 +1,113 @@
+"""``python -m local_stack COMMAND``: what the Makefile calls."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from pydantic import ValidationError
+
+from local_stack.demo import run_demo
+from local_stack.environment import print_environment
+from local_stack.errors import LocalStackError
+from local_stack.settings import ALL_PARTS, SERVE_PARTS, StackSettings
+from local_stack.stack import LocalStack
+from local_stack.status import print_status
+from local_stack.test_bed import bring_up_test_bed
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; errors are printed as one message, without a traceback."""
+    options = _parser().parse_args(arguments)
+    try:
+        stack = LocalStack(StackSettings())
+        status: int = options.run(stack, options)
+    except LocalStackError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except ValidationError as error:
+        for problem in error.errors():
+            name = ".".join(str(part) for part in problem["loc"])
+            print(
+                f"error: LOCAL_STACK_{name.upper()}: {problem['msg']}, got {problem['input']!r}",
+                file=sys.stderr,
+            )
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted; what is up stays up (`make down` stops it)", file=sys.stderr)
+        return 130
+    return status
+
+
+def _serve(stack: LocalStack, _options: argparse.Namespace) -> int:
+    stack.up(SERVE_PARTS)
+    print_status(stack)
+    print('\nnext: eval "$(make -s env)"')
+    return 0
+
+
+def _up(stack: LocalStack, _options: argparse.Namespace) -> int:
+    stack.up(ALL_PARTS)
+    print_status(stack)
+    return 0
+
+
+def _demo(stack: LocalStack, _options: argparse.Namespace) -> int:
+    return run_demo(stack)
+
+
+def _env(stack: LocalStack, _options: argparse.Namespace) -> int:
+    print_environment(stack)
+    return 0
+
+
+def _status(stack: LocalStack, _options: argparse.Namespace) -> int:
+    return 0 if print_status(stack) else 1
+
+
+def _down(stack: LocalStack, _options: argparse.Namespace) -> int:
+    print("stopped" if stack.down() else "nothing was running")
+    return 0
+
+
+def _test_bed(stack: LocalStack, options: argparse.Namespace) -> int:
+    before = stack.running()
+    try:
+        bring_up_test_bed(stack)
+        if not options.command:
+            return 0
+        sys.stdout.flush()
+        environment = os.environ | {"DOCKER_HOST": stack.settings.engine_url}
+        return subprocess.run(options.command, check=False, env=environment).returncode
+    finally:
+        # With a command, nothing stays that was not there before.
+        if options.command and (started := stack.running() - before):
+            stack.down(started)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m local_stack", description="The local stack of this project."
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name, run, text in (
+        ("serve", _serve, "bring up everything that a training job needs"),
+        ("up", _up, "bring up everything, Airflow too"),
+        ("demo", _demo, "bring up everything, run the DAG train_digits, print its result"),
+        ("env", _env, "print export lines for clients of the stack that runs"),
+        ("status", _status, "show what runs, where and since when"),
+        ("down", _down, "stop what this stack started"),
+    ):
+        commands.add_parser(name, help=text, description=text).set_defaults(run=run)
+    text = "bring up what the tests need, run COMMAND, and stop what was started for it"
+    test_bed = commands.add_parser("test-bed", help=text, description=text)
+    test_bed.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
+    test_bed.set_defaults(run=_test_bed)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,178 @@
+"""Airflow's four components, started one by one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import httpx
+
+from local_stack.base_image import BaseImage
+from local_stack.errors import PartFailed
+from local_stack.part import PROBE_TIMEOUT_SECONDS, Listener, StackPart
+from local_stack.settings import LOOPBACK, REPOSITORY_ROOT, Part, StackSettings
+from local_stack.supervisor_config import Program
+
+MIGRATE_TIMEOUT_SECONDS = 300
+PRIVATE_UMASK = 0o077
+"""Airflow writes its database and the passwords of the UI with the permissions that the umask leaves."""
+COMPONENTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
+
+
+class Airflow(StackPart):
+    """
+    api-server, scheduler, dag-processor and triggerer.
+
+    Not ``airflow standalone``: it does not notice an api-server that cannot listen, leaves its children behind when it
+    is terminated, and opens log servers on all interfaces.
+    """
+
+    name = Part.AIRFLOW
+    health_timeout_seconds = 180.0
+
+    def address(self) -> str:
+        """Return the URL of the UI and the API."""
+        return self.settings.airflow_url
+
+    def program_names(self) -> Sequence[str]:
+        """Return the four programs."""
+        return [f"airflow-{name}" for name in ("api-server", "scheduler", "dag-processor", "triggerer")]
+
+    def is_healthy(self) -> bool:
+        """Tell whether the API answers and all four components say that they are healthy."""
+        try:
+            answer = httpx.get(
+                f"{self.settings.airflow_url}/api/v2/monitor/health",
+                timeout=PROBE_TIMEOUT_SECONDS,
+                trust_env=False,
+            )
+            parts = answer.raise_for_status().json()
+        except (httpx.HTTPError, ValueError):
+            return False
+        return all(parts.get(name, {}).get("status") == "healthy" for name in COMPONENTS)
+
+    def listeners(self) -> Sequence[Listener]:
+        """Return the address of the api-server."""
+        return [Listener(host=LOOPBACK, port=self.settings.airflow_port, setting="LOCAL_STACK_AIRFLOW_PORT")]
+
+    def prepare(self) -> None:
+        """
+        Bring the database to the version of Airflow that is installed; it also makes the secrets' files.
+
+        :raises PartFailed: ``airflow db migrate`` failed.
+        """
+        state = airflow_state(self.settings)
+        stamp = state / "migrated"
+        current = version("apache-airflow-core")
+        if (state / "airflow.db").exists() and stamp.exists() and stamp.read_text("ascii") == current:
+            return
+        state.mkdir(parents=True, exist_ok=True)
+        self.settings.log_dir.mkdir(parents=True, exist_ok=True)
+        log = self.settings.log_dir / "airflow-migrate.log"
+        with self.progress.step("making Airflow's database"), log.open("wb") as output:
+            try:
+                subprocess.run(
+                    [*_AIRFLOW, "db", "migrate"],
+                    check=True,
+                    env=os.environ | airflow_environment(self.settings, base_image=""),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    timeout=MIGRATE_TIMEOUT_SECONDS,
+                    umask=PRIVATE_UMASK,
+                )
+            except subprocess.SubprocessError as error:
+                tail = self.processes.log_tail("airflow-migrate")
+                raise PartFailed("airflow db migrate", "failed", log, tail) from error
+        stamp.write_text(current, encoding="ascii")
+
+    def programs(self) -> Sequence[Program]:
+        """Return the four components; the log servers that would listen on all interfaces are left out."""
+        environment = airflow_environment(self.settings, base_image=BaseImage.name_of(self.settings))
+        port = str(self.settings.airflow_port)
+        commands = (
+            ("api-server", "--host", LOOPBACK, "--port", port),
+            ("scheduler", "--skip-serve-logs"),
+            ("dag-processor",),
+            ("triggerer", "--skip-serve-logs"),
+        )
+        return [
+            Program(
+                name=name,
+                command=(*_AIRFLOW, *command),
+                environment=environment,
+                directory=REPOSITORY_ROOT,
+                stop_wait_seconds=20,
+                umask=PRIVATE_UMASK,
+            )
+            for name, command in zip(self.program_names(), commands, strict=True)
+        ]
+
+
+_AIRFLOW = (sys.executable, "-m", "airflow")
+
+
+def airflow_state(settings: StackSettings) -> Path:
+    """Return the folder of Airflow's database, logs and passwords; airflow.cfg names the one of the default stack."""
+    return settings.state_dir.absolute() / "airflow"
+
+
+def passwords_file(settings: StackSettings) -> Path:
+    """Return the file in which the simple auth manager keeps the passwords that it made up."""
+    return airflow_state(settings) / "simple_auth_manager_passwords.json.generated"
+
+
+def airflow_environment(settings: StackSettings, *, base_image: str) -> Mapping[str, str]:
+    """
+    Return what Airflow's processes find in their environment: its home, and the connections to the local stack.
+
+    Pure. Connections by environment are read by every component, and nothing has to be stored or encrypted.
+    """
+    training = {
+        "conn_type": "container_training",
+        "host": LOOPBACK,
+        "port": settings.training_port,
+        "schema": "http",
+        "extra": {
+            "project": settings.project,
+            "job_bucket": settings.job_bucket,
+            "image_prefix": settings.image_prefix,
+            "base_image": base_image,
+            "container_env": settings.container_environment,
+        },
+    }
+    google = {
+        "conn_type": "google_cloud_platform",
+        "extra": {"is_anonymous": True, "project": settings.project},
+    }
+    # DockerHook refuses a connection without a login; the local registry lets everybody in.
+    registry = {
+        "conn_type": "docker",
+        "host": settings.registry,
+        "login": "anonymous",
+        "password": "anonymous",
+    }
+    state = airflow_state(settings)
+    return {
+        "AIRFLOW_HOME": str(REPOSITORY_ROOT),
+        # As in airflow.cfg, for whatever state folder this stack has.
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{state / 'airflow.db'}",
+        "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(state / "logs"),
+        "AIRFLOW__LOGGING__DAG_PROCESSOR_CHILD_PROCESS_LOG_DIRECTORY": str(state / "logs" / "dag_processor"),
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords_file(settings)),
+        "AIRFLOW__API__PORT": str(settings.airflow_port),
+        "AIRFLOW__API__BASE_URL": settings.airflow_url,
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{settings.airflow_url}/execution/",
+        "AIRFLOW_CONN_TRAINING_DEFAULT": json.dumps(training, separators=(",", ":")),
+        "AIRFLOW_CONN_GOOGLE_CLOUD_DEFAULT": json.dumps(google, separators=(",", ":")),
+        "AIRFLOW_CONN_DOCKER_DEFAULT": json.dumps(registry, separators=(",", ":")),
+        "DOCKER_HOST": settings.engine_url,
+        "GOOGLE_CLOUD_PROJECT": settings.project,
+        "STORAGE_EMULATOR_HOST": settings.object_store_url,
+        "PYTHONUNBUFFERED": "1",
+    }

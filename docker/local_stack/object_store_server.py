@@ -1,0 +1,176 @@
+"""
+gcp-storage-emulator behind a server that holds what a training job does to it.
+
+The emulator (2026.7.19) answers one connection at a time, with a backlog of five: a client that connects and says
+nothing stops everybody, and parallel trials wait for retransmitted connection requests. Its metadata file is written
+in place, so a kill in that moment loses the store. It keeps objects under their own names, so ``model/`` and
+``model/weights`` cannot both exist, which Google's clients and TensorFlow rely on. Here:
+
+- each connection has a thread; a request is read completely, answered under one lock (the emulator's storage is not
+  thread-safe), and only then written back;
+- files are replaced atomically;
+- contents lie under the hash of their object's name;
+- links to an object's content name the host that the reader asked, not the one that the writer did: containers and this
+  machine reach the store under different names, and the client for Python downloads from the link.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import io
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from functools import partial, partialmethod
+from http import HTTPStatus
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from types import FrameType
+from typing import Any, BinaryIO
+from urllib.parse import quote
+
+from gcp_storage_emulator import server as emulator
+from gcp_storage_emulator.storage import Storage, _FileStore
+
+logger = logging.getLogger(__name__)
+
+
+class AtomicFileStore(_FileStore):  # type: ignore[misc]  # the emulator has no types
+    """Files that are either the old or the new ones, whenever the process is killed."""
+
+    def write_bytes(self, rel: str, content: bytes) -> None:
+        """Replace the file ``rel`` by one with ``content``; makes its folder."""
+        path: Path = self._disk_path(rel)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_name(f"{path.name}.new")
+        fresh.write_bytes(content)
+        fresh.replace(path)
+
+
+class DurableStorage(Storage):  # type: ignore[misc]  # the emulator has no types
+    """
+    The emulator's storage with atomic writes, in which one object's name may begin with another's.
+
+    ``reader_url`` is the store's URL as the client of the present request knows it.
+    """
+
+    reader_url = ""
+
+    def __init__(self, data_dir: Path) -> None:
+        super().__init__(data_dir=str(data_dir.absolute()))
+        self._store = AtomicFileStore(use_memory=False, root=data_dir.absolute() / "objects")
+        self._read_config_from_file()
+
+    def get_file_obj(self, bucket_name: str, file_name: str) -> dict[str, Any]:
+        """Return an object's metadata; a copy."""
+        return self._linked(super().get_file_obj(bucket_name, file_name))
+
+    def get_file_list(self, *arguments: Any, **keywords: Any) -> tuple[list[dict[str, Any]], list[str]]:
+        """Return the metadata of the objects that match, and the prefixes; copies."""
+        objects, prefixes = super().get_file_list(*arguments, **keywords)
+        return [self._linked(entry) for entry in objects], prefixes
+
+    def _linked(self, entry: dict[str, Any]) -> dict[str, Any]:
+        path = f"/download/storage/v1/b/{entry['bucket']}/o/{quote(entry['name'], safe='')}"
+        return {**entry, "mediaLink": f"{self.reader_url}{path}?generation={entry['generation']}&alt=media"}
+
+    def _object_path(self, bucket_name: str, file_name: str) -> str:
+        return f"{bucket_name}/{hashlib.sha256(file_name.encode()).hexdigest()}"
+
+
+class RequestHandler(emulator.RequestHandler):  # type: ignore[misc]  # the emulator has no types
+    """Reads the whole request, lets the emulator answer it under the lock, writes the answer."""
+
+    timeout = 60  # seconds in which a client must say something
+    wfile: BinaryIO
+
+    def __init__(self, storage: DurableStorage, lock: threading.Lock, *arguments: Any) -> None:
+        self._lock = lock
+        super().__init__(storage, *arguments)
+
+    def _answer(self, method: str) -> None:
+        body = emulator._read_raw_data(self) or b""
+        del self.headers["Transfer-Encoding"]
+        del self.headers["Content-Length"]
+        self.headers["Content-Length"] = str(len(body))
+        self.rfile = io.BufferedReader(io.BytesIO(body))
+        connection: BinaryIO = self.wfile
+        answer = io.BytesIO()
+        self.wfile = answer
+        try:
+            with self._lock:
+                self.storage.reader_url = f"http://{self.headers['Host']}"
+                emulator.Router(self).handle(method)
+        except Exception:
+            # The emulator lets errors escape, and its clients would see a closed connection.
+            logger.exception("%s %s failed", method, self.path)
+            answer.seek(0)
+            answer.truncate()
+            self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR)
+        connection.write(answer.getvalue())
+
+    do_GET = partialmethod(_answer, emulator.GET)  # noqa: N815  # names that the base class looks up
+    do_POST = partialmethod(_answer, emulator.POST)  # noqa: N815  # the same
+    do_PUT = partialmethod(_answer, emulator.PUT)  # noqa: N815  # the same
+    do_PATCH = partialmethod(_answer, emulator.PATCH)  # noqa: N815  # the same
+    do_DELETE = partialmethod(_answer, emulator.DELETE)  # noqa: N815  # the same
+
+
+class ObjectStoreServer(ThreadingHTTPServer):
+    """One thread a connection."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, host: str, port: int, data_dir: Path) -> None:
+        self.lock = threading.Lock()
+        super().__init__((host, port), partial(RequestHandler, DurableStorage(data_dir), self.lock))
+
+    def server_bind(self) -> None:
+        """Bind, without the reverse look-up of the host's name that can take seconds."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+
+
+def serve(host: str, port: int, data_dir: Path) -> None:
+    """Serve until SIGTERM or SIGINT; the request that is being answered is finished first."""
+    server = ObjectStoreServer(host, port, data_dir)
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        # shutdown() waits for the loop, which runs in this very thread
+        threading.Thread(target=server.shutdown).start()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    logger.info("object store on %s:%d, data in %s", host, server.server_port, data_dir)
+    server.serve_forever()
+    with server.lock:
+        server.server_close()
+        logging.shutdown()
+        os._exit(0)  # threads of idle connections must not delay the end
+
+
+def main() -> int:
+    """Parse the command line and serve."""
+    parser = argparse.ArgumentParser(prog="python -m local_stack.object_store_server", description=__doc__)
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--data-dir", type=Path, required=True)
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    # The emulator warns at every answer that is a text.
+    logging.getLogger("gcp_storage_emulator.server").addFilter(
+        lambda record: "handled as string" not in record.msg
+    )
+    serve(arguments.host, arguments.port, arguments.data_dir)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""
+Runs the registry's image in the foreground, so that it is supervised like every other program.
+
+The way where ``docker-registry`` cannot be had from Debian. The container is named by its port; one that was left
+behind by a killed process is removed first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from contextlib import suppress
+from types import FrameType
+
+import docker
+import docker.errors
+
+
+def run(engine: str, image: str, port: int, data: str) -> int:
+    """
+    Run the registry until it ends or this process is asked to end.
+
+    :return: exit status of the container.
+    """
+    client = docker.DockerClient(base_url=engine)
+    name = f"local-stack-registry-{port}"
+    with suppress(docker.errors.NotFound):
+        client.containers.get(name).remove(force=True)
+    container = client.containers.run(
+        image,
+        name=name,
+        detach=True,
+        ports={"5000/tcp": ("127.0.0.1", port)},
+        volumes={data: {"bind": "/var/lib/registry", "mode": "rw"}},
+        environment={"REGISTRY_STORAGE_DELETE_ENABLED": "true"},
+    )
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        raise SystemExit(0)
+
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        for chunk in container.logs(stream=True, follow=True):
+            sys.stdout.buffer.write(chunk)
+            sys.stdout.buffer.flush()
+        status: int = container.wait()["StatusCode"]
+        return status
+    finally:
+        with suppress(docker.errors.NotFound):
+            container.remove(force=True)
+
+
+def main() -> int:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(prog="python -m local_stack.registry_container", description=__doc__)
+    parser.add_argument("--engine", required=True, help="URL of the Docker Engine")
+    parser.add_argument("--image", required=True)
+    parser.add_argument("--port", required=True, type=int, help="port of the registry on loopback")
+    parser.add_argument("--data", required=True, help="folder that keeps the images")
+    arguments = parser.parse_args()
+    return run(arguments.engine, arguments.image, arguments.port, arguments.data)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

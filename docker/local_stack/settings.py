@@ -1,0 +1,180 @@
+"""
+What can be set about the local stack; the only place that reads the environment.
+
+Each field is an environment variable with the prefix ``LOCAL_STACK_``, in capitals; keyword arguments win over
+the environment, which is what the tests use.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Self
+
+from pydantic import AliasChoices, Field, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from local_stack.errors import LocalStackError
+
+REPOSITORY_ROOT = Path(__file__).resolve().parents[2]
+
+LOOPBACK = "127.0.0.1"
+"""Every part listens here; only the relay listens on the address that containers reach."""
+
+CONTAINER_HOST_NAME = "host.docker.internal"
+"""How containers name this machine; jobs get it with ``extra_hosts`` and the value ``host-gateway``."""
+
+MAX_SOCKET_PATH_BYTES = 100
+"""A path of a unix socket has at most 107 bytes (unix(7)); supervisord appends ``.<pid>`` while it starts."""
+
+
+class Part(StrEnum):
+    """One part of the stack, in the order in which the parts are started."""
+
+    ENGINE = "engine"
+    BASE_IMAGE = "base-image"
+    REGISTRY = "registry"
+    OBJECT_STORE = "object-store"
+    RELAY = "relay"
+    TRAINING = "training"
+    AIRFLOW = "airflow"
+
+
+SERVE_PARTS = (Part.ENGINE, Part.BASE_IMAGE, Part.REGISTRY, Part.OBJECT_STORE, Part.RELAY, Part.TRAINING)
+"""Everything that a job needs: the stack without Airflow."""
+
+ALL_PARTS = tuple(Part)
+
+
+class StackSettings(BaseSettings):
+    """
+    Addresses, folders and names of one local stack; several can run at once if these differ.
+
+    :raises LocalStackError: the state folder's path is too long for a unix socket in it, or two parts share a port.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="LOCAL_STACK_", frozen=True, extra="forbid", populate_by_name=True
+    )
+
+    state_dir: Path = REPOSITORY_ROOT / ".local"
+    """State, logs, configuration and sockets of this stack."""
+    tools_dir: Path = REPOSITORY_ROOT / ".local" / "tools"
+    """Programs unpacked from operating system packages; stacks may share it."""
+
+    project: str = "demo-project"
+    bucket: str = "demo-bucket"
+    registry_port: int = Field(default=5000, ge=1, le=65535)
+    object_store_port: int = Field(default=9023, ge=1, le=65535)
+    training_port: int = Field(default=8470, ge=1, le=65535)
+    airflow_port: int = Field(default=8080, ge=1, le=65535)
+
+    training_environment: dict[str, str] = {}
+    """More ``TRAINING_*`` settings for the training service."""
+
+    docker_host: str | None = Field(
+        default=None, validation_alias=AliasChoices("LOCAL_STACK_DOCKER_HOST", "DOCKER_HOST")
+    )
+    """URL of the engine to use; unset means ``engine_socket``."""
+    engine_socket: Path = Path("/var/run/docker.sock")
+    """Where the engine is looked for, and where an engine of our own listens."""
+    engine_data_root: Path | None = None
+    engine_exec_root: Path = Path("/var/run/docker")
+    engine_pid_file: Path = Path("/var/run/docker.pid")
+    engine_arguments: tuple[str, ...] = ()
+    """More arguments for an engine of our own."""
+
+    install_packages: bool = True
+    """Whether missing programs may be installed with apt-get (as root, on Debian and Ubuntu)."""
+
+    base_image: str | None = None
+    """What Dockerfiles start from; unset means: the public image, or a local one where that is out of reach."""
+    public_base_image: str = "python:3.11-slim-bookworm"
+    registry_probe_url: str = "https://registry-1.docker.io/v2/"
+    registry_image: str = "registry:2"
+    """The registry's image, used where the Debian package ``docker-registry`` cannot be had."""
+    debian_mirror: str | None = None
+    """Mirror for debootstrap; unset means debootstrap's own default."""
+    build_dir: Path = Path("/var/tmp")  # noqa: S108  # a private folder is made below it; /tmp is often nodev
+    """Where the root file system of the base image is built; must allow device files."""
+    trust_host_authorities: bool | None = None
+    """Copy this machine's certificate bundle into the base image; unset means: if it trusts extra authorities."""
+
+    health_timeout_seconds: float = Field(default=60.0, gt=0)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        socket = self.supervisor_socket
+        size = len(bytes(socket))
+        if size > MAX_SOCKET_PATH_BYTES:
+            raise LocalStackError(
+                f"the path of the supervisor's socket must have at most {MAX_SOCKET_PATH_BYTES} bytes, got {size}: "
+                f"{str(socket)!r}; set LOCAL_STACK_STATE_DIR to a shorter folder"
+            )
+        if "%" in str(socket):
+            # supervisord expands %(name)s in the paths of logs twice, so that no escape helps.
+            raise LocalStackError(
+                f"the state folder must not have a '%' in its path, got {str(self.state_dir)!r}"
+            )
+        ports: dict[int, str] = {}
+        for name in ("registry_port", "object_store_port", "training_port", "airflow_port"):
+            port = getattr(self, name)
+            if port in ports:
+                raise LocalStackError(f"{name} and {ports[port]} must differ, got {port} for both")
+            ports[port] = name
+        return self
+
+    @property
+    def supervisor_socket(self) -> Path:
+        """The unix socket on which the process manager of this stack is controlled."""
+        return self.state_dir.absolute() / "supervisor.sock"
+
+    @property
+    def log_dir(self) -> Path:
+        """One log file a program."""
+        return self.state_dir.absolute() / "logs"
+
+    @property
+    def default_engine_url(self) -> str:
+        """The URL of the engine when nobody names another one."""
+        return f"unix://{self.engine_socket}"
+
+    @property
+    def engine_url(self) -> str:
+        """The URL of the engine that this stack uses."""
+        return self.docker_host or self.default_engine_url
+
+    @property
+    def registry(self) -> str:
+        """``HOST:PORT`` of the registry, the first part of image names."""
+        return f"{LOOPBACK}:{self.registry_port}"
+
+    @property
+    def image_prefix(self) -> str:
+        """What the name of an image starts with so that a push reaches the local registry."""
+        return f"{self.registry}/{self.project}"
+
+    @property
+    def object_store_url(self) -> str:
+        """The object store as programs of this machine reach it."""
+        return f"http://{LOOPBACK}:{self.object_store_port}"
+
+    @property
+    def container_environment(self) -> dict[str, str]:
+        """What containers of jobs get so that Google's clients in them use the local object store."""
+        return {"STORAGE_EMULATOR_HOST": f"http://{CONTAINER_HOST_NAME}:{self.object_store_port}"}
+
+    @property
+    def job_bucket(self) -> str:
+        """The folder below which jobs keep their results, a ``gs://`` URI."""
+        return f"gs://{self.bucket}/jobs"
+
+    @property
+    def training_url(self) -> str:
+        """The training service, which is also what clients call the API's endpoint."""
+        return f"http://{LOOPBACK}:{self.training_port}"
+
+    @property
+    def airflow_url(self) -> str:
+        """Airflow's UI and API."""
+        return f"http://{LOOPBACK}:{self.airflow_port}"

@@ -1,0 +1,32 @@
+"""What the tests need from this machine: an engine, a base image, and the registry's program."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+
+from local_stack.base_image import BaseImage
+from local_stack.registry import ensure_registry_program
+from local_stack.settings import Part
+from local_stack.stack import LocalStack
+
+
+def bring_up_test_bed(stack: LocalStack) -> None:
+    """
+    Bring up what the tests need, and print what they run against.
+
+    The tests start a registry, an object store and services of their own, on free ports.
+
+    :raises LocalStackError: something cannot be had on this machine.
+    """
+    stack.up([Part.ENGINE, Part.BASE_IMAGE])
+    program = ensure_registry_program(stack.settings, stack.packages)
+    rows = {
+        "engine": stack.engine.describe(),
+        "base image": BaseImage.name_of(stack.settings),
+        "registry": str(program or stack.settings.registry_image),
+        "python": platform.python_version(),
+        "airflow": version("apache-airflow"),
+    }
+    for name, value in rows.items():
+        print(f"{name + ':':12}{value}")

@@ -1,0 +1,61 @@
+"""The training service of this repository, as one part of the stack."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from local_stack.part import Listener, StackPart, answers_ok
+from local_stack.settings import LOOPBACK, REPOSITORY_ROOT, Part
+from local_stack.supervisor_config import Program
+
+
+class Training(StackPart):
+    """``python -m training_service serve`` on loopback, with its jobs in a SQLite file."""
+
+    name = Part.TRAINING
+
+    def address(self) -> str:
+        """Return the endpoint of the API."""
+        return self.settings.training_url
+
+    def is_healthy(self) -> bool:
+        """Tell whether the service says that it is healthy."""
+        return answers_ok(f"{self.settings.training_url}/health")
+
+    def prepare(self) -> None:
+        """Make the folder of the database."""
+        self._data.mkdir(parents=True, exist_ok=True)
+
+    def listeners(self) -> Sequence[Listener]:
+        """Return the service's address."""
+        return [
+            Listener(host=LOOPBACK, port=self.settings.training_port, setting="LOCAL_STACK_TRAINING_PORT")
+        ]
+
+    def programs(self) -> Sequence[Program]:
+        """Return the service."""
+        return [
+            Program(
+                name=self.name.value,
+                command=(sys.executable, "-m", "training_service", "serve"),
+                directory=REPOSITORY_ROOT,
+                environment={
+                    "TRAINING_HOST": LOOPBACK,
+                    "TRAINING_PORT": str(self.settings.training_port),
+                    "TRAINING_DATABASE_URL": f"sqlite:///{self._data / 'jobs.db'}",
+                    "TRAINING_CONTAINER_ENV": json.dumps(
+                        self.settings.container_environment, separators=(",", ":")
+                    ),
+                    "DOCKER_HOST": self.settings.engine_url,
+                    "PYTHONUNBUFFERED": "1",
+                    **self.settings.training_environment,
+                },
+            )
+        ]
+
+    @property
+    def _data(self) -> Path:
+        return self.settings.state_dir.absolute() / "training"

@@ -1,0 +1,164 @@
+"""
+Train a classifier of handwritten digits.
+
+Writes ``model.joblib`` and ``metrics.json`` to the job directory. Exit code: 0 done, 1 failed (the reason is on
+stderr), 2 wrong arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import sys
+import time
+from collections.abc import Sequence
+
+import data
+import hypertune
+import joblib
+import model
+import storage
+
+DEFAULT_JOB_DIR = "output"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the trainer; return its exit code."""
+    options = parse_arguments(arguments)
+    try:
+        run(options)
+    except (data.DataError, storage.StorageError, OSError) as error:
+        print(f"digits trainer: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def run(options: argparse.Namespace) -> None:
+    """
+    Train, evaluate, and write the results.
+
+    :raises data.DataError: the data set cannot be used.
+    :raises storage.StorageError: the data cannot be read, or the results cannot be written.
+    :raises OSError: the report to the tuning service cannot be written.
+    """
+    rows = load_rows(options)
+    network = model.make_model(
+        hidden_units=options.hidden_units,
+        learning_rate=options.learning_rate,
+        train_rows=len(rows.train_labels),
+        seed=options.seed,
+    )
+    started = time.monotonic()
+    for epoch in model.train(network, rows, epochs=options.epochs):
+        print(
+            f"epoch {epoch.number}/{options.epochs}: train loss {epoch.train_loss:.4f}, "
+            f"test loss {epoch.test_loss:.4f}, test accuracy {epoch.test_accuracy:.4f}"
+        )
+    metrics = {
+        "accuracy": epoch.test_accuracy,
+        "loss": epoch.test_loss,
+        "epochs": options.epochs,
+        "train_rows": len(rows.train_labels),
+        "test_rows": len(rows.test_labels),
+    }
+    print(f"trained in {time.monotonic() - started:.1f} s")
+    # In a tuning job the service reads this report; elsewhere nobody does.
+    hypertune.HyperTune().report_hyperparameter_tuning_metric(
+        hyperparameter_metric_tag="accuracy", metric_value=epoch.test_accuracy, global_step=options.epochs
+    )
+    write_results(options.job_dir, network, metrics)
+
+
+def load_rows(options: argparse.Namespace) -> data.Split:
+    """Return the rows to train and to test on. Raises ``data.DataError``, ``storage.StorageError``."""
+    images, labels = data.load(options.data)
+    rows = data.split(images, labels, test_fraction=options.test_fraction, seed=options.seed)
+    source = options.data or "scikit-learn's own copy"
+    print(f"data: {source}, {len(rows.train_labels)} rows to train, {len(rows.test_labels)} held out")
+    return rows
+
+
+def write_results(job_dir: str, network: object, metrics: dict[str, float]) -> None:
+    """Write model and metrics to ``job_dir``, the metrics last: who finds them finds the model. Raises ``StorageError``."""
+    pickled = io.BytesIO()
+    joblib.dump(network, pickled, compress=3)
+    for name, contents in {
+        "model.joblib": pickled.getvalue(),
+        "metrics.json": json.dumps(metrics).encode(),
+    }.items():
+        location = storage.join(job_dir, name)
+        storage.write(location, contents)
+        print(f"wrote {location} ({len(contents)} bytes)")
+    print(f"metrics: {json.dumps(metrics)}")
+
+
+def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the options; on a wrong one print what is wrong and exit with 2."""
+    parser = argparse.ArgumentParser(
+        prog="task.py", description="Train a classifier of handwritten digits.", allow_abbrev=False
+    )
+    parser.add_argument(
+        "--data",
+        help="CSV or NPZ file, local or gs://BUCKET/NAME; without it, scikit-learn's own copy of the data",
+    )
+    parser.add_argument(
+        "--job-dir",
+        default=DEFAULT_JOB_DIR,
+        help="folder for model.joblib and metrics.json, local or gs://BUCKET/FOLDER (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--epochs", type=_count, default=30, help="passes over the training rows (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--learning-rate", type=_rate, default=0.002, help="step size, at most 1 (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--hidden-units", type=_count, default=128, help="width of the hidden layer (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seed", type=_seed, default=0, help="decides the split and the weights (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--test-fraction", type=_fraction, default=0.2, help="share of rows held out (default: %(default)s)"
+    )
+    return parser.parse_args(arguments)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number, got {text!r}") from None
+
+
+def _count(text: str) -> int:
+    value = _number(text)  # a tuning service may hand on the integer 30 as '30.0'
+    if not value.is_integer() or value < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number >= 1, got {text!r}")
+    return int(value)
+
+
+def _seed(text: str) -> int:
+    value = _number(text)
+    if not value.is_integer() or not 0 <= value < 2**32:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to 4294967295, got {text!r}")
+    return int(value)
+
+
+def _rate(text: str) -> float:
+    value = _number(text)
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"must be above 0 and at most 1, got {text!r}")
+    return value
+
+
+def _fraction(text: str) -> float:
+    value = _number(text)
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"must lie between 0 and 1, got {text!r}")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,257 @@
+"""Run an image once on a Docker Engine, within limits, with its output as it comes."""
+
+from __future__ import annotations
+
+import codecs
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import docker.errors
+from docker.api import APIClient
+
+from container_training.clients.engine import OWNER_LABEL, Cancellation, engine_errors
+from container_training.core.errors import FieldViolation, ImageTestFailed, InvalidJobSpec
+
+TAIL_LINES = 30
+#: A line longer than this is handed on in pieces.
+MAX_LINE_CHARACTERS = 16_384
+_NANO = 1_000_000_000
+#: What the container's init, and shells, mean by these codes.
+_EXIT_MEANINGS = {126: "the program cannot be executed", 127: "the program was not found"}
+
+#: Called with ``stdout`` or ``stderr``, and the line.
+OnOutput = Callable[[str, str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLimits:
+    """
+    What one run may take.
+
+    :param timeout_seconds: from start to exit.
+    :param memory_bytes: swap included; None is no limit.
+    :param cpus: cores; None is no limit.
+    :param pids: processes and threads at the same time.
+    """
+
+    timeout_seconds: float
+    memory_bytes: int | None = None
+    cpus: float | None = None
+    pids: int = 4096
+
+    def __post_init__(self) -> None:
+        if self.timeout_seconds <= 0:
+            raise _invalid_limit("timeout", f"must be > 0 s, got {self.timeout_seconds}")
+        if self.pids < 1:
+            raise _invalid_limit("pids", f"must be >= 1, got {self.pids}")
+
+
+def _invalid_limit(field: str, description: str) -> InvalidJobSpec:
+    return InvalidJobSpec([FieldViolation(field=field, description=description)])
+
+
+def run_container(
+    api_client: APIClient,
+    image: str,
+    args: Sequence[str],
+    *,
+    limits: RunLimits,
+    on_output: OnOutput,
+    owner: str,
+    environment: Mapping[str, str] | None = None,
+    hostname: str | None = None,
+    cancellation: Cancellation | None = None,
+) -> float:
+    """
+    Run ``image`` with ``args`` and return the seconds that it ran, once it exited with 0.
+
+    The container reaches this machine as ``host.docker.internal``. It is removed in every case; what an earlier run
+    of the same ``owner`` left behind (its process was killed) is removed first.
+
+    :param owner: who runs it, the same for every attempt; goes into a label.
+    :param on_output: called with each line, as it comes.
+    :raises ImageTestFailed: it could not be started, exited non-zero, ran out of memory, or past its time limit.
+    :raises ImageNotFound: the engine has no such image.
+    :raises DiskFull: the engine has no room for the container.
+    :raises EngineUnavailable: the engine does not answer.
+    """
+    run = _Run(api_client, image, limits, on_output, cancellation or Cancellation())
+    with engine_errors():
+        _remove_leftovers(api_client, owner)
+        container: str = api_client.create_container(
+            image,
+            command=list(args) or None,
+            hostname=hostname,
+            environment=dict(environment or {}),
+            labels={OWNER_LABEL: owner},
+            host_config=_host_config(api_client, limits),
+        )["Id"]
+        try:
+            return run.wait_for(container)
+        finally:
+            _remove(api_client, container)
+
+
+class _Run:
+    def __init__(
+        self,
+        api_client: APIClient,
+        image: str,
+        limits: RunLimits,
+        on_output: OnOutput,
+        cancellation: Cancellation,
+    ) -> None:
+        self._api_client = api_client
+        self._image = image
+        self._limits = limits
+        self._cancellation = cancellation
+        self._on_output = on_output
+        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
+        self._is_late = threading.Event()
+
+    def wait_for(self, container: str) -> float:
+        """Start ``container`` and see it through."""
+        # Attached before it starts, so that not one line is missed.
+        output = self._api_client.attach(container, stream=True, demux=True)
+        started = time.monotonic()
+        with (
+            self._cancellation.stops_with(lambda: _remove(self._api_client, container)),
+            self._time_limit(container),
+        ):
+            self._start(container)
+            self._read(output)
+            exit_code = self._exit_code(container)
+        if self._cancellation.is_cancelled:
+            raise ImageTestFailed(f"the run of {self._image} was cancelled")
+        if self._is_late.is_set():
+            raise ImageTestFailed(
+                f"{self._image} did not end within its time limit of {self._limits.timeout_seconds:g} s, and was"
+                f" killed{self._tail_text()}"
+            )
+        if exit_code != 0:
+            raise ImageTestFailed(
+                f"{self._image} {self._describe_end(container, exit_code)}{self._tail_text()}"
+            )
+        return time.monotonic() - started
+
+    def _start(self, container: str) -> None:
+        try:
+            self._api_client.start(container)
+        except docker.errors.APIError as error:
+            if error.is_client_error():
+                # For example an ENTRYPOINT that is not in the image.
+                raise ImageTestFailed(f"{self._image} could not be started: {error.explanation}") from error
+            raise
+
+    def _read(self, output: Iterator[tuple[bytes | None, bytes | None]]) -> None:
+        streams = {name: LineSplitter() for name in ("stdout", "stderr")}
+        for chunks in output:
+            for (name, splitter), chunk in zip(streams.items(), chunks, strict=True):
+                for line in splitter.feed(chunk or b""):
+                    self._line(name, line)
+        for name, splitter in streams.items():
+            for line in splitter.finish():
+                self._line(name, line)
+
+    def _line(self, stream: str, line: str) -> None:
+        self._tail.append(line)
+        self._on_output(stream, line)
+
+    def _exit_code(self, container: str) -> int:
+        try:
+            return self._api_client.wait(container)["StatusCode"]
+        except docker.errors.NotFound:
+            if self._cancellation.is_cancelled:  # which removed it
+                return -1
+            raise ImageTestFailed(f"the container of {self._image} was removed by somebody else") from None
+
+    def _describe_end(self, container: str, exit_code: int) -> str:
+        state: dict[str, Any] = self._api_client.inspect_container(container)["State"]
+        if state.get("OOMKilled"):
+            limit = self._limits.memory_bytes
+            return (
+                f"ran out of memory (exit code {exit_code}, limit {limit / 2**20:.0f} MiB)"
+                if limit
+                else (f"ran out of memory (exit code {exit_code})")
+            )
+        meaning = _EXIT_MEANINGS.get(exit_code)
+        return f"exited with {exit_code} ({meaning})" if meaning else f"exited with {exit_code}"
+
+    def _tail_text(self) -> str:
+        return (
+            "; its last output:\n" + "\n".join(f"    {line}" for line in self._tail)
+            if self._tail
+            else "; no output"
+        )
+
+    @contextmanager
+    def _time_limit(self, container: str) -> Iterator[None]:
+        """Kill ``container`` when its time is over, which also ends the reading of its output."""
+
+        def kill() -> None:
+            self._is_late.set()
+            with suppress(docker.errors.APIError):  # it has just ended by itself
+                self._api_client.kill(container)
+
+        timer = threading.Timer(self._limits.timeout_seconds, kill)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+
+class LineSplitter:
+    """Makes lines of UTF-8 that arrives in pieces; a progress bar's redrawn line counts once, as last drawn."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._pending = ""
+
+    def feed(self, chunk: bytes) -> list[str]:
+        """Return the lines that ``chunk`` completes."""
+        *lines, self._pending = (self._pending + self._decoder.decode(chunk)).split("\n")
+        if len(self._pending) > MAX_LINE_CHARACTERS:
+            lines.append(self._pending)
+            self._pending = ""
+        return [_last_drawn(line) for line in lines]
+
+    def finish(self) -> list[str]:
+        """Return what came after the last line end."""
+        rest = self._pending + self._decoder.decode(b"", final=True)
+        self._pending = ""
+        return [_last_drawn(rest)] if rest else []
+
+
+def _last_drawn(line: str) -> str:
+    return re.split(r"\r", line.rstrip("\r"))[-1]
+
+
+def _host_config(api_client: APIClient, limits: RunLimits) -> dict[str, Any]:
+    return api_client.create_host_config(
+        init=True,
+        extra_hosts={"host.docker.internal": "host-gateway"},
+        security_opt=["no-new-privileges"],
+        pids_limit=limits.pids,
+        nano_cpus=int(limits.cpus * _NANO) if limits.cpus else None,
+        mem_limit=limits.memory_bytes,
+        # Without this the engine adds as much swap again, and a leak is slow instead of stopped.
+        memswap_limit=limits.memory_bytes,
+    )
+
+
+def _remove_leftovers(api_client: APIClient, owner: str) -> None:
+    for left in api_client.containers(all=True, filters={"label": f"{OWNER_LABEL}={owner}"}):
+        _remove(api_client, left["Id"])
+
+
+def _remove(api_client: APIClient, container: str) -> None:
+    with suppress(docker.errors.NotFound):
+        api_client.remove_container(container, force=True, v=True)

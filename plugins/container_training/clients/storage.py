@@ -1,0 +1,80 @@
+"""Objects in Cloud Storage by ``gs://`` address, over a client of ``google-cloud-storage`` that the caller brings."""
+
+from __future__ import annotations
+
+import base64
+from itertools import islice
+from typing import Any
+
+from container_training.core.errors import ResultsMissing
+from container_training.core.results import ResultFile
+
+
+class ObjectStore:
+    """
+    Reads and writes objects; imports nothing of Google's by itself, since that costs a second.
+
+    :param client: a ``google.cloud.storage.Client``; it retries by itself what may pass.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def list_files(self, folder: str, limit: int) -> tuple[list[ResultFile], bool]:
+        """
+        Return up to ``limit`` objects below ``folder``, by name, and whether there are more.
+
+        :raises ResultsMissing: the bucket does not exist.
+        """
+        from google.api_core.exceptions import NotFound
+
+        bucket, prefix = split_uri(folder)
+        try:
+            blobs = list(islice(self._client.list_blobs(bucket, prefix=prefix), limit + 1))
+        except NotFound as error:
+            raise ResultsMissing(f"bucket {bucket!r} of {folder} does not exist") from error
+        files = [
+            ResultFile(uri=f"gs://{bucket}/{blob.name}", size_bytes=blob.size or 0, crc32c=blob.crc32c or "")
+            for blob in blobs[:limit]
+            if not blob.name.endswith("/")  # a console's folder marker, not a file
+        ]
+        return files, len(blobs) > limit
+
+    def read(self, uri: str, max_bytes: int) -> bytes | None:
+        """
+        Return the bytes at ``uri``, or ``None`` where there is no object.
+
+        :raises ResultsMissing: it is larger than ``max_bytes``.
+        """
+        bucket, name = split_uri(uri)
+        found = self._client.bucket(bucket).get_blob(name)
+        if found is None:
+            return None
+        if found.size and found.size > max_bytes:
+            raise ResultsMissing(f"{uri} must be at most {max_bytes} bytes, got {found.size}")
+        # Not ``found`` itself: it downloads from its mediaLink, and a local object store fills that with the name under
+        # which the writer, a container, reached the store; from here that name may not resolve.
+        blob = self._client.bucket(bucket).blob(name)
+        content: bytes = blob.download_as_bytes(if_generation_match=found.generation)
+        return content
+
+    def write_if_changed(self, uri: str, content: bytes, content_type: str) -> bool:
+        """Make ``uri`` hold ``content``; return whether it had to be written."""
+        import google_crc32c
+
+        checksum = base64.b64encode(google_crc32c.value(content).to_bytes(4, "big")).decode("ascii")
+        bucket, name = split_uri(uri)
+        present = self._client.bucket(bucket).get_blob(name)
+        if present is not None and present.crc32c == checksum and present.size == len(content):
+            return False
+        self._client.bucket(bucket).blob(name).upload_from_string(content, content_type=content_type)
+        return True
+
+
+def split_uri(uri: str) -> tuple[str, str]:
+    """Return bucket and object name of ``gs://BUCKET/NAME``. :raises ValueError: another form."""
+    scheme, _, rest = uri.partition("://")
+    bucket, _, name = rest.partition("/")
+    if scheme != "gs" or not bucket:
+        raise ValueError(f"expected gs://BUCKET/NAME, got {uri!r}")
+    return bucket, name

@@ -1,0 +1,54 @@
+"""What Airflow's provider discovery is told about this distribution: the connection type and its form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from container_training import __version__
+
+
+def get_provider_info() -> dict[str, Any]:
+    """
+    Return the provider description; entry point ``apache_airflow_provider``.
+
+    Airflow calls it in every process that it starts, so it imports nothing. The form's fields are declared here
+    (``conn-fields``, ``ui-field-behaviour``): Airflow 3.2 deprecated the hook methods for them.
+    """
+    return {
+        "package-name": "airflow-container-training",  # must equal the distribution's name
+        "name": "Container training",
+        "description": "Train models in custom containers on a service that speaks AI Platform Training's API.",
+        "versions": [__version__],
+        "connection-types": [
+            {
+                "connection-type": "container_training",
+                "hook-class-name": "container_training.hooks.training.TrainingHook",
+                "hook-name": "Container training",
+                "conn-fields": {
+                    "project": _text("Project", "Project id under which jobs are submitted."),
+                    "job_bucket": _text(
+                        "Job folder", "Cloud Storage folder for data and results, like gs://my-bucket/jobs."
+                    ),
+                    "image_prefix": _text(
+                        "Image prefix", "What image names start with: HOST/PROJECT of the registry."
+                    ),
+                    "base_image": _text(
+                        "Base image", "BASE_IMAGE build argument of Dockerfiles; empty: their own default."
+                    ),
+                    "container_env": _text(
+                        "Container environment",
+                        "JSON object of environment variables that local test runs get, as jobs do.",
+                    ),
+                },
+                "ui-field-behaviour": {
+                    "hidden-fields": ["login", "password"],
+                    "relabeling": {"schema": "Scheme (http or https)"},
+                    "placeholders": {"host": "127.0.0.1", "port": "8470", "schema": "http"},
+                },
+            }
+        ],
+    }
+
+
+def _text(label: str, description: str) -> dict[str, Any]:
+    return {"label": label, "description": description, "schema": {"type": ["string", "null"]}}

@@ -1,0 +1,136 @@
+"""From Airflow connections to a Docker Engine, the logins of its registries, and the environment of test runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
+
+from container_training.core.errors import EngineUnavailable, FieldViolation, InvalidJobSpec
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
+    from docker.api import APIClient
+
+DEFAULT_ENGINE_URL = "unix:///var/run/docker.sock"
+#: Between two messages of the engine; a registry may take minutes to store one large layer.
+DEFAULT_TIMEOUT_SECONDS = 300
+
+
+class ImageHook(BaseHook):
+    """
+    A Docker Engine, and the logins of the registries that it pulls from and pushes to.
+
+    The Docker provider's own hook reaches the engine. It is not asked to log in, as it refuses a connection without
+    credentials, and would make each build wait for the registry; the connection's login goes along with each pull and
+    push to its host instead.
+
+    :param docker_conn_id: connection of type ``docker``: a registry's host, port, login and password. It may be missing,
+        or have no login: then the logins count that ``docker login`` or a credential helper keeps, if there are any.
+    :param docker_url: the engine; default: DOCKER_HOST, else the local socket.
+    """
+
+    conn_name_attr = "docker_conn_id"
+    default_conn_name = "docker_default"
+
+    def __init__(
+        self,
+        docker_conn_id: str | None = default_conn_name,
+        *,
+        docker_url: str | None = None,
+        timeout_seconds: int = DEFAULT_TIMEOUT_SECONDS,
+    ) -> None:
+        super().__init__()
+        self.docker_conn_id = docker_conn_id
+        self.docker_url = docker_url
+        self.timeout_seconds = timeout_seconds
+
+    @cached_property
+    def api_client(self) -> APIClient:
+        """
+        The engine's client; made on first use.
+
+        :raises EngineUnavailable: the engine does not answer.
+        """
+        from airflow.providers.docker.hooks.docker import DockerHook
+        from docker.utils import kwargs_from_env
+
+        environment = kwargs_from_env()
+        url = self.docker_url or environment.get("base_url") or DEFAULT_ENGINE_URL
+        hook = DockerHook(
+            docker_conn_id=None,
+            base_url=url,
+            tls=environment.get("tls") if url == environment.get("base_url") else None,
+            timeout=self.timeout_seconds,
+        )
+        try:
+            client: APIClient = hook.get_conn()
+        except AirflowException as error:
+            raise EngineUnavailable(
+                f"no Docker Engine answers at {url}; start it, or set DOCKER_HOST or docker_url"
+            ) from error
+        return client
+
+    def get_conn(self) -> APIClient:
+        """Return the engine's client, the same one each time."""
+        return self.api_client
+
+    def find_login(self, host: str) -> dict[str, Any]:
+        """Return the login for the registry ``host``; empty for an anonymous one."""
+        from container_training.clients.registry import stored_login
+
+        connection = self._registry_connection
+        if connection is not None and connection.login and _registry_host(connection) == host:
+            return {"username": connection.login, "password": connection.password or ""}
+        return stored_login(host)
+
+    @cached_property
+    def _registry_connection(self) -> Connection | None:
+        return _find_connection(self.docker_conn_id) if self.docker_conn_id else None
+
+
+def training_environment(training_conn_id: str) -> dict[str, str]:
+    """
+    Return the environment variables that jobs of a training connection find beside the cluster's.
+
+    They are ``GOOGLE_CLOUD_PROJECT`` (extra ``project``) and what the extra ``container_env`` lists, as an object or as
+    its JSON text; nothing if there is no such connection.
+
+    :raises InvalidJobSpec: ``container_env`` is not a flat JSON object.
+    """
+    connection = _find_connection(training_conn_id)
+    extra = connection.extra_dejson if connection is not None else {}
+    project = {"GOOGLE_CLOUD_PROJECT": str(extra["project"])} if extra.get("project") else {}
+    given = extra.get("container_env") or {}
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except ValueError as error:
+            raise _invalid_environment(training_conn_id, f"is not JSON: {error}") from error
+    if not isinstance(given, Mapping) or any(isinstance(value, (Mapping, list)) for value in given.values()):
+        raise _invalid_environment(training_conn_id, "must be a JSON object of names and plain values")
+    return project | {str(name): str(value) for name, value in given.items()}
+
+
+def _invalid_environment(conn_id: str, description: str) -> InvalidJobSpec:
+    field = f"connection {conn_id!r}, extra.container_env"
+    return InvalidJobSpec([FieldViolation(field=field, description=description)])
+
+
+def _find_connection(conn_id: str) -> Connection | None:
+    try:
+        return BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException:
+        return None
+
+
+def _registry_host(connection: Connection) -> str:
+    """Return ``host[:port]``; the connection's host may be a URL, as ``docker login`` takes it."""
+    from docker.auth import convert_to_hostname, resolve_index_name
+
+    host = convert_to_hostname(connection.host or "")
+    return resolve_index_name(f"{host}:{connection.port}" if connection.port else host)

@@ -1,0 +1,36 @@
+"""Objects in Cloud Storage over the Google provider's own hook and connection."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from airflow.sdk import BaseHook
+
+from container_training.clients.storage import ObjectStore
+
+
+class StorageHook(BaseHook):
+    """
+    Reads and writes the job folders of one Google connection.
+
+    :param gcp_conn_id: connection of type ``google_cloud_platform``, as for ``GCSHook``.
+    """
+
+    conn_name_attr = "gcp_conn_id"
+    default_conn_name = "google_cloud_default"
+
+    def __init__(self, gcp_conn_id: str = default_conn_name) -> None:
+        super().__init__()
+        self.gcp_conn_id = gcp_conn_id
+
+    @cached_property
+    def store(self) -> ObjectStore:
+        """The object store; made on first use."""
+        # Imported here: it takes about a second, which no DAG parse may cost.
+        from airflow.providers.google.cloud.hooks.gcs import GCSHook
+
+        return ObjectStore(GCSHook(gcp_conn_id=self.gcp_conn_id).get_conn())
+
+    def get_conn(self) -> ObjectStore:
+        """Return the object store, the same one each time."""
+        return self.store

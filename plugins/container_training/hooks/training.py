@@ -1,0 +1,115 @@
+"""The connection type ``container_training``: from an Airflow connection to a client of the training API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from airflow.sdk import BaseHook
+
+from container_training.clients.training_api import AsyncTrainingClient, TrainingClient, job_log_filter
+from container_training.core.errors import TrainingError
+from container_training.core.log_wire import SERVICE_TASK_NAME, LogEntry
+from container_training.core.wire import GetConfigResponse, Job
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
+
+
+class TrainingHook(BaseHook):
+    """
+    Talks to the training service of one connection.
+
+    :param training_conn_id: connection with host, port, schema (``http`` unless given) and the extra ``project``.
+    """
+
+    conn_name_attr = "training_conn_id"
+    default_conn_name = "training_default"
+    conn_type = "container_training"
+    hook_name = "Container training"
+
+    def __init__(self, training_conn_id: str = default_conn_name) -> None:
+        super().__init__()
+        self.training_conn_id = training_conn_id
+
+    @cached_property
+    def client(self) -> TrainingClient:
+        """The client for threads; made on first use."""
+        return TrainingClient(*self._address)
+
+    @cached_property
+    def _address(self) -> tuple[str, str]:
+        return _address(self.get_connection(self.training_conn_id))
+
+    def get_conn(self) -> TrainingClient:
+        """Return the client for threads, the same one each time."""
+        return self.client
+
+    async def get_async_conn(self) -> AsyncTrainingClient:
+        """Return a new client for asyncio; the caller closes it."""
+        return AsyncTrainingClient(*_address(await self.aget_connection(self.training_conn_id)))
+
+    @property
+    def project(self) -> str:
+        """Project under which jobs are submitted."""
+        return self._address[1]
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Ask the service for the project's configuration; for the UI's Test button."""
+        try:
+            agent = self.get_config().service_account
+        except TrainingError as error:
+            return False, str(error)
+        return True, f"the service answers; jobs of {self.project!r} run as {agent}"
+
+    def submit_job(self, job: Job) -> Job:
+        """Submit ``job`` and return its record. :raises JobConflict: the job id is taken."""
+        return self.client.create_job(job)
+
+    def get_job(self, job_id: str) -> Job:
+        """Return the record of ``job_id``. :raises JobNotFound: there is none."""
+        return self.client.get_job(job_id)
+
+    def cancel_job(self, job_id: str) -> None:
+        """Ask ``job_id`` to end; does nothing to a job that has ended."""
+        self.client.cancel_job(job_id)
+
+    def get_config(self) -> GetConfigResponse:
+        """Return the project's service agent."""
+        return self.client.get_config()
+
+    def read_service_log(self, job_id: str) -> Iterator[LogEntry]:
+        """Yield the service's own lines about ``job_id`` (state changes, limits), oldest first."""
+        filter_ = job_log_filter(job_id, task_name=SERVICE_TASK_NAME)
+        token = ""
+        while True:
+            page = self.client.list_log_entries(filter_, page_token=token)
+            yield from page.entries or []
+            token = page.next_page_token or ""
+            if not token:
+                return
+
+
+def _address(connection: Connection) -> tuple[str, str]:
+    """Return endpoint and project of ``connection``. :raises InvalidConnection: host or project is missing."""
+    host = connection.host
+    if not host:
+        raise InvalidConnection(connection.conn_id, "host", "the host of the training service")
+    scheme = connection.schema or "http"
+    endpoint = host if "://" in host else f"{scheme}://{host}"
+    if connection.port:
+        endpoint = f"{endpoint}:{connection.port}"
+    project = connection.extra_dejson.get("project")
+    if not project:
+        raise InvalidConnection(
+            connection.conn_id, "extra.project", "the project id, under which jobs are submitted"
+        )
+    return endpoint, str(project)
+
+
+class InvalidConnection(TrainingError):
+    """The Airflow connection lacks a field that this project needs."""
+
+    def __init__(self, conn_id: str, field: str, meaning: str) -> None:
+        super().__init__(f"connection {conn_id!r} has no {field}: {meaning}")

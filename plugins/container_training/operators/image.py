@@ -1,0 +1,330 @@
+"""An image on its way from a Dockerfile to a registry: built, tested, pushed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from container_training.core.cluster import ReplicaId, ReplicaRole, cluster_environment, replica_host
+from container_training.core.errors import (
+    BuildContextMissing,
+    BuildFailed,
+    FieldViolation,
+    ImageNotFound,
+    ImageTestFailed,
+    InvalidImageRef,
+    InvalidJobSpec,
+    TrainingError,
+)
+from container_training.core.image_ref import parse_image_ref
+from container_training.core.job_id import TaskKey, job_id_for
+from container_training.core.job_request import JobFields, job_request
+from container_training.hooks.image import ImageHook, training_environment
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from container_training.clients.engine import Cancellation
+
+#: Errors that stay as they are however often the task runs; all others are left to Airflow's retries.
+FINAL: tuple[type[TrainingError], ...] = (
+    BuildContextMissing,
+    BuildFailed,
+    ImageNotFound,
+    ImageTestFailed,
+    InvalidImageRef,
+    InvalidJobSpec,
+)
+DEFAULT_TEST_TIMEOUT = timedelta(minutes=10)
+DEFAULT_TEST_MEMORY_BYTES = 2 * 2**30
+DEFAULT_PUSH_ATTEMPTS = 4
+
+
+@contextmanager
+def final_errors_end_the_task() -> Iterator[None]:
+    """Turn the errors of :data:`FINAL` into ``AirflowFailException``, which is never retried; the text is kept."""
+    try:
+        yield
+    except FINAL as error:
+        raise AirflowFailException(f"{type(error).__name__}: {error}") from error
+
+
+class _EngineOperator(BaseOperator):
+    """
+    A task that works on a Docker Engine.
+
+    :param docker_conn_id: connection with the registry's host and login; may be missing (see :class:`ImageHook`).
+    :param docker_url: the engine; default: DOCKER_HOST, else the local socket.
+    """
+
+    ui_color = "#e2f0fb"
+
+    def __init__(
+        self,
+        *,
+        docker_conn_id: str | None = ImageHook.default_conn_name,
+        docker_url: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.docker_conn_id = docker_conn_id
+        self.docker_url = docker_url
+        self._cancellation: Cancellation | None = None
+
+    @cached_property
+    def hook(self) -> ImageHook:
+        """The engine; connected to on first use."""
+        return ImageHook(self.docker_conn_id, docker_url=self.docker_url)
+
+    def on_kill(self) -> None:
+        """Stop what runs on the engine for this task."""
+        if self._cancellation is not None:
+            self._cancellation.cancel()
+
+    def _new_cancellation(self) -> Cancellation:
+        from container_training.clients.engine import Cancellation
+
+        self._cancellation = Cancellation()
+        return self._cancellation
+
+    def _log_line(self, line: str) -> None:
+        self.log.info("%s", line)
+
+
+class BuildImageOperator(_EngineOperator):
+    """
+    Builds an image and returns its reference, ``HOST/PATH:ctx-<16 hex>``.
+
+    The tag is a hash of all that decides the image: the context after .dockerignore, the Dockerfile, the build
+    arguments and the base image's id. An image that the engine has under that tag is not built again.
+
+    A step that fails ends the task without a retry; its output is in the log. A full disk, and an engine or a base
+    image's registry that does not answer, leave the task to Airflow's retries.
+
+    :param context_dir: the build context, a folder. (templated)
+    :param image: ``HOST/PATH`` of the image, without tag. (templated)
+    :param dockerfile: path of the Dockerfile within the context. (templated)
+    :param build_args: values of the Dockerfile's ARGs; an empty one leaves the Dockerfile's default. (templated)
+    :param labels: labels of the image, beside the OCI ones that are set anyway. (templated)
+    :param network_mode: network of the Dockerfile's RUN steps; default: the engine's. (templated)
+    :return: the image's reference.
+    """
+
+    template_fields: Sequence[str] = (
+        "context_dir",
+        "image",
+        "dockerfile",
+        "build_args",
+        "labels",
+        "network_mode",
+        "docker_conn_id",
+        "docker_url",
+    )
+    template_fields_renderers = {"build_args": "json", "labels": "json"}
+
+    def __init__(
+        self,
+        *,
+        context_dir: str,
+        image: str,
+        dockerfile: str = "Dockerfile",
+        build_args: Mapping[str, str] | None = None,
+        labels: Mapping[str, str] | None = None,
+        network_mode: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.context_dir = context_dir
+        self.image = image
+        self.dockerfile = dockerfile
+        self.build_args = build_args
+        self.labels = labels
+        self.network_mode = network_mode
+
+    def execute(self, context: Context) -> str:
+        """Build, unless the engine has the image; return its reference."""
+        from container_training.clients.build_context import open_context
+        from container_training.clients.image_builder import build_image
+
+        with final_errors_end_the_task():
+            built = build_image(
+                self.hook.api_client,
+                open_context(self.context_dir, dockerfile=self.dockerfile, build_args=self.build_args),
+                self.image,
+                on_line=self._log_line,
+                find_login=self.hook.find_login,
+                labels=self.labels,
+                network_mode=self.network_mode,
+                cancellation=self._new_cancellation(),
+            )
+        self.log.info("image %s is %s", built.ref, built.image_id)
+        return str(built.ref)
+
+
+class TestImageOperator(_EngineOperator):
+    """
+    Runs an image once on this machine's engine, as a job would, and returns its reference if it exits with 0.
+
+    The container gets the environment of a job's master (CLUSTER_SPEC, TF_CONFIG, GOOGLE_CLOUD_PROJECT and the training
+    connection's ``container_env``), the master's host name, and this machine as ``host.docker.internal``. What it
+    prints is in the task's log as it comes. It is removed afterwards, in every case.
+
+    Another exit code, no memory left, or no exit in time end the task without a retry.
+
+    :param image: the image's reference, or id. (templated)
+    :param args: arguments, best ones that make it short; text is split as a shell would. (templated)
+    :param environment: environment variables; they win over those of a job. (templated)
+    :param timeout: time limit, or seconds. (templated)
+    :param job_dir: handed on as ``--job-dir``, as the service does. (templated)
+    :param memory_bytes: memory limit, swap included; None is none.
+    :param cpus: limit in cores; None is none.
+    :param training_conn_id: connection of the training service; it may be missing. (templated)
+    :return: ``image``, so that what follows can be told to take what was tested.
+    """
+
+    __test__ = False  # the name makes pytest take it for a test
+
+    template_fields: Sequence[str] = (
+        "image",
+        "args",
+        "environment",
+        "timeout",
+        "job_dir",
+        "training_conn_id",
+        "docker_conn_id",
+        "docker_url",
+    )
+    template_fields_renderers = {"environment": "json"}
+
+    def __init__(
+        self,
+        *,
+        image: str,
+        args: Sequence[Any] | str | None = None,
+        environment: Mapping[str, str] | None = None,
+        timeout: timedelta | float | str = DEFAULT_TEST_TIMEOUT,
+        job_dir: str | None = None,
+        memory_bytes: int | None = DEFAULT_TEST_MEMORY_BYTES,
+        cpus: float | None = None,
+        training_conn_id: str = "training_default",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.image = image
+        self.args = args
+        self.environment = environment
+        self.timeout = timeout
+        self.job_dir = job_dir
+        self.memory_bytes = memory_bytes
+        self.cpus = cpus
+        self.training_conn_id = training_conn_id
+
+    def execute(self, context: Context) -> str:
+        """Run the image; return its reference."""
+        from container_training.clients.container_run import RunLimits, run_container
+
+        key = _task_key(context)
+        job_id = job_id_for(key, attempt=1)
+        master = ReplicaId(role=ReplicaRole.MASTER)
+        with final_errors_end_the_task():
+            request = job_request(None, JobFields(image=self.image, args=self.args, job_dir=self.job_dir))
+            training = request.training_input
+            args = [*((training.args if training else None) or ()), *self._job_dir_args()]
+            cluster = cluster_environment(
+                job_id=job_id,
+                replica=master,
+                replicas=[master],
+                job_parameters=training.to_wire() if training else {},
+            )
+            given = {name: str(value) for name, value in (self.environment or {}).items()}
+            self.log.info("running %s %s", self.image, " ".join(args))
+            seconds = run_container(
+                self.hook.api_client,
+                self.image,
+                args,
+                limits=RunLimits(
+                    timeout_seconds=_seconds(self.timeout), memory_bytes=self.memory_bytes, cpus=self.cpus
+                ),
+                on_output=self._log_output,
+                owner=f"airflow-{key.digest}",
+                environment=cluster | training_environment(self.training_conn_id) | given,
+                hostname=replica_host(job_id, master),
+                cancellation=self._new_cancellation(),
+            )
+        self.log.info("%s exited with 0 after %.1f s", self.image, seconds)
+        return self.image
+
+    def _job_dir_args(self) -> list[str]:
+        return ["--job-dir", self.job_dir] if self.job_dir else []
+
+    def _log_output(self, stream: str, line: str) -> None:
+        self.log.info("%s | %s", stream, line)
+
+
+class PushImageOperator(_EngineOperator):
+    """
+    Pushes an image to its registry and returns its reference by digest, ``HOST/PATH@sha256:...``.
+
+    An image that the registry has under the same tag is not pushed again. A registry that does not answer is asked again
+    after random, growing waits; when that does not help, the task fails with ``RegistryUnavailable`` and is left to
+    Airflow's retries.
+
+    :param image: the image's reference by tag. (templated)
+    :param attempts: how often the registry is asked, in all.
+    :param max_wait_seconds: upper bound of one wait.
+    :return: the image's reference by digest.
+    """
+
+    template_fields: Sequence[str] = ("image", "docker_conn_id", "docker_url")
+
+    def __init__(
+        self,
+        *,
+        image: str,
+        attempts: int = DEFAULT_PUSH_ATTEMPTS,
+        max_wait_seconds: float = 15.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.image = image
+        self.attempts = attempts
+        self.max_wait_seconds = max_wait_seconds
+
+    def execute(self, context: Context) -> str:
+        """Push, unless the registry has the image; return its reference by digest."""
+        from container_training.clients.image_pusher import push_image
+
+        with final_errors_end_the_task():
+            pushed = push_image(
+                self.hook.api_client,
+                parse_image_ref(self.image),
+                on_line=self._log_line,
+                find_login=self.hook.find_login,
+                attempts=self.attempts,
+                max_wait_seconds=self.max_wait_seconds,
+                cancellation=self._new_cancellation(),
+            )
+        self.log.info("%s is %s", self.image, pushed.ref)
+        return str(pushed.ref)
+
+
+def _seconds(timeout: timedelta | float | str) -> float:
+    if isinstance(timeout, timedelta):
+        return timeout.total_seconds()
+    try:
+        return float(timeout)
+    except ValueError as error:
+        violation = FieldViolation(field="timeout", description=f"must be seconds, got {timeout!r}")
+        raise InvalidJobSpec([violation]) from error
+
+
+def _task_key(context: Context) -> TaskKey:
+    ti = context["ti"]
+    map_index = ti.map_index if isinstance(ti.map_index, int) else -1
+    return TaskKey(dag_id=ti.dag_id, task_id=ti.task_id, run_id=ti.run_id, map_index=map_index)

@@ -1,0 +1,130 @@
+"""Collecting what a finished job left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from container_training.clients.storage import ObjectStore
+from container_training.core.collection import (
+    MAX_METRICS_BYTES,
+    no_metrics,
+    parse_metrics,
+    require_succeeded,
+    state_times,
+)
+from container_training.core.errors import ResultsMissing, ServiceError
+from container_training.core.log_wire import LogEntry
+from container_training.core.results import JobResult, ResultFile
+from container_training.core.retrying import TRANSIENT
+from container_training.core.states import JobState
+from container_training.core.wire import Job, TrainingInput
+from container_training.hooks.failures import final_unless_transient
+from container_training.hooks.storage import StorageHook
+from container_training.hooks.training import TrainingHook
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class CollectTrainingResultsOperator(BaseOperator):
+    """
+    Returns the result of a job that SUCCEEDED: metrics, files, image, model, and seconds per state.
+
+    The result (:class:`JobResult`) is small: names, sizes and checksums of the files, not their contents. A job without a
+    readable metrics file fails the task without retry, and the error names the files that are there.
+
+    :param metrics_file: below the job folder; a JSON object of at most 1 MiB.
+    :param model_file: below the job folder; ``model_uri`` is ``None`` where it is absent.
+    :param max_files: list at most so many files; the log says if there are more.
+    :param gcp_conn_id: Google connection that may read the job folder.
+    """
+
+    template_fields: Sequence[str] = (
+        "job_id",
+        "metrics_file",
+        "model_file",
+        "training_conn_id",
+        "gcp_conn_id",
+    )
+    ui_color = "#e0f3e2"
+
+    def __init__(
+        self,
+        *,
+        job_id: str,
+        metrics_file: str = "metrics.json",
+        model_file: str = "model.joblib",
+        max_files: int = 1000,
+        training_conn_id: str = TrainingHook.default_conn_name,
+        gcp_conn_id: str = StorageHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.job_id = job_id
+        self.metrics_file = metrics_file
+        self.model_file = model_file
+        self.max_files = max_files
+        self.training_conn_id = training_conn_id
+        self.gcp_conn_id = gcp_conn_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Return the job's result as JSON values."""
+        hook = TrainingHook(self.training_conn_id)
+        with final_unless_transient():
+            job = hook.get_job(self.job_id)
+            require_succeeded(job)
+            result = self._collect(job, hook)
+        self.log.info("job %s: %s in %.1f s", self.job_id, result.metrics, result.seconds.total)
+        return result.model_dump(mode="json")
+
+    def _collect(self, job: Job, hook: TrainingHook) -> JobResult:
+        training = job.training_input or TrainingInput()
+        if not training.job_dir:
+            raise ResultsMissing(
+                f"job {self.job_id!r} has no jobDir, so it could leave no results; set job_dir"
+            )
+        folder = training.job_dir.rstrip("/") + "/"
+        store = StorageHook(self.gcp_conn_id).get_conn()
+        files, has_more = store.list_files(folder, self.max_files)
+        if has_more:
+            self.log.warning(
+                "%s holds more than %d files; the result lists the first ones", folder, self.max_files
+            )
+        model_uri = folder + self.model_file
+        has_model = any(file.uri == model_uri for file in files) or (has_more and _exists(store, model_uri))
+        return JobResult(
+            job_id=self.job_id,
+            state=job.state or JobState.SUCCEEDED,
+            image=(training.master_config and training.master_config.image_uri) or "",
+            job_dir=training.job_dir,
+            metrics=self._metrics(store, folder, files),
+            model_uri=model_uri if has_model else None,
+            files=files,
+            seconds=state_times(job, self._service_log(hook)).seconds(),
+        )
+
+    def _metrics(self, store: ObjectStore, folder: str, files: Sequence[ResultFile]) -> dict[str, Any]:
+        uri = folder + self.metrics_file
+        content = store.read(uri, MAX_METRICS_BYTES)
+        if content is None:
+            raise no_metrics(self.job_id, uri, folder, (file.uri.removeprefix(folder) for file in files))
+        return parse_metrics(content, uri)
+
+    def _service_log(self, hook: TrainingHook) -> list[LogEntry]:
+        try:
+            return list(hook.read_service_log(self.job_id))
+        except TRANSIENT:
+            raise
+        except ServiceError as error:
+            self.log.warning(
+                "seconds per state are taken from the job's times, as its log is not readable: %s", error
+            )
+            return []
+
+
+def _exists(store: ObjectStore, uri: str) -> bool:
+    files, _ = store.list_files(uri, 1)
+    return any(file.uri == uri for file in files)

@@ -1,0 +1,254 @@
+"""Waiting for a job, as a task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
+from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout
+
+from container_training.clients.training_api import job_log_filter
+from container_training.core.errors import ServiceError
+from container_training.core.intent import is_owned, owner_within
+from container_training.core.log_cursor import log_line
+from container_training.core.retrying import TRANSIENT
+from container_training.core.waiting import (
+    JobWatch,
+    Outcome,
+    Until,
+    WaitEvent,
+    poll_timeout,
+    raise_unless_well,
+    reached,
+)
+from container_training.core.wire import Job
+from container_training.hooks.failures import final_unless_transient
+from container_training.hooks.training import TrainingHook
+from container_training.triggers.killing import TaskFate, fate_of
+from container_training.triggers.training import JobTrigger
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+_MEMORY = "job_watch"
+_POLL_SECONDS = 1.0
+#: A reschedule costs the scheduler and a process start, far more than the question itself.
+_RESCHEDULE_SECONDS = 15.0
+#: The trigger's own limit comes first; this one is for a triggerer that is gone.
+_TRIGGERER_GRACE = timedelta(minutes=2)
+_FATE_SECONDS = 3.0
+
+
+class TrainingJobSensor(BaseSensorOperator):
+    """
+    Waits until a job has left a state or has ended; fails if the job failed or was cancelled.
+
+    While the training service does not answer, the wait goes on, and the log says so; it ends at ``timeout``. A job that
+    outlives the wait goes on. ``until="finished"`` shows the job's new log lines in the task's log.
+
+    Deferrable unless told otherwise: the wait then costs no worker. With ``deferrable=False`` the modes ``poke`` and
+    ``reschedule`` work as for every sensor.
+
+    :param job_id: the job (templated), usually the output of ``SubmitTrainingJobOperator``.
+    :param until: ``left_queued``, ``left_preparing`` or ``finished``.
+    :param stream_logs: ``None``: only when waiting for the end.
+    :param cancel_on_kill: cancel the job when this task is marked as failed, if this DAG run submitted it. A cleared task
+        leaves the job alone and waits for it anew.
+    :param poke_interval: seconds between two looks; 1, or 15 in reschedule mode.
+    :param timeout: seconds until the wait gives up; Airflow's ``[sensors] default_timeout`` (7 days).
+    :return: the job's state.
+    """
+
+    template_fields: Sequence[str] = ("job_id", "training_conn_id")
+    ui_color = "#dbe9f6"
+
+    def __init__(
+        self,
+        *,
+        job_id: str,
+        until: Until | str = Until.FINISHED,
+        training_conn_id: str = TrainingHook.default_conn_name,
+        deferrable: bool = True,
+        stream_logs: bool | None = None,
+        cancel_on_kill: bool = True,
+        poke_interval: timedelta | float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if poke_interval is None:
+            is_rescheduled = kwargs.get("mode") == "reschedule" and not deferrable
+            poke_interval = _RESCHEDULE_SECONDS if is_rescheduled else _POLL_SECONDS
+        super().__init__(poke_interval=poke_interval, **kwargs)
+        self.job_id = job_id
+        self.until = Until(until)
+        self.training_conn_id = training_conn_id
+        self.deferrable = deferrable
+        self.stream_logs = self.until is Until.FINISHED if stream_logs is None else stream_logs
+        self.cancel_on_kill = cancel_on_kill
+        self._watch: JobWatch | None = None
+        self._owner = ""
+        self._deadline_at: datetime | None = None
+        self._task_instance: Any = None
+
+    @cached_property
+    def hook(self) -> TrainingHook:
+        """The hook of this task's connection."""
+        return TrainingHook(self.training_conn_id)
+
+    def execute(self, context: Context) -> Any:
+        """Look once, then wait: in the triggerer, or by poking."""
+        self._task_instance = context["ti"]
+        self._deadline_at = self._now() + timedelta(seconds=self.timeout)
+        if not self.deferrable:
+            return self._execute_poking(context)
+        watch = JobWatch(self.job_id)
+        # A deferral costs seconds; a job that is there already does not need it.
+        with final_unless_transient():
+            job = self._look(watch, context)
+            if job and job.state and self.until.is_reached(job.state):
+                return self._finish(reached(job))
+        self.defer(
+            trigger=JobTrigger(
+                job_id=self.job_id,
+                until=self.until.value,
+                training_conn_id=self.training_conn_id,
+                deadline_at=self._deadline_at.isoformat(),
+                poll_interval_seconds=self.poke_interval,
+                stream_logs=self.stream_logs,
+                cancel_on_kill=self.cancel_on_kill,
+                owner=self._owner,
+                watch=watch.to_json(),
+            ),
+            method_name="execute_complete",
+            timeout=timedelta(seconds=self.timeout) + _TRIGGERER_GRACE,
+        )
+        return None  # unreachable: defer raises
+
+    def execute_complete(self, context: Context, event: WaitEvent) -> str | None:
+        """Turn the trigger's event into the task's end."""
+        with final_unless_transient():
+            return self._finish(event)
+
+    def poke(self, context: Context) -> PokeReturnValue:
+        """Look once; done when the wait's end is reached."""
+        watch = self._remembered_watch(context)
+        with final_unless_transient():
+            job = self._look(watch, context)
+            if job and job.state and self.until.is_reached(job.state):
+                return PokeReturnValue(is_done=True, xcom_value=self._finish(reached(job)))
+        self._remember(watch, context)
+        return PokeReturnValue(is_done=False)
+
+    def on_kill(self) -> None:
+        """Cancel the job if a person ended this task for good; see ``JobTrigger.on_kill``. Poke mode only."""
+        if not (self.cancel_on_kill and self._owner):
+            return
+        fate = self._fate()
+        if fate is not TaskFate.ENDED:
+            self.log.info("job %s goes on: the task was %s", self.job_id, fate)
+            return
+        hook = TrainingHook(self.training_conn_id)  # the other one may be in the middle of a request
+        if is_owned(hook.get_job(self.job_id), self._owner):
+            hook.cancel_job(self.job_id)
+            self.log.info("job %s is being cancelled, as its task was ended", self.job_id)
+
+    def _fate(self) -> TaskFate:
+        # A signal handler may have stopped this very thread in the middle of a message to the supervisor, which holds a
+        # lock; asking from another thread with a limit cannot deadlock.
+        executor = ThreadPoolExecutor(max_workers=1)
+        try:
+            return executor.submit(fate_of, self._task_instance).result(timeout=_FATE_SECONDS)
+        except FutureTimeout:
+            return TaskFate.UNKNOWN
+        finally:
+            executor.shutdown(wait=False)
+
+    def _execute_poking(self, context: Context) -> Any:
+        try:
+            return super().execute(context)
+        except AirflowSensorTimeout as error:
+            state = self._watch.state if self._watch else None
+            raise AirflowSensorTimeout(self._timeout_text(state)) from error
+
+    def _look(self, watch: JobWatch, context: Context) -> Job | None:
+        """Return the job, or ``None`` if the service does not answer now; says what is new."""
+        try:
+            job = self.hook.get_job(self.job_id)
+            self._say(watch.see(job, self._now()))
+            self._owner = owner_within(job, context["ti"].dag_id, context["ti"].run_id)
+            self._show_log(watch)
+        except TRANSIENT as error:
+            for line in watch.miss(error, self._now(), self._deadline_at or self._now()):
+                self.log.warning("%s", line)
+            return None
+        return job
+
+    def _show_log(self, watch: JobWatch) -> None:
+        is_last_page = not self.stream_logs
+        while not is_last_page:
+            watch.log.restart()
+            filter_, token, is_last_page = job_log_filter(self.job_id, watch.log.received_after), "", True
+            while True:
+                try:
+                    page = self.hook.client.list_log_entries(filter_, page_token=token)
+                except TRANSIENT:
+                    raise
+                except ServiceError as error:
+                    self.log.warning("the log of job %s cannot be shown: %s", self.job_id, error)
+                    self.stream_logs = False
+                    return
+                for entry in watch.log.take(page.entries or []):
+                    level, line = log_line(entry)
+                    self.log.log(level, "%s", line)
+                token = page.next_page_token or ""
+                if not token:
+                    break
+                is_last_page = False
+            watch.log.finish()
+
+    def _finish(self, event: WaitEvent) -> str | None:
+        """Return the job's state, or raise what the event stands for."""
+        if event["outcome"] == Outcome.TIMED_OUT:
+            raise AirflowSensorTimeout(self._timeout_text(event["state"]))
+        if event["outcome"] == Outcome.REFUSED:
+            name = event.get("error", "ServiceError")
+            raise AirflowFailException(
+                f"{name}: {event['message']}; job {event['job_id']!r} cannot be waited for"
+            )
+        raise_unless_well(event["job_id"], event["state"], event["message"])
+        return event["state"]
+
+    def _timeout_text(self, state: str | None) -> str:
+        error = poll_timeout(self.job_id, self.until, state, self.timeout, self.hook.project)
+        return f"{type(error).__name__}: {error}"
+
+    def _remembered_watch(self, context: Context) -> JobWatch:
+        """Return what was seen so far: in this process, or before the task was rescheduled."""
+        if self._watch is None:
+            stored = self._store(context).get(_MEMORY) if self._store(context) else None
+            # A new attempt has a log of its own, which begins anew.
+            is_ours = isinstance(stored, dict) and stored.get("try_number") == context["ti"].try_number
+            self._watch = JobWatch.from_json(self.job_id, cast(Any, stored)["watch"] if is_ours else None)
+        return self._watch
+
+    def _remember(self, watch: JobWatch, context: Context) -> None:
+        store = self._store(context)
+        if self.reschedule and store is not None:
+            memory = {"try_number": context["ti"].try_number, "watch": dict(watch.to_json())}
+            store.set(_MEMORY, memory)
+
+    @staticmethod
+    def _store(context: Context) -> Any:
+        return context.get("task_state_store")
+
+    def _say(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.log.info("%s", line)
+
+    @staticmethod
+    def _now() -> datetime:
+        return datetime.now(UTC)

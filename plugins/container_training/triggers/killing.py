@@ -1,0 +1,59 @@
+"""Why a task was stopped: ended for good, or only begun anew."""
+
+from __future__ import annotations
+
+import logging
+from enum import StrEnum
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowRuntimeError
+
+_log = logging.getLogger(__name__)
+
+
+class TaskFate(StrEnum):
+    """What the database says of a task that was stopped."""
+
+    ENDED = "ended for good"  #: marked as failed, or removed with its run: nobody waits for the job any more
+    DONE = "marked as successful"  #: the rest of the DAG goes on, and may need the job
+    REPEATED = "cleared"  #: the next attempt takes the job over
+    UNKNOWN = "stopped for an unknown reason"
+
+
+_ENDED = frozenset({"failed", "upstream_failed", "skipped", "removed"})
+
+
+def fate_of(task_instance: Any) -> TaskFate:
+    """
+    Return the fate of ``task_instance``, from its state in Airflow's database.
+
+    Blocking; asks through the process's supervisor. Any state but a final one means that the task is to run again.
+
+    :param task_instance: anything with dag_id, task_id, run_id and map_index.
+    """
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    if task_instance is None:
+        return TaskFate.UNKNOWN
+    try:
+        states = RuntimeTaskInstance.get_task_states(
+            dag_id=task_instance.dag_id,
+            task_ids=[task_instance.task_id],
+            run_ids=[task_instance.run_id],
+            map_index=task_instance.map_index,
+        )
+    except (AirflowRuntimeError, OSError, EOFError) as error:
+        _log.warning("the state of task %s could not be read: %s", task_instance.task_id, error)
+        return TaskFate.UNKNOWN
+    # Mapped tasks are listed as <task>_<map index>.
+    suffix = f"_{task_instance.map_index}" if task_instance.map_index >= 0 else ""
+    return _fate(states.get(task_instance.run_id, {}), task_instance.task_id + suffix)
+
+
+def _fate(states: dict[str, str | None], key: str) -> TaskFate:
+    if key not in states:
+        return TaskFate.ENDED  # the run was deleted
+    state = states[key]
+    if state in _ENDED:
+        return TaskFate.ENDED
+    return TaskFate.DONE if state == "success" else TaskFate.REPEATED

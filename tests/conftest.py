@@ -1,0 +1,91 @@
+"""
+What every test needs before Airflow is imported: its home, and a database and log folder of its own.
+
+Airflow reads its configuration once, at import, so this runs when pytest loads the file, not in a fixture. The
+database is made only for tests that ask for ``airflow_db``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from airflow.sdk import DAG
+
+#: The real engine, registry, object store and service, for whoever asks for them.
+pytest_plugins = ["tests.real_parts"]
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def _isolate_airflow() -> Path:
+    """Point Airflow at this checkout's DAGs and plugins, and at a temporary folder for all that it writes."""
+    scratch = Path(tempfile.mkdtemp(prefix="airflow-tests-"))
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    for name in [
+        name for name in os.environ if name.startswith(("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_"))
+    ]:
+        del os.environ[name]  # the developer's own settings must not decide a test
+    docker_config = scratch / "docker"
+    docker_config.mkdir()
+    (docker_config / "config.json").write_text("{}")
+    os.environ |= {
+        "DOCKER_CONFIG": str(docker_config),  # and neither must his registry logins
+        "AIRFLOW_HOME": str(REPOSITORY),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(REPOSITORY / "plugins"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__UNIT_TEST_MODE": "True",
+        # What airflow.cfg asks a command for would be written into the checkout; tests bring their own.
+        "AIRFLOW__CORE__FERNET_KEY": "",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(scratch / "passwords.json"),
+        "AIRFLOW__API_AUTH__JWT_SECRET": "a-secret-for-tests-only-that-is-long-enough",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{scratch / 'airflow.db'}",
+        "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(scratch / "logs"),
+    }
+    return scratch
+
+
+SCRATCH = _isolate_airflow()
+
+
+@pytest.fixture(scope="session")
+def airflow_db() -> Path:
+    """Return the file of a fresh Airflow database; made on first use (about 2 s)."""
+    from airflow.utils.db import initdb
+
+    initdb()
+    return SCRATCH / "airflow.db"
+
+
+@pytest.fixture
+def register_dag(airflow_db: Path) -> Callable[[DAG], DAG]:
+    """
+    Return a function that writes a DAG made in a test to the database and returns it.
+
+    ``DAG.test()`` refuses a DAG that the dag processor never saw.
+    """
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.models.serialized_dag import SerializedDagModel
+    from airflow.serialization.definitions.dag import SerializedDAG
+    from airflow.serialization.serialized_objects import LazyDeserializedDAG
+
+    manager = DagBundlesManager()
+    manager.sync_bundles_to_db()
+    (bundle,) = manager.get_all_dag_bundles()
+
+    def register(dag: DAG) -> DAG:
+        serialized = LazyDeserializedDAG.from_dag(dag)
+        SerializedDAG.bulk_write_to_db(bundle.name, None, [serialized])
+        SerializedDagModel.write_dag(serialized, bundle_name=bundle.name)
+        return dag
+
+    return register

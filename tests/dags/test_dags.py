@@ -1,0 +1,115 @@
+"""The example DAGs: they are read without errors and without heavy imports, and have the shape that the guide shows."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk import DAG
+
+DAGS = Path(__file__).parents[2] / "dags"
+FILES = sorted(DAGS.glob("*.py"))
+CHAIN = [
+    "build",
+    "test",
+    "push",
+    "grant",
+    "submit",
+    "wait_until_scheduled",
+    "wait_until_running",
+    "wait_until_finished",
+    "collect",
+]
+HEAVY = [
+    "google.cloud",
+    "docker",
+    "optuna",
+    "sklearn",
+    "numpy",
+    "airflow.providers.google",
+    "airflow.providers.docker",
+]
+
+
+def read(path: Path) -> DAG:
+    bag = DagBag(str(path), collect_dags=False)
+    bag.collect_dags(str(path))
+    assert bag.import_errors == {}
+    (dag,) = bag.dags.values()
+    return dag  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_dag_is_named_like_its_file_and_has_no_cycle(path: Path, airflow_db: Path) -> None:
+    dag = read(path)
+
+    dag.check_cycle()
+    assert dag.dag_id == path.stem
+    assert dag.schedule is None
+    assert dag.doc_md
+    assert "container-training" in dag.tags
+    assert all(dag.params.get_param(name).description for name in dag.params)
+
+
+def test_train_digits_is_the_whole_chain_in_its_order(airflow_db: Path) -> None:
+    dag = read(DAGS / "train_digits.py")
+
+    tasks = [f"train.{name}" for name in CHAIN]
+    assert set(dag.task_ids) == {"upload_data", *tasks}
+    for before, after in pairwise(tasks):
+        assert after in dag.get_task(before).downstream_task_ids
+    assert "train.submit" in dag.get_task("upload_data").downstream_task_ids
+
+
+def test_the_waits_of_train_digits_are_deferrable_and_only_the_last_shows_the_log(airflow_db: Path) -> None:
+    dag = read(DAGS / "train_digits.py")
+
+    waits = [dag.get_task(f"train.{name}") for name in CHAIN[5:8]]
+    assert [wait.until.value for wait in waits] == ["left_queued", "left_preparing", "finished"]
+    assert all(wait.deferrable for wait in waits)
+    assert [wait.stream_logs for wait in waits] == [False, False, True]
+
+
+def test_every_attempt_of_train_digits_has_a_job_folder_of_its_own(airflow_db: Path) -> None:
+    submit = read(DAGS / "train_digits.py").get_task("train.submit")
+
+    assert submit.job_dir.endswith("/{job_id}")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_reading_a_dag_imports_nothing_heavy_and_takes_half_a_second_at_most(path: Path) -> None:
+    # In a fresh interpreter; what Airflow itself loads while it starts is no concern of the DAG's.
+    code = f"""
+import json, runpy, sys, time
+import airflow.sdk
+from airflow.sdk import BaseHook, BaseOperator, BaseSensorOperator, DAG, Param, TaskGroup, XComArg, task
+from airflow.triggers.base import BaseTrigger
+before = set(sys.modules)
+runpy.run_path({str(path)!r})
+added = set(sys.modules) - before
+for name in [name for name in sys.modules if name.startswith("container_training")]:
+    del sys.modules[name]
+start = time.perf_counter()
+runpy.run_path({str(path)!r})
+print(json.dumps([sorted(added), time.perf_counter() - start]))
+"""
+    output = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+        env=dict(os.environ),
+    ).stdout
+    added, seconds = json.loads(output.splitlines()[-1])
+
+    assert [
+        name for name in added if any(name == heavy or name.startswith(heavy + ".") for heavy in HEAVY)
+    ] == []
+    assert seconds < 0.5

@@ -1,0 +1,527 @@
+"""The image operators on a real engine and a real registry: what works, and each way in which it does not."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tarfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import docker.errors
+import httpx
+import pytest
+from docker.api import APIClient
+from docker.utils import kwargs_from_env
+
+from local_stack.base_image import BaseImage
+from local_stack.ports import free_port
+from local_stack.registry import find_registry_program
+from local_stack.settings import StackSettings
+
+pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("connections")]
+
+PATIENCE_SECONDS = 30.0
+OWNER_LABEL = "container-training.owner"
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[APIClient]:
+    """The engine; images named ``.../image-tests/...`` are removed at the end."""
+    client = APIClient(**kwargs_from_env())
+    yield client
+    for image in client.images():
+        for tag in image.get("RepoTags") or ():
+            if "/image-tests/" in tag:
+                client.remove_image(tag, force=True)
+    client.close()
+
+
+@pytest.fixture(scope="module")
+def base_image() -> str:
+    """What Dockerfiles start from on this machine; it has Python."""
+    return os.environ.get("BASE_IMAGE") or BaseImage.name_of(StackSettings())
+
+
+@pytest.fixture(scope="module")
+def registry(api: APIClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """``HOST:PORT`` of an empty registry."""
+    with run_registry(api, tmp_path_factory.mktemp("registry"), free_port()) as host:
+        yield host
+
+
+@contextmanager
+def run_registry(api: APIClient, folder: Path, port: int) -> Iterator[str]:
+    """Run the registry's program, or its image where there is no program."""
+    settings = StackSettings()
+    program = find_registry_program(settings)
+    if program is None:
+        with run_registry_image(api, settings.registry_image, port) as host:
+            yield host
+        return
+    config = folder / "config.yml"
+    config.write_text(
+        json.dumps(
+            {
+                "version": 0.1,
+                "log": {"level": "error", "accesslog": {"disabled": True}},
+                "storage": {"filesystem": {"rootdirectory": str(folder / "data")}},
+                "http": {"addr": f"127.0.0.1:{port}", "secret": "for-tests"},
+            }
+        )
+    )
+    process = subprocess.Popen([str(program), "serve", str(config)], stderr=subprocess.DEVNULL)
+    try:
+        wait_for_registry(port)
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+@contextmanager
+def run_registry_image(api: APIClient, image: str, port: int) -> Iterator[str]:
+    host_config = api.create_host_config(port_bindings={5000: ("127.0.0.1", port)}, auto_remove=True)
+    container = api.create_container(image, ports=[5000], host_config=host_config)["Id"]
+    api.start(container)
+    try:
+        wait_for_registry(port)
+        yield f"127.0.0.1:{port}"
+    finally:
+        api.remove_container(container, force=True, v=True)
+
+
+def wait_for_registry(port: int) -> None:
+    def answers() -> bool:
+        with suppress(httpx.TransportError):
+            return httpx.get(f"http://127.0.0.1:{port}/v2/", trust_env=False).is_success
+        return False
+
+    wait_until(answers, f"a registry on port {port}")
+
+
+def wait_until(condition: Any, what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {PATIENCE_SECONDS} s for {what}"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def connections(monkeypatch: pytest.MonkeyPatch, airflow_db: Path) -> None:
+    """The connections of a local stack: a training service, no registry login."""
+    extra = {"project": "p-1", "container_env": json.dumps({"STORAGE_EMULATOR_HOST": "http://emulator:1"})}
+    connection = {"conn_type": "container_training", "host": "127.0.0.1", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_TRAINING_DEFAULT", json.dumps(connection))
+
+
+@pytest.fixture
+def task_log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The lines of the task log."""
+    from container_training.operators.image import BuildImageOperator, PushImageOperator, TestImageOperator
+
+    lines: list[str] = []
+    log = SimpleNamespace(info=lambda message, *arguments: lines.append(message % arguments))
+    for operator in (BuildImageOperator, PushImageOperator, TestImageOperator):
+        monkeypatch.setattr(operator, "log", log)
+    return lines
+
+
+def make_context_dir(folder: Path, dockerfile: str, **files: str) -> str:
+    (folder / "Dockerfile").write_text(dockerfile)
+    for name, contents in files.items():
+        (folder / name).write_text(contents)
+    return str(folder)
+
+
+def task_context() -> Any:
+    return {"ti": SimpleNamespace(dag_id="dag", task_id="task", run_id="run", map_index=-1)}
+
+
+def build(context_dir: str, image: str, base_image: str, **arguments: Any) -> str:
+    from container_training.operators.image import BuildImageOperator
+
+    build_args = {"BASE_IMAGE": base_image}
+    operator = BuildImageOperator(
+        task_id="build", context_dir=context_dir, image=image, build_args=build_args, **arguments
+    )
+    return operator.execute(task_context())
+
+
+def run_test(image: str, **arguments: Any) -> str:
+    from container_training.operators.image import TestImageOperator
+
+    return TestImageOperator(task_id="test", image=image, **arguments).execute(task_context())
+
+
+def push(image: str, **arguments: Any) -> str:
+    from container_training.operators.image import PushImageOperator
+
+    return PushImageOperator(task_id="push", image=image, **arguments).execute(task_context())
+
+
+@pytest.fixture(scope="module")
+def python_image(api: APIClient, base_image: str) -> str:
+    """An image whose arguments are Python source."""
+    name = "localhost/image-tests/python:1"
+    config = {"Config": {"Entrypoint": ["python", "-u", "-c"]}}
+    container = api.create_container(base_image, command=["true"])["Id"]
+    api.commit(container, "localhost/image-tests/python", "1", changes='ENTRYPOINT ["python", "-u", "-c"]')
+    api.remove_container(container)
+    assert api.inspect_image(name)["Config"]["Entrypoint"] == config["Config"]["Entrypoint"]
+    return name
+
+
+@pytest.fixture(scope="module")
+def tiny_image(api: APIClient) -> str:
+    """An image with one small file; it can be pushed, not run."""
+    layer = io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("empty"), io.BytesIO())
+    api.import_image_from_data(layer.getvalue(), repository="localhost/image-tests/tiny", tag="1")
+    return "localhost/image-tests/tiny:1"
+
+
+def left_containers(api: APIClient) -> list[str]:
+    return [container["Id"] for container in api.containers(all=True, filters={"label": OWNER_LABEL})]
+
+
+SMALL = "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nCOPY note.txt /note.txt\nRUN cat /note.txt\n"
+
+
+def test_an_image_is_built_tested_and_pushed_and_the_second_time_nothing_is_done(
+    tmp_path: Path,
+    api: APIClient,
+    base_image: str,
+    registry: str,
+    task_log: list[str],
+) -> None:
+    context_dir = make_context_dir(tmp_path, SMALL, **{"note.txt": "first note"})
+    name = f"{registry}/p-1/image-tests/small"
+
+    image = build(context_dir, name, base_image)
+    tested = run_test(image, args=["python", "-c", "print('ran in the image')"])
+    pushed = push(image)
+    first_log = "\n".join(task_log)
+    task_log.clear()
+    again = build(context_dir, name, base_image)
+    pushed_again = push(again)
+
+    assert image.startswith(f"{name}:ctx-")
+    assert tested == again == image
+    assert "first note" in first_log
+    assert "stdout | ran in the image" in first_log
+    assert pushed == pushed_again
+    answer = httpx.head(
+        f"http://{registry}/v2/p-1/image-tests/small/manifests/{image.rpartition(':')[2]}",
+        headers={"Accept": "application/vnd.docker.distribution.manifest.v2+json"},
+        trust_env=False,
+    )
+    assert pushed == f"{name}@{answer.headers['Docker-Content-Digest']}"
+    assert "on the engine already" in "\n".join(task_log)
+    assert "in the registry already" in "\n".join(task_log)
+    labels = api.inspect_image(image)["Config"]["Labels"]
+    assert labels["org.opencontainers.image.base.name"] == base_image
+
+
+def test_a_changed_file_makes_another_image(tmp_path: Path, base_image: str) -> None:
+    name = "localhost/image-tests/changing"
+    first = build(make_context_dir(tmp_path, SMALL, **{"note.txt": "one"}), name, base_image)
+
+    second = build(make_context_dir(tmp_path, SMALL, **{"note.txt": "two"}), name, base_image)
+
+    assert first != second
+
+
+def test_a_failing_step_is_named_with_its_output_and_exit_code(
+    tmp_path: Path, base_image: str, task_log: list[str]
+) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    dockerfile = "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nRUN echo before; echo wrong >&2; exit 7\n"
+    context_dir = make_context_dir(tmp_path, dockerfile)
+
+    with pytest.raises(
+        AirflowFailException, match=r"BuildFailed: Step 3/\d : RUN .* exited with 7"
+    ) as caught:
+        build(context_dir, "localhost/image-tests/broken", base_image)
+
+    # The engine reads the two streams side by side, so that lines of one may overtake those of the other.
+    assert sorted(str(caught.value).splitlines()[1:]) == ["    before", "    wrong"]
+    assert "Step 3/" in "\n".join(task_log)
+    assert "wrong" in "\n".join(task_log)
+
+
+@pytest.mark.parametrize(
+    ("dockerfile", "message"),
+    [
+        ("", "cannot be empty"),
+        ("FORM scratch\n", "unknown instruction: FORM"),
+        ("FROM scratch\nCOPY missing.txt /\n", r"COPY missing.txt / failed: .*missing.txt"),
+    ],
+)
+def test_a_dockerfile_that_cannot_be_read_fails_by_name(
+    tmp_path: Path, base_image: str, dockerfile: str, message: str
+) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    with pytest.raises(AirflowFailException, match=f"BuildFailed: .*{message}"):
+        build(make_context_dir(tmp_path, dockerfile), "localhost/image-tests/broken", base_image)
+
+
+def test_a_missing_context_and_a_missing_dockerfile_fail_by_name(tmp_path: Path, base_image: str) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    with pytest.raises(AirflowFailException, match=r"BuildContextMissing: .*nowhere"):
+        build(str(tmp_path / "nowhere"), "localhost/image-tests/none", base_image)
+    with pytest.raises(AirflowFailException, match=r"BuildContextMissing: .*no Dockerfile"):
+        build(str(tmp_path), "localhost/image-tests/none", base_image)
+
+
+def test_a_failing_build_is_not_retried_by_airflow(
+    tmp_path: Path, base_image: str, register_dag: Any
+) -> None:
+    from airflow.sdk import DAG
+
+    from container_training.operators.image import BuildImageOperator
+
+    context_dir = make_context_dir(tmp_path, "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nRUN exit 1\n")
+    with DAG("failing_build") as dag:
+        BuildImageOperator(
+            task_id="build",
+            context_dir="{{ params.context_dir }}",
+            image="localhost/image-tests/broken",
+            build_args={"BASE_IMAGE": "{{ params.base }}"},
+            params={"context_dir": context_dir, "base": base_image},
+            retries=2,
+            retry_delay=timedelta(0),
+        )
+
+    run = register_dag(dag).test()
+
+    (task,) = run.get_task_instances()
+    assert task.state == "failed"
+    assert task.try_number == 1
+
+
+def test_a_test_run_has_the_environment_of_a_job(python_image: str, task_log: list[str]) -> None:
+    source = "import json, os, socket; print(json.dumps({**os.environ, 'host': socket.gethostname()}))"
+
+    run_test(python_image, args=[source], environment={"MINE": "yes"}, job_dir="gs://b/out")
+
+    (line,) = [line for line in task_log if line.startswith("stdout | {")]
+    environment = json.loads(line.partition(" | ")[2])
+    spec = json.loads(environment["CLUSTER_SPEC"])
+    assert spec["task"]["type"] == "master"
+    assert spec["cluster"]["master"] == [f"{environment['host']}:2222"]
+    assert spec["job"]["jobDir"] == "gs://b/out"
+    assert json.loads(environment["TF_CONFIG"])["environment"] == "cloud"
+    assert environment["GOOGLE_CLOUD_PROJECT"] == "p-1"
+    assert environment["STORAGE_EMULATOR_HOST"] == "http://emulator:1"
+    assert environment["MINE"] == "yes"
+
+
+def test_a_test_run_is_given_the_job_directory(python_image: str, task_log: list[str]) -> None:
+    run_test(python_image, args=["import sys; print(sys.argv[1:])"], job_dir="gs://b/out")
+
+    assert "stdout | ['--job-dir', 'gs://b/out']" in "\n".join(task_log)
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "message"),
+    [
+        ("import sys; print('so far'); sys.exit(3)", {}, r"exited with 3; its last output:\n    so far"),
+        (
+            "import time; print('waiting'); time.sleep(600)",
+            {"timeout": 2},
+            r"time limit of 2 s, and was killed; its last output:\n    waiting",
+        ),
+        (
+            "x = bytearray(2**28); print(len(x))",
+            {"memory_bytes": 64 * 2**20},
+            r"ran out of memory \(exit code 137, limit 64 MiB\)",
+        ),
+    ],
+    ids=["exits 3", "hangs", "out of memory"],
+)
+def test_a_failing_test_run_says_how_it_ended_and_leaves_no_container(
+    api: APIClient, python_image: str, source: str, arguments: dict[str, Any], message: str
+) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    with pytest.raises(AirflowFailException, match=f"ImageTestFailed: .*{message}"):
+        run_test(python_image, args=[source], **arguments)
+
+    assert left_containers(api) == []
+
+
+def test_an_image_that_cannot_be_started_or_is_not_there_fails_by_name(base_image: str) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    with pytest.raises(
+        AirflowFailException, match=r"ImageTestFailed: .*exited with 127 \(the program was not found\)"
+    ):
+        run_test(base_image, args=["/no/such/program"])
+    with pytest.raises(AirflowFailException, match="ImageNotFound"):
+        run_test("localhost/image-tests/never-built:1")
+    with pytest.raises(AirflowFailException, match=r"ImageNotFound: .*build it first"):
+        push("localhost/image-tests/never-built:1")
+
+
+def test_killing_the_task_ends_the_container(api: APIClient, python_image: str) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    from container_training.operators.image import TestImageOperator
+
+    operator = TestImageOperator(
+        task_id="test", image=python_image, args=["import time; time.sleep(600)"], timeout=60
+    )
+    with alarm(2, operator.on_kill), pytest.raises(AirflowFailException, match="was cancelled"):
+        operator.execute(task_context())
+
+    assert left_containers(api) == []
+
+
+def test_killing_the_task_ends_the_build(tmp_path: Path, api: APIClient, base_image: str) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    from container_training.operators.image import BuildImageOperator
+
+    dockerfile = "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nRUN sleep 612\n"
+    operator = BuildImageOperator(
+        task_id="build",
+        context_dir=make_context_dir(tmp_path, dockerfile),
+        image="localhost/image-tests/slow",
+        build_args={"BASE_IMAGE": base_image},
+    )
+    with alarm(2, operator.on_kill), pytest.raises(AirflowFailException, match="build was cancelled"):
+        operator.execute(task_context())
+
+    def is_stopped() -> bool:
+        return not any("sleep 612" in container["Command"] for container in api.containers())
+
+    wait_until(is_stopped, "the end of the build's container")
+
+
+@contextmanager
+def alarm(seconds: float, handler: Any) -> Iterator[None]:
+    """Call ``handler`` in a signal handler of this thread, as Airflow calls ``on_kill``."""
+    import signal
+
+    before = signal.signal(signal.SIGALRM, lambda *_: handler())
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_registry_that_is_down_is_asked_again_and_then_named(
+    api: APIClient, tiny_image: str, task_log: list[str]
+) -> None:
+    from container_training.core.errors import RegistryUnavailable
+
+    port = free_port()
+    api.tag(tiny_image, f"127.0.0.1:{port}/image-tests/tiny", "1")
+
+    with pytest.raises(RegistryUnavailable, match=f"registry 127.0.0.1:{port} did not answer in 3 attempts"):
+        push(f"127.0.0.1:{port}/image-tests/tiny:1", attempts=3, max_wait_seconds=0.1)
+
+    assert "attempt 1 of 3 failed" in "\n".join(task_log)
+    assert "attempt 2 of 3 failed" in "\n".join(task_log)
+
+
+def test_a_push_goes_on_when_the_registry_comes_up(tmp_path: Path, api: APIClient, tiny_image: str) -> None:
+    port = free_port()
+    api.tag(tiny_image, f"127.0.0.1:{port}/image-tests/tiny", "1")
+    running: list[Any] = []
+
+    def start_registry(_: float) -> None:
+        if not running:
+            running.append(run_registry(api, tmp_path, port))
+            running[0].__enter__()
+
+    try:
+        with mock.patch("tenacity.nap.time.sleep", start_registry):
+            pushed = push(f"127.0.0.1:{port}/image-tests/tiny:1", attempts=2)
+    finally:
+        for registry in running:
+            registry.__exit__(None, None, None)
+
+    assert pushed.startswith(f"127.0.0.1:{port}/image-tests/tiny@sha256:")
+
+
+def test_an_engine_that_is_down_is_named_and_left_to_retries(tmp_path: Path, python_image: str) -> None:
+    from container_training.core.errors import EngineUnavailable
+
+    with pytest.raises(EngineUnavailable, match="no Docker Engine answers at unix:///"):
+        run_test(python_image, docker_url=f"unix://{tmp_path / 'no.sock'}")
+
+
+@pytest.fixture
+def small_engine(tmp_path: Path) -> Iterator[str]:
+    """URL of a second engine, whose disk has 24 MB."""
+    dockerd = shutil.which("dockerd", path="/usr/sbin:/usr/bin:/usr/local/bin")
+    if os.geteuid() != 0 or dockerd is None:
+        pytest.skip("an engine with a small disk needs root and dockerd")
+    # A unix socket's path may have 107 characters; pytest's folders can be longer.
+    folder = Path("/tmp") / f"small-engine-{os.getpid()}"
+    disk = folder / "disk"
+    disk.mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(disk)], check=True)
+    url = f"unix://{folder / 'engine.sock'}"
+    # In a network of its own: an engine with --bridge=none deletes the interface docker0, the machine's engine's too.
+    command = [
+        "unshare",
+        "--net",
+        dockerd,
+        "--host",
+        url,
+        "--data-root",
+        str(disk),
+        "--exec-root",
+        str(folder / "exec"),
+    ]
+    command += ["--pidfile", str(folder / "pid"), "--bridge=none", "--iptables=false", "--ip6tables=false"]
+    command += ["--storage-driver=vfs"]
+    with (tmp_path / "dockerd.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        wait_until(lambda: answers(folder / "engine.sock"), "the small engine")
+        yield url
+    finally:
+        process.terminate()
+        process.wait(30)
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def answers(path: Path) -> bool:
+    with suppress(OSError, docker.errors.DockerException), socket.socket(socket.AF_UNIX) as probe:
+        probe.connect(str(path))
+        return bool(APIClient(base_url=f"unix://{path}").ping())
+    return False
+
+
+@pytest.mark.parametrize("megabytes", [15, 40], ids=["the layer is too large", "the context is too large"])
+def test_a_disk_without_room_for_the_image_is_named(
+    tmp_path: Path, small_engine: str, megabytes: int
+) -> None:
+    from container_training.core.errors import DiskFull
+
+    context_dir = make_context_dir(tmp_path, "FROM scratch\nCOPY large.bin /\n")
+    (tmp_path / "large.bin").write_bytes(os.urandom(megabytes * 1_000_000))
+
+    with pytest.raises(DiskFull, match="no space left on device"):
+        build(context_dir, "localhost/image-tests/large", "", docker_url=small_engine)

@@ -1,0 +1,256 @@
+"""Jobs on a real engine, pulled from a real registry, by a service that is a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import docker
+import httpx
+import pytest
+
+from container_training.clients.training_api import TrainingClient, job_log_filter
+from container_training.core.errors import TrainingError
+from container_training.core.image_ref import ImageRef
+from container_training.core.log_wire import LogEntry, Severity
+from container_training.core.states import JobState
+from container_training.core.wire import Job, ReplicaConfig, TrainingInput
+from local_stack.settings import Part
+from local_stack.stack import LocalStack
+
+pytestmark = pytest.mark.docker
+
+PATIENCE_SECONDS = 60.0
+
+
+@pytest.fixture
+def submit(training: TrainingClient, pushed_image: ImageRef, job_id: str) -> Callable[..., str]:
+    """Submit a job that runs ``program`` with Python; returns its id."""
+
+    def submit(program: str, *args: str, image: str = str(pushed_image), **training_input: Any) -> str:
+        config = ReplicaConfig(
+            image_uri=image,
+            container_command=["python3", "-u", "-c", program],
+            container_args=list(args) or None,
+        )
+        training.create_job(
+            Job(
+                job_id=job_id,
+                training_input=TrainingInput(region="us-central1", master_config=config, **training_input),
+            )
+        )
+        return job_id
+
+    return submit
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(engine_client: docker.APIClient, job_id: str) -> Iterator[None]:
+    """After each test its job has ended, and its containers and networks are gone."""
+    yield
+    label = {"label": f"container-training.job={job_id}"}
+
+    def is_gone() -> bool:
+        return not engine_client.containers(all=True, filters=label) and not engine_client.networks(
+            filters=label
+        )
+
+    wait_until(is_gone)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not so after {PATIENCE_SECONDS} s")
+        time.sleep(0.05)
+
+
+def wait_for(training: TrainingClient, job_id: str, *states: JobState) -> Job:
+    """Return the job once it is in one of ``states``, or has ended otherwise; a service that is away is asked again."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            job = training.get_job(job_id)
+        except TrainingError:
+            time.sleep(0.1)
+            continue
+        if job.state in states or (job.state and job.state.is_terminal):
+            return job
+        time.sleep(0.05)
+    raise AssertionError(f"{job_id} is not {states} after {PATIENCE_SECONDS} s")
+
+
+def read_log(training: TrainingClient, job_id: str) -> list[LogEntry]:
+    entries: list[LogEntry] = []
+    token = ""
+    while True:
+        page = training.list_log_entries(job_log_filter(job_id), page_token=token)
+        entries += page.entries or []
+        token = page.next_page_token or ""
+        if not token:
+            return entries
+
+
+def test_job_succeeds_with_its_output_kept_by_stream(
+    training: TrainingClient, submit: Callable[..., str]
+) -> None:
+    job_id = submit(
+        "import sys; print('hello'); print('oops', file=sys.stderr); print(sys.argv[1:])", "--lr=0.1"
+    )
+
+    job = wait_for(training, job_id, JobState.SUCCEEDED)
+
+    lines = {entry.message: entry for entry in read_log(training, job_id)}
+    assert job.state is JobState.SUCCEEDED
+    assert lines["hello"].severity is Severity.INFO
+    assert lines["oops"].severity is Severity.ERROR
+    assert lines["['--lr=0.1']"].task_name == "master-replica-0"
+    assert job.create_time is not None
+    assert job.start_time is not None
+    assert job.end_time is not None
+    assert job.create_time < job.start_time < job.end_time
+
+
+def test_trainer_knows_its_cluster_and_reaches_the_object_store(
+    training: TrainingClient, submit: Callable[..., str], stack: LocalStack
+) -> None:
+    httpx.post(
+        f"{stack.settings.object_store_url}/upload/storage/v1/b/{stack.settings.bucket}/o",
+        params={"uploadType": "media", "name": "greeting.txt"},
+        content=b"hi",
+        headers={"content-type": "text/plain"},
+        trust_env=False,
+    ).raise_for_status()
+    program = f"""
+import json, os, socket, urllib.request
+spec = json.loads(os.environ["CLUSTER_SPEC"])
+host, port = spec["cluster"]["master"][0].split(":")
+assert host == socket.gethostname() and socket.gethostbyname(host), spec
+url = os.environ["STORAGE_EMULATOR_HOST"] + "/storage/v1/b/{stack.settings.bucket}/o/greeting.txt?alt=media"
+print("read", urllib.request.urlopen(url).read().decode())
+"""
+
+    job = wait_for(training, submit(program), JobState.SUCCEEDED)
+
+    assert job.state is JobState.SUCCEEDED, [entry.message for entry in read_log(training, job.job_id or "")]
+    assert "read hi" in [entry.message for entry in read_log(training, job.job_id or "")]
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ("raise SystemExit(3)", "The replica master 0 exited with a non-zero status of 3."),
+        (
+            "held = [bytearray(32 << 20) for _ in range(64)]",
+            "The replica master 0 ran out-of-memory and exited with a non-zero status of 9(SIGKILL).",
+        ),
+    ],
+)
+def test_failed_trainer_fails_the_job_with_the_documented_message(
+    training: TrainingClient, submit: Callable[..., str], program: str, message: str
+) -> None:
+    job = wait_for(training, submit(program), JobState.FAILED)
+
+    assert job.state is JobState.FAILED
+    assert job.error_message == message
+
+
+def test_unknown_image_is_named(
+    training: TrainingClient, submit: Callable[..., str], pushed_image: ImageRef
+) -> None:
+    absent = f"{pushed_image.host}/demo-project/absent:1"
+
+    job = wait_for(training, submit("", image=absent), JobState.FAILED)
+
+    assert job.state is JobState.FAILED
+    assert absent in (job.error_message or "")
+    assert "manifest unknown" in (job.error_message or "")
+
+
+def test_cancel_stops_a_stubborn_trainer_after_the_grace_period(
+    training: TrainingClient, submit: Callable[..., str]
+) -> None:
+    job_id = submit(
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up'); time.sleep(600)"
+    )
+    wait_for(training, job_id, JobState.RUNNING)
+    wait_until(lambda: "up" in [entry.message for entry in read_log(training, job_id)])
+
+    training.cancel_job(job_id)
+
+    job = wait_for(training, job_id, JobState.CANCELLED)
+    assert job.state is JobState.CANCELLED
+    assert job.error_message == "The job was cancelled on request."
+
+
+def test_long_output_is_kept_whole_and_in_order(training: TrainingClient, submit: Callable[..., str]) -> None:
+    job_id = submit("for i in range(20000): print(i)\nprint('x' * 50000)")
+
+    wait_for(training, job_id, JobState.SUCCEEDED)
+
+    lines = [e.message for e in read_log(training, job_id) if e.task_name == "master-replica-0"]
+    assert lines[:-1] == [str(place) for place in range(20000)]
+    assert lines[-1] == "x" * 50000
+
+
+def kill_service(stack: LocalStack) -> None:
+    """SIGKILL; the stack's process manager starts it again."""
+    pid = next(info.pid for info in stack.processes.all().values() if info.name == Part.TRAINING.value)
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+
+
+def test_service_that_is_killed_adopts_its_running_job(
+    training: TrainingClient, submit: Callable[..., str], stack: LocalStack
+) -> None:
+    job_id = submit("import time\nfor i in range(30):\n    print('tick', i); time.sleep(0.1)")
+    running = wait_for(training, job_id, JobState.RUNNING)
+
+    kill_service(stack)
+
+    job = wait_for(training, job_id, JobState.SUCCEEDED)
+    ticks = [entry.message for entry in read_log(training, job_id) if entry.message.startswith("tick")]
+    assert job.state is JobState.SUCCEEDED
+    assert job.start_time == running.start_time
+    assert ticks == [f"tick {place}" for place in range(30)]
+
+
+@pytest.mark.parametrize("delay_seconds", [0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6])
+def test_service_killed_at_any_moment_ends_the_job_once(
+    training: TrainingClient, submit: Callable[..., str], stack: LocalStack, delay_seconds: float
+) -> None:
+    job_id = submit("import time\nfor i in range(10):\n    print('tick', i); time.sleep(0.1)")
+    killer = threading.Timer(delay_seconds, kill_service, [stack])
+
+    killer.start()
+    killer.join()
+    job = wait_for(training, job_id, JobState.SUCCEEDED)
+
+    ticks = [entry.message for entry in read_log(training, job_id) if entry.message.startswith("tick")]
+    states = [
+        json.dumps(entry.json_payload["state"])
+        for entry in read_log(training, job_id)
+        if entry.json_payload and "state" in entry.json_payload
+    ]
+    assert job.state is JobState.SUCCEEDED
+    assert ticks == [f"tick {place}" for place in range(10)]
+    assert len(states) == len(set(states)) == 4
+
+
+def test_container_that_somebody_removes_fails_the_job(
+    training: TrainingClient, submit: Callable[..., str], engine_client: docker.APIClient
+) -> None:
+    job_id = submit("import time; time.sleep(600)")
+    wait_for(training, job_id, JobState.RUNNING)
+    (container,) = engine_client.containers(filters={"label": f"container-training.job={job_id}"})
+
+    engine_client.remove_container(container["Id"], force=True)
+
+    job = wait_for(training, job_id, JobState.FAILED)
+    assert job.state is JobState.FAILED

@@ -1,0 +1,568 @@
+"""The rules between the fields of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from container_training.core.cluster import ReplicaId, ReplicaRole
+from container_training.core.errors import FieldViolation, InvalidJobSpec
+from container_training.core.image_ref import ImageRef
+from container_training.core.job_spec import (
+    DEFAULT_RUNNING,
+    JOB_ID_RULE,
+    JobSpec,
+    ReplicaSpec,
+    job_spec_from_wire,
+    parse_duration,
+)
+from container_training.core.machines import MACHINE_TYPES
+from container_training.core.wire import Job, TrainingInput
+
+IMAGE = "gcr.io/demo/train:1"
+ONE_REPLICA = "this service runs one replica so far; "
+CONTAINERS_ONLY = "this service runs containers only so far; set masterConfig.imageUri instead"
+JOB_DIR_RULE = "must be a Cloud Storage path gs://BUCKET/FOLDER; got "
+DURATION_RULE = "must be seconds followed by 's', like '3600s'; got "
+
+
+def make_job(
+    *,
+    job_id: str | None = "digits_1",
+    labels: dict[str, str] | None = None,
+    master: Mapping[str, Any] | None = None,
+    **training: Any,
+) -> Job:
+    """Return a good job, changed; ``training`` and ``master`` take fields of trainingInput and masterConfig."""
+    config = {"image_uri": IMAGE} | dict(master or {})
+    return Job(
+        job_id=job_id,
+        labels=labels,
+        training_input=TrainingInput.model_validate({"master_config": config} | training),
+    )
+
+
+def make_spec(**changes: Any) -> JobSpec:
+    return job_spec_from_wire("demo", make_job(**changes))
+
+
+def violations_of(job: Job) -> list[tuple[str, str]]:
+    with pytest.raises(InvalidJobSpec) as caught:
+        job_spec_from_wire("demo", job)
+    return [(violation.field, violation.description) for violation in caught.value.violations]
+
+
+def test_a_minimal_job_becomes_one_master_on_the_basic_tier() -> None:
+    job = make_job()
+
+    spec = job_spec_from_wire("demo", job)
+
+    assert job.training_input is not None
+    assert spec == JobSpec(
+        project="demo",
+        job_id="digits_1",
+        replicas=(
+            ReplicaSpec(
+                replica=ReplicaId(role=ReplicaRole.MASTER, index=0),
+                image=ImageRef(host="gcr.io", repository="demo/train", tag="1"),
+                machine=MACHINE_TYPES["n1-standard-4"],
+            ),
+        ),
+        training_input=job.training_input,
+        labels={},
+        max_wait=None,
+        max_running=timedelta(days=7),
+        priority=0,
+    )
+    assert spec.master is spec.replicas[0]
+
+
+def test_what_only_the_service_may_set_is_ignored() -> None:
+    sent = {"state": "SUCCEEDED", "errorMessage": "x", "etag": "y", "startTime": "2026-01-31T12:00:00Z"}
+
+    spec = job_spec_from_wire("demo", Job.model_validate(make_job().to_wire() | sent))
+
+    assert spec == make_spec()
+
+
+@pytest.mark.parametrize(("asked", "expected"), [(None, False), (False, False), (True, True)])
+def test_chief_is_used_only_where_asked_for(asked: bool | None, expected: bool) -> None:
+    assert make_spec(use_chief_in_tf_config=asked).use_chief is expected
+
+
+# --- identity
+
+
+@pytest.mark.parametrize("job_id", ["a", "Z9", "digits_1", "a" * 128, "a__"])
+def test_a_good_job_id_is_kept(job_id: str) -> None:
+    assert make_spec(job_id=job_id).job_id == job_id
+
+
+@pytest.mark.parametrize(
+    "job_id", [None, "", "1a", "_a", "a-b", "a.b", "a b", "é", "a" * 129, "a\n", "a/b", "a:cancel"]
+)
+def test_a_bad_job_id_is_refused(job_id: str | None) -> None:
+    assert violations_of(make_job(job_id=job_id)) == [("jobId", f"{JOB_ID_RULE}; got {job_id!r}")]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        None,
+        {},
+        {"env": "dev"},
+        {"a-b_c9": "x-y_z9", "empty": ""},
+        {"a" * 63: "b" * 63},
+        {f"k{number}": "v" for number in range(64)},
+    ],
+)
+def test_good_labels_are_kept(labels: dict[str, str] | None) -> None:
+    assert make_spec(labels=labels).labels == (labels or {})
+
+
+@pytest.mark.parametrize("key", ["", "Env", "1env", "-env", "_env", "env.dev", "é", "a" * 64])
+def test_a_bad_label_key_is_refused(key: str) -> None:
+    rule = f"key {key!r} must start with a-z, hold only [a-z0-9_-], and be at most 63 long"
+
+    assert violations_of(make_job(labels={key: "x"})) == [("labels", rule)]
+
+
+@pytest.mark.parametrize("value", ["Dev", "a b", "a.b", "é", "a" * 64])
+def test_a_bad_label_value_is_refused(value: str) -> None:
+    rule = f"value {value!r} of 'env' must hold only [a-z0-9_-] and be at most 63 long"
+
+    assert violations_of(make_job(labels={"env": value})) == [("labels", rule)]
+
+
+def test_more_than_64_labels_are_refused() -> None:
+    labels = {f"k{number}": "v" for number in range(65)}
+
+    assert violations_of(make_job(labels=labels)) == [("labels", "must be at most 64, got 65")]
+
+
+# --- what the job asks for as a whole
+
+
+def test_a_job_without_training_input_is_refused() -> None:
+    assert violations_of(Job(job_id="a")) == [("trainingInput", "is required")]
+
+
+@pytest.mark.parametrize("prediction", [{}, {"modelName": "projects/demo/models/m"}])
+def test_a_prediction_job_is_refused_by_name(prediction: dict[str, Any]) -> None:
+    refusal = ("predictionInput", "this service runs training jobs only; set trainingInput")
+
+    assert violations_of(Job(job_id="a", prediction_input=prediction)) == [refusal]
+    assert violations_of(make_job().model_copy(update={"prediction_input": prediction})) == [refusal]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "path", "why"),
+    [
+        (
+            "worker_count",
+            2,
+            "trainingInput.workerCount",
+            ONE_REPLICA + "workers come with distributed training",
+        ),
+        (
+            "parameter_server_count",
+            "1",
+            "trainingInput.parameterServerCount",
+            ONE_REPLICA + "parameter servers come with distributed training",
+        ),
+        (
+            "evaluator_count",
+            1,
+            "trainingInput.evaluatorCount",
+            ONE_REPLICA + "evaluators come with distributed training",
+        ),
+        (
+            "hyperparameters",
+            {"maxTrials": 2},
+            "trainingInput.hyperparameters",
+            "this service does not tune hyperparameters yet",
+        ),
+        ("package_uris", ["gs://b/p.tar.gz"], "trainingInput.packageUris", CONTAINERS_ONLY),
+        ("python_module", "trainer.task", "trainingInput.pythonModule", CONTAINERS_ONLY),
+        ("runtime_version", "2.11", "trainingInput.runtimeVersion", CONTAINERS_ONLY),
+    ],
+)
+def test_what_is_not_there_yet_is_refused_by_name(field: str, value: Any, path: str, why: str) -> None:
+    assert violations_of(make_job(**{field: value})) == [(path, why)]
+
+
+@pytest.mark.parametrize(
+    "nothing",
+    [
+        {"worker_count": 0},
+        {"parameter_server_count": "0"},
+        {"evaluator_count": 0},
+        {"package_uris": []},
+        {"python_module": ""},
+        {"runtime_version": ""},
+    ],
+)
+def test_asking_for_none_of_it_is_no_mistake(nothing: dict[str, Any]) -> None:
+    assert make_spec(**nothing).replicas == make_spec().replicas
+
+
+def test_accelerators_are_refused_by_name() -> None:
+    config = {"accelerator_config": {"count": "1", "type": "NVIDIA_TESLA_T4"}}
+
+    assert violations_of(make_job(master=config)) == [
+        ("trainingInput.masterConfig.acceleratorConfig", "this service has no accelerators yet")
+    ]
+
+
+@pytest.mark.parametrize("config", [{}, {"count": 0}, {"count": "0", "type": "NVIDIA_TESLA_T4"}])
+def test_no_accelerators_are_no_mistake(config: dict[str, Any]) -> None:
+    assert make_spec(master={"accelerator_config": config}).replicas == make_spec().replicas
+
+
+# --- machines
+
+
+@pytest.mark.parametrize("tier", [None, "BASIC"])
+def test_the_basic_tier_is_the_default(tier: str | None) -> None:
+    assert make_spec(scale_tier=tier).master.machine.name == "n1-standard-4"
+
+
+@pytest.mark.parametrize("name", [name for name, machine in MACHINE_TYPES.items() if not machine.gpus])
+def test_every_machine_without_accelerators_can_be_the_master_of_a_custom_job(name: str) -> None:
+    assert make_spec(scale_tier="CUSTOM", master_type=name).master.machine is MACHINE_TYPES[name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*(name for name, machine in MACHINE_TYPES.items() if machine.gpus), "n2-standard-4", "N1-STANDARD-4"],
+)
+def test_any_other_machine_is_refused_with_those_that_there_are(name: str) -> None:
+    ((field, description),) = violations_of(make_job(scale_tier="CUSTOM", master_type=name))
+
+    assert field == "trainingInput.masterType"
+    assert description.startswith("must be one of n1-standard-4, n1-standard-8, ")
+    assert description.endswith(f"complex_model_l; got {name!r}")
+
+
+@pytest.mark.parametrize("master_type", [None, ""])
+def test_a_custom_job_must_name_its_machine(master_type: str | None) -> None:
+    assert violations_of(make_job(scale_tier="CUSTOM", master_type=master_type)) == [
+        ("trainingInput.masterType", "must be set when scaleTier is CUSTOM")
+    ]
+
+
+@pytest.mark.parametrize("tier", [None, "BASIC"])
+def test_only_a_custom_job_may_name_its_machine(tier: str | None) -> None:
+    assert violations_of(make_job(scale_tier=tier, master_type="n1-standard-8")) == [
+        ("trainingInput.masterType", "can only be set with scaleTier CUSTOM, not BASIC")
+    ]
+
+
+@pytest.mark.parametrize("tier", ["STANDARD_1", "PREMIUM_1", "BASIC_GPU", "BASIC_TPU"])
+def test_tiers_of_several_replicas_or_accelerators_are_refused(tier: str) -> None:
+    assert violations_of(make_job(scale_tier=tier)) == [
+        ("trainingInput.scaleTier", f"this service runs BASIC and CUSTOM so far; got {tier}")
+    ]
+
+
+# --- image, arguments, job directory
+
+
+@pytest.mark.parametrize(
+    "training", [{"master_config": None}, {"master": {"image_uri": None}}, {"master": {"image_uri": ""}}]
+)
+def test_the_master_must_have_an_image(training: dict[str, Any]) -> None:
+    assert violations_of(make_job(**training)) == [
+        ("trainingInput.masterConfig.imageUri", "is required: the image that the master runs")
+    ]
+
+
+def test_a_bad_image_is_refused_in_the_words_of_the_image_reference() -> None:
+    assert violations_of(make_job(master={"image_uri": "train:1"})) == [
+        (
+            "trainingInput.masterConfig.imageUri",
+            "image ref 'train:1' has no registry host; expected HOST/PROJECT/NAME:TAG",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "command", "args"),
+    [
+        ({}, (), ()),
+        ({"args": ["--epochs=3", "--lr", "0.1"]}, (), ("--epochs=3", "--lr", "0.1")),
+        ({"job_dir": "gs://bkt/d"}, (), ("--job-dir", "gs://bkt/d")),
+        (
+            {"args": ["--epochs=3"], "job_dir": "gs://bkt/d"},
+            (),
+            ("--epochs=3", "--job-dir", "gs://bkt/d"),
+        ),
+        (
+            {"master": {"container_command": ["python", "-m", "t"], "container_args": ["-v"]}},
+            ("python", "-m", "t"),
+            ("-v",),
+        ),
+        (
+            {"master": {"container_command": ["python"]}, "job_dir": "gs://bkt/d"},
+            ("python",),
+            ("--job-dir", "gs://bkt/d"),
+        ),
+        (
+            {"master": {"container_args": ["-v"]}, "job_dir": "gs://bkt/d"},
+            (),
+            ("-v", "--job-dir", "gs://bkt/d"),
+        ),
+        ({"args": [], "master": {"container_args": ["-v"]}}, (), ("-v",)),
+    ],
+)
+def test_the_job_dir_follows_the_arguments(
+    changes: dict[str, Any], command: tuple[str, ...], args: tuple[str, ...]
+) -> None:
+    master = make_spec(**changes).master
+
+    assert (master.command, master.args) == (command, args)
+
+
+@pytest.mark.parametrize("config", [{"container_command": ["python"]}, {"container_args": ["-v"]}])
+def test_args_exclude_the_containers_own_command_and_arguments(config: dict[str, Any]) -> None:
+    assert violations_of(make_job(args=["--epochs=3"], master=config)) == [
+        ("trainingInput.args", "cannot be set together with containerCommand or containerArgs")
+    ]
+
+
+@pytest.mark.parametrize("job_dir", ["gs://bkt", "gs://bkt/", "gs://bkt/a/b c", "gs://my.bkt_1-x/ü"])
+def test_a_job_dir_is_a_place_in_a_bucket(job_dir: str) -> None:
+    assert make_spec(job_dir=job_dir).training_input.job_dir == job_dir
+
+
+@pytest.mark.parametrize(
+    "job_dir",
+    [
+        "",
+        "/tmp/d",
+        "bkt/d",
+        "s3://bkt/d",
+        "gs://",
+        "gs:///d",
+        "gs://B/d",
+        "gs://b",
+        "gs://-bkt/d",
+        "gs://bkt?x",
+    ],
+)
+def test_any_other_job_dir_is_refused(job_dir: str) -> None:
+    assert violations_of(make_job(job_dir=job_dir)) == [
+        ("trainingInput.jobDir", JOB_DIR_RULE + repr(job_dir))
+    ]
+
+
+# --- scheduling
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "expected"),
+    [
+        ({}, (None, DEFAULT_RUNNING, 0)),
+        ({"maxWaitTime": "1800s"}, (timedelta(minutes=30), DEFAULT_RUNNING, 0)),
+        ({"maxRunningTime": "7200s"}, (None, timedelta(hours=2), 0)),
+        ({"maxRunningTime": "0.5s"}, (None, timedelta(milliseconds=500), 0)),
+        ({"priority": 1000}, (None, DEFAULT_RUNNING, 1000)),
+        (
+            {"maxWaitTime": "3600s", "maxRunningTime": "1209600s", "priority": 10},
+            (timedelta(hours=1), timedelta(days=14), 10),
+        ),
+    ],
+)
+def test_limits_and_priority_are_read(
+    scheduling: dict[str, Any], expected: tuple[timedelta | None, timedelta, int]
+) -> None:
+    spec = make_spec(scheduling=scheduling)
+
+    assert (spec.max_wait, spec.max_running, spec.priority) == expected
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "field", "description"),
+    [
+        ({"maxWaitTime": "1799.9s"}, "maxWaitTime", "must be at least 1800s, got 1799.9s"),
+        ({"maxWaitTime": "0s"}, "maxWaitTime", "must be at least 1800s, got 0s"),
+        ({"maxWaitTime": "30m"}, "maxWaitTime", DURATION_RULE + "'30m'"),
+        ({"maxRunningTime": "0s"}, "maxRunningTime", "must be more than 0s"),
+        ({"maxRunningTime": ""}, "maxRunningTime", DURATION_RULE + "''"),
+        ({"priority": -1}, "priority", "must be from 0 to 1000, got -1"),
+        ({"priority": 1001}, "priority", "must be from 0 to 1000, got 1001"),
+    ],
+)
+def test_bad_limits_and_priorities_are_refused(
+    scheduling: dict[str, Any], field: str, description: str
+) -> None:
+    assert violations_of(make_job(scheduling=scheduling)) == [
+        (f"trainingInput.scheduling.{field}", description)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("0s", 0),
+        ("1800s", 1800),
+        ("0007s", 7),
+        ("3600.5s", 3600.5),
+        ("0.000001s", 0.000001),
+        ("1.123456789s", 1.123457),
+        ("999999999999s", 999999999999),
+    ],
+)
+def test_a_duration_is_seconds_with_up_to_nine_fractional_digits(text: str, seconds: float) -> None:
+    assert parse_duration(text) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "s",
+        "3600",
+        "1h",
+        "-1s",
+        "+1s",
+        ".5s",
+        "5.s",
+        "1.1234567890s",
+        "1000000000000s",
+        " 1s",
+        "1s\n",
+        "1 s",
+        "1S",
+        "1e3s",
+        "1_000s",
+        "1,5s",
+        "nans",
+        "\u0661\u0668\u0660\u0660s",  # digits, but not those of the format
+    ],
+)
+def test_any_other_duration_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="must be seconds followed by 's', like '3600s'") as caught:
+        parse_duration(text)
+
+    assert str(caught.value) == DURATION_RULE + repr(text)
+
+
+# --- all at once
+
+
+def test_every_broken_rule_is_reported_at_once_in_the_order_of_the_fields() -> None:
+    job = make_job(
+        job_id="1",
+        labels={"A": "B"},
+        master={"image_uri": "train", "container_args": ["-v"], "accelerator_config": {"count": 1}},
+        worker_count=1,
+        job_dir="/tmp",
+        master_type="n1-standard-8",
+        args=["-q"],
+        scheduling={"maxWaitTime": "1s", "maxRunningTime": "x", "priority": 2000},
+    )
+
+    assert [field for field, _ in violations_of(job)] == [
+        "jobId",
+        "labels",
+        "labels",
+        "trainingInput.workerCount",
+        "trainingInput.masterConfig.acceleratorConfig",
+        "trainingInput.jobDir",
+        "trainingInput.masterType",
+        "trainingInput.masterConfig.imageUri",
+        "trainingInput.args",
+        "trainingInput.scheduling.maxWaitTime",
+        "trainingInput.scheduling.maxRunningTime",
+        "trainingInput.scheduling.priority",
+    ]
+
+
+def test_the_error_reads_as_one_line() -> None:
+    error = InvalidJobSpec(
+        [
+            FieldViolation(field="jobId", description="is bad"),
+            FieldViolation(field="labels", description="too many"),
+        ]
+    )
+
+    assert str(error) == "jobId: is bad; labels: too many"
+
+
+def _maybe(*values: Any) -> st.SearchStrategy[Any]:
+    """Return good and bad values, and often none."""
+    return st.none() | st.sampled_from(values)
+
+
+_arguments = _maybe([], ["--epochs=3"], [""])
+_durations = _maybe("1800s", "7200s", "0s", "1s", "0.1s", "", "1h", "999999999999.999999999s") | st.text(
+    max_size=4
+)
+_configs = st.fixed_dictionaries(
+    {},
+    optional={
+        "imageUri": _maybe(IMAGE, "train", "", "gcr.io/A") | st.text(max_size=12),
+        "containerCommand": _arguments,
+        "containerArgs": _arguments,
+        "acceleratorConfig": _maybe({}, {"count": "0"}, {"count": 1, "type": "TPU_V2"}, {"count": -1}),
+    },
+)
+_trainings = st.fixed_dictionaries(
+    {},
+    optional={
+        "args": _arguments,
+        "evaluatorCount": _maybe(0, 1, -1),
+        "hyperparameters": _maybe({}, {"maxTrials": 2}),
+        "jobDir": _maybe("gs://bkt/d", "gs://", "") | st.text(max_size=8),
+        "masterConfig": st.none() | _configs,
+        "masterType": _maybe("", "n1-standard-8", "standard_gpu", "m9") | st.text(max_size=4),
+        "packageUris": _maybe([], ["gs://b/p.tar.gz"]),
+        "scaleTier": _maybe("BASIC", "CUSTOM", "STANDARD_1", "BASIC_TPU"),
+        "scheduling": st.none()
+        | st.fixed_dictionaries(
+            {},
+            optional={
+                "maxWaitTime": _durations,
+                "maxRunningTime": _durations,
+                "priority": st.none() | st.integers(-5, 1005) | st.integers(),
+            },
+        ),
+        "workerCount": _maybe("0", 3),
+    },
+)
+random_jobs = st.fixed_dictionaries(
+    {},
+    optional={
+        "jobId": _maybe("a", "1", "") | st.text(max_size=8),
+        "labels": st.none() | st.dictionaries(st.text(max_size=6), st.text(max_size=6), max_size=3),
+        "predictionInput": _maybe({}),
+        "trainingInput": st.none() | _trainings,
+    },
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(sent=random_jobs)
+def test_any_job_is_good_or_refused_with_its_violations(sent: dict[str, Any]) -> None:
+    job = Job.model_validate(sent)
+
+    outcome: JobSpec | tuple[FieldViolation, ...]
+    try:
+        outcome = job_spec_from_wire("demo", job)
+    except InvalidJobSpec as error:
+        outcome = error.violations
+
+    if isinstance(outcome, JobSpec):
+        assert outcome.job_id == job.job_id
+        assert outcome.max_running > timedelta(0)
+        assert outcome.max_wait is None or outcome.max_wait >= timedelta(minutes=30)
+        assert 0 <= outcome.priority <= 1000
+    else:
+        assert outcome
+        assert all(violation.field and violation.description for violation in outcome)

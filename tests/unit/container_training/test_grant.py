@@ -1,0 +1,62 @@
+"""Access of the service's account to an image: found, said, and for now granted by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import httpx
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from container_training.core.errors import TransportError
+from container_training.operators.registry_iam import GrantRegistryAccessOperator
+
+from .fake_service import AGENT, FakeService
+
+
+def grant(context: Any, image: str) -> dict[str, Any]:
+    return GrantRegistryAccessOperator(task_id="grant", image=image).execute(context)
+
+
+def test_an_image_of_the_jobs_own_project_needs_no_grant(
+    service: FakeService, context: Any, log_lines: Sequence[str]
+) -> None:
+    result = grant(context, "127.0.0.1:5000/demo/digits:1")
+
+    assert (result["granted"], result["service_account"], result["image_project"]) == (False, AGENT, "demo")
+    assert any("nothing has to be granted" in line for line in log_lines)
+
+
+@pytest.mark.parametrize(
+    ("image", "role", "repository"),
+    [
+        ("europe-docker.pkg.dev/other/repo/digits:1", "roles/artifactregistry.reader", "other/repo/digits"),
+        ("eu.gcr.io/other/digits:1", "roles/storage.objectViewer", "other/digits"),
+        ("127.0.0.1:5000/other/digits:1", "roles/artifactregistry.reader", "other/digits"),
+    ],
+)
+def test_an_image_of_another_project_names_member_role_and_repository(
+    service: FakeService, context: Any, image: str, role: str, repository: str
+) -> None:
+    with pytest.raises(AirflowFailException) as refused:
+        grant(context, image)
+
+    for part in (f"serviceAccount:{AGENT}", role, repository):
+        assert repr(part) in str(refused.value)
+
+
+def test_an_image_without_a_registry_is_refused(service: FakeService, context: Any) -> None:
+    with pytest.raises(
+        AirflowFailException, match="InvalidImageRef: image ref 'digits' has no registry host"
+    ):
+        grant(context, "digits")
+
+
+def test_a_service_that_is_down_leaves_the_task_to_airflows_retries(
+    service: FakeService, context: Any
+) -> None:
+    service.faults = [httpx.ConnectError("refused")]
+
+    with pytest.raises(TransportError):
+        grant(context, "127.0.0.1:5000/demo/digits:1")

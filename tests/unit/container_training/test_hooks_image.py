@@ -1,0 +1,86 @@
+"""From Airflow connections to logins and environments."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from container_training.core.errors import EngineUnavailable, InvalidJobSpec
+from container_training.hooks.image import ImageHook, training_environment
+
+pytestmark = pytest.mark.usefixtures("airflow_db")
+
+
+def set_connection(monkeypatch: pytest.MonkeyPatch, conn_id: str, **fields: Any) -> None:
+    monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps({"conn_type": "docker"} | fields))
+
+
+def test_the_login_goes_to_its_own_host_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_connection(monkeypatch, "docker_default", host="registry.example", port=5000, login="u", password="p")
+    hook = ImageHook()
+
+    assert hook.find_login("registry.example:5000") == {"username": "u", "password": "p"}
+    assert hook.find_login("other.example") == {}
+
+
+def test_the_host_of_the_connection_may_be_a_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_connection(
+        monkeypatch, "docker_default", host="https://registry.example/v2/", login="u", password="p"
+    )
+
+    assert ImageHook().find_login("registry.example")["username"] == "u"
+
+
+def test_without_login_or_connection_access_is_anonymous(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_connection(monkeypatch, "no_login", host="127.0.0.1", port=5000)
+
+    assert ImageHook("no_login").find_login("127.0.0.1:5000") == {}
+    assert ImageHook("not_defined").find_login("127.0.0.1:5000") == {}
+    assert ImageHook(None).find_login("127.0.0.1:5000") == {}
+
+
+def test_a_stored_docker_login_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    config = {"auths": {"registry.example": {"auth": "dTpw"}}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+
+    login = ImageHook("not_defined").find_login("registry.example")
+
+    assert (login["username"], login["password"]) == ("u", "p")
+
+
+def test_an_engine_that_does_not_answer_is_named(tmp_path: Path) -> None:
+    with pytest.raises(EngineUnavailable, match="no Docker Engine answers at unix://"):
+        ImageHook(docker_url=f"unix://{tmp_path}/no.sock").get_conn()
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+def test_the_environment_of_jobs_comes_from_the_training_connection(
+    monkeypatch: pytest.MonkeyPatch, as_text: bool
+) -> None:
+    variables = {"STORAGE_EMULATOR_HOST": "http://host.docker.internal:9023", "N": 1}
+    extra = {"project": "p-1", "container_env": json.dumps(variables) if as_text else variables}
+    set_connection(monkeypatch, "training_default", extra=extra)
+
+    assert training_environment("training_default") == {
+        "GOOGLE_CLOUD_PROJECT": "p-1",
+        "STORAGE_EMULATOR_HOST": "http://host.docker.internal:9023",
+        "N": "1",
+    }
+
+
+def test_without_a_training_connection_there_is_no_environment() -> None:
+    assert training_environment("not_defined") == {}
+
+
+@pytest.mark.parametrize("container_env", ["{", "[1]", {"A": {"B": 1}}])
+def test_an_environment_that_is_no_flat_object_is_refused(
+    monkeypatch: pytest.MonkeyPatch, container_env: object
+) -> None:
+    set_connection(monkeypatch, "training_default", extra={"container_env": container_env})
+
+    with pytest.raises(InvalidJobSpec, match=r"extra\.container_env"):
+        training_environment("training_default")

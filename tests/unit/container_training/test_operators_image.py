@@ -1,0 +1,140 @@
+"""The image operators without an engine: templates, kinds of errors, killing, imports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from container_training.clients import image_builder
+from container_training.core import errors
+from container_training.hooks.image import ImageHook
+from container_training.operators.image import (
+    FINAL,
+    BuildImageOperator,
+    PushImageOperator,
+    TestImageOperator,
+)
+
+CONTEXT: Any = {"ti": SimpleNamespace(dag_id="d", task_id="t", run_id="r", map_index=-1)}
+OPERATORS: list[tuple[type[Any], dict[str, Any]]] = [
+    (BuildImageOperator, {"context_dir": "{{ x }}/c", "image": "{{ x }}/i"}),
+    (TestImageOperator, {"image": "{{ x }}/i"}),
+    (PushImageOperator, {"image": "{{ x }}/i"}),
+]
+
+
+@pytest.mark.parametrize(("operator", "arguments"), OPERATORS)
+def test_every_templated_field_is_an_argument_and_is_rendered(
+    operator: type[Any], arguments: dict[str, Any]
+) -> None:
+    task = operator(task_id="t", docker_url="{{ x }}.sock", **arguments)
+
+    task.render_template_fields({"x": "rendered"})
+
+    assert all(hasattr(task, field) for field in operator.template_fields)
+    assert task.image == "rendered/i"
+    assert task.docker_url == "rendered.sock"
+
+
+def test_arguments_and_environment_of_a_test_are_rendered_within() -> None:
+    task = TestImageOperator(
+        task_id="t", image="i", args=["--epochs", "{{ n }}"], environment={"A": "{{ n }}"}, timeout="{{ n }}"
+    )
+
+    task.render_template_fields({"n": 3})
+
+    assert task.args == ["--epochs", "3"]
+    assert task.environment == {"A": "3"}
+    assert task.timeout == "3"
+
+
+@pytest.fixture
+def build_context(tmp_path: Path) -> str:
+    (tmp_path / "Dockerfile").write_text("FROM scratch\n")
+    return str(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def engine(monkeypatch: pytest.MonkeyPatch) -> mock.Mock:
+    client = mock.Mock()
+    monkeypatch.setattr(ImageHook, "api_client", client)
+    return client
+
+
+def build_that_raises(
+    error: Exception, build_context: str, monkeypatch: pytest.MonkeyPatch
+) -> BuildImageOperator:
+    monkeypatch.setattr(image_builder, "build_image", mock.Mock(side_effect=error))
+    return BuildImageOperator(task_id="t", context_dir=build_context, image="h:1/i")
+
+
+@pytest.mark.parametrize("kind", [errors.BuildFailed, errors.BuildContextMissing, errors.InvalidImageRef])
+def test_the_callers_errors_end_the_task_without_a_retry(
+    kind: type[errors.TrainingError], build_context: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = build_that_raises(kind("what went wrong"), build_context, monkeypatch)
+
+    with pytest.raises(AirflowFailException, match=f"{kind.__name__}: what went wrong") as caught:
+        task.execute(CONTEXT)
+
+    assert isinstance(caught.value.__cause__, kind)
+
+
+@pytest.mark.parametrize("kind", [errors.DiskFull, errors.EngineUnavailable, errors.RegistryUnavailable])
+def test_what_may_pass_is_left_to_airflows_retries(
+    kind: type[errors.TrainingError], build_context: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = build_that_raises(kind("later"), build_context, monkeypatch)
+
+    assert kind not in FINAL
+    with pytest.raises(kind, match="later"):
+        task.execute(CONTEXT)
+
+
+@pytest.mark.parametrize("timeout", ["soon", 0, timedelta(0)])
+def test_a_time_limit_that_makes_no_sense_is_refused(timeout: Any, airflow_db: Path) -> None:
+    task = TestImageOperator(task_id="t", image="i", timeout=timeout)
+
+    with pytest.raises(AirflowFailException, match="InvalidJobSpec: timeout: must be"):
+        task.execute(CONTEXT)
+
+
+def test_an_image_without_a_registry_cannot_be_pushed() -> None:
+    with pytest.raises(AirflowFailException, match=r"InvalidImageRef: .*no registry host"):
+        PushImageOperator(task_id="t", image="digits:1").execute(CONTEXT)
+
+
+def test_killing_before_anything_runs_does_nothing() -> None:
+    PushImageOperator(task_id="t", image="h:1/i").on_kill()
+
+
+def test_killing_cancels_the_call_under_way(build_context: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = BuildImageOperator(task_id="t", context_dir=build_context, image="h:1/i")
+    seen: list[bool] = []
+
+    def build(*_: Any, cancellation: Any, **__: Any) -> Any:
+        task.on_kill()
+        seen.append(cancellation.is_cancelled)
+        raise errors.BuildFailed("the build was cancelled")
+
+    monkeypatch.setattr(image_builder, "build_image", build)
+
+    with pytest.raises(AirflowFailException):
+        task.execute(CONTEXT)
+    assert seen == [True]
+
+
+def test_a_dag_that_imports_the_operators_does_not_import_docker() -> None:
+    source = "import sys, container_training.operators.image; sys.exit('docker.api' in sys.modules)"
+
+    run = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=False)
+
+    assert run.returncode == 0, run.stderr

@@ -1,0 +1,307 @@
+"""Submitting a job exactly once, whatever happens on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import httpx
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from container_training.core.errors import JobConflict, TransportError
+from container_training.core.job_spec import JOB_ID
+from container_training.core.states import JobState
+from container_training.operators.training import SubmitTrainingJobOperator
+
+from .fake_service import FakeService, error, make_job
+
+IMAGE = "127.0.0.1:5000/demo/digits@sha256:" + "a" * 64
+
+
+def make_operator(**changes: Any) -> SubmitTrainingJobOperator:
+    fields = {
+        "task_id": "submit",
+        "image": IMAGE,
+        "args": ["--epochs", 3],
+        "job_dir": "gs://bucket/jobs/{job_id}",
+    }
+    operator = SubmitTrainingJobOperator(**{**fields, **changes})
+    operator._sleep = lambda _: None
+    return operator
+
+
+def submit(context: Any, **changes: Any) -> str:
+    return make_operator(**changes).execute(context)
+
+
+def test_the_first_attempt_submits_one_job_with_its_own_folder_and_labels(
+    service: FakeService, context: Any
+) -> None:
+    job_id = submit(context, labels={"team": "vision"})
+
+    (job,) = service.jobs.values()
+    assert job.job_id == job_id
+    assert JOB_ID.fullmatch(job_id)
+    assert job.training_input is not None
+    assert job.training_input.args == ["--epochs", "3"]
+    assert job.training_input.region == "us-central1"
+    assert job.training_input.job_dir == f"gs://bucket/jobs/{job_id}"
+    labels = job.labels or {}
+    assert (labels["airflow-dag"], labels["airflow-task"], labels["airflow-run"]) == (
+        "train_digits",
+        "train-submit",
+        "manual__1",
+    )
+    assert (labels["team"], len(labels["airflow-owner"])) == ("vision", 32)
+    context["ti"].xcom_push.assert_called_once_with(key="job", value=job.to_wire())
+
+
+def test_the_intent_is_stored_before_the_call(service: FakeService, context: Any) -> None:
+    stored: list[Any] = []
+    service.before_get = lambda: stored.append(dict(context["task_state_store"]))
+
+    job_id = submit(context)
+
+    assert stored[0]["job_intent"]["job_id"] == job_id
+    assert service.requests[0][0] == "GET"
+
+
+@pytest.mark.parametrize("state", [JobState.QUEUED, JobState.PREPARING, JobState.RUNNING, JobState.SUCCEEDED])
+def test_a_retry_adopts_its_own_job_that_lives_or_succeeded(
+    service: FakeService, context: Any, state: JobState
+) -> None:
+    first = submit(context)
+    service.move(first, state)
+
+    assert submit(context) == first
+    assert len(service.jobs) == 1
+
+
+@pytest.mark.parametrize("state", [JobState.FAILED, JobState.CANCELLED, JobState.CANCELLING])
+def test_a_retry_after_a_bad_end_submits_the_next_attempt(
+    service: FakeService, context: Any, state: JobState
+) -> None:
+    first = submit(context)
+    service.move(first, state)
+
+    second = submit(context)
+
+    assert (first[-2:], second[-2:]) == ("_1", "_2")
+    assert submit(context) == second
+    assert len(service.jobs) == 2
+
+
+def test_a_changed_request_is_refused_while_the_old_job_runs(service: FakeService, context: Any) -> None:
+    submit(context)
+
+    with pytest.raises(AirflowFailException, match="is still QUEUED with another request") as refused:
+        submit(context, args=["--epochs", 4])
+
+    assert isinstance(refused.value.__cause__, JobConflict)
+    assert len(service.jobs) == 1
+
+
+@pytest.mark.parametrize("state", [JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLING])
+def test_a_changed_request_gets_a_new_job_once_the_old_one_has_ended(
+    service: FakeService, context: Any, state: JobState
+) -> None:
+    first = submit(context)
+    service.move(first, state)
+
+    second = submit(context, args=["--epochs", 4])
+
+    assert second != first
+    assert submit(context, args=["--epochs", 4]) == second
+
+
+def test_a_lost_answer_leads_to_one_job(service: FakeService, context: Any) -> None:
+    service.lose_next_answer_to_create = True
+
+    job_id = submit(context)
+
+    assert list(service.jobs) == [job_id]
+
+
+def test_a_task_that_died_right_after_the_call_adopts_the_job(service: FakeService, context: Any) -> None:
+    operator = make_operator()
+    context["ti"].xcom_push.side_effect = SystemExit
+    with pytest.raises(SystemExit):
+        operator.execute(context)
+
+    context["ti"].xcom_push.side_effect = None
+    assert [submit(context)] == list(service.jobs)
+
+
+@pytest.mark.parametrize("state", list(JobState))
+def test_somebody_elses_job_id_is_a_conflict_and_stays_untouched(
+    service: FakeService, context: Any, state: JobState
+) -> None:
+    service.add(make_job(job_id="mine", state=state, labels={"airflow-owner": "another"}))
+
+    with pytest.raises(AirflowFailException, match="JobConflict: job id 'mine' is taken") as refused:
+        submit(context, job_id="mine")
+
+    assert isinstance(refused.value.__cause__, JobConflict)
+    assert service.count("POST", "/jobs") == 0
+
+
+def test_a_conflict_that_comes_between_look_and_call_is_named_too(service: FakeService, context: Any) -> None:
+    service.faults = [error(404, "NOT_FOUND", "none")]
+    service.add(make_job(job_id="mine", labels={}))
+
+    with pytest.raises(AirflowFailException, match="JobConflict: job id 'mine' is taken"):
+        submit(context, job_id="mine")
+
+
+def test_an_id_that_is_taken_but_cannot_be_read_does_not_loop(service: FakeService, context: Any) -> None:
+    service.faults = [error(404, "NOT_FOUND", "none"), error(409, "ALREADY_EXISTS", "taken")] * 9
+
+    with pytest.raises(AirflowFailException, match="no job with this id can be read"):
+        submit(context)
+
+
+def test_without_a_state_store_a_retry_still_finds_its_job(service: FakeService, context: Any) -> None:
+    del context["task_state_store"]
+    first = submit(context)
+    service.move(first, JobState.FAILED)
+
+    second = submit(context)
+
+    assert submit(context) == second
+    assert list(service.jobs) == [first, second]
+
+
+def test_mapped_tasks_and_other_runs_get_jobs_of_their_own(service: FakeService, context: Any) -> None:
+    ids = set()
+    for context["ti"].map_index in (-1, 0, 1):
+        context["task_state_store"].clear()
+        ids.add(submit(context))
+
+    assert len(ids) == 3
+
+
+def test_a_service_that_is_down_for_a_moment_is_asked_again(
+    service: FakeService, context: Any, log_lines: Sequence[str]
+) -> None:
+    service.faults = [
+        httpx.ConnectError("refused"),
+        error(503, "UNAVAILABLE", "starting"),
+        None,
+        error(429, "X", "busy"),
+    ]
+
+    job_id = submit(context)
+
+    assert list(service.jobs) == [job_id]
+    assert any("asking again in" in line for line in log_lines)
+
+
+def test_a_service_that_stays_down_leaves_the_task_to_airflows_retries(
+    service: FakeService, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("container_training.operators.training._PATIENCE_SECONDS", 0.0)
+    service.faults = [httpx.ConnectError("refused")] * 9
+
+    with pytest.raises(TransportError, match=r"training.test:8470 did not answer"):
+        submit(context)
+
+
+def test_all_broken_rules_are_listed_before_anything_is_sent(service: FakeService, context: Any) -> None:
+    with pytest.raises(AirflowFailException) as failed:
+        submit(context, job_id="1-bad id", job_dir="/tmp/x", priority=5000, image="digits")
+
+    message = str(failed.value)
+    for part in ("InvalidJobSpec", "jobId", "trainingInput.jobDir", "priority", "imageUri"):
+        assert part in message
+    assert service.requests == []
+
+
+def test_unknown_fields_of_the_job_are_named_with_their_path(service: FakeService, context: Any) -> None:
+    job = {"trainingInput": {"scaleTeir": "BASIC", "masterConfig": {"image": "x"}}, "nmae": "x"}
+
+    with pytest.raises(AirflowFailException) as failed:
+        submit(context, job=job)
+
+    for path in ("trainingInput.scaleTeir", "trainingInput.masterConfig.image", "nmae"):
+        assert f"{path}: unknown field" in str(failed.value)
+    assert service.requests == []
+
+
+@pytest.mark.parametrize("text", ["{not json", "[1]", '"text"'])
+def test_a_job_that_is_no_json_object_is_refused(service: FakeService, context: Any, text: str) -> None:
+    with pytest.raises(AirflowFailException, match="job: must be a JSON object"):
+        submit(context, job=text)
+
+
+def test_fields_override_the_jobs_own_form(service: FakeService, context: Any) -> None:
+    job = '{"jobId": "digits", "labels": {"a": "1"}, "trainingInput": {"region": "europe-west4", "args": ["old"]}}'
+
+    assert submit(context, job=job, args="--data 'gs://b/my data.csv'", labels={"b": "2"}) == "digits"
+
+    sent = service.jobs["digits"]
+    assert sent.training_input is not None
+    assert (sent.training_input.region, sent.training_input.args) == (
+        "europe-west4",
+        ["--data", "gs://b/my data.csv"],
+    )
+    assert {"a", "b"} <= set(sent.labels or {})
+
+
+def test_empty_text_from_a_template_leaves_a_field_unset(service: FakeService, context: Any) -> None:
+    submit(context, master_type="", service_account="", args="")
+
+    (job,) = service.jobs.values()
+    assert job.training_input is not None
+    assert job.training_input.to_wire().keys() == {"jobDir", "masterConfig", "region"}
+
+
+def test_arguments_beside_a_command_belong_to_the_container(service: FakeService, context: Any) -> None:
+    submit(context, command=["python", "-m", "trainer"])
+
+    (job,) = service.jobs.values()
+    assert job.training_input is not None
+    assert job.training_input.master_config is not None
+    assert job.training_input.master_config.container_args == ["--epochs", "3"]
+    assert job.training_input.args is None
+
+
+def test_a_machine_type_implies_the_custom_tier(service: FakeService, context: Any) -> None:
+    submit(context, master_type="n1-standard-4", priority="7", max_running_time="3600s")
+
+    (job,) = service.jobs.values()
+    assert job.training_input is not None
+    assert job.training_input.scale_tier == "CUSTOM"
+    assert job.training_input.scheduling is not None
+    assert job.training_input.scheduling.priority == 7
+
+
+def test_a_kill_during_the_call_cancels_the_job_that_the_call_made(
+    service: FakeService, context: Any
+) -> None:
+    operator = make_operator()
+    service.before_get = lambda: (setattr(service, "before_get", lambda: None), operator.on_kill())
+
+    operator.execute(context)
+
+    (job,) = service.jobs.values()
+    assert job.state is JobState.CANCELLING
+
+
+def test_a_kill_leaves_somebody_elses_job_alone(service: FakeService, context: Any) -> None:
+    operator = make_operator()
+    job_id = operator.execute(context)
+    service.jobs[job_id] = service.jobs[job_id].model_copy(update={"labels": {"airflow-owner": "another"}})
+
+    operator.on_kill()
+
+    assert service.jobs[job_id].state is JobState.QUEUED
+
+
+def test_everything_that_describes_the_job_is_templated() -> None:
+    described = set(make_operator().__dict__) & {
+        "job", "job_id", "image", "args", "command", "job_dir", "labels", "region", "scale_tier", "master_type",
+        "max_wait_time", "max_running_time", "priority", "service_account", "network", "training_conn_id",
+    }  # fmt: skip
+
+    assert described == set(SubmitTrainingJobOperator.template_fields)

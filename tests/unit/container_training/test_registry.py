@@ -1,0 +1,131 @@
+"""What registries answer, played by ``httpx.MockTransport``."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from container_training.clients.registry import (
+    Manifest,
+    find_manifest,
+    is_transient,
+    manifest_digest,
+    registry_of,
+    registry_url,
+)
+from container_training.core.errors import PushFailed, RegistryUnavailable
+from container_training.core.image_ref import ImageRef
+
+DIGEST = "sha256:" + "a" * 64
+REF = ImageRef(host="registry.example", repository="p/digits", tag="1")
+
+
+def client_for(handler: object) -> httpx.Client:
+    return httpx.Client(transport=httpx.MockTransport(handler))  # type: ignore[arg-type]
+
+
+def test_the_digest_is_asked_for_by_head_in_the_current_formats() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.method == "HEAD"
+        assert str(request.url) == "https://registry.example/v2/p/digits/manifests/1"
+        assert "application/vnd.oci.image.manifest.v1+json" in request.headers["Accept"]
+        return httpx.Response(200, headers={"Docker-Content-Digest": DIGEST})
+
+    assert manifest_digest(REF, client=client_for(answer)) == DIGEST
+
+
+def test_a_tag_that_is_not_there_has_no_manifest() -> None:
+    client = client_for(lambda request: httpx.Response(404))
+
+    assert manifest_digest(REF, client=client) is None
+    assert find_manifest(REF, client=client) is None
+
+
+def test_a_manifest_names_its_config() -> None:
+    client = client_for(
+        lambda request: httpx.Response(
+            200, headers={"Docker-Content-Digest": DIGEST}, json={"config": {"digest": "sha256:1"}}
+        )
+    )
+
+    assert find_manifest(REF, client=client) == Manifest(digest=DIGEST, config_digest="sha256:1")
+
+
+def test_a_bearer_challenge_is_answered_with_a_token_for_the_login() -> None:
+    challenge = 'Bearer realm="https://tokens.example/token",service="s",scope="repository:p/digits:pull"'
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.host == "tokens.example":
+            assert dict(request.url.params) == {"service": "s", "scope": "repository:p/digits:pull"}
+            assert request.headers["Authorization"].startswith("Basic ")
+            return httpx.Response(200, json={"token": "t"})
+        if request.headers.get("Authorization") == "Bearer t":
+            return httpx.Response(200, headers={"Docker-Content-Digest": DIGEST})
+        return httpx.Response(401, headers={"WWW-Authenticate": challenge})
+
+    login = {"username": "u", "password": "p"}
+    assert manifest_digest(REF, login=login, client=client_for(answer)) == DIGEST
+
+
+def test_a_basic_challenge_is_answered_with_the_login() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.headers.get("Authorization", "").startswith("Basic "):
+            return httpx.Response(200, headers={"Docker-Content-Digest": DIGEST})
+        return httpx.Response(401, headers={"WWW-Authenticate": 'Basic realm="r"'})
+
+    login = {"Username": "u", "Password": "p"}
+    assert manifest_digest(REF, login=login, client=client_for(answer)) == DIGEST
+
+
+def refuse(request: httpx.Request) -> httpx.Response:
+    raise httpx.ConnectError("connection refused")
+
+
+@pytest.mark.parametrize(
+    ("handler", "expected"),
+    [
+        (refuse, RegistryUnavailable),
+        (lambda request: httpx.Response(503), RegistryUnavailable),
+        (lambda request: httpx.Response(429), RegistryUnavailable),
+        (lambda request: httpx.Response(401), PushFailed),
+        (lambda request: httpx.Response(403), PushFailed),
+    ],
+)
+def test_refusals_and_silence_are_told_apart(handler: object, expected: type[Exception]) -> None:
+    with pytest.raises(expected, match=r"registry registry\.example"):
+        manifest_digest(REF, client=client_for(handler))
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1:5000", "http://127.0.0.1:5000"),
+        ("127.9.9.9", "http://127.9.9.9"),
+        ("localhost:5000", "http://localhost:5000"),
+        ("[::1]:5000", "http://[::1]:5000"),
+        ("gcr.io", "https://gcr.io"),
+        ("10.0.0.1:5000", "https://10.0.0.1:5000"),
+        ("localhost.example:1", "https://localhost.example:1"),
+    ],
+)
+def test_only_loopback_is_asked_in_the_clear(host: str, url: str) -> None:
+    assert registry_url(host) == url
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ('Get "http://127.0.0.1:1/v2/": dial tcp 127.0.0.1:1: connect: connection refused', True),
+        ("Head https://x/v2/: EOF", True),
+        ("received unexpected HTTP status: 503 Service Unavailable", True),
+        ("denied: requested access to the resource is denied", False),
+        ("unauthorized: authentication required", False),
+    ],
+)
+def test_only_trouble_that_may_pass_is_transient(message: str, expected: bool) -> None:
+    assert is_transient(message) is expected
+
+
+def test_a_name_without_a_host_belongs_to_docker_io() -> None:
+    assert registry_of("python") == "docker.io"
+    assert registry_of("gcr.io/p/x") == "gcr.io"

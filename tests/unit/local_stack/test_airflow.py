@@ -1,0 +1,42 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from local_stack.airflow import airflow_environment
+from local_stack.settings import StackSettings
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    settings = StackSettings(state_dir=Path("/state"), airflow_port=1, training_port=2, object_store_port=3)
+    return dict(airflow_environment(settings, base_image="base:1"))
+
+
+def test_everything_that_airflow_writes_lies_in_the_state_folder_of_its_stack(
+    environment: dict[str, str],
+) -> None:
+    assert environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] == "sqlite:////state/airflow/airflow.db"
+    assert environment["AIRFLOW__LOGGING__BASE_LOG_FOLDER"] == "/state/airflow/logs"
+    assert environment["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE"].startswith("/state/airflow/")
+
+
+def test_tasks_reach_the_api_server_on_its_port(environment: dict[str, str]) -> None:
+    assert environment["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"] == "http://127.0.0.1:1/execution/"
+
+
+def test_the_training_connection_says_all_that_a_pipeline_needs(environment: dict[str, str]) -> None:
+    connection = json.loads(environment["AIRFLOW_CONN_TRAINING_DEFAULT"])
+
+    assert (connection["conn_type"], connection["host"], connection["port"]) == (
+        "container_training",
+        "127.0.0.1",
+        2,
+    )
+    assert connection["extra"] == {
+        "project": "demo-project",
+        "job_bucket": "gs://demo-bucket/jobs",
+        "image_prefix": "127.0.0.1:5000/demo-project",
+        "base_image": "base:1",
+        "container_env": {"STORAGE_EMULATOR_HOST": "http://host.docker.internal:3"},
+    }

@@ -1,0 +1,65 @@
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from local_stack.errors import LocalStackError
+from local_stack.settings import REPOSITORY_ROOT, StackSettings
+
+
+@pytest.fixture(autouse=True)
+def no_settings_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (
+        "DOCKER_HOST",
+        "LOCAL_STACK_DOCKER_HOST",
+        "LOCAL_STACK_STATE_DIR",
+        "LOCAL_STACK_TRAINING_PORT",
+    ):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_defaults_are_those_of_the_design() -> None:
+    settings = StackSettings()
+
+    assert settings.state_dir == REPOSITORY_ROOT / ".local"
+    assert settings.registry == "127.0.0.1:5000"
+    assert settings.image_prefix == "127.0.0.1:5000/demo-project"
+    assert settings.object_store_url == "http://127.0.0.1:9023"
+    assert settings.training_url == "http://127.0.0.1:8470"
+    assert settings.airflow_url == "http://127.0.0.1:8080"
+    assert settings.job_bucket == "gs://demo-bucket/jobs"
+    assert settings.engine_url == "unix:///var/run/docker.sock"
+
+
+def test_an_argument_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCAL_STACK_TRAINING_PORT", "1234")
+
+    assert StackSettings().training_port == 1234
+    assert StackSettings(training_port=4321).training_port == 4321
+
+
+def test_the_engine_is_the_one_of_docker_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:2375")
+
+    assert StackSettings().engine_url == "tcp://127.0.0.1:2375"
+
+
+def test_a_state_folder_too_long_for_a_socket_is_refused_with_the_way_out() -> None:
+    with pytest.raises(LocalStackError, match=r"at most 100 bytes, got \d+: .*LOCAL_STACK_STATE_DIR"):
+        StackSettings(state_dir=Path("/") / ("d" * 100))
+
+
+def test_a_state_folder_that_supervisord_would_misread_is_refused() -> None:
+    with pytest.raises(LocalStackError, match="must not have a '%' in its path"):
+        StackSettings(state_dir=Path("/tmp/100%"))
+
+
+def test_two_parts_cannot_share_a_port() -> None:
+    with pytest.raises(LocalStackError, match="training_port and registry_port must differ, got 5000"):
+        StackSettings(training_port=5000)
+
+
+@pytest.mark.parametrize("port", [0, 65536, -1])
+def test_a_port_out_of_range_is_refused(port: int) -> None:
+    with pytest.raises(ValidationError):
+        StackSettings(registry_port=port)
