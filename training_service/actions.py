@@ -105,7 +105,8 @@ class Actions:
             waited = self._clock() - job.entered_at
             if waited >= self._pull_retry:
                 self._fail(
-                    job, f"The image {image} could not be pulled for {waited.seconds} seconds: {error}"
+                    job,
+                    f"The image {image} could not be pulled for {waited.total_seconds():.0f} seconds: {error}",
                 )
             else:
                 self._store.note(job, f"{error}; asking again", Severity.WARNING)

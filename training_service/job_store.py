@@ -31,6 +31,7 @@ _TIME_COLUMN = {
     JobState.RUNNING: "running_us",
     **dict.fromkeys(TERMINAL, "ended_us"),
 }
+_MAX_TOKEN_DIGITS = 18  # of a 64-bit number
 _FIELDS: dict[str, FieldSql] = {
     "jobId": text_field(jobs.c.job_id),
     "state": text_field(jobs.c.state),
@@ -102,7 +103,7 @@ class JobStore:
         if tree is not None:
             query = query.where(filter_to_sql(tree, _FIELDS, {"labels.": _label_field}))
         if page_token:
-            if not page_token.isdecimal():
+            if not page_token.isdecimal() or len(page_token) > _MAX_TOKEN_DIGITS:
                 raise InvalidFilter(f"page token {page_token!r} is not one that this service gave out")
             query = query.where(jobs.c.sequence < int(page_token))
         with self._engine.connect() as connection:

@@ -105,7 +105,8 @@ def _next_steps(
     job: JobRecord, observed: Sequence[ObservedReplica], drained: Collection[str], now: datetime
 ) -> list[Action]:
     expired = _limit_reached(job, now)
-    if expired:
+    # A master that ended in time has ended in time, however late somebody looks.
+    if expired and not any(replica.state is ReplicaState.EXITED for replica in observed):
         return [Transition(job=job, to=JobState.CANCELLING, at=now, error_message=expired)]
     match job.state:
         case JobState.PREPARING:
@@ -189,7 +190,7 @@ def _limit_reached(job: JobRecord, now: datetime) -> str:
 
 
 def _limit_text(did: str, name: str, limit: timedelta) -> str:
-    return f"The job was cancelled because it {did} longer than {name} ({limit.total_seconds():g}s)."
+    return f"The job was cancelled because it {did} longer than {name} ({limit.total_seconds():.15g}s)."
 
 
 def failure_message(failed: Sequence[ObservedReplica]) -> str:

@@ -6,14 +6,15 @@ A client does one request a call and never retries by itself: whoever waits know
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Mapping
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 import httpx
+from pydantic import ValidationError
 
 from container_training.core.errors import (
     AccessDenied,
@@ -25,16 +26,18 @@ from container_training.core.errors import (
     TransportError,
 )
 from container_training.core.log_wire import ListLogEntriesRequest, ListLogEntriesResponse
-from container_training.core.wire import GetConfigResponse, Job, ListJobsResponse, format_timestamp
+from container_training.core.wire import GetConfigResponse, Job, ListJobsResponse, WireModel, format_timestamp
 
 DEFAULT_TIMEOUT_SECONDS = 30.0
+_M = TypeVar("_M", bound=WireModel)
 _UNAVAILABLE = frozenset({500, 502, 503, 504})
 
 
 class _Requests:
     """Builds requests and reads answers; shared by both clients, does no I/O."""
 
-    def __init__(self, endpoint: str, project: str) -> None:
+    def __init__(self, endpoint: str, project: str, headers: Mapping[str, str] | None = None) -> None:
+        self.headers = headers
         self.endpoint = endpoint.rstrip("/")
         self.project = project
 
@@ -78,7 +81,7 @@ class _Requests:
         body: Mapping[str, Any] | None = None,
         params: Mapping[str, str] | None = None,
     ) -> httpx.Request:
-        return httpx.Request(method, self.endpoint + path, json=body, params=params)
+        return httpx.Request(method, self.endpoint + path, json=body, params=params, headers=self.headers)
 
 
 class TrainingClient:
@@ -102,11 +105,9 @@ class TrainingClient:
         headers: Mapping[str, str] | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._requests = _Requests(endpoint, project)
+        self._requests = _Requests(endpoint, project, headers)
         # trust_env: a proxy of the environment must not see requests to the loopback service.
-        self._http = httpx.Client(
-            timeout=timeout_seconds, headers=headers, transport=transport, trust_env=False
-        )
+        self._http = httpx.Client(timeout=timeout_seconds, transport=transport, trust_env=False)
 
     def __enter__(self) -> Self:
         return self
@@ -122,17 +123,15 @@ class TrainingClient:
 
     def create_job(self, job: Job) -> Job:
         """Submit ``job`` and return its record. :raises JobConflict: the job id is taken."""
-        return Job.model_validate(self._send(self._requests.create(job)))
+        return _read(Job, self._send(self._requests.create(job)))
 
     def get_job(self, job_id: str) -> Job:
         """Return the record of ``job_id``. :raises JobNotFound: there is none."""
-        return Job.model_validate(self._send(self._requests.get(job_id)))
+        return _read(Job, self._send(self._requests.get(job_id)))
 
     def list_jobs(self, filter_: str = "", page_size: int = 0, page_token: str = "") -> ListJobsResponse:
         """Return one page of jobs, newest first; 0 asks for the service's default page size."""
-        return ListJobsResponse.model_validate(
-            self._send(self._requests.list(filter_, page_size, page_token))
-        )
+        return _read(ListJobsResponse, self._send(self._requests.list(filter_, page_size, page_token)))
 
     def cancel_job(self, job_id: str) -> None:
         """Ask ``job_id`` to end; does nothing to a job that has ended."""
@@ -140,20 +139,21 @@ class TrainingClient:
 
     def get_config(self) -> GetConfigResponse:
         """Return the project's service agent."""
-        return GetConfigResponse.model_validate(self._send(self._requests.get_config()))
+        return _read(GetConfigResponse, self._send(self._requests.get_config()))
 
     def list_log_entries(
         self, filter_: str, page_size: int = 1000, page_token: str = ""
     ) -> ListLogEntriesResponse:
         """Return one page of log entries, oldest first."""
-        return ListLogEntriesResponse.model_validate(
-            self._send(self._requests.list_log_entries(filter_, page_size, page_token))
+        return _read(
+            ListLogEntriesResponse,
+            self._send(self._requests.list_log_entries(filter_, page_size, page_token)),
         )
 
     def _send(self, request: httpx.Request) -> Any:
         try:
             response = self._http.send(request)
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             raise _transport_error(request, error) from error
         return _answer(response)
 
@@ -170,10 +170,8 @@ class AsyncTrainingClient:
         headers: Mapping[str, str] | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._requests = _Requests(endpoint, project)
-        self._http = httpx.AsyncClient(
-            timeout=timeout_seconds, headers=headers, transport=transport, trust_env=False
-        )
+        self._requests = _Requests(endpoint, project, headers)
+        self._http = httpx.AsyncClient(timeout=timeout_seconds, transport=transport, trust_env=False)
 
     async def __aenter__(self) -> Self:
         return self
@@ -189,14 +187,14 @@ class AsyncTrainingClient:
 
     async def get_job(self, job_id: str) -> Job:
         """See :meth:`TrainingClient.get_job`."""
-        return Job.model_validate(await self._send(self._requests.get(job_id)))
+        return _read(Job, await self._send(self._requests.get(job_id)))
 
     async def list_jobs(
         self, filter_: str = "", page_size: int = 0, page_token: str = ""
     ) -> ListJobsResponse:
         """See :meth:`TrainingClient.list_jobs`."""
         answer = await self._send(self._requests.list(filter_, page_size, page_token))
-        return ListJobsResponse.model_validate(answer)
+        return _read(ListJobsResponse, answer)
 
     async def cancel_job(self, job_id: str) -> None:
         """See :meth:`TrainingClient.cancel_job`."""
@@ -207,12 +205,12 @@ class AsyncTrainingClient:
     ) -> ListLogEntriesResponse:
         """See :meth:`TrainingClient.list_log_entries`."""
         answer = await self._send(self._requests.list_log_entries(filter_, page_size, page_token))
-        return ListLogEntriesResponse.model_validate(answer)
+        return _read(ListLogEntriesResponse, answer)
 
     async def _send(self, request: httpx.Request) -> Any:
         try:
             response = await self._http.send(request)
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             raise _transport_error(request, error) from error
         return _answer(response)
 
@@ -224,18 +222,32 @@ def job_log_filter(job_id: str, received_after: datetime | None = None, task_nam
     Pure. A follower passes the largest ``receive_timestamp`` that it has seen: replicas write side by side, so a line
     may be stored after a newer one, and asking by ``timestamp`` would miss it.
     """
-    clauses = [f'resource.type="ml_job" AND resource.labels.job_id="{job_id}"']
+    clauses = [f'resource.type="ml_job" AND resource.labels.job_id={_quoted(job_id)}']
     if task_name:
-        clauses.append(f'resource.labels.task_name="{task_name}"')
+        clauses.append(f"resource.labels.task_name={_quoted(task_name)}")
     if received_after is not None:
         clauses.append(f'receiveTimestamp>"{format_timestamp(received_after)}"')
     return " AND ".join(clauses)
 
 
-def _transport_error(request: httpx.Request, error: httpx.TransportError) -> TransportError:
+def _quoted(value: str) -> str:
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _read(model: type[_M], answer: Any) -> _M:
+    try:
+        # A field that a newer service adds is none of this client's business.
+        return model.model_validate(answer, extra="ignore")
+    except ValidationError as error:
+        raise TransportError(
+            f"the training service answered with what is no {model.__name__}: {error}"
+        ) from error
+
+
+def _transport_error(request: httpx.Request, error: httpx.RequestError) -> TransportError:
     url = request.url
     return TransportError(
-        f"the training service at {url.scheme}://{url.host}:{url.port} did not answer "
+        f"the training service at {url.scheme}://{url.netloc.decode()} did not answer "
         f"{request.method} {url.path}: {str(error) or type(error).__name__}"
     )
 
@@ -245,7 +257,7 @@ def _answer(response: httpx.Response) -> Any:
     if response.is_success:
         try:
             return response.json()
-        except json.JSONDecodeError as error:
+        except ValueError as error:
             raise TransportError(f"{response.url} answered with something other than JSON") from error
     raise _service_error(response)
 
@@ -284,6 +296,7 @@ def _error_body(response: httpx.Response) -> tuple[str, str]:
 def _retry_after(response: httpx.Response) -> float | None:
     """Return the seconds of a Retry-After header; the date form is not used by this API."""
     try:
-        return float(response.headers["Retry-After"])
+        seconds = float(response.headers["Retry-After"])
     except (KeyError, ValueError):
         return None
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None

@@ -40,12 +40,6 @@ class ReplicaId:
         """The name under which its log lines are found: ``master-replica-0`` [issue: tensorflow#18984]."""
         return f"{self.role}-replica-{self.index}"
 
-    @classmethod
-    def from_task_name(cls, task_name: str) -> ReplicaId:
-        """Return the replica that logs under ``task_name``; ``ValueError`` if it is no such name."""
-        role, _, index = task_name.rpartition("-replica-")
-        return cls(role=ReplicaRole(role), index=int(index))
-
 
 def replica_host(job_id: str, replica: ReplicaId) -> str:
     """

@@ -1,7 +1,7 @@
 """
 The filter language of ``jobs.list`` and ``entries:list``, as a syntax tree.
 
-Grammar, from lowest to highest precedence: ``OR``, ``AND`` (also by juxtaposition), ``NOT`` or ``-``, and comparisons
+Grammar, from lowest to highest precedence: ``AND`` (also by juxtaposition), ``OR``, ``NOT`` or ``-``, and comparisons
 ``path OP value`` with ``= != < <= > >= :``. Values are words or double-quoted strings. Source: google.aip.dev/160 and
 cloud.google.com/logging/docs/view/logging-query-language; functions, wildcards and bare global words are not supported.
 """
@@ -73,7 +73,7 @@ def parse_filter(text: str) -> Filter | None:
     parser = _Parser(text)
     if not parser.tokens:
         return None
-    tree = parser.disjunction(0)
+    tree = parser.conjunction(0)
     if parser.place < len(parser.tokens):
         parser.fail("AND, OR or the end")
     return tree
@@ -107,19 +107,19 @@ class _Parser:
             return True
         return False
 
-    def disjunction(self, depth: int) -> Filter:
+    def conjunction(self, depth: int) -> Filter:
         if depth > _MAX_DEPTH:
             raise InvalidFilter(f"a filter may nest at most {_MAX_DEPTH} deep")
-        operands = [self.conjunction(depth)]
-        while self.take("word", "OR"):
-            operands.append(self.conjunction(depth))
-        return operands[0] if len(operands) == 1 else Or(tuple(operands))
-
-    def conjunction(self, depth: int) -> Filter:
-        operands = [self.negation(depth)]
+        operands = [self.disjunction(depth)]
         while self.take("word", "AND") or self._starts_operand():
-            operands.append(self.negation(depth))
+            operands.append(self.disjunction(depth))
         return operands[0] if len(operands) == 1 else And(tuple(operands))
+
+    def disjunction(self, depth: int) -> Filter:
+        operands = [self.negation(depth)]
+        while self.take("word", "OR"):
+            operands.append(self.negation(depth))
+        return operands[0] if len(operands) == 1 else Or(tuple(operands))
 
     def _starts_operand(self) -> bool:
         kind, value = self.peek()
@@ -141,7 +141,7 @@ class _Parser:
 
     def operand(self, depth: int) -> Filter:
         if self.take("paren", "("):
-            inner = self.disjunction(depth + 1)
+            inner = self.conjunction(depth + 1)
             if not self.take("paren", ")"):
                 self.fail("')'")
             return inner

@@ -8,6 +8,8 @@ from enum import StrEnum
 
 from container_training.core.errors import InvalidImageRef
 
+_HOST_PART = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_HOST = re.compile(rf"(?:{_HOST_PART}(?:\.{_HOST_PART})*|\[[0-9A-Fa-f:]+\])(?::[0-9]+)?")
 _COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _REPOSITORY = re.compile(rf"{_COMPONENT}(?:/{_COMPONENT})*")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
@@ -43,6 +45,8 @@ class ImageRef:
     digest: str | None = None
 
     def __post_init__(self) -> None:
+        if not _HOST.fullmatch(self.host):
+            raise InvalidImageRef(f"image registry {self.host!r} must be HOST or HOST:PORT")
         if not _REPOSITORY.fullmatch(self.repository):
             raise InvalidImageRef(
                 f"image repository {self.repository!r} is not lower-case path components joined by '/'"
@@ -95,6 +99,8 @@ def parse_image_ref(text: str) -> ImageRef:
     host, slash, rest = text.strip().partition("/")
     if not slash or not ("." in host or ":" in host or host == "localhost"):
         raise InvalidImageRef(f"image ref {text!r} has no registry host; expected HOST/PROJECT/NAME:TAG")
-    rest, _, digest = rest.partition("@")
-    repository, _, tag = rest.partition(":")
-    return ImageRef(host=host, repository=repository, tag=tag or None, digest=digest or None)
+    rest, at, digest = rest.partition("@")
+    repository, colon, tag = rest.partition(":")
+    return ImageRef(
+        host=host, repository=repository, tag=tag if colon else None, digest=digest if at else None
+    )

@@ -23,7 +23,7 @@ _LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
 _MAX_LABELS = 64
 _BUCKET_PATH = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/.*)?")
-_DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)s")
+_DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)s")
 
 #: discovery: Scheduling.maxWaitTime "The minimum for this field is 1800s".
 MIN_WAIT = timedelta(seconds=1800)

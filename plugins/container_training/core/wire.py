@@ -8,11 +8,20 @@ between fields live in ``job_spec.py``.
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, AliasGenerator, BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic import (
+    AfterValidator,
+    AliasGenerator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+)
 from pydantic.alias_generators import to_camel
 
 from container_training.core.states import JobState
@@ -23,14 +32,37 @@ def format_timestamp(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
+def _double(number: float) -> float | str:
+    if math.isfinite(number):
+        return number
+    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+
+
 def _to_utc(moment: datetime) -> datetime:
     if moment.tzinfo is None:
         raise ValueError(f"a timestamp must carry a time zone, got {moment.isoformat()!r}")
-    return moment.astimezone(UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(
+            f"a timestamp must lie in the years 1 to 9999 UTC, got {moment.isoformat()!r}"
+        ) from error
+
+
+def _not_bool(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("an integer cannot be a boolean")
+    return value
 
 
 #: A 64-bit integer: string or number in, string out.
-Int64 = Annotated[int, PlainSerializer(str, return_type=str, when_used="json-unless-none")]
+Int64 = Annotated[
+    int,
+    BeforeValidator(_not_bool),
+    Field(ge=-(2**63), le=2**63 - 1),
+    PlainSerializer(str, return_type=str, when_used="json-unless-none"),
+]
+Double = Annotated[float, PlainSerializer(_double, when_used="json-unless-none")]
 #: An aware UTC datetime, RFC 3339 on the wire.
 Timestamp = Annotated[
     datetime,
@@ -160,9 +192,9 @@ class ParameterSpec(WireModel):
     """``GoogleCloudMlV1__ParameterSpec``: one searched dimension."""
 
     categorical_values: list[str] | None = None
-    discrete_values: list[float] | None = None
-    max_value: float | None = None
-    min_value: float | None = None
+    discrete_values: list[Double] | None = None
+    max_value: Double | None = None
+    min_value: Double | None = None
     parameter_name: str | None = None
     scale_type: ScaleType | None = None
     type: ParameterType | None = None
@@ -216,7 +248,7 @@ class TrainingInput(WireModel):
 class HyperparameterMetric(WireModel):
     """``GoogleCloudMlV1_HyperparameterOutput_HyperparameterMetric``: one measurement."""
 
-    objective_value: float | None = None
+    objective_value: Double | None = None
     training_step: Int64 | None = None
 
 
@@ -249,7 +281,7 @@ class TrainingOutput(WireModel):
 
     built_in_algorithm_output: BuiltInAlgorithmOutput | None = None
     completed_trial_count: Int64 | None = None
-    consumed_ml_units: float | None = Field(default=None, alias="consumedMLUnits")
+    consumed_ml_units: Double | None = Field(default=None, alias="consumedMLUnits")
     hyperparameter_metric_tag: str | None = None
     is_built_in_algorithm_job: bool | None = None
     is_hyperparameter_tuning_job: bool | None = None

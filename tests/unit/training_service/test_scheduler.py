@@ -290,6 +290,18 @@ def test_job_that_runs_too_long_is_cancelled_by_its_limit(world: World) -> None:
     assert_nothing_is_left(world)
 
 
+def test_job_that_ended_in_time_has_succeeded_however_late_somebody_looks(world: World) -> None:
+    world.add_image(Behaviour(run_seconds=50))
+    world.submit(scheduling=Scheduling(max_running_time="60s"))
+    world.settle()
+
+    world.engine.advance(3600)
+    world.restart()
+    world.settle()
+
+    assert world.state() is JobState.SUCCEEDED
+
+
 def test_lost_container_fails_the_job(world: World) -> None:
     world.add_image(Behaviour(run_seconds=60))
     world.submit()

@@ -419,7 +419,7 @@ def test_an_answer_that_is_no_json_is_a_transport_error(call: Call, content: byt
         call(lambda _: httpx.Response(200, content=content), "get_job", "a")
 
 
-@pytest.mark.parametrize("body", [[], "text", None, {"job": "x"}, {"state": "ASLEEP"}])
+@pytest.mark.parametrize("body", [[], "text", None, {"jobId": 5}, {"state": "ASLEEP"}])
 def test_an_answer_that_is_no_job_is_an_error_of_this_project(call: Call, body: Any) -> None:
     with pytest.raises(TrainingError):
         call(lambda _: httpx.Response(200, content=json.dumps(body)), "get_job", "a")
