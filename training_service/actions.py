@@ -58,6 +58,8 @@ class Actions:
         self._pids_limit = pids_limit
         self._cpu_limit = cpu_limit
         self._memory_limit_bytes = memory_limit_bytes
+        #: Jobs that were told that their registry is silent, so that their log has one line about it.
+        self._waiting_for_registry: set[str] = set()
         self._clock = clock
 
     def advance(self, transition: Transition) -> bool:
@@ -104,14 +106,19 @@ class Actions:
         except RegistryUnavailable as error:
             waited = self._clock() - job.entered_at
             if waited >= self._pull_retry:
+                self._waiting_for_registry.discard(job.uid)
                 self._fail(
                     job,
                     f"The image {image} could not be pulled for {waited.total_seconds():.0f} seconds: {error}",
                 )
             else:
-                self._store.note(job, f"{error}; asking again", Severity.WARNING)
+                if job.uid not in self._waiting_for_registry:
+                    self._waiting_for_registry.add(job.uid)
+                    limit = f"{self._pull_retry.total_seconds():g} seconds"
+                    self._store.note(job, f"{error}; asking again for {limit}", Severity.WARNING)
                 raise EngineUnavailable(str(error)) from error
         else:
+            self._waiting_for_registry.discard(job.uid)
             self._store.record_image(job, pulled.image_id)
             self._store.note(job, f"Image of master-replica-0 is {image.name}@{pulled.digest}.")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -33,7 +33,7 @@ class AirflowApi:
                 f"the password of the user {user!r} must be in {passwords_file}: {error}"
             ) from error
         self._client = httpx.Client(base_url=base_url, timeout=TIMEOUT_SECONDS, trust_env=False)
-        token = self._call("POST", "/auth/token", json={"username": user, "password": password})[
+        token = self.call("POST", "/auth/token", json={"username": user, "password": password})[
             "access_token"
         ]
         self._client.headers["Authorization"] = f"Bearer {token}"
@@ -54,28 +54,28 @@ class AirflowApi:
 
     def import_errors(self) -> dict[str, str]:
         """Return why DAG files could not be parsed: file name -> traceback."""
-        errors = self._call("GET", "/api/v2/importErrors")["import_errors"]
+        errors = self.call("GET", "/api/v2/importErrors")["import_errors"]
         return {error["filename"]: error["stack_trace"] for error in errors}
 
     def unpause(self, dag_id: str) -> None:
         """Let the scheduler run the DAG."""
-        self._call("PATCH", f"/api/v2/dags/{dag_id}", json={"is_paused": False})
+        self.call("PATCH", f"/api/v2/dags/{dag_id}", json={"is_paused": False})
 
-    def trigger(self, dag_id: str) -> str:
-        """Start a run now, and return its id."""
-        run: str = self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", json={"logical_date": None})[
-            "dag_run_id"
-        ]
+    def trigger(self, dag_id: str, conf: Mapping[str, Any] | None = None) -> str:
+        """Start a run now with the params ``conf``, and return its id."""
+        run: str = self.call(
+            "POST", f"/api/v2/dags/{dag_id}/dagRuns", json={"logical_date": None, "conf": dict(conf or {})}
+        )["dag_run_id"]
         return run
 
     def run_state(self, dag_id: str, run_id: str) -> str:
         """Return the state of a run, in Airflow's words."""
-        state: str = self._call("GET", _run(dag_id, run_id))["state"]
+        state: str = self.call("GET", _run(dag_id, run_id))["state"]
         return state
 
     def task_instances(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
         """Return the task instances of a run as the API describes them."""
-        tasks: list[dict[str, Any]] = self._call("GET", f"{_run(dag_id, run_id)}/taskInstances")[
+        tasks: list[dict[str, Any]] = self.call("GET", f"{_run(dag_id, run_id)}/taskInstances")[
             "task_instances"
         ]
         return tasks
@@ -98,12 +98,13 @@ class AirflowApi:
     ) -> list[str]:
         """Return the lines of a task's log, without the structure around them."""
         path = f"{_run(dag_id, run_id)}/taskInstances/{quote(task_id)}/logs/{try_number}"
-        content = self._call("GET", path, params={"map_index": map_index, "full_content": "true"})["content"]
+        content = self.call("GET", path, params={"map_index": map_index, "full_content": "true"})["content"]
         if isinstance(content, str):
             return content.splitlines()
         return [line for event in content for line in _event_lines(event)]
 
-    def _call(self, method: str, path: str, **arguments: Any) -> Any:
+    def call(self, method: str, path: str, **arguments: Any) -> Any:
+        """Return the JSON answer to a request. :raises LocalStackError: it was refused, or nobody answered."""
         with self._errors():
             return self._client.request(method, path, **arguments).raise_for_status().json()
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
+from typing import Any
 
 MAX_JOB_ID_LENGTH = 128
 MAX_LABEL_LENGTH = 63
@@ -24,6 +25,17 @@ class TaskKey:
     task_id: str
     run_id: str
     map_index: int = -1
+
+    @classmethod
+    def of(cls, task_instance: Any) -> TaskKey:
+        """Return the key of ``task_instance``: anything with dag_id, task_id, run_id and map_index."""
+        map_index = task_instance.map_index
+        return cls(
+            dag_id=task_instance.dag_id,
+            task_id=task_instance.task_id,
+            run_id=task_instance.run_id,
+            map_index=map_index if isinstance(map_index, int) else -1,
+        )
 
     @property
     def digest(self) -> str:

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-from container_training.core.errors import ServiceUnavailable, Throttled, TrainingError, TransportError
+from container_training.core.errors import (
+    EngineError,
+    ImageNotFound,
+    PushFailed,
+    RegistryUnavailable,
+    ServiceUnavailable,
+    Throttled,
+    TrainingError,
+    TransportError,
+)
 
-#: The same request may work later; every other error stays as it is.
+#: The same request to the training service may work later.
 TRANSIENT: tuple[type[TrainingError], ...] = (TransportError, Throttled, ServiceUnavailable)
+#: A later attempt of the task may do better: engines come back, disks are cleaned, registries get their policies.
+_MAY_PASS = (*TRANSIENT, EngineError, PushFailed, RegistryUnavailable)
 MAX_BACKOFF_SECONDS = 10.0
+
+
+def is_worth_a_retry(error: TrainingError) -> bool:
+    """Whether the same task may do better later; every other error stays as it is until somebody mends something."""
+    return isinstance(error, _MAY_PASS) and not isinstance(error, ImageNotFound)
 
 
 def backoff_seconds(failures: int, first_seconds: float, error: Exception, jitter: float) -> float:

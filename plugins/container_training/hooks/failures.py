@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from airflow.sdk.exceptions import AirflowFailException
 
 from container_training.core.errors import TrainingError
-from container_training.core.retrying import TRANSIENT
+from container_training.core.retrying import is_worth_a_retry
 
 
 @contextmanager
@@ -16,12 +16,12 @@ def final_unless_transient() -> Iterator[None]:
     """
     Turn the project's errors into ``AirflowFailException``, which is never retried.
 
-    Errors that may pass by themselves (:data:`TRANSIENT`) go through as they are, so that Airflow's retries apply.
+    Errors that may pass (``is_worth_a_retry``) go through as they are, so that Airflow's retries apply.
     The name of the error stays in front of the message.
     """
     try:
         yield
-    except TRANSIENT:
-        raise
     except TrainingError as error:
+        if is_worth_a_retry(error):
+            raise
         raise AirflowFailException(f"{type(error).__name__}: {error}") from error

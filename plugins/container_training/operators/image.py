@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
 
 from container_training.core.cluster import ReplicaId, ReplicaRole, cluster_environment, replica_host
-from container_training.core.errors import (
-    BuildContextMissing,
-    BuildFailed,
-    FieldViolation,
-    ImageNotFound,
-    ImageTestFailed,
-    InvalidImageRef,
-    InvalidJobSpec,
-    TrainingError,
-)
+from container_training.core.errors import FieldViolation, InvalidJobSpec
 from container_training.core.image_ref import parse_image_ref
 from container_training.core.job_id import TaskKey, job_id_for
 from container_training.core.job_request import JobFields, job_request
+from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.image import ImageHook, training_environment
 
 if TYPE_CHECKING:
@@ -32,27 +22,9 @@ if TYPE_CHECKING:
 
     from container_training.clients.engine import Cancellation
 
-#: Errors that stay as they are however often the task runs; all others are left to Airflow's retries.
-FINAL: tuple[type[TrainingError], ...] = (
-    BuildContextMissing,
-    BuildFailed,
-    ImageNotFound,
-    ImageTestFailed,
-    InvalidImageRef,
-    InvalidJobSpec,
-)
 DEFAULT_TEST_TIMEOUT = timedelta(minutes=10)
 DEFAULT_TEST_MEMORY_BYTES = 2 * 2**30
 DEFAULT_PUSH_ATTEMPTS = 4
-
-
-@contextmanager
-def final_errors_end_the_task() -> Iterator[None]:
-    """Turn the errors of :data:`FINAL` into ``AirflowFailException``, which is never retried; the text is kept."""
-    try:
-        yield
-    except FINAL as error:
-        raise AirflowFailException(f"{type(error).__name__}: {error}") from error
 
 
 class _EngineOperator(BaseOperator):
@@ -152,7 +124,7 @@ class BuildImageOperator(_EngineOperator):
         from container_training.clients.build_context import open_context
         from container_training.clients.image_builder import build_image
 
-        with final_errors_end_the_task():
+        with final_unless_transient():
             built = build_image(
                 self.hook.api_client,
                 open_context(self.context_dir, dockerfile=self.dockerfile, build_args=self.build_args),
@@ -229,10 +201,10 @@ class TestImageOperator(_EngineOperator):
         """Run the image; return its reference."""
         from container_training.clients.container_run import RunLimits, run_container
 
-        key = _task_key(context)
+        key = TaskKey.of(context["ti"])
         job_id = job_id_for(key, attempt=1)
         master = ReplicaId(role=ReplicaRole.MASTER)
-        with final_errors_end_the_task():
+        with final_unless_transient():
             request = job_request(None, JobFields(image=self.image, args=self.args, job_dir=self.job_dir))
             training = request.training_input
             args = [*((training.args if training else None) or ()), *self._job_dir_args()]
@@ -300,7 +272,7 @@ class PushImageOperator(_EngineOperator):
         """Push, unless the registry has the image; return its reference by digest."""
         from container_training.clients.image_pusher import push_image
 
-        with final_errors_end_the_task():
+        with final_unless_transient():
             pushed = push_image(
                 self.hook.api_client,
                 parse_image_ref(self.image),
@@ -322,9 +294,3 @@ def _seconds(timeout: timedelta | float | str) -> float:
     except ValueError as error:
         violation = FieldViolation(field="timeout", description=f"must be seconds, got {timeout!r}")
         raise InvalidJobSpec([violation]) from error
-
-
-def _task_key(context: Context) -> TaskKey:
-    ti = context["ti"]
-    map_index = ti.map_index if isinstance(ti.map_index, int) else -1
-    return TaskKey(dag_id=ti.dag_id, task_id=ti.task_id, run_id=ti.run_id, map_index=map_index)

@@ -134,7 +134,7 @@ class SubmitTrainingJobOperator(BaseOperator):
 
     def execute(self, context: Context) -> str:
         """Return the id of the job that this task stands for, submitted now or before."""
-        key = _task_key(context)
+        key = TaskKey.of(context["ti"])
         with final_unless_transient():
             request = self._request()
             self._check(request, key)
@@ -268,12 +268,6 @@ class SubmitTrainingJobOperator(BaseOperator):
         if is_owned(job, intent.owner):
             hook.cancel_job(intent.job_id)
             self.log.info("job %s is being cancelled, as its task was stopped", intent.job_id)
-
-
-def _task_key(context: Context) -> TaskKey:
-    ti = context["ti"]
-    map_index = ti.map_index if ti.map_index is not None else -1
-    return TaskKey(dag_id=ti.dag_id, task_id=ti.task_id, run_id=ti.run_id, map_index=map_index)
 
 
 def _labelled(request: Job, key: TaskKey, intent: Intent) -> Job:

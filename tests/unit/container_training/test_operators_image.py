@@ -17,7 +17,6 @@ from container_training.clients import image_builder
 from container_training.core import errors
 from container_training.hooks.image import ImageHook
 from container_training.operators.image import (
-    FINAL,
     BuildImageOperator,
     PushImageOperator,
     TestImageOperator,
@@ -76,7 +75,9 @@ def build_that_raises(
     return BuildImageOperator(task_id="t", context_dir=build_context, image="h:1/i")
 
 
-@pytest.mark.parametrize("kind", [errors.BuildFailed, errors.BuildContextMissing, errors.InvalidImageRef])
+@pytest.mark.parametrize(
+    "kind", [errors.BuildFailed, errors.BuildContextMissing, errors.InvalidImageRef, errors.ImageNotFound]
+)
 def test_the_callers_errors_end_the_task_without_a_retry(
     kind: type[errors.TrainingError], build_context: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,13 +89,14 @@ def test_the_callers_errors_end_the_task_without_a_retry(
     assert isinstance(caught.value.__cause__, kind)
 
 
-@pytest.mark.parametrize("kind", [errors.DiskFull, errors.EngineUnavailable, errors.RegistryUnavailable])
+@pytest.mark.parametrize(
+    "kind", [errors.DiskFull, errors.EngineUnavailable, errors.RegistryUnavailable, errors.PushFailed]
+)
 def test_what_may_pass_is_left_to_airflows_retries(
     kind: type[errors.TrainingError], build_context: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = build_that_raises(kind("later"), build_context, monkeypatch)
 
-    assert kind not in FINAL
     with pytest.raises(kind, match="later"):
         task.execute(CONTEXT)
 

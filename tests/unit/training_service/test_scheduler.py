@@ -119,6 +119,7 @@ def test_silent_registry_is_asked_again_until_its_limit(world: World) -> None:
 
     assert world.state() is JobState.FAILED
     assert "could not be pulled for 61 seconds" in (world.get().error_message or "")
+    assert len([line for line in world.messages() if "asking again" in line]) == 1
 
 
 def test_registry_that_comes_back_in_time_does_not_fail_the_job(world: World) -> None:
