@@ -44,6 +44,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory, base_image: str) -> Iterator
         state_dir=tmp_path_factory.mktemp("stack"),
         registry_port=free_port(),
         object_store_port=free_port(),
+        airflow_port=free_port(),
         training_port=free_port(),
         base_image=base_image,
         training_environment={

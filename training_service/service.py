@@ -85,5 +85,5 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         metrics=metrics,
         version=version("airflow-container-training"),
         running=running(),
-        trusted_hosts=[*TRUSTED_HOSTS, settings.host],
+        trusted_hosts=[*TRUSTED_HOSTS, settings.host, *settings.allowed_hosts],
     )

@@ -8,6 +8,8 @@ from pathlib import Path
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from container_training.core.confinement import PIDS_LIMIT
+
 
 class LogFormat(StrEnum):
     """How the service writes its own log."""
@@ -21,6 +23,7 @@ class ServiceSettings(BaseSettings):
     All that can be set, with defaults for one machine.
 
     :param host: address to listen on; loopback unless told otherwise.
+    :param allowed_hosts: more names under which the service may be asked; loopback's, and ``host``, always are.
     :param database_url: SQLAlchemy URL; SQLite (WAL) or PostgreSQL.
     :param docker_host: engine to use; empty: ``DOCKER_HOST`` or the default socket, as the docker client does.
     :param container_env: variables that every container gets, e.g. ``STORAGE_EMULATOR_HOST``.
@@ -36,6 +39,7 @@ class ServiceSettings(BaseSettings):
 
     host: str = "127.0.0.1"
     port: int = Field(default=8470, ge=0, le=65535)
+    allowed_hosts: list[str] = []
     database_url: str = f"sqlite:///{Path('.local/training/jobs.db').absolute()}"
     docker_host: str = ""
     container_env: dict[str, str] = {}
@@ -44,5 +48,5 @@ class ServiceSettings(BaseSettings):
     memory_limit_bytes: int = Field(default=0, ge=0)
     stop_grace_seconds: float = Field(default=10.0, ge=0)
     pull_retry_seconds: float = Field(default=120.0, ge=0)
-    pids_limit: int = Field(default=4096, ge=16)
+    pids_limit: int = Field(default=PIDS_LIMIT, ge=16)
     log_format: LogFormat = LogFormat.CONSOLE

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from local_stack.airflow import passwords_file
@@ -51,7 +52,7 @@ def run_demo(stack: LocalStack) -> int:
     stack.up(ALL_PARTS)
     settings = stack.settings
     with AirflowApi(settings.airflow_url, USER, passwords_file(settings)) as api:
-        _wait_for_dag(api)
+        _wait_for_dag(api, settings.log_dir / "airflow-dag-processor.log")
         api.unpause(DAG_ID)
         run_id = api.trigger(DAG_ID)
         print(f"Airflow's UI: {settings.airflow_url}/dags/{DAG_ID}/runs/{run_id}")
@@ -110,7 +111,7 @@ def _elapsed_seconds(task: Mapping[str, Any]) -> float | None:
     return (datetime.fromisoformat(ended) - datetime.fromisoformat(started)).total_seconds()
 
 
-def _wait_for_dag(api: AirflowApi) -> None:
+def _wait_for_dag(api: AirflowApi, log: Path) -> None:
     deadline = time.monotonic() + PARSE_TIMEOUT_SECONDS
     while not api.has_dag(DAG_ID):
         broken = {file: trace for file, trace in api.import_errors().items() if DAG_ID in file}
@@ -119,8 +120,7 @@ def _wait_for_dag(api: AirflowApi) -> None:
             raise LocalStackError(f"the DAG file {file} cannot be imported:\n{trace}")
         if time.monotonic() > deadline:
             raise LocalStackError(
-                f"Airflow has not parsed the DAG {DAG_ID!r} after {PARSE_TIMEOUT_SECONDS:.0f} s;"
-                " see .local/logs/airflow-dag-processor.log"
+                f"Airflow has not parsed the DAG {DAG_ID!r} after {PARSE_TIMEOUT_SECONDS:.0f} s; see {log}"
             )
         time.sleep(POLL_SECONDS)
 

@@ -13,6 +13,7 @@ from docker.types import LogConfig
 from docker.utils import kwargs_from_env
 
 from container_training.core.cluster import ReplicaId, ReplicaRole
+from container_training.core.confinement import DROPPED_CAPABILITIES, SECURITY_OPTIONS
 from container_training.core.errors import ImageNotFound
 from container_training.core.image_ref import ImageRef
 from container_training.core.machines import Resources
@@ -32,8 +33,6 @@ _LABEL = "container-training"
 _SERVICE, _JOB_UID = f"{_LABEL}.service", f"{_LABEL}.job-uid"
 _ROLE, _INDEX = f"{_LABEL}.role", f"{_LABEL}.index"
 _JOB, _PROJECT = f"{_LABEL}.job", f"{_LABEL}.project"
-#: What Docker gives by default and no trainer needs; the others stay, as images install and drop users with them.
-_DROPPED_CAPABILITIES = ["AUDIT_WRITE", "MKNOD", "NET_BIND_SERVICE", "NET_RAW", "SETFCAP", "SYS_CHROOT"]
 #: A container's log on the engine's disk, until its job ends: at most this, the oldest part goes first.
 _LOG_FILES = LogConfig(type=LogConfig.types.JSON, config={"max-size": "128m", "max-file": "4"})
 _TIMEOUT_SECONDS = 60
@@ -188,8 +187,8 @@ class DockerEngine(Engine):
             mem_limit=memory,
             memswap_limit=memory,  # memory and swap together: no swap
             pids_limit=launch.pids_limit,
-            security_opt=["no-new-privileges:true"],
-            cap_drop=_DROPPED_CAPABILITIES,
+            security_opt=list(SECURITY_OPTIONS),
+            cap_drop=list(DROPPED_CAPABILITIES),
             extra_hosts={"host.docker.internal": "host-gateway"},
             init=True,  # so that SIGTERM reaches a trainer that is PID 1, and its children are reaped
             log_config=_LOG_FILES,

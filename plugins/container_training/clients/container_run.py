@@ -16,6 +16,7 @@ import docker.errors
 from docker.api import APIClient
 
 from container_training.clients.engine import OWNER_LABEL, Cancellation, engine_errors
+from container_training.core.confinement import DROPPED_CAPABILITIES, PIDS_LIMIT, SECURITY_OPTIONS
 from container_training.core.errors import FieldViolation, ImageTestFailed, InvalidJobSpec
 
 TAIL_LINES = 30
@@ -43,7 +44,7 @@ class RunLimits:
     timeout_seconds: float
     memory_bytes: int | None = None
     cpus: float | None = None
-    pids: int = 4096
+    pids: int = PIDS_LIMIT
 
     def __post_init__(self) -> None:
         if self.timeout_seconds <= 0:
@@ -238,7 +239,8 @@ def _host_config(api_client: APIClient, limits: RunLimits) -> dict[str, Any]:
     return api_client.create_host_config(
         init=True,
         extra_hosts={"host.docker.internal": "host-gateway"},
-        security_opt=["no-new-privileges"],
+        security_opt=list(SECURITY_OPTIONS),
+        cap_drop=list(DROPPED_CAPABILITIES),
         pids_limit=limits.pids,
         nano_cpus=int(limits.cpus * _NANO) if limits.cpus else None,
         mem_limit=limits.memory_bytes,

@@ -94,7 +94,13 @@ def owner_within(job: Job, dag_id: str, run_id: str) -> str:
     return labels.get(OWNER_LABEL, "") if is_of_run else ""
 
 
-def next_step(intent: Intent, wanted_hash: str, found: Job | None) -> Step:
+def is_of_task(job: Job, key: TaskKey) -> bool:
+    """Whether ``job`` was submitted by the task ``key``, perhaps by an earlier run of the same name."""
+    wanted = {DAG_LABEL: key.dag_id, TASK_LABEL: key.task_id, RUN_LABEL: key.run_id}
+    return all((job.labels or {}).get(label) == label_value(value) for label, value in wanted.items())
+
+
+def next_step(key: TaskKey, intent: Intent, wanted_hash: str, found: Job | None) -> Step:
     """
     Return what to do about ``found``, the job that has the intent's id now.
 
@@ -106,9 +112,12 @@ def next_step(intent: Intent, wanted_hash: str, found: Job | None) -> Step:
     if found is None:
         return Step.SUBMIT
     if not is_owned(found, intent.owner):
+        if is_of_task(found, key) and found.state and found.state.is_terminal:
+            # The run was deleted and made again under its name, or the store has forgotten: the old job is history.
+            return Step.NEXT_ATTEMPT
         raise _conflict(
             f"job id {intent.job_id!r} is taken by a job that this task did not submit (state {found.state}); "
-            "choose another job_id"
+            "choose another job_id, or cancel that job if it belongs to an earlier run of the same name"
         )
     state = found.state or JobState.QUEUED
     if state in (JobState.FAILED, JobState.CANCELLED, JobState.CANCELLING):

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
+from airflow.sdk.execution_time.context import NEVER_EXPIRE
 from tenacity import (
     RetryCallState,
     Retrying,
@@ -192,7 +193,7 @@ class SubmitTrainingJobOperator(BaseOperator):
         conflicts = 0
         while True:
             found = retrying(self._find, intent.job_id)
-            step = next_step(intent, wanted, found)
+            step = next_step(key, intent, wanted, found)
             if step is Step.ADOPT and found is not None:
                 self.log.info("job %s is this task's own, with the same request: adopted", intent.job_id)
                 return found
@@ -252,7 +253,7 @@ class SubmitTrainingJobOperator(BaseOperator):
     def _store(self, intent: Intent, context: Context) -> Intent:
         store = context.get("task_state_store")
         if store is not None:
-            store.set(_MEMORY, dict(intent.to_json()))
+            store.set(_MEMORY, dict(intent.to_json()), retention=NEVER_EXPIRE)
         self._intent = intent
         return intent
 

@@ -64,7 +64,8 @@ class TrainingJobSensor(BaseSensorOperator):
     :return: the job's state.
     """
 
-    template_fields: Sequence[str] = ("job_id", "training_conn_id")
+    # cancel_on_kill is here so that the API server, which has only the rendered fields, can read it (listener.py).
+    template_fields: Sequence[str] = ("job_id", "training_conn_id", "cancel_on_kill")
     ui_color = "#dbe9f6"
 
     def __init__(

@@ -146,6 +146,27 @@ def test_somebody_elses_job_id_is_a_conflict_and_stays_untouched(
     assert service.count("POST", "/jobs") == 0
 
 
+@pytest.mark.parametrize("state", [JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED])
+def test_a_run_that_was_deleted_and_made_again_trains_again(
+    service: FakeService, context: Any, state: JobState
+) -> None:
+    first = submit(context)
+    service.move(first, state)
+    context["task_state_store"].clear()
+
+    second = submit(context)
+
+    assert (first[-2:], second[-2:]) == ("_1", "_2")
+
+
+def test_a_live_job_of_a_deleted_run_is_not_taken_over(service: FakeService, context: Any) -> None:
+    submit(context)
+    context["task_state_store"].clear()
+
+    with pytest.raises(AirflowFailException, match="an earlier run of the same name"):
+        submit(context)
+
+
 def test_a_conflict_that_comes_between_look_and_call_is_named_too(service: FakeService, context: Any) -> None:
     service.faults = [error(404, "NOT_FOUND", "none")]
     service.add(make_job(job_id="mine", labels={}))

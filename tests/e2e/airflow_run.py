@@ -1,0 +1,86 @@
+"""One DAG run under the real scheduler, as a test follows it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+from urllib.parse import quote
+
+from local_stack.airflow_api import AirflowApi
+
+PATIENCE_SECONDS = 240.0
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Return once ``condition`` holds; fail after ``PATIENCE_SECONDS``."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what}: not so after {PATIENCE_SECONDS:.0f} s")
+        time.sleep(0.2)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A DAG run, and what a person can do with it."""
+
+    api: AirflowApi
+    dag_id: str
+    run_id: str
+
+    @classmethod
+    def start(cls, api: AirflowApi, dag_id: str, conf: Mapping[str, Any] | None = None) -> Self:
+        """Wait until the DAG is parsed, wake it, and run it."""
+        wait_until(lambda: api.has_dag(dag_id), f"DAG {dag_id} is parsed")
+        api.unpause(dag_id)
+        return cls(api, dag_id, api.trigger(dag_id, conf))
+
+    def wait_for(self, *states: str) -> str:
+        """Return the run's state once it is one of ``states``."""
+        wait_until(lambda: self.api.run_state(self.dag_id, self.run_id) in states, f"run is {states}")
+        return self.api.run_state(self.dag_id, self.run_id)
+
+    def wait_for_end(self) -> str:
+        """Return how the run ended."""
+        return self.wait_for("success", "failed")
+
+    def states(self) -> dict[str, str]:
+        """Return the state of each task."""
+        return {task["task_id"]: task["state"] for task in self.api.task_instances(self.dag_id, self.run_id)}
+
+    def tries(self, task_id: str) -> int:
+        """Return the number of the task's newest try."""
+        (found,) = [
+            task for task in self.api.task_instances(self.dag_id, self.run_id) if task["task_id"] == task_id
+        ]
+        return int(found["try_number"])
+
+    def wait_for_task(self, task_id: str, state: str) -> None:
+        """Return once the task is in ``state``."""
+        wait_until(lambda: self.states().get(task_id) == state, f"task {task_id} is {state}")
+
+    def log(self, task_id: str, try_number: int = 1) -> str:
+        """Return the task's log."""
+        return "\n".join(self.api.log_lines(self.dag_id, self.run_id, task_id, try_number))
+
+    def xcom(self, task_id: str) -> Any:
+        """Return what the task returned."""
+        return self.api.xcom(self.dag_id, self.run_id, task_id)
+
+    def mark(self, task_id: str, state: str) -> None:
+        """Mark the task as a person does in the UI."""
+        path = f"/api/v2/dags/{self.dag_id}/dagRuns/{quote(self.run_id)}/taskInstances/{task_id}"
+        self.api.call("PATCH", path, json={"new_state": state})
+
+    def clear(self, task_id: str) -> None:
+        """Clear the task as a person does in the UI."""
+        body = {
+            "dry_run": False,
+            "dag_run_id": self.run_id,
+            "task_ids": [task_id],
+            "only_failed": False,
+            "include_downstream": False,
+        }
+        self.api.call("POST", f"/api/v2/dags/{self.dag_id}/clearTaskInstances", json=body)

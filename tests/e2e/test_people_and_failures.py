@@ -1,0 +1,137 @@
+"""What people do to a running task, and what fails, under the real scheduler."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from container_training.clients.training_api import TrainingClient
+from container_training.core.image_ref import ImageRef
+from container_training.core.states import JobState
+from local_stack.airflow_api import AirflowApi
+from local_stack.settings import Part
+from local_stack.stack import LocalStack
+from tests.e2e.airflow_run import Run, wait_until
+
+pytestmark = [pytest.mark.docker, pytest.mark.e2e]
+
+DAG = "train_from_image"
+WAIT = "wait_until_finished"
+SLEEPS = "import time; print('the trainer is up', flush=True); time.sleep(900)"
+TICKS = "import time; [print('tick', i, flush=True) or time.sleep(0.5) for i in range(16)]"
+
+
+@pytest.fixture
+def start(airflow: AirflowApi, pushed_image: ImageRef) -> Callable[[str], Run]:
+    """Start a run whose job is a Python program."""
+
+    def start(program: str) -> Run:
+        conf = {"image": str(pushed_image), "args": f'python3 -c "{program}"'}
+        return Run.start(airflow, DAG, conf)
+
+    return start
+
+
+def wait_for_line(run: Run, line: str) -> None:
+    """Return once the job's line is in the task's log: from then on the triggerer has the wait."""
+    wait_until(lambda: line in run.log(WAIT), f"{line!r} is in the log")
+
+
+def wait_for_job(training: TrainingClient, run: Run, state: JobState) -> None:
+    job_id = run.xcom("submit")
+    wait_until(lambda: training.get_job(job_id).state is state, f"job {job_id} is {state}")
+
+
+def test_marking_the_wait_as_failed_cancels_the_job(
+    start: Callable[[str], Run], training: TrainingClient
+) -> None:
+    run = start(SLEEPS)
+    run.wait_for_task(WAIT, "deferred")
+    wait_for_job(training, run, JobState.RUNNING)
+    # A wait that is marked in the second before the triggerer has taken it over is never told: see docs/operators.md.
+    wait_for_line(run, "the trainer is up")
+
+    run.mark(WAIT, "failed")
+
+    wait_for_job(training, run, JobState.CANCELLED)
+    assert run.wait_for_end() == "failed"
+
+
+def test_clearing_the_wait_keeps_the_job_and_waits_anew(
+    start: Callable[[str], Run], training: TrainingClient
+) -> None:
+    run = start(SLEEPS)
+    run.wait_for_task(WAIT, "deferred")
+    wait_for_job(training, run, JobState.RUNNING)
+    wait_for_line(run, "the trainer is up")
+
+    run.clear(WAIT)
+    wait_until(lambda: run.tries(WAIT) == 2, "second try")
+    run.wait_for_task(WAIT, "deferred")
+
+    assert training.get_job(run.xcom("submit")).state is JobState.RUNNING
+    training.cancel_job(run.xcom("submit"))
+    assert run.wait_for_end() == "failed"
+    assert "CANCELLED" in run.log(WAIT, 2)
+
+
+def test_wait_outlives_the_service_and_says_so(
+    start: Callable[[str], Run], training: TrainingClient, stack: LocalStack
+) -> None:
+    run = start(TICKS)
+    run.wait_for_task(WAIT, "deferred")
+    wait_for_job(training, run, JobState.RUNNING)
+
+    pid = stack.processes.info(Part.TRAINING.value).pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    # collect fails, as this program writes no metrics; the wait is what counts here.
+    run.wait_for_task(WAIT, "success")
+
+    log = run.log(WAIT)
+    ticks = [line for line in log.splitlines() if "tick" in line]
+    assert "does not answer" in log or "did not answer" in log
+    assert len(ticks) == 16
+
+
+def test_trainer_that_exits_3_fails_the_wait_at_once_with_its_message(start: Callable[[str], Run]) -> None:
+    run = start("raise SystemExit(3)")
+
+    assert run.wait_for_end() == "failed"
+
+    assert run.states()[WAIT] == "failed"
+    assert run.tries(WAIT) == 1
+    assert "The replica master 0 exited with a non-zero status of 3." in run.log(WAIT)
+
+
+def test_trainer_that_writes_no_metrics_fails_the_collection_by_name(start: Callable[[str], Run]) -> None:
+    run = start("print('done')")
+
+    assert run.wait_for_end() == "failed"
+
+    assert run.states() == {"submit": "success", WAIT: "success", "collect": "failed"}
+    assert run.tries("collect") == 1
+    assert "ResultsMissing" in run.log("collect")
+    assert "metrics.json" in run.log("collect")
+
+
+def test_unknown_image_fails_the_wait_and_is_named(airflow: AirflowApi, pushed_image: ImageRef) -> None:
+    absent = f"{pushed_image.host}/demo-project/absent:1"
+    run = Run.start(airflow, DAG, {"image": absent})
+
+    assert run.wait_for_end() == "failed"
+
+    assert absent in run.log(WAIT)
+
+
+def test_malformed_job_fails_the_submission_without_a_retry(airflow: AirflowApi) -> None:
+    run = Run.start(airflow, DAG, {"image": "no-registry-here"})
+
+    assert run.wait_for_end() == "failed"
+
+    assert run.tries("submit") == 1
+    assert "InvalidJobSpec" in run.log("submit")
+    assert "has no registry host" in run.log("submit")

@@ -1,0 +1,186 @@
+"""What the documentation shows works, and what it names exists."""
+
+from __future__ import annotations
+
+import json
+import re
+from enum import Enum
+from pathlib import Path
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from pydantic_settings import BaseSettings
+
+from container_training.core.cluster import ReplicaId, ReplicaRole, cluster_environment
+from container_training.hooks.image import training_environment
+from container_training.hooks.training import TrainingHook
+from local_stack.settings import StackSettings
+from tests.docs_examples import PAGES, README, ROOT, Example, examples, examples_in
+from training_service.metrics import Metrics
+from training_service.settings import ServiceSettings
+
+SETTINGS = ROOT / "docs" / "settings.md"
+TROUBLESHOOTING = ROOT / "docs" / "troubleshooting.md"
+CHAIN = {
+    f"train.{name}"
+    for name in (
+        "build",
+        "test",
+        "push",
+        "grant",
+        "submit",
+        "wait_until_scheduled",
+        "wait_until_running",
+        "wait_until_finished",
+        "collect",
+    )
+}
+TASKS = {
+    "train_mine": CHAIN,
+    "retrain": CHAIN | {"publish"},
+    "train_image": {"submit", "finished", "collect"},
+}
+#: Kinds of examples and the file that tests them; a kind that is not here is a typing error.
+KINDS = {
+    "dags": "here",
+    "connection": "here",
+    "python": "here",
+    "shell": "tests/e2e/test_readme_shell.py",
+    "trainer task.py": "tests/e2e/test_readme_shell.py",
+    "trainer Dockerfile": "tests/e2e/test_readme_shell.py",
+}
+
+
+def variables_of(settings: type[BaseSettings]) -> dict[str, object]:
+    """Return the environment variables of ``settings`` and their defaults."""
+    prefix = settings.model_config["env_prefix"]
+    return {f"{prefix}{name}".upper(): field.default for name, field in settings.model_fields.items()}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_marked_example_is_tested_somewhere(page: Path) -> None:
+    assert {example.kind for example in examples_in(page)} <= set(KINDS)
+
+
+def test_every_dag_of_the_documentation_has_its_test() -> None:
+    code = "".join(example.code for example in examples("dags"))
+
+    assert sorted(name for name in TASKS if f'"{name}"' in code) == sorted(TASKS)
+    assert code.count("with DAG(") == len(TASKS)
+
+
+@pytest.mark.parametrize("example", examples("dags"), ids=str)
+def test_dags_are_read_without_an_error_and_have_their_tasks(
+    example: Example, tmp_path: Path, airflow_db: Path
+) -> None:
+    file = tmp_path / "example.py"
+    file.write_text(example.code, encoding="utf-8")
+
+    bag = DagBag(str(file), collect_dags=False)
+    bag.collect_dags(str(file))
+
+    assert bag.import_errors == {}
+    (dag,) = bag.dags.values()
+    dag.check_cycle()
+    assert set(dag.task_ids) == TASKS[dag.dag_id]
+
+
+@pytest.mark.parametrize("use_chief", [True, False])
+@pytest.mark.parametrize("example", examples("python"), ids=str)
+def test_python_runs_as_it_does_in_a_replica(
+    example: Example, use_chief: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    master, worker = ReplicaId(role=ReplicaRole.MASTER), ReplicaId(role=ReplicaRole.WORKER)
+    answers = []
+
+    for replica in (master, worker):
+        environment = cluster_environment(
+            job_id="j", replica=replica, replicas=[master, worker], job_parameters={}, use_chief=use_chief
+        )
+        monkeypatch.setenv("TF_CONFIG", environment["TF_CONFIG"])
+        answers.append(run(example)["is_master"])
+    monkeypatch.delenv("TF_CONFIG")
+    answers.append(run(example)["is_master"])
+
+    assert answers == [True, False, True]
+
+
+@pytest.mark.parametrize("example", examples("trainer task.py"), ids=str)
+def test_the_guides_trainer_is_python(example: Example) -> None:
+    compile(example.code, str(example.page), "exec")
+
+
+@pytest.mark.parametrize("example", examples("connection"), ids=str)
+def test_the_connection_is_one_that_the_hook_takes(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_TRAINING_DEFAULT", example.code)
+
+    hook = TrainingHook()
+
+    assert hook.client is not None
+    assert hook.project == "demo-project"
+    assert training_environment("training_default") == {
+        "GOOGLE_CLOUD_PROJECT": "demo-project",
+        "STORAGE_EMULATOR_HOST": "http://host.docker.internal:9023",
+    }
+
+
+@pytest.mark.parametrize("settings", [StackSettings, ServiceSettings])
+def test_the_settings_page_has_a_row_for_every_setting_with_its_default(settings: type[BaseSettings]) -> None:
+    rows = dict(
+        re.findall(r"^\| `([A-Z_]+)` \| (.*?) \|", SETTINGS.read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    variables = variables_of(settings)
+
+    prefix = settings.model_config["env_prefix"]
+    assert {name for name in rows if name.startswith(prefix)} == set(variables)
+    for name, default in variables.items():
+        shown = re.fullmatch(r"`([^`]+)`", rows[name])
+        if shown and default is not None:
+            value = default.value if isinstance(default, Enum) else default
+            assert _text(value) in {shown[1], f"{ROOT / shown[1]}"}, name
+
+
+def test_every_setting_that_a_page_names_exists() -> None:
+    known = {*variables_of(StackSettings), *variables_of(ServiceSettings), "TRAINING_ENDPOINT"}
+
+    for page in PAGES:
+        named = set(re.findall(r"\b((?:LOCAL_STACK|TRAINING)_[A-Z_]*[A-Z])\b", page.read_text("utf-8")))
+        assert named - known == set(), page
+
+
+def test_the_troubleshooting_page_has_every_metric() -> None:
+    named = set(re.findall(r"^\| `(training_\w+)", TROUBLESHOOTING.read_text("utf-8"), re.MULTILINE))
+    metrics = Metrics()
+    metrics.watch_jobs(dict)
+
+    exposed = {
+        f"{metric.name}_total" if metric.type == "counter" else metric.name
+        for metric in metrics.registry.collect()
+    }
+    assert named == {name for name in exposed if name.startswith("training_")}
+
+
+def test_the_readme_has_every_make_target_and_no_page_an_unknown_one() -> None:
+    (targets,) = re.findall(r"^\.PHONY: (.+)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+
+    named = {page: set(re.findall(r"\bmake (?:-s )?([a-z]+)\b", _code_of(page))) for page in PAGES}
+    assert named[README] >= set(targets.split())
+    assert set().union(*named.values()) <= set(targets.split())
+
+
+def run(example: Example) -> dict[str, object]:
+    namespace: dict[str, object] = {}
+    exec(compile(example.code, str(example.page), "exec"), namespace)  # noqa: S102  # our own page
+    return namespace
+
+
+def _code_of(page: Path) -> str:
+    """Return what stands in code blocks and backticks; prose may say "make sure"."""
+    text = page.read_text(encoding="utf-8")
+    return "\n".join(re.findall(r"^```.*?^```|`[^`\n]+`", text, re.DOTALL | re.MULTILINE))
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool | dict | tuple | list):
+        return json.dumps(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
