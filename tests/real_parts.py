@@ -6,6 +6,7 @@ The real engine, a real registry, object store and training service, each once a
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
 
@@ -21,6 +22,7 @@ from local_stack.settings import Part, StackSettings
 from local_stack.stack import LocalStack
 
 PROJECT = "demo-project"
+PATIENCE_SECONDS = 60.0
 
 
 @pytest.fixture(scope="session")
@@ -55,13 +57,27 @@ def stack(tmp_path_factory: pytest.TempPathFactory, base_image: str) -> Iterator
     with LocalStack(settings) as stack:
         stack.up([Part.ENGINE, Part.REGISTRY, Part.OBJECT_STORE, Part.RELAY, Part.TRAINING])
         yield stack
+        # Jobs outlive their service on purpose; those of a test that failed must not outlive the tests.
+        with TrainingClient(stack.settings.training_url, PROJECT) as client:
+            end_all_jobs(client)
+
+
+def end_all_jobs(client: TrainingClient) -> None:
+    """Cancel every job that has not ended, and wait until each has."""
+    alive = "NOT (state=SUCCEEDED OR state=FAILED OR state=CANCELLED)"
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while jobs := client.list_jobs(alive, page_size=100).jobs:
+        if time.monotonic() > deadline:
+            raise AssertionError(f"jobs do not end: {[job.job_id for job in jobs]}")
+        for job in jobs:
+            client.cancel_job(job.job_id or "")
+        time.sleep(0.2)
 
 
 @pytest.fixture
 def training(stack: LocalStack) -> Iterator[TrainingClient]:
     """A client of the stack's training service."""
-    endpoint = f"http://127.0.0.1:{stack.settings.training_port}"
-    with TrainingClient(endpoint, PROJECT) as client:
+    with TrainingClient(stack.settings.training_url, PROJECT) as client:
         yield client
 
 
