@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -241,6 +242,32 @@ def test_service_killed_at_any_moment_ends_the_job_once(
     assert job.state is JobState.SUCCEEDED
     assert ticks == [f"tick {place}" for place in range(10)]
     assert len(states) == len(set(states)) == 4
+
+
+def test_volumes_of_an_image_go_with_the_job(
+    training: TrainingClient,
+    submit: Callable[..., str],
+    pushed_image: ImageRef,
+    engine_client: docker.APIClient,
+) -> None:
+    repository = f"{pushed_image.host}/demo-project/with-volume"
+    dockerfile = io.BytesIO(f"FROM {pushed_image}\nVOLUME /scratch\n".encode())
+    assert list(engine_client.build(fileobj=dockerfile, tag=f"{repository}:test", rm=True))
+    assert not [
+        line for line in engine_client.push(repository, "test", stream=True, decode=True) if "error" in line
+    ]
+    before = {volume["Name"] for volume in engine_client.volumes()["Volumes"] or []}
+
+    job = wait_for(
+        training, submit("open('/scratch/x', 'w')", image=f"{repository}:test"), JobState.SUCCEEDED
+    )
+
+    def volumes_are_gone() -> bool:
+        return {volume["Name"] for volume in engine_client.volumes()["Volumes"] or []} <= before
+
+    assert job.state is JobState.SUCCEEDED
+    wait_until(volumes_are_gone)
+    engine_client.remove_image(f"{repository}:test", force=True)
 
 
 def test_container_that_somebody_removes_fails_the_job(
