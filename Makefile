@@ -1,6 +1,8 @@
 # Every target sets up what it needs, says what it does, and can be run twice.
 .PHONY: setup demo serve env status down test check bench lock
 .DEFAULT_GOAL := setup
+# The last line of the demo is its result, also where another make calls this one.
+MAKEFLAGS += --no-print-directory
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python

@@ -9,6 +9,7 @@ import psutil
 from benchmarks.report import Figure
 from local_stack.settings import Part
 from local_stack.stack import LocalStack
+from local_stack.status import program_use
 
 WATCH_SECONDS = 60.0
 _MIB = 2**20
@@ -16,15 +17,16 @@ _MIB = 2**20
 
 def measure(stack: LocalStack) -> list[Figure]:
     """Return memory and processor time of the idle service, and the memory of Airflow's parts together."""
-    service = _family(stack, Part.TRAINING)
-    airflow = _family(stack, Part.AIRFLOW)
+    (pid,) = _pids(stack, Part.TRAINING)
+    service = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
     before = sum(_cpu_seconds(process) for process in service)
     started = time.perf_counter()
     time.sleep(WATCH_SECONDS)  # what is measured is the waiting
     busy = sum(_cpu_seconds(process) for process in service) - before
     percent = 100 * busy / (time.perf_counter() - started)
     resident = sum(process.memory_info().rss for process in service) / _MIB
-    together = sum(process.memory_full_info().pss for process in airflow) / _MIB
+    airflow = [use for pid in _pids(stack, Part.AIRFLOW) if (use := program_use(pid)) is not None]
+    together = sum(use.memory_bytes for use in airflow) / _MIB
     return [
         Figure(name="service, resident", value=round(resident, 1), unit="MiB", limit=150),
         Figure(name="service, of one core", value=round(percent, 2), unit="%", limit=1),
@@ -33,11 +35,10 @@ def measure(stack: LocalStack) -> list[Figure]:
     ]
 
 
-def _family(stack: LocalStack, part: Part) -> list[psutil.Process]:
+def _pids(stack: LocalStack, part: Part) -> list[int]:
     known = stack.processes.all()
-    pids = [known[name].pid for name in stack.parts[part].program_names() if name in known]
-    parents = [psutil.Process(pid) for pid in pids if pid is not None]
-    return [process for parent in parents for process in (parent, *parent.children(recursive=True))]
+    infos = [known[name] for name in stack.parts[part].program_names() if name in known]
+    return [info.pid for info in infos if info.pid is not None]
 
 
 def _cpu_seconds(process: psutil.Process) -> float:
