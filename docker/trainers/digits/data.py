@@ -60,6 +60,8 @@ def load(location: str | None) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
 
 def parse_csv(contents: bytes) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return the images and labels of a CSV file; pure. Raises ``DataError``."""
+    if not contents.strip():
+        raise DataError("the file is empty")
     first_line = contents.split(b"\n", 1)[0]
     has_header = any(character.isalpha() for character in first_line.decode(errors="replace"))
     try:

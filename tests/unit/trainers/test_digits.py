@@ -98,7 +98,7 @@ def test_an_npz_file_is_the_same_data(trainer: SimpleNamespace) -> None:
     [
         ("words.csv", b"a,b\nc,d\n", "not a CSV file of numbers"),
         ("narrow.csv", b"1,2,3\n", "got 3 columns"),
-        ("empty.csv", b"", "got"),
+        ("empty.csv", b"", "the file is empty"),
         ("label.csv", b"0," * 64 + b"12\n", "digit from 0 to 9"),
         ("bright.csv", b"17," * 64 + b"1\n", "between 0 and 16"),
         ("few.csv", b"0," * 64 + b"1\n", "1 rows cannot be split"),
