@@ -140,6 +140,7 @@ def test_image_removed_after_the_pull_is_pulled_again(world: World) -> None:
     world.step(2)
     world.engine.forget_image(ref)
     world.step()
+    assert world.store.get(PROJECT, "job").image_id == ""
 
     world.add_image()
     world.settle()
@@ -333,6 +334,20 @@ def test_service_killed_at_any_step_finishes_the_job(world: World, steps: int) -
     assert world.state() is JobState.SUCCEEDED
     assert [line for line in world.messages() if line in ("a", "b")] == ["a", "b"]
     assert_nothing_is_left(world)
+
+
+def test_container_of_a_job_that_is_newer_than_the_list_is_not_taken_for_a_stray(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.add_image(Behaviour(run_seconds=60))
+    world.submit()
+    world.settle()
+    lists = [[], world.store.list_active()]  # read before, and after, the job was stored
+    monkeypatch.setattr(world.store, "list_active", lambda: lists.pop(0))
+
+    world.step()
+
+    assert len(world.engine.launches()) == 1
 
 
 def test_engine_that_is_away_loses_no_job(world: World) -> None:
