@@ -7,7 +7,7 @@ import sys
 import docker
 from docker.utils import kwargs_from_env
 
-from benchmarks import demo_time, footprint, submit_latency, warm_dag
+from benchmarks import dag_parse, demo_time, footprint, submit_latency, warm_dag
 from benchmarks.report import print_report, write_report
 from local_stack.base_image import BaseImage
 from local_stack.settings import ALL_PARTS, StackSettings
@@ -21,6 +21,7 @@ def main() -> int:
     figures = {"make demo": demo_time.measure()}
     figures["submit"] = submit_latency.measure(stack, _pushed_image(stack))
     figures["warm DAG"] = warm_dag.measure(stack)
+    figures["DAG files"] = dag_parse.measure()
     figures["idle"] = footprint.measure(stack)
     holds = print_report(figures)
     print(f"written to {write_report(figures)}")

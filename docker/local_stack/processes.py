@@ -8,7 +8,7 @@ import sys
 import time
 import xmlrpc.client as xmlrpc  # speaks to our own supervisord over a socket that only we may open
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -62,7 +62,7 @@ class ProcessManager:
     def is_running(self) -> bool:
         """Tell whether a supervisord answers on the socket; a socket left by a dead one does not count."""
         try:
-            self._rpc().getState()
+            self._call("getState")
         except (OSError, xmlrpc.Error):
             return False
         return True
@@ -119,15 +119,14 @@ class ProcessManager:
         if before is not None and before.is_alive and not is_changed:
             return Started.ALREADY
         _write_private(file, text)
-        rpc = self._rpc()
-        rpc.reloadConfig()
+        self._call("reloadConfig")
         if is_changed:
             self.stop(program.name)
-            rpc.removeProcessGroup(program.name)
+            self._call("removeProcessGroup", program.name)
         if before is None or is_changed:
-            rpc.addProcessGroup(program.name)
+            self._call("addProcessGroup", program.name)
         try:
-            rpc.startProcess(program.name, False)
+            self._call("startProcess", program.name, False)
         except xmlrpc.Fault as fault:
             if fault.faultCode != Faults.ALREADY_STARTED:
                 raise PartFailed(program.name, f"cannot be started: {fault.faultString}") from fault
@@ -138,7 +137,7 @@ class ProcessManager:
     def stop(self, name: str) -> None:
         """Stop one program and wait for its end; nothing happens if it does not run."""
         with _not_running_is_fine(name):
-            self._rpc().stopProcess(name)
+            self._call("stopProcess", name)
 
     def stop_all(self, names: Collection[str]) -> int:
         """
@@ -149,11 +148,10 @@ class ProcessManager:
         :return: how many ran.
         :raises LocalStackError: one is still there after the time limit.
         """
-        rpc = self._rpc()
         alive = [info for info in self.all().values() if info.pid is not None and info.name in names]
         for info in alive:
             with _not_running_is_fine(info.name):
-                rpc.stopProcess(info.name, False)
+                self._call("stopProcess", info.name, False)
         deadline = time.monotonic() + STOP_TIMEOUT_SECONDS
         while left := [
             info.name for info in self.all().values() if info.pid is not None and info.name in names
@@ -172,7 +170,7 @@ class ProcessManager:
     def all(self) -> dict[str, ProcessInfo]:
         """Return each known program by name; empty if supervisord does not run."""
         try:
-            answers: list[dict[str, Any]] = self._rpc().getAllProcessInfo()
+            answers: list[dict[str, Any]] = self._call("getAllProcessInfo")
         except OSError:
             return {}
         return {answer["name"]: _info_from_answer(answer) for answer in answers}
@@ -186,9 +184,8 @@ class ProcessManager:
         """
         if not self.is_running():
             return self.end_leftovers() > 0
-        rpc = self._rpc()
-        pid: int = rpc.getPID()
-        rpc.shutdown()
+        pid: int = self._call("getPID")
+        self._call("shutdown")
         try:
             with suppress(psutil.NoSuchProcess):  # ended in between, as asked
                 psutil.Process(pid).wait(STOP_TIMEOUT_SECONDS)
@@ -234,9 +231,12 @@ class ProcessManager:
         except FileNotFoundError:
             return ""
 
-    def _rpc(self) -> Any:
+    def _call(self, method: str, *arguments: Any) -> Any:
+        """Return supervisord's answer to one call, on a connection of its own."""
         transport = SupervisorTransport(None, None, f"unix://{self.socket}")
-        return xmlrpc.ServerProxy("http://localhost", transport=transport).supervisor
+        with closing(transport):
+            server = xmlrpc.ServerProxy("http://localhost", transport=transport)
+            return getattr(server.supervisor, method)(*arguments)
 
     def _is_ours(self, process: psutil.Process) -> bool:
         try:

@@ -83,21 +83,17 @@ def test_every_attempt_of_train_digits_has_a_job_folder_of_its_own(airflow_db: P
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_reading_a_dag_imports_nothing_heavy_and_takes_half_a_second_at_most(path: Path) -> None:
+def test_reading_a_dag_imports_nothing_heavy(path: Path) -> None:
     # In a fresh interpreter; what Airflow itself loads while it starts is no concern of the DAG's.
     code = f"""
-import json, runpy, sys, time
+import json, runpy, sys
 import airflow.sdk
 from airflow.sdk import BaseHook, BaseOperator, BaseSensorOperator, DAG, Param, TaskGroup, XComArg, task
 from airflow.triggers.base import BaseTrigger
 before = set(sys.modules)
 runpy.run_path({str(path)!r})
 added = set(sys.modules) - before
-for name in [name for name in sys.modules if name.startswith("container_training")]:
-    del sys.modules[name]
-start = time.perf_counter()
-runpy.run_path({str(path)!r})
-print(json.dumps([sorted(added), time.perf_counter() - start]))
+print(json.dumps(sorted(added)))
 """
     output = subprocess.run(
         [sys.executable, "-c", code],
@@ -107,9 +103,8 @@ print(json.dumps([sorted(added), time.perf_counter() - start]))
         timeout=120,
         env=dict(os.environ),
     ).stdout
-    added, seconds = json.loads(output.splitlines()[-1])
+    added = json.loads(output.splitlines()[-1])
 
     assert [
         name for name in added if any(name == heavy or name.startswith(heavy + ".") for heavy in HEAVY)
     ] == []
-    assert seconds < 0.5
