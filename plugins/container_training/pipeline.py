@@ -53,6 +53,7 @@ def training_pipeline(
     build_args: Mapping[str, str] | None = None,
     test_args: Sequence[str] = (),
     test_timeout: timedelta = timedelta(minutes=10),
+    config_file: str | None = None,
     job: Mapping[str, Any] | str | None = None,
     wait_timeout: timedelta = timedelta(days=7),
     metrics_file: str = "metrics.json",
@@ -65,19 +66,20 @@ def training_pipeline(
     """
     Return the tasks build, test, push, grant, submit, wait_until_scheduled, wait_until_running, wait_until_finished, collect.
 
-    Call it within a DAG. The job is described once, by ``job`` in the API's own form and by ``job_fields``; its image is the
-    one that was built, by digest, and its job folder is ``<job_bucket of the connection>/<job id>`` unless given.
+    Call it within a DAG. The job is described once, by a job file, by ``job`` in the API's own form and by ``job_fields``, the
+    later ones overriding the earlier ones; its image is the one that was built, by digest, and its job folder is
+    ``<job_bucket of the connection>/<job id>`` unless one of these gives it.
 
     :param context_dir: folder with the Dockerfile.
     :param image: name under which the image is pushed, ``HOST/PROJECT/NAME``; the tag is derived from the content.
     :param test_args: arguments of the local test run; make it short.
+    :param config_file: path of the job file, from the folder of the DAG's file.
     :param job_fields: fields of ``SubmitTrainingJobOperator``: ``args``, ``job_dir``, ``labels``, ``master_type``, ...
     :param wait_timeout: limit of each of the three waits.
     """
     # The service's own folder rule: the connection knows where results go, the job's id keeps attempts apart.
-    if not _has_job_dir(job):
-        bucket = f"{{{{ conn.get('{training_conn_id}').extra_dejson.job_bucket }}}}"
-        job_fields.setdefault("job_dir", f"{bucket}/{JOB_ID_MARK}")
+    bucket = f"{{{{ conn.get('{training_conn_id}').extra_dejson.get('job_bucket', '') }}}}"
+    job_fields.setdefault("default_job_dir", f"{bucket}/{JOB_ID_MARK}")
     with TaskGroup(group_id=group_id, default_args={**_RETRIES, **(default_args or {})}) as group:  # type: ignore[arg-type]
         build = BuildImageOperator(
             task_id="build",
@@ -94,7 +96,12 @@ def training_pipeline(
             task_id="grant", image=_output(push), training_conn_id=training_conn_id
         )
         submit = SubmitTrainingJobOperator(
-            task_id="submit", job=job, image=_output(push), training_conn_id=training_conn_id, **job_fields
+            task_id="submit",
+            config_file=config_file,
+            job=job,
+            image=_output(push),
+            training_conn_id=training_conn_id,
+            **job_fields,
         )
 
         def wait(task_id: str, until: Until) -> TrainingJobSensor:
@@ -135,9 +142,3 @@ def training_pipeline(
 def _output(task: Any) -> str:
     """Return the task's output as a template value; operators declare what it will be once rendered."""
     return task.output  # type: ignore[no-any-return]
-
-
-def _has_job_dir(job: Mapping[str, Any] | str | None) -> bool:
-    if isinstance(job, str):
-        return "jobDir" in job
-    return bool(job and (job.get("trainingInput") or {}).get("jobDir"))

@@ -79,7 +79,7 @@ def test_the_waits_of_train_digits_are_deferrable_and_only_the_last_shows_the_lo
 def test_every_attempt_of_train_digits_has_a_job_folder_of_its_own(airflow_db: Path) -> None:
     submit = read(DAGS / "train_digits.py").get_task("train.submit")
 
-    assert submit.job_dir.endswith("/{job_id}")
+    assert submit.default_job_dir.endswith("/{job_id}")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -8,10 +8,14 @@ from enum import Enum
 from pathlib import Path
 
 import pytest
+import yaml
 from airflow.dag_processing.dagbag import DagBag
 from pydantic_settings import BaseSettings
 
+from container_training.clients.job_file import parse_job_file
 from container_training.core.cluster import ReplicaId, ReplicaRole, cluster_environment
+from container_training.core.job_request import JobFields, job_request
+from container_training.core.job_spec import job_spec_from_wire
 from container_training.hooks.image import training_environment
 from container_training.hooks.training import TrainingHook
 from local_stack.settings import StackSettings
@@ -39,11 +43,13 @@ TASKS = {
     "train_mine": CHAIN,
     "retrain": CHAIN | {"publish"},
     "train_image": {"submit", "finished", "collect"},
+    "train_from_file": {"submit"},
 }
 #: Kinds of examples and the file that tests them; a kind that is not here is a typing error.
 KINDS = {
     "dags": "here",
     "connection": "here",
+    "config.yaml": "here",
     "python": "here",
     "shell": "tests/e2e/test_readme_shell.py",
     "trainer task.py": "tests/e2e/test_readme_shell.py",
@@ -121,6 +127,19 @@ def test_the_connection_is_one_that_the_hook_takes(example: Example, monkeypatch
     assert training_environment("training_default") == {
         "GOOGLE_CLOUD_PROJECT": "demo-project",
         "STORAGE_EMULATOR_HOST": "http://host.docker.internal:9023",
+    }
+
+
+@pytest.mark.parametrize("example", examples("config.yaml"), ids=str)
+def test_a_job_file_is_read_and_runs_with_an_image_alone(example: Example) -> None:
+    image = "127.0.0.1:5000/demo-project/digits:1"
+
+    request = job_request(None, JobFields(image=image), parse_job_file(example.code, "config.yaml"))
+
+    spec = job_spec_from_wire("demo-project", request.model_copy(update={"job_id": "j"}))
+    assert spec.training_input.to_wire() == {
+        **yaml.safe_load(example.code)["trainingInput"],
+        "masterConfig": {"imageUri": image},
     }
 
 

@@ -1,4 +1,4 @@
-"""A job as a user describes it in a DAG - the API's own form, single fields, or both - as the wire's ``Job``."""
+"""A job as a user describes it in a DAG - a job file, the API's own form, single fields - as the wire's ``Job``."""
 
 from __future__ import annotations
 
@@ -11,19 +11,25 @@ from typing import Any
 from pydantic import ValidationError
 
 from container_training.core.errors import FieldViolation, InvalidJobSpec
-from container_training.core.wire import Job
+from container_training.core.job_file import part_of, wire_names
+from container_training.core.wire import Job, WireModel
 
 DEFAULT_REGION = "us-central1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFields:
-    """The fields that a task sets one by one; ``None`` and empty text leave a field to the job's own form."""
+    """
+    The fields that a task sets one by one; ``None`` and empty text leave a field to the job's own form.
+
+    :param default_job_dir: the job folder if nothing else names one.
+    """
 
     image: str | None = None
     args: Sequence[Any] | str | None = None
     command: Sequence[Any] | str | None = None
     job_dir: str | None = None
+    default_job_dir: str | None = None
     labels: Mapping[str, str] | None = None
     region: str | None = None
     scale_tier: str | None = None
@@ -35,15 +41,24 @@ class JobFields:
     network: str | None = None
 
 
-def job_request(job: Mapping[str, Any] | str | None, fields: JobFields) -> Job:
+def job_request(
+    job: Mapping[str, Any] | str | None, fields: JobFields, file: Mapping[str, Any] | None = None
+) -> Job:
     """
-    Return the job of a create request; a field that is set overrides the same field of ``job``.
+    Return the job of a create request: ``file``, overridden by ``job``, overridden by the fields that are set.
 
     Pure. Checks names and types; the rules between fields are ``job_spec_from_wire``'s.
 
+    :param job: in the API's own form; an object or its JSON text.
+    :param file: what a job file holds, under the wire's names.
     :raises InvalidJobSpec: unknown fields or wrong types, every one of them.
+
+    Source of what overrides what: gcloud, ``api_lib/ml_engine/jobs.py``, ``BuildTrainingJob``: flags are set field by field,
+    also within ``masterConfig``; lists (``args``) and the labels are replaced. Deviation: the labels of ``job`` and of the fields,
+    which gcloud does not tell apart, are put together.
     """
-    wire = _as_mapping(job)
+    own = _under_wire_names(_as_mapping(job), Job)
+    wire = _overridden(file or {}, own, Job)
     training = _part(wire, "trainingInput")
     master = _part(training, "masterConfig")
     scheduling = _part(training, "scheduling")
@@ -58,6 +73,8 @@ def job_request(job: Mapping[str, Any] | str | None, fields: JobFields) -> Job:
     )
     # The API refuses args beside containerCommand or containerArgs; there they belong to the container.
     is_with_command = "containerCommand" in master or "containerArgs" in master
+    if is_with_command and fields.args:
+        training.pop("args", None)
     _override(
         master if is_with_command else training,
         {"containerArgs" if is_with_command else "args": _words(fields.args)},
@@ -65,7 +82,7 @@ def job_request(job: Mapping[str, Any] | str | None, fields: JobFields) -> Job:
     _override(
         training,
         {
-            "jobDir": fields.job_dir,
+            "jobDir": fields.job_dir or training.get("jobDir") or fields.default_job_dir,
             "region": fields.region or training.get("region") or DEFAULT_REGION,
             "scaleTier": fields.scale_tier or ("CUSTOM" if fields.master_type else None),
             "masterType": fields.master_type,
@@ -77,7 +94,7 @@ def job_request(job: Mapping[str, Any] | str | None, fields: JobFields) -> Job:
         training["masterConfig"] = master
     if scheduling:
         training["scheduling"] = scheduling
-    labels = {**_part(wire, "labels"), **(fields.labels or {})}
+    labels = {**_part(own if fields.labels else wire, "labels"), **(fields.labels or {})}
     if labels:
         wire["labels"] = {str(key): str(value) for key, value in labels.items()}
     wire["trainingInput"] = training
@@ -136,3 +153,37 @@ def _path(location: Sequence[int | str]) -> str:
 
 def _invalid(field: str, description: str) -> InvalidJobSpec:
     return InvalidJobSpec([FieldViolation(field=field, description=description)])
+
+
+def _under_wire_names(values: Mapping[str, Any], model: type[WireModel] = Job) -> dict[str, Any]:
+    """Return ``values`` with the wire's names for the fields of ``model`` and of its parts; other names stay."""
+    names = wire_names(model)
+    renamed: dict[str, Any] = {}
+    for key, value in values.items():
+        name = names.get(key, key)
+        part = part_of(model, name)
+        # Both names of one field stay, for the model to refuse.
+        name = key if name != key and name in values else name
+        renamed[name] = _under_wire_names(value, part) if part and isinstance(value, Mapping) else value
+    return renamed
+
+
+def _overridden(
+    file: Mapping[str, Any], job: Mapping[str, Any], model: type[WireModel] = Job
+) -> dict[str, Any]:
+    """
+    Return the job of a file with the fields that ``job`` has in place of its own.
+
+    Pure. Objects are merged field by field; lists and labels are replaced as a whole, as gcloud's flags do; ``None`` sets
+    nothing.
+
+    Source: gcloud, ``api_lib/ml_engine/jobs.py`` ``BuildTrainingJob``.
+    """
+    merged = dict(file)
+    for name, value in job.items():
+        part = part_of(model, name)
+        if part and isinstance(value, Mapping) and isinstance(merged.get(name), Mapping):
+            merged[name] = _overridden(merged[name], value, part)
+        elif value is not None:
+            merged[name] = value
+    return merged

@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -18,6 +19,7 @@ from tenacity import (
     wait_random_exponential,
 )
 
+from container_training.clients.job_file import load_job_file
 from container_training.core.errors import JobConflict, JobNotFound
 from container_training.core.intent import Intent, Step, is_owned, next_step, owner_labels, request_hash
 from container_training.core.job_id import TaskKey, job_id_for, numbered_job_id
@@ -43,13 +45,17 @@ class SubmitTrainingJobOperator(BaseOperator):
     """
     Submits a training job and returns its id; never a second one by accident.
 
-    The job is described by fields, by ``job`` in the API's own form, or by both: a field that is set overrides the same
-    field of ``job``. All of it is templated. The description is checked before anything is sent.
+    The job is described by a job file, by ``job`` in the API's own form, by fields, or by all of these: ``job`` overrides the
+    file and a field that is set overrides both, field by field, as gcloud's flags override its ``--config``. ``args``, like the
+    user's arguments after gcloud's ``--``, and ``labels`` take the place of those in the file. The description is checked before
+    anything is sent. All arguments are templated, the contents of the file are not.
 
     What the task means to submit is stored before the call. Whatever happens then - a retry, a clear, a lost answer,
     a dead worker - the next run looks first: its own job with the same request is adopted if it lives or succeeded;
     after one that failed or was cancelled, the next attempt is submitted under the next id.
 
+    :param config_file: path of a YAML or JSON file with any subset of the ``Job`` resource; a relative one starts at the folder
+        of the DAG's file.
     :param job: ``Job`` resource as a mapping, or as JSON text.
     :param job_id: id of the first attempt; default: a pure function of DAG, task, run and map index.
     :param image: ``masterConfig.imageUri``, best by digest.
@@ -57,8 +63,9 @@ class SubmitTrainingJobOperator(BaseOperator):
     :param command: replaces the image's entry point (``masterConfig.containerCommand``).
     :param job_dir: ``gs://`` folder for the results; the service passes it on as ``--job-dir``. ``{job_id}`` in it stands for
         the job's id, so that every attempt has a folder of its own.
+    :param default_job_dir: the same, for a job whose folder is given neither by ``job_dir`` nor by ``job`` nor by the file.
     :param labels: labels of the job; those that begin with ``airflow-`` are set by this operator.
-    :param region: default ``us-central1``, unless ``job`` names one.
+    :param region: default ``us-central1``, unless ``job`` or the file names one.
     :param max_wait_time: limit on waiting for a machine, like ``3600s``.
     :param max_running_time: limit on running, like ``3600s``.
     :param priority: 0 to 1000, higher first.
@@ -66,12 +73,14 @@ class SubmitTrainingJobOperator(BaseOperator):
     """
 
     template_fields: Sequence[str] = (
+        "config_file",
         "job",
         "job_id",
         "image",
         "args",
         "command",
         "job_dir",
+        "default_job_dir",
         "labels",
         "region",
         "scale_tier",
@@ -89,12 +98,14 @@ class SubmitTrainingJobOperator(BaseOperator):
     def __init__(
         self,
         *,
+        config_file: str | None = None,
         job: Mapping[str, Any] | str | None = None,
         job_id: str | None = None,
         image: str | None = None,
         args: Sequence[Any] | str | None = None,
         command: Sequence[Any] | str | None = None,
         job_dir: str | None = None,
+        default_job_dir: str | None = None,
         labels: Mapping[str, str] | None = None,
         region: str | None = None,
         scale_tier: str | None = None,
@@ -108,12 +119,14 @@ class SubmitTrainingJobOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.config_file = config_file
         self.job = job
         self.job_id = job_id
         self.image = image
         self.args = args
         self.command = command
         self.job_dir = job_dir
+        self.default_job_dir = default_job_dir
         self.labels = labels
         self.region = region
         self.scale_tier = scale_tier
@@ -137,7 +150,7 @@ class SubmitTrainingJobOperator(BaseOperator):
         """Return the id of the job that this task stands for, submitted now or before."""
         key = TaskKey.of(context["ti"])
         with final_unless_transient():
-            request = self._request()
+            request = self._request(context)
             self._check(request, key)
             intent = self._stored_intent(context) or self._first_intent(key, request, context)
             job = self._settle(key, request, intent, context)
@@ -152,12 +165,13 @@ class SubmitTrainingJobOperator(BaseOperator):
         self._is_killed = True
         self._cancel_own()
 
-    def _request(self) -> Job:
+    def _request(self, context: Context) -> Job:
         fields = JobFields(
             image=self.image,
             args=self.args,
             command=self.command,
             job_dir=self.job_dir,
+            default_job_dir=self.default_job_dir,
             labels=self.labels,
             region=self.region,
             scale_tier=self.scale_tier,
@@ -168,7 +182,16 @@ class SubmitTrainingJobOperator(BaseOperator):
             service_account=self.service_account,
             network=self.network,
         )
-        return job_request(self.job, fields)
+        return job_request(self.job, fields, self._file(context))
+
+    def _file(self, context: Context) -> Mapping[str, Any]:
+        """Return what the job file holds; empty text, as of a template, names none."""
+        if not self.config_file:
+            return {}
+        dag = context.get("dag")
+        # What the author of a DAG sees beside it; a worker's own folder is nobody's to know.
+        folder = Path(dag.fileloc).parent if dag is not None and dag.fileloc else Path()
+        return load_job_file(folder / self.config_file)
 
     def _check(self, request: Job, key: TaskKey) -> None:
         """Apply the API's rules here, so that a mistake is found before the call and in all its parts."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -319,9 +321,167 @@ def test_a_kill_leaves_somebody_elses_job_alone(service: FakeService, context: A
     assert service.jobs[job_id].state is JobState.QUEUED
 
 
+def test_the_job_overrides_the_file_and_fields_override_both_field_by_field(
+    service: FakeService, context: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(
+        """\
+jobId: of_the_file
+labels: {of: file}
+trainingInput:
+  args: [--old, "1"]
+  jobDir: gs://bucket/file/{job_id}
+  masterType: n1-standard-4
+  region: europe-west1
+  scaleTier: CUSTOM
+  masterConfig: {imageUri: 127.0.0.1:5000/demo/file:1, diskConfig: {bootDiskSizeGb: 50}}
+  scheduling: {maxWaitTime: 1800s, maxRunningTime: 60s, priority: 1}
+""",
+        encoding="utf-8",
+    )
+    job = {
+        "training_input": {
+            "region": "europe-west4",
+            "scheduling": {"max_running_time": "120s", "priority": 2},
+        }
+    }
+
+    job_id = submit(context, config_file=str(file), job=job, priority=3, job_dir=None)
+
+    sent = service.jobs["of_the_file"]
+    assert sent.training_input is not None
+    assert job_id == "of_the_file"
+    assert (sent.labels or {})["of"] == "file"
+    assert sent.training_input.to_wire() == {
+        "args": ["--epochs", "3"],
+        "jobDir": "gs://bucket/file/of_the_file",
+        "masterConfig": {"imageUri": IMAGE, "diskConfig": {"bootDiskSizeGb": 50}},
+        "masterType": "n1-standard-4",
+        "region": "europe-west4",
+        "scaleTier": "CUSTOM",
+        "scheduling": {"maxWaitTime": "1800s", "maxRunningTime": "120s", "priority": 3},
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, {"of": "file"}),
+        ({"job": {"labels": {"of": "job"}}}, {"of": "job"}),
+        ({"labels": {"by": "field"}}, {"by": "field"}),
+        ({"job": {"labels": {"of": "job"}}, "labels": {"by": "field"}}, {"of": "job", "by": "field"}),
+    ],
+)
+def test_labels_take_the_place_of_those_in_the_file(
+    service: FakeService, context: Any, tmp_path: Path, changes: Any, expected: Any
+) -> None:
+    (tmp_path / "config.yaml").write_text("labels: {of: file}", encoding="utf-8")
+
+    submit(context, config_file=str(tmp_path / "config.yaml"), **changes)
+
+    (job,) = service.jobs.values()
+    assert {key: value for key, value in (job.labels or {}).items() if key in ("of", "by")} == expected
+
+
+@pytest.mark.parametrize(
+    ("file", "changes", "expected"),
+    [
+        ("args: [--old]", {}, {"args": ["--epochs", "3"]}),
+        ("args: [--old]", {"args": None}, {"args": ["--old"]}),
+        ("args: [--old]", {"args": ""}, {"args": ["--old"]}),
+        (
+            "args: [--old]",
+            {"command": "sh"},
+            {"containerCommand": ["sh"], "containerArgs": ["--epochs", "3"]},
+        ),
+        ("masterConfig: {containerArgs: [--old]}", {}, {"containerArgs": ["--epochs", "3"]}),
+    ],
+)
+def test_arguments_take_the_place_of_those_in_the_file(
+    service: FakeService, context: Any, tmp_path: Path, file: str, changes: Any, expected: Any
+) -> None:
+    (tmp_path / "config.yaml").write_text(f"trainingInput: {{{file}}}", encoding="utf-8")
+
+    submit(context, config_file=str(tmp_path / "config.yaml"), **changes)
+
+    (job,) = service.jobs.values()
+    assert job.training_input is not None
+    training = job.training_input.to_wire()
+    both = {**training, **training["masterConfig"]}
+    assert {
+        key: both[key] for key in ("args", "containerArgs", "containerCommand") if key in both
+    } == expected
+
+
+@pytest.mark.parametrize(
+    ("file", "changes", "expected"),
+    [
+        ("", {}, "gs://bucket/default/j"),
+        ("jobDir: gs://bucket/file", {}, "gs://bucket/file"),
+        (
+            "jobDir: gs://bucket/file",
+            {"job": {"trainingInput": {"jobDir": "gs://bucket/job"}}},
+            "gs://bucket/job",
+        ),
+        ("jobDir: gs://bucket/file", {"job_dir": "gs://bucket/field/{job_id}"}, "gs://bucket/field/j"),
+    ],
+)
+def test_the_default_job_folder_gives_way_to_every_other(
+    service: FakeService, context: Any, tmp_path: Path, file: str, changes: Any, expected: str
+) -> None:
+    (tmp_path / "config.yaml").write_text(f"trainingInput: {{{file}}}", encoding="utf-8")
+    fields = {"job_dir": None, "default_job_dir": "gs://bucket/default/{job_id}", "job_id": "j"}
+
+    submit(context, config_file=str(tmp_path / "config.yaml"), **{**fields, **changes})
+
+    training = service.jobs["j"].training_input
+    assert training is not None
+    assert training.job_dir == expected
+
+
+@pytest.mark.parametrize("has_dag", [True, False])
+def test_a_relative_file_is_looked_for_beside_the_dag_or_else_in_the_working_folder(
+    service: FakeService, context: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_dag: bool
+) -> None:
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "config.yaml").write_text("jobId: of_the_file", encoding="utf-8")
+    if has_dag:
+        context["dag"] = SimpleNamespace(fileloc=str(tmp_path / "dag.py"))
+    else:
+        monkeypatch.chdir(tmp_path)
+
+    assert submit(context, config_file="jobs/config.yaml") == "of_the_file"
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (None, "InvalidJobSpec: config_file: {file}: no such file"),
+        (
+            "trainingInput:\n  scaleTeir: BASIC\n  workerCount: x",
+            "InvalidJobSpec: trainingInput.scaleTeir: {file}:2: unknown key, did you mean 'scaleTier'?; trainingInput.workerCount: {file}:3: must be a whole number in its range, got 'x'",
+        ),
+    ],
+    ids=["missing", "typo"],
+)
+def test_a_bad_file_is_final_and_nothing_is_sent(
+    service: FakeService, context: Any, tmp_path: Path, content: str | None, expected: str
+) -> None:
+    file = tmp_path / "config.yaml"
+    if content is not None:
+        file.write_text(content, encoding="utf-8")
+
+    with pytest.raises(AirflowFailException) as failed:
+        submit(context, config_file=str(file))
+
+    assert str(failed.value) == expected.format(file=file)
+    assert service.requests == []
+
+
 def test_everything_that_describes_the_job_is_templated() -> None:
     described = set(make_operator().__dict__) & {
-        "job", "job_id", "image", "args", "command", "job_dir", "labels", "region", "scale_tier", "master_type",
+        "config_file", "job", "job_id", "image", "args", "command", "job_dir", "default_job_dir", "labels", "region", "scale_tier", "master_type",
         "max_wait_time", "max_running_time", "priority", "service_account", "network", "training_conn_id",
     }  # fmt: skip
 
