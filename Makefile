@@ -1,5 +1,5 @@
 # Every target sets up what it needs, says what it does, and can be run twice.
-.PHONY: setup demo serve env status down test check bench lock
+.PHONY: setup demo serve env status down test check bench docs lock
 .DEFAULT_GOAL := setup
 # The last line of the demo is its result, also where another make calls this one.
 MAKEFLAGS += --no-print-directory
@@ -42,6 +42,12 @@ check: setup
 
 bench: setup
 	@$(PYTHON) -m benchmarks
+
+# What is made from the code; a test says when it is stale.
+docs: setup
+	@echo "writing docs/fidelity.md" >&2
+	@$(PYTHON) -m training_service fidelity > docs/fidelity.md.new
+	@mv docs/fidelity.md.new docs/fidelity.md
 
 lock: $(VENV)/.uv-$(UV_VERSION)
 	$(UV) pip compile pyproject.toml --python $(PYTHON) --extra dev -o requirements.txt \

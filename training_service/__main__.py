@@ -1,4 +1,4 @@
-"""``python -m training_service serve``: the command line, and the only reader of its arguments."""
+"""``python -m training_service serve | fidelity``: the command line, and the only reader of its arguments."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import structlog
 import uvicorn
 
+from training_service.fidelity import fidelity_page
 from training_service.locking import DatabaseInUse, hold_database
 from training_service.service import build_service
 from training_service.settings import LogFormat, ServiceSettings
@@ -27,7 +28,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     serve.add_argument("--host", help="address to listen on; default 127.0.0.1")
     serve.add_argument("--port", type=int, help="port to listen on; default 8470")
     serve.add_argument("--database-url", help="SQLAlchemy URL of the store")
+    commands.add_parser("fidelity", help="print docs/fidelity.md: what of the API is served, field by field")
     options = parser.parse_args(arguments)
+    if options.command == "fidelity":
+        sys.stdout.write(fidelity_page())
+        return 0
     chosen = {
         name: value
         for name in ("host", "port", "database_url")

@@ -48,6 +48,15 @@ jobs = sa.Table(
     sa.Index("jobs_by_project", "project", "sequence"),
 )
 
+#: IAM policies by resource name; a resource without a row has the empty policy.
+policies = sa.Table(
+    "policies",
+    metadata,
+    sa.Column("resource", sa.String(512), primary_key=True),
+    sa.Column("policy", sa.JSON, nullable=False),
+    sa.Column("version", sa.Integer, nullable=False),
+)
+
 log_entries = sa.Table(
     "log_entries",
     metadata,

@@ -8,6 +8,7 @@ service's own log line with it, so that neither exists without the other.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +17,7 @@ from sqlalchemy.exc import IntegrityError
 
 from container_training.core.errors import InvalidFilter, JobConflict, JobNotFound
 from container_training.core.filters import parse_filter
-from container_training.core.job_spec import JobSpec, job_spec_from_wire
+from container_training.core.job_spec import JobSpec, accepted_job_spec
 from container_training.core.log_wire import SERVICE_TASK_NAME, Severity
 from container_training.core.states import TERMINAL, JobState, advance
 from container_training.core.wire import Job, TrainingInput
@@ -159,6 +160,17 @@ class JobStore:
             self._logs.append_with(connection, [entry])
         return True
 
+    def set_labels(self, record: JobRecord, labels: Mapping[str, str]) -> bool:
+        """
+        Write ``labels`` as all the job's labels if nothing was written since ``record`` was read.
+
+        :return: whether so; ``False`` means that somebody else wrote first, and nothing was written.
+        """
+        same = sa.and_(jobs.c.uid == record.uid, jobs.c.version == record.version)
+        values = {"labels": dict(labels), "version": record.version + 1}
+        with writing(self._engine).begin() as connection:
+            return connection.execute(sa.update(jobs).where(same).values(**values)).rowcount == 1
+
     def record_image(self, record: JobRecord, image_id: str) -> None:
         """Keep the engine's id of the job's pulled image."""
         with writing(self._engine).begin() as connection:
@@ -186,7 +198,7 @@ def _record(row: Any) -> JobRecord:
     return JobRecord(
         uid=row.uid,
         sequence=row.sequence,
-        spec=job_spec_from_wire(row.project, job),
+        spec=accepted_job_spec(row.project, job),
         state=JobState(row.state),
         created_at=from_us(row.created_us),
         preparing_at=_moment(row.preparing_us),

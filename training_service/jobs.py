@@ -1,20 +1,25 @@
-"""The use cases of the jobs API: create, get, list, cancel. No HTTP words, no engine words."""
+"""The use cases of the jobs API: create, get, list, patch, cancel. No HTTP words, no engine words."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
 
-from container_training.core.job_spec import job_spec_from_wire
+from container_training.core.errors import EditConflict, FieldViolation, InvalidRequest
+from container_training.core.field_mask import parse_field_mask
+from container_training.core.job_spec import job_spec_from_wire, label_violations
 from container_training.core.states import JobState
 from container_training.core.wire import GetConfigResponse, Job, ListJobsResponse
 from training_service.clock import Clock, utc_now
 from training_service.job_store import JobStore
-from training_service.records import JobRecord
+from training_service.records import JobRecord, etag
 
 #: discovery: ListJobs page_size, "defaults to 20, the maximum page size is 100".
 DEFAULT_PAGE_SIZE = 20
 MAX_PAGE_SIZE = 100
+
+#: discovery: jobs.patch, "the only supported update masks are `labels` and `etag`".
+PATCH_MASK = frozenset({"labels", "etag"})
 
 CANCELLED_BY_USER = "The job was cancelled on request."
 
@@ -57,6 +62,27 @@ class Jobs:
         wire = [self._wire(record) for record in records]
         return ListJobsResponse(jobs=wire or None, next_page_token=token or None)
 
+    def patch(self, project: str, job_id: str, job: Job, update_mask: str) -> Job:
+        """
+        Replace the job's labels by those of ``job``, in any state, and return the job.
+
+        :param job: of it only what the mask names is read, and ``etag``, which is compared wherever it is set.
+        :param update_mask: ``labels``, ``etag`` or both, joined by a comma.
+        :raises InvalidRequest: the mask, or a label, breaks a rule.
+        :raises JobNotFound: there is none.
+        :raises EditConflict: ``job.etag`` is not the stored job's.
+        """
+        mask = _patch_mask(job, update_mask)
+        record = self._store.get(project, job_id)
+        while True:
+            if job.etag and job.etag != etag(record.version):
+                raise EditConflict(
+                    f"job {job_id!r} has changed since etag {job.etag!r} was read; get it again and retry"
+                )
+            if "labels" not in mask or self._store.set_labels(record, job.labels or {}):
+                return self.get(project, job_id)
+            record = self._store.get(project, job_id)
+
     def cancel(self, project: str, job_id: str) -> None:
         """
         Ask a job to end; a job that is ending or has ended is left as it is.
@@ -82,6 +108,19 @@ class Jobs:
     def _wire(self, record: JobRecord) -> Job:
         queued = record.state is JobState.QUEUED
         return record.to_wire(position=self._store.queue_position(record) if queued else None)
+
+
+def _patch_mask(job: Job, update_mask: str) -> frozenset[str]:
+    """Return the fields to write, once all that ``job`` says about them is good."""
+    mask = parse_field_mask(update_mask, PATCH_MASK)
+    violations = label_violations(job.labels or {}) if "labels" in mask else []
+    if not mask:
+        violations.append(FieldViolation(field="updateMask", description="is required: labels, etag or both"))
+    if "etag" in mask and not job.etag:
+        violations.append(FieldViolation(field="etag", description="must be set, as updateMask names it"))
+    if violations:
+        raise InvalidRequest(violations)
+    return mask
 
 
 def project_config(project: str) -> GetConfigResponse:

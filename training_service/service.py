@@ -16,11 +16,13 @@ from training_service.api.app import TRUSTED_HOSTS, create_app
 from training_service.database import open_database, read_meta
 from training_service.engine.base import Engine
 from training_service.engine.docker_engine import DockerEngine
+from training_service.job_policies import JobPolicies
 from training_service.job_store import JobStore
 from training_service.jobs import Jobs
 from training_service.log_collector import LogCollector
 from training_service.log_store import LogStore
 from training_service.metrics import Metrics
+from training_service.policy_store import PolicyStore
 from training_service.scheduler import Scheduler
 from training_service.settings import ServiceSettings
 
@@ -80,6 +82,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
 
     return create_app(
         jobs=Jobs(store, scheduler.notify),
+        policies=JobPolicies(store, PolicyStore(database)),
         logs=logs,
         engine=engine,
         metrics=metrics,

@@ -10,10 +10,13 @@ from fastapi import FastAPI, Request, Response
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from training_service.api.errors import install_error_handlers
+from training_service.api.iam import job_iam_router
 from training_service.api.jobs import jobs_router, projects_router
+from training_service.api.locations import locations_router
 from training_service.api.logging import logging_router
 from training_service.api.operations import operations_router
 from training_service.engine.base import Engine
+from training_service.job_policies import JobPolicies
 from training_service.jobs import Jobs
 from training_service.log_store import LogStore
 from training_service.metrics import Metrics
@@ -25,6 +28,7 @@ TRUSTED_HOSTS = ["127.0.0.1", "localhost", "::1", "[::1]", "host.docker.internal
 def create_app(
     *,
     jobs: Jobs,
+    policies: JobPolicies,
     logs: LogStore,
     engine: Engine,
     metrics: Metrics,
@@ -51,7 +55,11 @@ def create_app(
     )
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=trusted_hosts)
     app.include_router(projects_router())
+    app.include_router(
+        job_iam_router(policies)
+    )  # before the jobs: their path would take JOB:getIamPolicy for an id
     app.include_router(jobs_router(jobs))
+    app.include_router(locations_router())
     app.include_router(logging_router(logs))
     app.include_router(operations_router(engine, metrics.registry, version))
     install_error_handlers(app)

@@ -12,7 +12,13 @@ from fastapi.responses import JSONResponse
 from pydantic.alias_generators import to_snake
 from starlette.exceptions import HTTPException
 
-from container_training.core.errors import FieldViolation, InvalidFilter, InvalidJobSpec, ServiceError
+from container_training.core.errors import (
+    FieldViolation,
+    InvalidFilter,
+    InvalidJobSpec,
+    InvalidRequest,
+    ServiceError,
+)
 
 logger = structlog.get_logger(__name__)
 
@@ -31,9 +37,17 @@ _STATUS = {
 _BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
 
 
-def error_response(code: int, message: str, violations: Sequence[FieldViolation] = ()) -> JSONResponse:
-    """Return the API's error body; ``violations`` become a ``google.rpc.BadRequest`` detail."""
-    error: dict[str, Any] = {"code": code, "message": message, "status": _STATUS.get(code, "UNKNOWN")}
+def error_response(
+    code: int, message: str, violations: Sequence[FieldViolation] = (), status: str = ""
+) -> JSONResponse:
+    """
+    Return the API's error body.
+
+    :param violations: become a ``google.rpc.BadRequest`` detail.
+    :param status: canonical name; by default the usual one of ``code``.
+    """
+    status = status or _STATUS.get(code, "UNKNOWN")
+    error: dict[str, Any] = {"code": code, "message": message, "status": status}
     if violations:
         fields = [{"field": v.field, "description": v.description} for v in violations]
         error["details"] = [{"@type": _BAD_REQUEST, "fieldViolations": fields}]
@@ -45,11 +59,15 @@ def install_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(ServiceError)
     def _service(_: Request, error: ServiceError) -> JSONResponse:
-        return error_response(error.code, str(error))
+        return error_response(error.code, str(error), status=error.status)
 
     @app.exception_handler(InvalidJobSpec)
     def _job(_: Request, error: InvalidJobSpec) -> JSONResponse:
         return error_response(400, f"The job is invalid: {error}", error.violations)
+
+    @app.exception_handler(InvalidRequest)
+    def _invalid(_: Request, error: InvalidRequest) -> JSONResponse:
+        return error_response(400, f"The request is invalid: {error}", error.violations)
 
     @app.exception_handler(InvalidFilter)
     def _filter(_: Request, error: InvalidFilter) -> JSONResponse:
@@ -77,8 +95,8 @@ def _violation(request: Request, item: Any) -> FieldViolation:
     where, *path = item["loc"]
     if item["type"] == "extra_forbidden" and where == "body":
         *parents, name = path
-        # The body of jobs.create is the request's field "job"; elsewhere the body is the request itself.
-        root = ["job"] if request.url.path.endswith("/jobs") else []
+        # The body of jobs.create and jobs.patch is the request's field "job"; elsewhere it is the request itself.
+        root = ["job"] if request.url.path.endswith("/jobs") or request.method == "PATCH" else []
         place = f" at '{_proto_path([*root, *parents])}'" if root or parents else ""
         return FieldViolation(
             field=_json_path(path), description=f'Unknown name "{name}"{place}: Cannot find field.'

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 
 from container_training.core.wire import GetConfigResponse, Job, ListJobsResponse, WireModel
+from training_service.api.paths import ProjectPath
 from training_service.jobs import Jobs, project_config
 
 
@@ -20,13 +21,13 @@ def jobs_router(jobs: Jobs) -> APIRouter:
     router = APIRouter(prefix="/v1/projects/{project}", tags=["projects.jobs"])
 
     @router.post("/jobs", response_model=Job)
-    def create(project: str, job: Job) -> JSONResponse:
+    def create(project: ProjectPath, job: Job) -> JSONResponse:
         """Submit a job."""
         return _answer(jobs.create(project, job))
 
     @router.get("/jobs", response_model=ListJobsResponse)
     def list_jobs(
-        project: str,
+        project: ProjectPath,
         filter_text: Annotated[str, Query(alias="filter")] = "",
         page_size: Annotated[int, Query(alias="pageSize", ge=0)] = 0,
         page_token: Annotated[str, Query(alias="pageToken")] = "",
@@ -35,12 +36,23 @@ def jobs_router(jobs: Jobs) -> APIRouter:
         return _answer(jobs.list_page(project, filter_text, page_size, page_token))
 
     @router.get("/jobs/{job_id}", response_model=Job)
-    def get(project: str, job_id: str) -> JSONResponse:
+    def get(project: ProjectPath, job_id: str) -> JSONResponse:
         """Describe a job."""
         return _answer(jobs.get(project, job_id))
 
+    @router.patch("/jobs/{job_id}", response_model=Job)
+    def patch(
+        project: ProjectPath,
+        job_id: str,
+        job: Job,
+        update_mask: Annotated[str, Query(alias="updateMask")] = "",
+        update_mask_snake: Annotated[str, Query(alias="update_mask", include_in_schema=False)] = "",
+    ) -> JSONResponse:
+        """Replace a job's labels."""
+        return _answer(jobs.patch(project, job_id, job, update_mask or update_mask_snake))
+
     @router.post("/jobs/{job_id}:cancel")
-    def cancel(project: str, job_id: str, _: CancelJobRequest | None = None) -> dict[str, Any]:
+    def cancel(project: ProjectPath, job_id: str, _: CancelJobRequest | None = None) -> dict[str, Any]:
         """Cancel a job; one that has ended is left as it is."""
         jobs.cancel(project, job_id)
         return {}
@@ -53,7 +65,7 @@ def projects_router() -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["projects"])
 
     @router.get("/projects/{project}:getConfig", response_model=GetConfigResponse)
-    def get_config(project: str) -> JSONResponse:
+    def get_config(project: ProjectPath) -> JSONResponse:
         """Return the project's service agent."""
         return _answer(project_config(project))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
-from container_training.core.errors import FieldViolation, InvalidJobSpec
+from container_training.core.errors import FieldViolation, InvalidRequest
 from container_training.core.log_wire import ListLogEntriesRequest, ListLogEntriesResponse
 from training_service.log_store import LogStore
 
@@ -54,5 +54,5 @@ def _descending(request: ListLogEntriesRequest) -> bool:
     return _ORDERS[request.order_by]
 
 
-def _invalid(field: str, description: str) -> InvalidJobSpec:
-    return InvalidJobSpec([FieldViolation(field=field, description=description)])
+def _invalid(field: str, description: str) -> InvalidRequest:
+    return InvalidRequest([FieldViolation(field=field, description=description)])

@@ -5,12 +5,15 @@ Every error of the project, one tree.
 
     TrainingError
     + InvalidJobSpec(ValueError)      the caller's job breaks a rule; never retried
+    + InvalidRequest(ValueError)      any other request breaks a rule; never retried
     + InvalidImageRef(ValueError)     the caller's image reference cannot be used
     + InvalidFilter(ValueError)       a list filter that cannot be read
     + IllegalTransition               the state machine refused: a bug or a lost race
     + ServiceError(code, status)      the training service answered with an error
     |   + JobNotFound                 404
     |   + JobConflict                 409, the job id is taken
+    |   + EditConflict                409 ABORTED, somebody else wrote first: read, then write again
+    |   + LocationNotFound            404
     |   + AccessDenied                401 / 403
     |   + Throttled                   429, carries ``retry_after_seconds``
     |   + ServiceUnavailable          500, 502, 503, 504: the same request may work later
@@ -62,6 +65,18 @@ class InvalidJobSpec(TrainingError, ValueError):
         super().__init__("; ".join(f"{v.field}: {v.description}" for v in self.violations))
 
 
+class InvalidRequest(TrainingError, ValueError):
+    """
+    A request other than a new job breaks one or more rules of the API.
+
+    :param violations: every rule broken; at least one.
+    """
+
+    def __init__(self, violations: Sequence[FieldViolation]) -> None:
+        self.violations = tuple(violations)
+        super().__init__("; ".join(f"{v.field}: {v.description}" for v in self.violations))
+
+
 class InvalidImageRef(TrainingError, ValueError):
     """An image reference that names no registry, or is malformed."""
 
@@ -94,6 +109,17 @@ class JobNotFound(ServiceError):
 
 class JobConflict(ServiceError):
     """409: a job with this id exists."""
+
+
+class EditConflict(ServiceError):
+    """409, status ABORTED: what the caller read has changed since; to read it again and retry is safe."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code=409, status="ABORTED")
+
+
+class LocationNotFound(ServiceError):
+    """404: no such region."""
 
 
 class AccessDenied(ServiceError):

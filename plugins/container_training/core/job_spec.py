@@ -8,6 +8,7 @@ request in one go.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -15,7 +16,15 @@ from container_training.core.cluster import ReplicaId, ReplicaRole
 from container_training.core.errors import FieldViolation, InvalidImageRef, InvalidJobSpec
 from container_training.core.image_ref import ImageRef, parse_image_ref
 from container_training.core.machines import MACHINE_TYPES, SINGLE_REPLICA_TIERS, TIER_MASTER, MachineType
-from container_training.core.wire import Job, ReplicaConfig, ScaleTier, Scheduling, TrainingInput
+from container_training.core.wire import (
+    DiskConfig,
+    EncryptionConfig,
+    Job,
+    ReplicaConfig,
+    ScaleTier,
+    Scheduling,
+    TrainingInput,
+)
 
 JOB_ID = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}")
 JOB_ID_RULE = "must start with a letter, hold only letters, digits and underscores, and be at most 128 long"
@@ -23,6 +32,11 @@ _LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
 _MAX_LABELS = 64
 _BUCKET_PATH = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/.*)?")
+_KMS_KEY = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+")
+_NETWORK = re.compile(r"projects/[^/]+/global/networks/[^/]+")
+_EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+#: discovery: DiskConfig.bootDiskType "Valid values".
+_DISK_TYPES = ("pd-ssd", "pd-standard")
 _DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)s")
 
 #: discovery: Scheduling.maxWaitTime "The minimum for this field is 1800s".
@@ -30,7 +44,8 @@ MIN_WAIT = timedelta(seconds=1800)
 #: discovery: Scheduling.maxRunningTime "defaults to 604800s (seven days)".
 DEFAULT_RUNNING = timedelta(seconds=604800)
 
-#: Fields of the API that this version refuses by name rather than ignoring: path -> why.
+#: Fields of the API that this version refuses by name rather than ignoring: path -> why. The types and configurations
+#: of roles without replicas are not among them: the API's counts are zero by default, and then nothing reads them.
 _NOT_YET = {
     "worker_count": "this service runs one replica so far; workers come with distributed training",
     "parameter_server_count": "this service runs one replica so far; parameter servers come with distributed training",
@@ -39,6 +54,8 @@ _NOT_YET = {
     "package_uris": "this service runs containers only so far; set masterConfig.imageUri instead",
     "python_module": "this service runs containers only so far; set masterConfig.imageUri instead",
     "runtime_version": "this service runs containers only so far; set masterConfig.imageUri instead",
+    "python_version": "this service runs containers only so far; set masterConfig.imageUri instead",
+    "enable_web_access": "this service has no interactive shells; leave it out and use `docker exec` on its machine",
 }
 
 
@@ -98,23 +115,46 @@ def job_spec_from_wire(project: str, job: Job) -> JobSpec:
     :raises InvalidJobSpec: with every rule that ``job`` breaks.
     """
     rules = _Rules()
+    spec = _read(rules, project, job)
+    if spec is None or rules.violations:
+        raise InvalidJobSpec(rules.violations)
+    return spec
+
+
+def accepted_job_spec(project: str, job: Job) -> JobSpec:
+    """
+    Return the job of a request that was accepted before, perhaps under other rules; a new rule does not undo it.
+
+    Pure.
+
+    :raises InvalidJobSpec: its image or its machine cannot be read at all.
+    """
+    rules = _Rules()
+    spec = _read(rules, project, job)
+    if spec is None:
+        raise InvalidJobSpec(rules.violations)
+    return spec
+
+
+def _read(rules: _Rules, project: str, job: Job) -> JobSpec | None:
+    """Return the job as far as it can be read, or ``None``; what it breaks is in ``rules``."""
     rules.check_identity(job)
-    training = job.training_input or TrainingInput()
     if job.prediction_input is not None:
         rules.add("predictionInput", "this service runs training jobs only; set trainingInput")
-    elif job.training_input is None:
-        rules.add("trainingInput", "is required")
-    else:
-        rules.check_supported(training)
-        rules.check_job_dir(training)
+    training = job.training_input
+    if training is None:
+        if job.prediction_input is None:
+            rules.add("trainingInput", "is required")
+        return None
+    rules.check_supported(training)
+    rules.check_job_dir(training)
+    rules.check_formats(training)
     machine = rules.check_machine(training)
-    image = rules.check_image(
-        training.master_config if job.training_input else ReplicaConfig(image_uri="x.y/z")
-    )
+    image = rules.check_image(training.master_config)
     command, args = rules.check_arguments(training)
     max_wait, max_running, priority = rules.check_scheduling(training.scheduling or Scheduling())
-    if rules.violations or image is None or machine is None:
-        raise InvalidJobSpec(rules.violations)
+    if image is None or machine is None:
+        return None
     master = ReplicaSpec(
         replica=ReplicaId(role=ReplicaRole.MASTER), image=image, machine=machine, command=command, args=args
     )
@@ -142,6 +182,23 @@ def parse_duration(text: str) -> timedelta:
     return timedelta(seconds=float(match[1]))
 
 
+def label_violations(labels: Mapping[str, str]) -> list[FieldViolation]:
+    """
+    Return every rule that a job's labels break; none: they are good.
+
+    Pure. Source: sdk, labels_util.py; the lengths: the label documentation.
+    """
+    broken = []
+    if len(labels) > _MAX_LABELS:
+        broken.append(f"must be at most {_MAX_LABELS}, got {len(labels)}")
+    for key, value in labels.items():
+        if not _LABEL_KEY.fullmatch(key):
+            broken.append(f"key {key!r} must start with a-z, hold only [a-z0-9_-], and be at most 63 long")
+        if not _LABEL_VALUE.fullmatch(value):
+            broken.append(f"value {value!r} of {key!r} must hold only [a-z0-9_-] and be at most 63 long")
+    return [FieldViolation(field="labels", description=description) for description in broken]
+
+
 class _Rules:
     """Collects violations; one method a group of rules, each returns the value it validated."""
 
@@ -155,28 +212,22 @@ class _Rules:
         # [unverified] the rule's wording; the pattern itself is what gcloud's own tests and users report.
         if not job.job_id or not JOB_ID.fullmatch(job.job_id):
             self.add("jobId", f"{JOB_ID_RULE}; got {job.job_id!r}")
-        labels = job.labels or {}
-        if len(labels) > _MAX_LABELS:
-            self.add("labels", f"must be at most {_MAX_LABELS}, got {len(labels)}")
-        # sdk: labels_util.py; lengths from the label documentation.
-        for key, value in labels.items():
-            if not _LABEL_KEY.fullmatch(key):
-                self.add(
-                    "labels", f"key {key!r} must start with a-z, hold only [a-z0-9_-], and be at most 63 long"
-                )
-            if not _LABEL_VALUE.fullmatch(value):
-                self.add(
-                    "labels", f"value {value!r} of {key!r} must hold only [a-z0-9_-] and be at most 63 long"
-                )
+        self.violations += label_violations(job.labels or {})
 
     def check_supported(self, training: TrainingInput) -> None:
         for name, why in _NOT_YET.items():
             value = getattr(training, name)
             if value not in (None, 0, [], ""):
                 self.add(f"trainingInput.{_camel(name)}", why)
-        accelerator = training.master_config and training.master_config.accelerator_config
-        if accelerator and accelerator.count:
+        master = training.master_config or ReplicaConfig()
+        if master.accelerator_config and master.accelerator_config.count:
             self.add("trainingInput.masterConfig.acceleratorConfig", "this service has no accelerators yet")
+        # discovery: "required if the replica is a TPU worker [...]. Otherwise, do not specify this field".
+        if master.tpu_tf_version:
+            self.add(
+                "trainingInput.masterConfig.tpuTfVersion",
+                "can only be set for TPU workers; this service has no accelerators yet",
+            )
 
     def check_job_dir(self, training: TrainingInput) -> None:
         if training.job_dir is not None and not _BUCKET_PATH.fullmatch(training.job_dir):
@@ -184,6 +235,30 @@ class _Rules:
                 "trainingInput.jobDir",
                 f"must be a Cloud Storage path gs://BUCKET/FOLDER; got {training.job_dir!r}",
             )
+
+    def check_formats(self, training: TrainingInput) -> None:
+        """Check what has no effect on one machine, but a form that the discovery document gives."""
+        key = (training.encryption_config or EncryptionConfig()).kms_key_name
+        self._form(
+            "trainingInput.encryptionConfig.kmsKeyName",
+            key,
+            _KMS_KEY,
+            "projects/PROJECT/locations/REGION/keyRings/RING/cryptoKeys/KEY",
+        )
+        # A project's id is let through, where the document says its number: locally there are no numbers.
+        self._form(
+            "trainingInput.network", training.network, _NETWORK, "projects/PROJECT/global/networks/NETWORK"
+        )
+        self._form(
+            "trainingInput.serviceAccount", training.service_account, _EMAIL, "an email address NAME@DOMAIN"
+        )
+        disk = (training.master_config and training.master_config.disk_config) or DiskConfig()
+        path = "trainingInput.masterConfig.diskConfig"
+        if disk.boot_disk_type and disk.boot_disk_type not in _DISK_TYPES:
+            known = " or ".join(_DISK_TYPES)
+            self.add(f"{path}.bootDiskType", f"must be {known}; got {disk.boot_disk_type!r}")
+        if disk.boot_disk_size_gb is not None and disk.boot_disk_size_gb < 0:  # [unverified]
+            self.add(f"{path}.bootDiskSizeGb", f"must not be negative; got {disk.boot_disk_size_gb}")
 
     def check_machine(self, training: TrainingInput) -> MachineType | None:
         # captured: gcloud leaves scaleTier out unless given, so the server must default.
@@ -243,6 +318,11 @@ class _Rules:
         if not 0 <= priority <= 1000:
             self.add("trainingInput.scheduling.priority", f"must be from 0 to 1000, got {priority}")
         return max_wait, max_running or DEFAULT_RUNNING, priority
+
+    def _form(self, path: str, text: str | None, pattern: re.Pattern[str], form: str) -> None:
+        # Empty text is an unset field in the API's own terms.
+        if text and not pattern.fullmatch(text):
+            self.add(path, f"must be {form}; got {text!r}")
 
     def _duration(self, path: str, text: str | None) -> timedelta | None:
         if text is None:

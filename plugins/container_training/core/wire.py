@@ -79,6 +79,9 @@ class WireModel(BaseModel):
         populate_by_name=True,
         extra="forbid",
         frozen=True,
+        # No limit in practice. But any limit makes pydantic look into the text, and refuse lone surrogates: JSON can
+        # carry them ("\ud800"), UTF-8 cannot, and a stored one would break every answer that contains it.
+        str_max_length=2**31 - 1,
     )
 
     def to_wire(self) -> dict[str, Any]:

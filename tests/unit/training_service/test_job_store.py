@@ -10,7 +10,7 @@ from container_training.core.errors import IllegalTransition, InvalidFilter, Job
 from container_training.core.states import JobState
 from container_training.core.wire import Job, ReplicaConfig, TrainingInput
 from tests.unit.training_service.world import IMAGE, PROJECT, World
-from training_service.database import SCHEMA_VERSION, meta, open_database, writing
+from training_service.database import SCHEMA_VERSION, jobs, meta, open_database, writing
 
 
 def names(world: World, filter_text: str = "", **page: object) -> list[str | None]:
@@ -132,6 +132,18 @@ def test_empty_list_has_no_fields(world: World) -> None:
 def test_foreign_page_token_is_refused(world: World) -> None:
     with pytest.raises(InvalidFilter, match="page token 'x'"):
         names(world, page_token="x")
+
+
+def test_job_that_was_accepted_before_a_rule_existed_is_still_read(world: World) -> None:
+    world.submit()
+    old = {"masterConfig": {"imageUri": IMAGE}, "pythonVersion": "3.7"}  # refused by today's rules
+    with writing(world.database).begin() as connection:
+        connection.execute(jobs.update().values(training_input=old))
+
+    world.settle()
+
+    assert world.get().training_input is not None
+    assert names(world) == ["job"]
 
 
 def test_service_id_outlives_a_restart(world: World) -> None:

@@ -28,6 +28,7 @@ IMAGE = "gcr.io/demo/train:1"
 ONE_REPLICA = "this service runs one replica so far; "
 CONTAINERS_ONLY = "this service runs containers only so far; set masterConfig.imageUri instead"
 JOB_DIR_RULE = "must be a Cloud Storage path gs://BUCKET/FOLDER; got "
+KMS_RULE = "must be projects/PROJECT/locations/REGION/keyRings/RING/cryptoKeys/KEY; got "
 DURATION_RULE = "must be seconds followed by 's', like '3600s'; got "
 
 
@@ -190,6 +191,13 @@ def test_a_prediction_job_is_refused_by_name(prediction: dict[str, Any]) -> None
         ("package_uris", ["gs://b/p.tar.gz"], "trainingInput.packageUris", CONTAINERS_ONLY),
         ("python_module", "trainer.task", "trainingInput.pythonModule", CONTAINERS_ONLY),
         ("runtime_version", "2.11", "trainingInput.runtimeVersion", CONTAINERS_ONLY),
+        ("python_version", "3.7", "trainingInput.pythonVersion", CONTAINERS_ONLY),
+        (
+            "enable_web_access",
+            True,
+            "trainingInput.enableWebAccess",
+            "this service has no interactive shells; leave it out and use `docker exec` on its machine",
+        ),
     ],
 )
 def test_what_is_not_there_yet_is_refused_by_name(field: str, value: Any, path: str, why: str) -> None:
@@ -205,10 +213,108 @@ def test_what_is_not_there_yet_is_refused_by_name(field: str, value: Any, path: 
         {"package_uris": []},
         {"python_module": ""},
         {"runtime_version": ""},
+        {"python_version": ""},
+        {"enable_web_access": False},  # captured: gcloud always sends it
     ],
 )
 def test_asking_for_none_of_it_is_no_mistake(nothing: dict[str, Any]) -> None:
     assert make_spec(**nothing).replicas == make_spec().replicas
+
+
+@pytest.mark.parametrize("role", ["worker", "parameter_server", "evaluator"])
+@pytest.mark.parametrize("count", [None, 0])
+def test_types_and_configurations_of_roles_without_replicas_have_no_effect(
+    role: str, count: int | None
+) -> None:
+    sent = {
+        f"{role}_count": count,
+        f"{role}_type": "n1-standard-4",
+        f"{role}_config": {"image_uri": "gcr.io/demo/other:1", "tpu_tf_version": "2.11"},
+    }
+
+    assert make_spec(**sent).replicas == make_spec().replicas
+
+
+def test_a_tpu_version_is_refused_where_there_is_no_tpu() -> None:
+    assert violations_of(make_job(master={"tpu_tf_version": "2.11"})) == [
+        (
+            "trainingInput.masterConfig.tpuTfVersion",
+            "can only be set for TPU workers; this service has no accelerators yet",
+        )
+    ]
+
+
+# --- what has a form, but no effect on one machine
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"encryption_config": {}},
+        {"encryption_config": {"kms_key_name": ""}},
+        {"encryption_config": {"kms_key_name": "projects/p/locations/us-central1/keyRings/r/cryptoKeys/k"}},
+        {"network": ""},
+        {"network": "projects/12345/global/networks/myVPC"},
+        {"network": "projects/demo/global/networks/default"},
+        {"service_account": ""},
+        {"service_account": "sa@demo.iam.gserviceaccount.com"},
+        {"master": {"disk_config": {}}},
+        {"master": {"disk_config": {"boot_disk_type": "pd-ssd", "boot_disk_size_gb": 0}}},
+        {"master": {"disk_config": {"boot_disk_type": "pd-standard", "boot_disk_size_gb": 500}}},
+    ],
+)
+def test_a_good_form_is_kept_and_changes_nothing_that_runs(changes: dict[str, Any]) -> None:
+    job = make_job(**changes)
+
+    spec = job_spec_from_wire("demo", job)
+
+    assert spec.training_input == job.training_input
+    assert spec.replicas == make_spec().replicas
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "description"),
+    [
+        (
+            {"encryption_config": {"kms_key_name": "key"}},
+            "encryptionConfig.kmsKeyName",
+            KMS_RULE + "'key'",
+        ),
+        (
+            {"encryption_config": {"kms_key_name": "projects/p/locations/l/keyRings/r/cryptoKeys/"}},
+            "encryptionConfig.kmsKeyName",
+            KMS_RULE + "'projects/p/locations/l/keyRings/r/cryptoKeys/'",
+        ),
+        (
+            {"network": "default"},
+            "network",
+            "must be projects/PROJECT/global/networks/NETWORK; got 'default'",
+        ),
+        (
+            {"network": "projects/p/global/networks/n/x"},
+            "network",
+            "must be projects/PROJECT/global/networks/NETWORK; got 'projects/p/global/networks/n/x'",
+        ),
+        ({"service_account": "sa"}, "serviceAccount", "must be an email address NAME@DOMAIN; got 'sa'"),
+        (
+            {"service_account": "sa @demo.com"},
+            "serviceAccount",
+            "must be an email address NAME@DOMAIN; got 'sa @demo.com'",
+        ),
+        (
+            {"master": {"disk_config": {"boot_disk_type": "PD-SSD"}}},
+            "masterConfig.diskConfig.bootDiskType",
+            "must be pd-ssd or pd-standard; got 'PD-SSD'",
+        ),
+        (
+            {"master": {"disk_config": {"boot_disk_size_gb": -1}}},
+            "masterConfig.diskConfig.bootDiskSizeGb",
+            "must not be negative; got -1",
+        ),
+    ],
+)
+def test_any_other_form_is_refused(changes: dict[str, Any], path: str, description: str) -> None:
+    assert violations_of(make_job(**changes)) == [(f"trainingInput.{path}", description)]
 
 
 def test_accelerators_are_refused_by_name() -> None:
@@ -510,6 +616,7 @@ _configs = st.fixed_dictionaries(
         "imageUri": _maybe(IMAGE, "train", "", "gcr.io/A") | st.text(max_size=12),
         "containerCommand": _arguments,
         "containerArgs": _arguments,
+        "diskConfig": _maybe({}, {"bootDiskType": "", "bootDiskSizeGb": -1}, {"bootDiskType": "x"}),
         "acceleratorConfig": _maybe({}, {"count": "0"}, {"count": 1, "type": "TPU_V2"}, {"count": -1}),
     },
 )
@@ -522,6 +629,8 @@ _trainings = st.fixed_dictionaries(
         "jobDir": _maybe("gs://bkt/d", "gs://", "") | st.text(max_size=8),
         "masterConfig": st.none() | _configs,
         "masterType": _maybe("", "n1-standard-8", "standard_gpu", "m9") | st.text(max_size=4),
+        "enableWebAccess": _maybe(False, True),
+        "network": st.none() | st.text(max_size=8),
         "packageUris": _maybe([], ["gs://b/p.tar.gz"]),
         "scaleTier": _maybe("BASIC", "CUSTOM", "STANDARD_1", "BASIC_TPU"),
         "scheduling": st.none()

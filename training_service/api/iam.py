@@ -1,0 +1,46 @@
+"""IAM of ``projects.jobs``: getIamPolicy, setIamPolicy, testIamPermissions."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import JSONResponse
+
+from container_training.core.iam_wire import (
+    Policy,
+    SetIamPolicyRequest,
+    TestIamPermissionsRequest,
+    TestIamPermissionsResponse,
+)
+from training_service.api.paths import ProjectPath
+from training_service.job_policies import JobPolicies
+
+
+def job_iam_router(policies: JobPolicies) -> APIRouter:
+    """Return the routes over ``policies``."""
+    router = APIRouter(prefix="/v1/projects/{project}/jobs/{job_id}", tags=["projects.jobs"])
+
+    @router.get(":getIamPolicy", response_model=Policy)
+    def get_policy(
+        project: ProjectPath,
+        job_id: str,
+        version: Annotated[int, Query(alias="options.requestedPolicyVersion")] = 0,
+    ) -> JSONResponse:
+        """Return a job's policy; the empty one if none was set."""
+        return JSONResponse(policies.get(project, job_id, version).to_wire())
+
+    @router.post(":setIamPolicy", response_model=Policy)
+    def set_policy(project: ProjectPath, job_id: str, request: SetIamPolicyRequest) -> JSONResponse:
+        """Replace a job's policy."""
+        return JSONResponse(policies.set(project, job_id, request).to_wire())
+
+    @router.post(":testIamPermissions", response_model=TestIamPermissionsResponse)
+    def test_permissions(
+        project: ProjectPath, job_id: str, request: TestIamPermissionsRequest
+    ) -> JSONResponse:
+        """Return which of the permissions the caller has on a job."""
+        granted = policies.test(project, job_id, request.permissions or [])
+        return JSONResponse(TestIamPermissionsResponse(permissions=granted or None).to_wire())
+
+    return router

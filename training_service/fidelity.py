@@ -1,0 +1,228 @@
+"""
+The page ``docs/fidelity.md``: what of the API this service serves, field by field, made from the discovery document and the code.
+
+``python -m training_service fidelity`` prints it and ``make docs`` writes it; a test fails when the file is stale.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import groupby
+from typing import Any
+
+from training_service.engine.memory_engine import MemoryEngine
+from training_service.fidelity_fields import PLACES, FieldRow, field_rows
+from training_service.fidelity_notes import METHOD_NOTES, NOTES, Note
+from training_service.service import build_service
+from training_service.settings import ServiceSettings
+
+#: The resources that training needs; the page names the others in one line.
+RESOURCES = ("projects", "projects.jobs", "projects.locations", "projects.operations")
+_PARAMETER = re.compile(r"\{[^}]*\}")
+
+_HEAD = """\
+# Fidelity: what of the API is served
+
+<!-- Made by `make docs` from the discovery document and the code. Do not edit: a test compares. -->
+
+The reference is the discovery document `ml.v1.json`, revision {revision}, which google-api-python-client brings along.
+
+- *accepted*: the name is known; an unknown one is refused with its place.
+- *validated*: its JSON `type`, the `values` of its enum, a `rule` of its own.
+- *enforced*: the service acts on the value; the note says how.
+- *echoed*: the job's answers have it as it was sent.
+- *refused*: a request that sets it is refused with its name and the reason, rather than run without it; or, of the
+  values that were tried, these are.
+
+A note in *italics* says what differs from the real service, and how sure it is what that one does: [discovery] its
+discovery document says so, [docs] its documentation, [captured] real clients rely on it, [unverified] it is recalled or inferred.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodRow:
+    """
+    One method of the API.
+
+    :param request: verb and path, as the discovery document has it.
+    :param missing: its own query parameters that this service does not know.
+    """
+
+    name: str
+    request: str
+    served: bool
+    missing: tuple[str, ...]
+    note: Note
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FidelityRows:
+    """All that the page says. :param other_resources: those with methods that are not listed."""
+
+    revision: str
+    methods: Sequence[MethodRow]
+    fields: Sequence[FieldRow]
+    other_resources: Sequence[str]
+
+
+def fidelity_page() -> str:
+    """Return the page. Makes a service that is never started, over an empty database in memory."""
+    return render(fidelity_rows(read_discovery(), served_operations()))
+
+
+def read_discovery() -> dict[str, Any]:
+    """Return the discovery document that google-api-python-client brings along."""
+    document = files("googleapiclient").joinpath("discovery_cache/documents/ml.v1.json")
+    discovery: dict[str, Any] = json.loads(document.read_text(encoding="utf-8"))
+    return discovery
+
+
+def served_operations() -> dict[tuple[str, str], frozenset[str]]:
+    """Return what the app serves: (verb, path with ``{}`` for its parameters) -> names of the query parameters."""
+    app = build_service(ServiceSettings(database_url="sqlite://"), MemoryEngine())
+    return {
+        (verb.upper(), _PARAMETER.sub("{}", path)): frozenset(
+            parameter["name"] for parameter in operation.get("parameters", ()) if parameter["in"] == "query"
+        )
+        for path, operations in app.openapi()["paths"].items()
+        for verb, operation in operations.items()
+    }
+
+
+def fidelity_rows(
+    discovery: Mapping[str, Any], served: Mapping[tuple[str, str], Collection[str]]
+) -> FidelityRows:
+    """
+    Return all that the page says.
+
+    Pure.
+
+    :param served: as ``served_operations`` returns it.
+    """
+    methods = dict(_methods(discovery["resources"]))
+    rows = [
+        _method_row(f"{resource}.{name}", method, served)
+        for resource in RESOURCES
+        for name, method in methods[resource].items()
+    ]
+    others = [resource for resource, its in methods.items() if its and resource not in RESOURCES]
+    return FidelityRows(
+        revision=discovery["revision"], methods=rows, fields=field_rows(discovery), other_resources=others
+    )
+
+
+def _methods(resources: Mapping[str, Any], parent: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for name, resource in resources.items():
+        yield f"{parent}{name}", resource.get("methods", {})
+        yield from _methods(resource.get("resources", {}), f"{parent}{name}.")
+
+
+def _method_row(
+    name: str, method: Mapping[str, Any], served: Mapping[tuple[str, str], Collection[str]]
+) -> MethodRow:
+    verb, path = method["httpMethod"], f"/{method.get('flatPath', method['path'])}"
+    known = served.get((verb, _PARAMETER.sub("{}", path)))
+    parameters = [key for key, what in method["parameters"].items() if what["location"] == "query"]
+    return MethodRow(
+        name=name,
+        request=f"{verb} {path}",
+        served=known is not None,
+        missing=tuple(key for key in parameters if known is not None and key not in known),
+        note=METHOD_NOTES.get(name, Note()),
+    )
+
+
+def render(rows: FidelityRows) -> str:
+    """Return the page as Markdown. Pure."""
+    parts = [_HEAD.format(revision=rows.revision), "## Methods\n", _method_table(rows.methods)]
+    others = ", ".join(f"`{name}`" for name in rows.other_resources)
+    parts.append(f"Not served, as they are not about training: {others}.\n")
+    for schema, group in groupby(rows.fields, key=lambda row: row.schema):
+        its = list(group)
+        parts += [f"## {schema}\n", _introduction(schema)]
+        parts += [_input_table(inputs)] if (inputs := [row for row in its if not row.output]) else []
+        parts += [_output_table(outputs)] if (outputs := [row for row in its if row.output]) else []
+    return "\n".join(part for part in parts if part)
+
+
+def _introduction(schema: str) -> str:
+    place = f"At `{PLACES[schema]}`." if PLACES[schema] else ""
+    note = _note_text(NOTES.get(schema, Note()))
+    text = " ".join(part for part in (place, note) if part)
+    return f"{text}\n" if text else ""
+
+
+def _method_table(rows: Sequence[MethodRow]) -> str:
+    cells = [
+        (
+            f"`{row.name}`",
+            f"`{row.request}`",
+            _yes(row.served),
+            _sentences(f"Without {_names(row.missing)}." if row.missing else "", _note_text(row.note)),
+        )
+        for row in rows
+    ]
+    return _table(("method", "request", "served", "note"), cells)
+
+
+def _input_table(rows: Sequence[FieldRow]) -> str:
+    cells = [
+        (
+            f"`{row.name}`",
+            _yes(row.accepted),
+            ", ".join(row.checks),
+            _yes(bool(row.note.enforced)),
+            _yes(row.echoed),
+            _refused(row),
+            _sentences("" if row.refused_with else _sentence(row.refused), _own_note(row)),
+        )
+        for row in rows
+    ]
+    return _table(("field", "accepted", "validated", "enforced", "echoed", "refused", "note"), cells)
+
+
+def _output_table(rows: Sequence[FieldRow]) -> str:
+    cells = [(f"`{row.name}`", _yes(row.echoed), _own_note(row)) for row in rows]
+    return "Only the service sets these; what a request has there is ignored.\n\n" + _table(
+        ("field", "set", "note"), cells
+    )
+
+
+def _own_note(row: FieldRow) -> str:
+    return _note_text(NOTES.get(row.key, Note()))
+
+
+def _refused(row: FieldRow) -> str:
+    if row.refused_with:
+        return f"with `{row.refused_with}`"
+    return _names(row.refused_values) or _yes(bool(row.refused))
+
+
+def _note_text(note: Note) -> str:
+    differs = f"*{note.deviation}* [{note.certainty}]" if note.deviation else ""
+    return _sentences(note.enforced, differs)
+
+
+def _sentences(*texts: str) -> str:
+    return " ".join(text for text in texts if text)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _yes(claim: bool) -> str:
+    return "yes" if claim else "-"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(cell or ' ' for cell in line)} |\n" for line in lines)

@@ -1,0 +1,225 @@
+"""
+What ``docs/fidelity.md`` cannot find out from the code: what is done with a field, why something differs, how sure we are.
+
+Data only. ``fidelity_fields.py`` and ``fidelity_probe.py`` find out the rest; tests refuse a name that the API does not
+have, and a field that is let through without an effect and without a reason here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Certainty(StrEnum):
+    """Where the knowledge of the real service's behaviour comes from; the value is the mark on the page."""
+
+    DISCOVERY = "discovery"  #: the discovery document says so
+    CAPTURED = "captured"  #: real clients send it, or take it
+    DOCS = "docs"  #: Google's documentation says so
+    UNVERIFIED = "unverified"  #: recalled or inferred; no source was found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """
+    What a person has to know of a field or a method.
+
+    :param enforced: what this service does with the value; empty: nothing.
+    :param deviation: how that differs from the real service, and why.
+    :param certainty: of what the real service does; set where there is a deviation.
+    """
+
+    enforced: str = ""
+    deviation: str = ""
+    certainty: Certainty | None = None
+
+    def __post_init__(self) -> None:
+        if bool(self.deviation) != bool(self.certainty):
+            raise ValueError(f"a deviation and its certainty go together, got {self!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """
+    A value to try a field with.
+
+    :param beside: what it needs elsewhere in the job: path -> value.
+    """
+
+    value: Any
+    beside: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _differs(deviation: str, certainty: Certainty = Certainty.DISCOVERY) -> Note:
+    return Note(deviation=deviation, certainty=certainty)
+
+
+_NO_REPLICAS = _differs(
+    "Not read: the count is zero by default, and more is refused, so that the role has no replicas.",
+    Certainty.UNVERIFIED,
+)
+_NO_TUNING = "This service does not tune hyperparameters yet"
+_NO_OPERATIONS = _differs(
+    "Nothing of training is a long-running operation, so that there are none to answer."
+)
+_REGIONS = _differs(
+    "All regions are this machine, so that none has accelerators; their list is that of prediction's endpoints.",
+    Certainty.UNVERIFIED,
+)
+_NO_PREDICTION = _differs("This service trains; it does not predict.")
+
+#: Method -> what differs; a method that is not served must be here.
+METHOD_NOTES: Mapping[str, Note] = {
+    "projects.explain": _NO_PREDICTION,
+    "projects.predict": _NO_PREDICTION,
+    "projects.getConfig": _differs(
+        "The project's number is derived from its id; `config.tpuServiceAccount` is never set."
+    ),
+    "projects.jobs.cancel": _differs(
+        "A job that has ended is left as it is, and the answer is 200; sources disagree on the real one's. "
+        "See [the states](states.md).",
+        Certainty.UNVERIFIED,
+    ),
+    "projects.jobs.setIamPolicy": _differs(
+        "The policy is kept and decides nothing: the service is open to everybody on its machine."
+    ),
+    "projects.jobs.testIamPermissions": _differs(
+        "The caller has every permission on a job that there is: the service is open to everybody on its machine."
+    ),
+    "projects.locations.get": _REGIONS,
+    "projects.locations.list": _REGIONS,
+    "projects.operations.cancel": _NO_OPERATIONS,
+    "projects.operations.get": _NO_OPERATIONS,
+    "projects.operations.list": _NO_OPERATIONS,
+}
+
+#: ``Schema.field``, or ``Schema`` for all its fields without a note of their own.
+NOTES: Mapping[str, Note] = {
+    "Job.errorMessage": _differs("Says what happened in this service's words.", Certainty.UNVERIFIED),
+    "Job.etag": Note(
+        enforced="`jobs.patch` refuses a stale one; the service makes it, so `jobs.create` ignores it."
+    ),
+    "Job.jobId": Note(
+        enforced="Unique in its project: the second job of that id is a 409.",
+        deviation="The pattern's wording is ours.",
+        certainty=Certainty.UNVERIFIED,
+    ),
+    "Job.labels": Note(enforced="Stored; `jobs.list` filters by them, `jobs.patch` replaces them."),
+    "Job.predictionOutput": _NO_PREDICTION,
+    "Job.trainingInput": Note(enforced="What runs."),
+    "Job.trainingOutput": _differs(f"{_NO_TUNING}, and has no ML units to count."),
+    "TrainingInput.args": Note(enforced="Follow the image's entry point."),
+    "TrainingInput.enableWebAccess": _differs(
+        "There are no interactive shells: `docker exec` on the machine gives one. `false` asks for none."
+    ),
+    "TrainingInput.encryptionConfig": _differs(
+        "Not used: what a job leaves lies on this machine's disk as it is."
+    ),
+    "TrainingInput.evaluatorConfig": _NO_REPLICAS,
+    "TrainingInput.evaluatorType": _NO_REPLICAS,
+    "TrainingInput.jobDir": Note(
+        enforced="Passed on as `--job-dir PATH` after the other arguments.",
+        deviation="Whether the bucket exists is not looked up; the flag's form is inferred.",
+        certainty=Certainty.UNVERIFIED,
+    ),
+    "TrainingInput.masterConfig": Note(enforced="The container that runs."),
+    "TrainingInput.masterType": Note(
+        enforced="Limits the container's CPU and memory, to what this machine has at most.",
+        deviation="Types with accelerators are refused; legacy sizes are recalled.",
+        certainty=Certainty.UNVERIFIED,
+    ),
+    "TrainingInput.network": _differs(
+        "There is nothing to peer with: each job has a network of its own. A project's id is taken beside its number."
+    ),
+    "TrainingInput.parameterServerConfig": _NO_REPLICAS,
+    "TrainingInput.parameterServerType": _NO_REPLICAS,
+    "TrainingInput.region": _differs("Any text is taken, and none is needed: this machine is every region."),
+    "TrainingInput.scaleTier": Note(
+        enforced="The machine of the master; `BASIC` where it is left out, as gcloud does.",
+        deviation="Tiers of several replicas or accelerators are refused; `BASIC` is an n1-standard-4, as recalled.",
+        certainty=Certainty.UNVERIFIED,
+    ),
+    "TrainingInput.scheduling": Note(enforced="When the job starts and when it must end."),
+    "TrainingInput.serviceAccount": _differs(
+        "Containers have no Google identity, so that the account is not used and `actAs` not checked."
+    ),
+    "TrainingInput.useChiefInTfConfig": Note(enforced="`TF_CONFIG` says `chief` for `master`."),
+    "TrainingInput.workerConfig": _NO_REPLICAS,
+    "TrainingInput.workerType": _NO_REPLICAS,
+    "ReplicaConfig.containerArgs": Note(enforced="Follow the command."),
+    "ReplicaConfig.containerCommand": Note(enforced="Replaces the image's entry point."),
+    "ReplicaConfig.diskConfig": _differs("Not used: containers share this machine's disk, without a limit."),
+    "ReplicaConfig.imageUri": Note(
+        enforced="Pulled and run.",
+        deviation="May be in any registry, and must be given: there are no runtime images.",
+        certainty=Certainty.DISCOVERY,
+    ),
+    "AcceleratorConfig.type": _differs("Without a count there is nothing to attach.", Certainty.UNVERIFIED),
+    "DiskConfig.bootDiskSizeGb": _differs("Not used: containers share this machine's disk, without a limit."),
+    "DiskConfig.bootDiskType": _differs("Not used: containers share this machine's disk, whatever its type."),
+    "EncryptionConfig.kmsKeyName": _differs(
+        "Not used: what a job leaves lies on this machine's disk as it is."
+    ),
+    "Scheduling.maxRunningTime": Note(enforced="The job is cancelled at its end; seven days by default."),
+    "Scheduling.maxWaitTime": Note(enforced="The job is cancelled if it does not run by then."),
+    "Scheduling.priority": Note(
+        enforced="Orders the queue, higher first.",
+        deviation="There is one queue, not one for each type of accelerator.",
+        certainty=Certainty.DISCOVERY,
+    ),
+    "TrainingOutput": _differs(f"{_NO_TUNING}, has no ML units to count and no interactive shells."),
+    "HyperparameterOutput": _differs(f"{_NO_TUNING}."),
+    "HyperparameterMetric": _differs(f"{_NO_TUNING}."),
+    "BuiltInAlgorithmOutput": _differs("This service has no built-in algorithms."),
+}
+
+_CUSTOM = {"trainingInput.scaleTier": "CUSTOM"}
+
+
+def _each(*values: Any, **beside: Any) -> tuple[Sample, ...]:
+    return tuple(Sample(value=value, **beside) for value in values)
+
+
+#: Good values by the discovery document's rules, of fields for which any value of the type is not good, or where one is not
+#: like the other.
+SAMPLES: Mapping[str, tuple[Sample, ...]] = {
+    "Job.jobId": _each("digits_1"),
+    "Job.labels": _each({"env": "dev"}),
+    "Job.trainingInput": _each({"masterConfig": {"imageUri": "registry.example/project/trainer:2"}}),
+    "TrainingInput.enableWebAccess": _each(True, False),
+    "TrainingInput.jobDir": _each("gs://bucket/folder"),
+    "TrainingInput.masterConfig": _each({"imageUri": "registry.example/project/trainer:2"}),
+    "TrainingInput.masterType": _each(
+        "n1-standard-8", "large_model", "standard_gpu", "cloud_tpu", beside=_CUSTOM
+    ),
+    "TrainingInput.network": _each("projects/12345/global/networks/myVPC"),
+    "TrainingInput.scaleTier": _each("BASIC", "CUSTOM", "STANDARD_1", "PREMIUM_1", "BASIC_GPU", "BASIC_TPU"),
+    "TrainingInput.serviceAccount": _each("trainer@project.iam.gserviceaccount.com"),
+    "ReplicaConfig.acceleratorConfig": _each({"count": "1", "type": "NVIDIA_TESLA_T4"}),
+    "ReplicaConfig.imageUri": _each("registry.example/project/trainer:2"),
+    "DiskConfig.bootDiskType": _each("pd-ssd", "pd-standard"),
+    "EncryptionConfig.kmsKeyName": _each("projects/p/locations/us-central1/keyRings/r/cryptoKeys/k"),
+    "Scheduling.maxRunningTime": _each("7200s"),
+    "Scheduling.maxWaitTime": _each("3600s"),
+}
+
+#: Values of the right type that a rule refuses.
+BAD_SAMPLES: Mapping[str, tuple[Sample, ...]] = {
+    "Job.jobId": _each("1-digits"),
+    "Job.labels": _each({"Env": "dev"}),
+    "TrainingInput.args": _each(["-v"], beside={"trainingInput.masterConfig.containerArgs": ["-q"]}),
+    "TrainingInput.jobDir": _each("/tmp"),  # noqa: S108  # a wrong value, not a place
+    "TrainingInput.masterType": _each("m9", beside=_CUSTOM),
+    "TrainingInput.network": _each("myVPC"),
+    "TrainingInput.serviceAccount": _each("trainer"),
+    "ReplicaConfig.imageUri": _each("trainer"),
+    "DiskConfig.bootDiskSizeGb": _each(-1),
+    "DiskConfig.bootDiskType": _each("floppy"),
+    "EncryptionConfig.kmsKeyName": _each("key"),
+    "Scheduling.maxRunningTime": _each("2h", "0s"),
+    "Scheduling.maxWaitTime": _each("60s"),
+    "Scheduling.priority": _each(1001),
+}

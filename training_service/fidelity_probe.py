@@ -1,0 +1,131 @@
+"""
+Samples sent through the code that serves jobs, without a service: what is refused, what is answered.
+
+A path names a field of a job: ``trainingInput.hyperparameters.params[].type``; ``[]`` is the first element of a list.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from container_training.core.errors import FieldViolation, InvalidJobSpec
+from container_training.core.job_spec import JobSpec, job_spec_from_wire
+from container_training.core.states import JobState
+from container_training.core.wire import Job
+from training_service.fidelity_notes import Sample
+from training_service.records import JobRecord
+
+_WHEN = datetime(2026, 1, 31, 12, tzinfo=UTC)
+#: The least that is a good job.
+_MINIMAL = {
+    "jobId": "job",
+    "trainingInput": {"masterConfig": {"imageUri": "registry.example/project/trainer:1"}},
+}
+
+
+def _request(path: str, sample: Sample) -> dict[str, Any]:
+    """Return the minimal job with ``sample`` at ``path``."""
+    job: dict[str, Any] = json.loads(json.dumps(_MINIMAL))
+    for where, what in {**sample.beside, path: sample.value}.items():
+        at: Any = job
+        *parents, name = where.split(".")
+        for parent in parents:
+            element = parent.removesuffix("[]")
+            at = at.setdefault(element, {}) if element == parent else at.setdefault(element, [{}])[0]
+        at[name] = what
+    return job
+
+
+def is_known(path: str) -> bool:
+    """Whether the wire has the field: ``null`` is good for any that it has."""
+    try:
+        Job.model_validate(_request(path, Sample(value=None)))
+    except ValidationError:
+        return False
+    return True
+
+
+def refusal_of(path: str, sample: Sample) -> tuple[str, str] | None:
+    """Return the field, this one or one above it, that is refused when the sample is sent, and the words."""
+    try:
+        job = Job.model_validate(_request(path, sample))
+    except ValidationError as error:
+        return indexed(path), str(error.errors()[0]["msg"])
+    for violation in _violations(job):
+        if f"{indexed(path)}.".startswith((f"{violation.field}.", f"{violation.field}[")):
+            return violation.field, violation.description.partition("; got ")[0]
+    return None
+
+
+def _violations(job: Job) -> Sequence[FieldViolation]:
+    try:
+        job_spec_from_wire("project", job)
+    except InvalidJobSpec as error:
+        return error.violations
+    return ()
+
+
+def is_echoed(path: str, sample: Sample) -> bool:
+    """Whether the job that was created with the sample at ``path`` is answered with the same there."""
+    sent = _request(path, sample)
+    try:
+        spec = job_spec_from_wire("project", Job.model_validate(sent))
+    except (InvalidJobSpec, ValidationError):
+        return False
+    answer = _record(spec, JobState.QUEUED).to_wire().to_wire()
+    return list(_values(answer, path)) == list(_values(sent, path))
+
+
+def _record(spec: JobSpec, state: JobState) -> JobRecord:
+    return JobRecord(
+        uid="uid",
+        sequence=1,
+        spec=spec,
+        state=state,
+        created_at=_WHEN,
+        preparing_at=_WHEN,
+        running_at=_WHEN,
+        ended_at=_WHEN,
+        error_message="It failed.",
+    )
+
+
+def answered_paths() -> set[str]:
+    """Return the path of every field that some answer has, of a job with all that the service can say of it."""
+    spec = job_spec_from_wire("project", Job.model_validate(_MINIMAL))
+    return set(_paths(_record(spec, state).to_wire(position=1).to_wire() for state in JobState))
+
+
+def _values(tree: Any, path: str) -> Iterator[Any]:
+    """Yield what ``tree`` has at ``path``; nothing where it has nothing."""
+    name, _, rest = path.partition(".")
+    found = tree.get(name.removesuffix("[]")) if isinstance(tree, Mapping) else None
+    for value in (found or []) if name.endswith("[]") else [found]:
+        if rest:
+            yield from _values(value, rest)
+        elif value is not None:
+            yield value
+
+
+def _paths(trees: Iterable[Any], place: str = "") -> Iterator[str]:
+    """Yield the path of every field in ``trees``, resources of one kind."""
+    for tree in trees:
+        for name, value in tree.items() if isinstance(tree, Mapping) else ():
+            path = join(place, name)
+            yield path
+            yield from _paths(value, f"{path}[]") if isinstance(value, list) else _paths([value], path)
+
+
+def join(place: str, name: str) -> str:
+    """Return the path of the field ``name`` at ``place``."""
+    return f"{place}.{name}" if place else name
+
+
+def indexed(path: str) -> str:
+    """Return ``path`` as violations name it: ``params[0].type``."""
+    return path.replace("[]", "[0]")

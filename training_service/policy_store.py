@@ -1,0 +1,53 @@
+"""IAM policies in the database: read, then write if nobody else wrote in between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
+
+from container_training.core.iam_wire import Policy
+from training_service.database import policies, writing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredPolicy:
+    """A policy, without its etag, and the version that the etag is made from; 0: none was ever written."""
+
+    policy: Policy
+    version: int
+
+
+class PolicyStore:
+    """Reads and writes ``policies`` by resource name (``projects/P/jobs/J``); safe for threads."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def get(self, resource: str) -> StoredPolicy:
+        """Return the policy of ``resource``; the empty one if none was written."""
+        query = sa.select(policies.c.policy, policies.c.version).where(policies.c.resource == resource)
+        with self._engine.connect() as connection:
+            row = connection.execute(query).one_or_none()
+        if row is None:
+            return StoredPolicy(policy=Policy(), version=0)
+        return StoredPolicy(policy=Policy.model_validate(row.policy), version=row.version)
+
+    def replace(self, resource: str, policy: Policy, *, seen_version: int) -> bool:
+        """
+        Write ``policy`` with version ``seen_version + 1`` if the stored one still has ``seen_version``.
+
+        :return: whether it had; ``False`` means that somebody else wrote first, and nothing was written.
+        """
+        values = {"policy": policy.to_wire(), "version": seen_version + 1}
+        same = sa.and_(policies.c.resource == resource, policies.c.version == seen_version)
+        with writing(self._engine).begin() as connection:
+            if seen_version:
+                return connection.execute(sa.update(policies).where(same).values(**values)).rowcount == 1
+            try:
+                with connection.begin_nested():
+                    connection.execute(sa.insert(policies).values(resource=resource, **values))
+            except IntegrityError:
+                return False
+        return True
