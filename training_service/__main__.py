@@ -10,7 +10,6 @@ from collections.abc import Sequence
 import structlog
 import uvicorn
 
-from training_service.fidelity import fidelity_page
 from training_service.locking import DatabaseInUse, hold_database
 from training_service.service import build_service
 from training_service.settings import LogFormat, ServiceSettings
@@ -31,6 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("fidelity", help="print docs/fidelity.md: what of the API is served, field by field")
     options = parser.parse_args(arguments)
     if options.command == "fidelity":
+        from training_service.fidelity.page import fidelity_page  # the service itself does not need it
+
         sys.stdout.write(fidelity_page())
         return 0
     chosen = {

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from training_service.__main__ import main
-from training_service.fidelity import (
+from training_service.fidelity.fields import PLACES, Check, FieldRow, field_rows, schema_of
+from training_service.fidelity.notes import BAD_SAMPLES, METHOD_NOTES, NOTES, SAMPLES, Certainty, Note
+from training_service.fidelity.page import (
     FidelityRows,
     fidelity_rows,
     read_discovery,
     render,
     served_operations,
 )
-from training_service.fidelity_fields import PLACES, Check, FieldRow, field_rows, schema_of
-from training_service.fidelity_notes import BAD_SAMPLES, METHOD_NOTES, NOTES, SAMPLES, Certainty, Note
 
 PAGE = Path(__file__).parents[3] / "docs" / "fidelity.md"
 DISCOVERY = read_discovery()

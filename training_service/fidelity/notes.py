@@ -1,7 +1,7 @@
 """
 What ``docs/fidelity.md`` cannot find out from the code: what is done with a field, why something differs, how sure we are.
 
-Data only. ``fidelity_fields.py`` and ``fidelity_probe.py`` find out the rest; tests refuse a name that the API does not
+Data only. ``fields.py`` and ``probe.py`` find out the rest; tests refuse a name that the API does not
 have, and a field that is let through without an effect and without a reason here.
 """
 

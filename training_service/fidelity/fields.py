@@ -2,7 +2,7 @@
 What becomes of each field of the API: found out by sending samples through the code that serves them.
 
 A field is *refused* if a job is refused for a good value of it, *validated* if it is for a wrong one, and *echoed* if the
-answer of a created job has it as it was sent. What is *enforced* cannot be found out this way: ``fidelity_notes.py`` says it.
+answer of a created job has it as it was sent. What is *enforced* cannot be found out this way: ``notes.py`` says it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from training_service.fidelity_notes import BAD_SAMPLES, NOTES, SAMPLES, Note, Sample
-from training_service.fidelity_probe import answered_paths, indexed, is_echoed, is_known, join, refusal_of
+from training_service.fidelity.notes import BAD_SAMPLES, NOTES, SAMPLES, Note, Sample
+from training_service.fidelity.probe import answered_paths, indexed, is_echoed, is_known, join, refusal_of
 
 #: Schema -> its place in a job; ``[]`` is the first element of a list.
 PLACES: Mapping[str, str] = {

@@ -15,8 +15,8 @@ from itertools import groupby
 from typing import Any
 
 from training_service.engine.memory_engine import MemoryEngine
-from training_service.fidelity_fields import PLACES, FieldRow, field_rows
-from training_service.fidelity_notes import METHOD_NOTES, NOTES, Note
+from training_service.fidelity.fields import PLACES, FieldRow, field_rows
+from training_service.fidelity.notes import METHOD_NOTES, NOTES, Note
 from training_service.service import build_service
 from training_service.settings import ServiceSettings
 

@@ -17,7 +17,7 @@ from container_training.core.errors import FieldViolation, InvalidJobSpec
 from container_training.core.job_spec import JobSpec, job_spec_from_wire
 from container_training.core.states import JobState
 from container_training.core.wire import Job
-from training_service.fidelity_notes import Sample
+from training_service.fidelity.notes import Sample
 from training_service.records import JobRecord
 
 _WHEN = datetime(2026, 1, 31, 12, tzinfo=UTC)
