@@ -21,6 +21,8 @@ MAX_PAGE_SIZE = 100
 #: discovery: jobs.patch, "the only supported update masks are `labels` and `etag`".
 PATCH_MASK = frozenset({"labels", "etag"})
 
+_MAX_NUMBER_DIGITS = 18  # of a 64-bit number
+
 CANCELLED_BY_USER = "The job was cancelled on request."
 
 
@@ -137,7 +139,7 @@ def project_config(project: str) -> GetConfigResponse:
 
 def project_number(project: str) -> int:
     """Return the project's number: its id if that is a number already, else twelve digits derived from it."""
-    if project.isdecimal():
+    if project.isdecimal() and len(project) <= _MAX_NUMBER_DIGITS:
         return int(project)
     digest = int.from_bytes(hashlib.sha256(project.encode()).digest()[:8], "big")
     return 10**11 + digest % (9 * 10**11)

@@ -259,8 +259,9 @@ class TestGoogleClient:
         assert "must start with a letter" in caught.value.reason
         assert caught.value.error_details[0]["fieldViolations"][0]["field"] == "jobId"
 
-    def test_project_has_a_service_agent(self, service: LiveService) -> None:
-        with TrainingClient(service.endpoint, "demo-project") as client:
+    @pytest.mark.parametrize("project", ["demo-project", "123456789012", "9" * 30])
+    def test_project_has_a_service_agent(self, service: LiveService, project: str) -> None:
+        with TrainingClient(service.endpoint, project) as client:
             config = client.get_config()
 
         number = config.service_account_project
