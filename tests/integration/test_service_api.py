@@ -186,7 +186,9 @@ def test_every_error_has_the_form_of_the_api(
 def test_request_under_a_foreign_host_name_is_refused(service: LiveService) -> None:
     response = httpx.get(f"{service.endpoint}{PARENT}", headers={"host": "evil.example"}, trust_env=False)
 
-    assert response.status_code == 400
+    error = response.json()["error"]
+    assert (response.status_code, error["status"]) == (400, "INVALID_ARGUMENT")
+    assert "got 'evil.example'; TRAINING_ALLOWED_HOSTS adds names" in error["message"]
 
 
 def test_form_that_a_web_page_could_send_is_refused(service: LiveService) -> None:
