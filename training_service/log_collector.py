@@ -90,7 +90,7 @@ class LogCollector:
                 # Asked before reading: only a log that is read after the exit is known to be whole.
                 with self._lock:
                     ended = container in self._exited
-                read = self._read(container, batch)
+                read = self._read(container, batch, is_last=ended)
                 whole = ended and read
                 if not whole:
                     self._stopping.wait(_SETTLE_SECONDS if read else _RETRY_SECONDS)
@@ -101,12 +101,17 @@ class LogCollector:
                     self._drained.add(container)
             self._on_drained()
 
-    def _read(self, container: str, batch: LogBatch) -> bool:
-        """Store what there is until the stream ends; whether the engine could be asked."""
+    def _read(self, container: str, batch: LogBatch, *, is_last: bool) -> bool:
+        """
+        Store what there is until the stream ends; whether the engine could be asked.
+
+        :param is_last: nothing more will come, so that a line without an end counts; before, it would be stored cut.
+        """
         batch.rewind()
         try:
             for line in self._engine.read_logs(container, batch.since_ns):
-                batch.add(line)
+                if line.is_whole or is_last:
+                    batch.add(line)
                 if self._stopping.is_set():
                     break
         except EngineUnavailable:

@@ -29,11 +29,16 @@ class LogStream(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLine:
-    """One line of a container: nanoseconds since the epoch, its stream, its text without the line end."""
+    """
+    One line of a container: nanoseconds since the epoch, its stream, its text without the line end.
+
+    :param is_whole: ``False`` for what had no line end when the reading ended: the rest may still come.
+    """
 
     timestamp_ns: int
     stream: LogStream
     text: str
+    is_whole: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

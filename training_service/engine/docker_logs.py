@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 
 import docker
@@ -46,7 +47,7 @@ def read_frames(client: docker.APIClient, container_id: str, since_ns: int) -> I
         unended: dict[LogStream, LogLine] = {}
         for stream, payload in _frames(response.raw):
             yield from _lines(stream, payload, unended)
-        yield from unended.values()
+        yield from (replace(line, is_whole=False) for line in unended.values())
 
 
 def _frames(raw: urllib3.response.BaseHTTPResponse) -> Iterator[tuple[LogStream, bytes]]:

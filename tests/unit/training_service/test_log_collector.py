@@ -1,0 +1,67 @@
+"""Following containers: every line once, whole, and the end only after the last."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
+from container_training.core.cluster import ReplicaId, ReplicaRole
+from container_training.core.states import ReplicaState
+from tests.unit.training_service.world import IMAGE, PROJECT, World
+from training_service.engine.base import LogLine, LogStream, ObservedReplica
+from training_service.engine.memory_engine import MemoryEngine
+from training_service.log_collector import LogCollector
+
+PATIENCE_SECONDS = 10.0
+WHOLE = LogLine(timestamp_ns=10**18, stream=LogStream.STDOUT, text="first half, second half")
+HALF = replace(WHOLE, text="first half", is_whole=False)
+
+
+class InterruptedEngine(MemoryEngine):
+    """Its stream breaks off in the middle of a line, once; the next reading has all of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.readings = [[HALF], [WHOLE]]
+        self.is_read = threading.Event()
+
+    def read_logs(self, container_id: str, since_ns: int) -> Iterator[LogLine]:
+        yield from self.readings.pop(0) if len(self.readings) > 1 else self.readings[0]
+        self.is_read.set()
+
+
+def collect(world: World, engine: InterruptedEngine) -> list[str]:
+    """Follow one container that runs when it is first seen, and ends; return what was stored."""
+    world.add_image(image=IMAGE)
+    world.submit()
+    record = world.store.get(PROJECT, "job")
+    running = ObservedReplica(
+        job_uid=record.uid,
+        replica=ReplicaId(role=ReplicaRole.MASTER),
+        container_id="container",
+        state=ReplicaState.RUNNING,
+    )
+    drained = threading.Event()
+    collector = LogCollector(engine, world.logs, on_drained=drained.set)
+    collector.start()
+
+    collector.follow(record, running)
+    assert engine.is_read.wait(PATIENCE_SECONDS)
+    collector.follow(record, replace(running, state=ReplicaState.EXITED, exit_code=0))
+
+    assert drained.wait(PATIENCE_SECONDS)
+    assert collector.drained == {"container"}
+    collector.stop()
+    return [line for line in world.messages() if "half" in line]
+
+
+def test_line_that_was_cut_by_a_broken_stream_is_stored_whole(world: World) -> None:
+    assert collect(world, InterruptedEngine()) == ["first half, second half"]
+
+
+def test_last_line_without_an_end_is_stored_when_nothing_more_can_come(world: World) -> None:
+    engine = InterruptedEngine()
+    engine.readings = [[HALF]]
+
+    assert collect(world, engine) == ["first half"]
