@@ -1,104 +1,10 @@
-"""``python -m training_service serve | fidelity``: the command line, and the only reader of its arguments."""
+"""``python -m training_service``: see ``training_service/cli``."""
 
 from __future__ import annotations
 
-import argparse
-import logging
 import sys
-from collections.abc import Sequence
 
-import structlog
-import uvicorn
-
-from training_service.locking import DatabaseInUse, hold_database
-from training_service.service import build_service
-from training_service.settings import LogFormat, ServiceSettings
-
-_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status."""
-    parser = argparse.ArgumentParser(
-        prog="training_service", description="AI Platform Training on one machine."
-    )
-    commands = parser.add_subparsers(dest="command", required=True)
-    serve = commands.add_parser("serve", help="run the service until it is stopped (settings: TRAINING_*)")
-    serve.add_argument("--host", help="address to listen on; default 127.0.0.1")
-    serve.add_argument("--port", type=int, help="port to listen on; default 8470")
-    serve.add_argument("--database-url", help="SQLAlchemy URL of the store")
-    commands.add_parser("fidelity", help="print docs/fidelity.md: what of the API is served, field by field")
-    options = parser.parse_args(arguments)
-    if options.command == "fidelity":
-        from training_service.fidelity.page import fidelity_page  # the service itself does not need it
-
-        sys.stdout.write(fidelity_page())
-        return 0
-    chosen = {
-        name: value
-        for name in ("host", "port", "database_url")
-        if (value := getattr(options, name)) is not None
-    }
-    return _serve(ServiceSettings(**chosen))
-
-
-def _serve(settings: ServiceSettings) -> int:
-    _configure_logging(settings.log_format)
-    logger = structlog.get_logger("training_service")
-    if settings.host in _LOOPBACK:
-        logger.info("open to every user of this machine, reachable over loopback only", host=settings.host)
-    else:
-        logger.warning("open to everybody who reaches this address: jobs run code", host=settings.host)
-    try:
-        with hold_database(settings.database_url):
-            app = build_service(settings)
-            uvicorn.run(
-                app,
-                host=settings.host,
-                port=settings.port,
-                log_config=None,
-                access_log=False,
-                timeout_graceful_shutdown=5,
-            )
-    except DatabaseInUse as error:
-        logger.error("cannot start", reason=str(error))
-        return 1
-    return 0
-
-
-def _configure_logging(log_format: LogFormat) -> None:
-    """structlog over the standard library's logging, on stderr."""
-    shared: list[structlog.types.Processor] = [
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.StackInfoRenderer(),
-    ]
-    renderer: structlog.types.Processor = (
-        structlog.processors.JSONRenderer()
-        if log_format is LogFormat.JSON
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
-    )
-    structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=True,
-    )
-    handler = logging.StreamHandler()
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.format_exc_info,
-                renderer,
-            ],
-        )
-    )
-    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-
+from training_service.cli.parser import main
 
 if __name__ == "__main__":
     sys.exit(main())

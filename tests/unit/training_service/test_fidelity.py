@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from training_service.__main__ import main
+from training_service.cli.parser import main
 from training_service.fidelity.fields import PLACES, Check, FieldRow, field_rows, schema_of
 from training_service.fidelity.notes import BAD_SAMPLES, METHOD_NOTES, NOTES, SAMPLES, Certainty, Note
 from training_service.fidelity.page import (

@@ -1,0 +1,29 @@
+"""The command line's commands; each module here adds its own and says what runs it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from training_service.cli import fidelity, serve
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """
+    Run one command and return its exit status.
+
+    :raises SystemExit: status 2, the arguments are wrong; status 0, help was asked for.
+    """
+    options = build_parser().parse_args(arguments)
+    return int(options.run(options))
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser; what it reads carries ``run``, a function of the options to the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m training_service", description="AI Platform Training on one machine."
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    serve.add_command(commands)
+    fidelity.add_command(commands)
+    return parser
