@@ -82,8 +82,20 @@ class ImageRef:
 
     @property
     def project(self) -> str:
-        """The project that owns the image: the first path component, on every registry kind known here."""
-        return self.repository.split("/", 1)[0]
+        """
+        The project that owns the image: the first path component, on every registry kind known here.
+
+        Project ids have no dots, so a first component with one is the domain of a domain-scoped project:
+        ``gcr.io/example.com/vision/train`` is of ``example.com:vision``. Source: Container Registry, "Domain-scoped
+        projects".
+        """
+        first, _, rest = self.repository.partition("/")
+        return f"{first}:{rest.partition('/')[0]}" if "." in first and rest else first
+
+    @property
+    def path_in_project(self) -> str:
+        """The repository below the project; empty if there is nothing below it."""
+        return self.repository[len(self.project) + 1 :]
 
     def at(self, digest: str) -> ImageRef:
         """Return the same repository by ``digest`` alone."""
