@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from container_training.core.errors import EditConflict, JobNotFound
 from container_training.core.iam_policy import check_permissions, check_readable, merged_policy
@@ -10,14 +10,11 @@ from container_training.core.iam_wire import Policy, SetIamPolicyRequest
 from training_service.job_store import JobStore
 from training_service.policy_store import PolicyStore, StoredPolicy
 from training_service.records import etag
+from training_service.resources import job_resource
 
 
 class JobPolicies:
-    """
-    The policies of all jobs.
-
-    They are kept and answered. While the service is open to everybody on this machine, they decide nothing.
-    """
+    """The policies of all jobs: kept and answered here; what they decide is in ``access/``."""
 
     def __init__(self, jobs: JobStore, store: PolicyStore) -> None:
         self._jobs = jobs
@@ -53,12 +50,14 @@ class JobPolicies:
                     "get it again, apply the change and retry"
                 )
             policy = merged_policy(stored.policy, request)
-            if self._store.replace(_resource(project, job_id), policy, seen_version=stored.version):
+            if self._store.replace(job_resource(project, job_id), policy, seen_version=stored.version):
                 return _with_etag(policy, stored.version + 1)
 
-    def test(self, project: str, job_id: str, permissions: Sequence[str]) -> list[str]:
+    def test(
+        self, project: str, job_id: str, permissions: Sequence[str], may: Callable[[str], bool]
+    ) -> list[str]:
         """
-        Return those of ``permissions`` that the caller has: all of them, as the service is open; of no job, none.
+        Return those of ``permissions`` that ``may`` says the caller has on the job; of no job, none.
 
         :raises InvalidRequest: one is no permission on jobs.
         """
@@ -68,15 +67,11 @@ class JobPolicies:
         except JobNotFound:
             # discovery: "If the resource does not exist, this will return an empty set of permissions".
             return []
-        return list(dict.fromkeys(permissions))
+        return [name for name in dict.fromkeys(permissions) if may(name)]
 
     def _stored(self, project: str, job_id: str) -> StoredPolicy:
         self._jobs.get(project, job_id)
-        return self._store.get(_resource(project, job_id))
-
-
-def _resource(project: str, job_id: str) -> str:
-    return f"projects/{project}/jobs/{job_id}"
+        return self._store.get(job_resource(project, job_id))
 
 
 def _with_etag(policy: Policy, version: int) -> Policy:

@@ -25,7 +25,9 @@ from training_service.clock import Clock, utc_now
 from training_service.database import from_us, jobs, read_meta, to_us, writing
 from training_service.filter_sql import FieldSql, filter_to_sql, text_field, time_field
 from training_service.log_store import LogStore, NewLogEntry
+from training_service.policy_store import insert_policy
 from training_service.records import JobRecord
+from training_service.resources import job_resource, owner_policy
 
 _TIME_COLUMN = {
     JobState.PREPARING: "preparing_us",
@@ -52,9 +54,9 @@ class JobStore:
         #: Marks this service's containers on the engine, also after a restart.
         self.service_id = read_meta(engine, "service_id")
 
-    def insert(self, spec: JobSpec) -> JobRecord:
+    def insert(self, spec: JobSpec, owner: str = "") -> JobRecord:
         """
-        Store a new QUEUED job.
+        Store a new QUEUED job, and with it the policy that makes ``owner`` its owner, if there is one.
 
         :raises JobConflict: the project has a job of this id, ended or not.
         """
@@ -71,6 +73,8 @@ class JobStore:
         try:
             with writing(self._engine).begin() as connection:
                 connection.execute(sa.insert(jobs).values(**values))
+                if owner:
+                    insert_policy(connection, job_resource(spec.project, spec.job_id), owner_policy(owner))
                 row = connection.execute(_one(spec.project, spec.job_id)).one()
                 record = _record(row)
                 self._logs.append_with(connection, [_state_entry(record, f"Job {spec.job_id} is queued.")])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 
 from container_training.core.errors import EditConflict, FieldViolation, InvalidRequest
 from container_training.core.field_mask import parse_field_mask
 from container_training.core.job_spec import job_spec_from_wire, label_violations
 from container_training.core.states import JobState
-from container_training.core.wire import GetConfigResponse, Job, ListJobsResponse
+from container_training.core.wire import Job, ListJobsResponse
 from training_service.clock import Clock, utc_now
 from training_service.job_store import JobStore
 from training_service.records import JobRecord, etag
@@ -20,8 +19,6 @@ MAX_PAGE_SIZE = 100
 
 #: discovery: jobs.patch, "the only supported update masks are `labels` and `etag`".
 PATCH_MASK = frozenset({"labels", "etag"})
-
-_MAX_NUMBER_DIGITS = 18  # of a 64-bit number
 
 CANCELLED_BY_USER = "The job was cancelled on request."
 
@@ -38,14 +35,16 @@ class Jobs:
         self._notify = notify
         self._clock = clock
 
-    def create(self, project: str, job: Job) -> Job:
+    def create(self, project: str, job: Job, *, owner: str = "") -> Job:
         """
         Validate and queue ``job``; it is stored when this returns.
+
+        :param owner: principal who gets ``roles/ml.jobOwner`` on it; empty: nobody.
 
         :raises InvalidJobSpec: it breaks a rule.
         :raises JobConflict: its id is taken.
         """
-        record = self._store.insert(job_spec_from_wire(project, job))
+        record = self._store.insert(job_spec_from_wire(project, job), owner)
         self._notify()
         return self._wire(record)
 
@@ -123,23 +122,3 @@ def _patch_mask(job: Job, update_mask: str) -> frozenset[str]:
     if violations:
         raise InvalidRequest(violations)
     return mask
-
-
-def project_config(project: str) -> GetConfigResponse:
-    """
-    Return the project's service agent.
-
-    Pure. Locally a project has no number, so one is derived from its id: twelve digits, the same every time.
-    Source of the form: the guide, ``service-PROJECT_NUMBER@cloud-ml.google.com.iam.gserviceaccount.com``.
-    """
-    number = project_number(project)
-    agent = f"service-{number}@cloud-ml.google.com.iam.gserviceaccount.com"
-    return GetConfigResponse(service_account=agent, service_account_project=number)
-
-
-def project_number(project: str) -> int:
-    """Return the project's number: its id if that is a number already, else twelve digits derived from it."""
-    if project.isdecimal() and len(project) <= _MAX_NUMBER_DIGITS:
-        return int(project)
-    digest = int.from_bytes(hashlib.sha256(project.encode()).digest()[:8], "big")
-    return 10**11 + digest % (9 * 10**11)

@@ -47,7 +47,17 @@ class PolicyStore:
                 return connection.execute(sa.update(policies).where(same).values(**values)).rowcount == 1
             try:
                 with connection.begin_nested():
-                    connection.execute(sa.insert(policies).values(resource=resource, **values))
+                    insert_policy(connection, resource, policy)
             except IntegrityError:
                 return False
         return True
+
+
+def insert_policy(connection: sa.Connection, resource: str, policy: Policy) -> None:
+    """
+    Write the first policy of ``resource`` in the caller's transaction.
+
+    :raises sqlalchemy.exc.IntegrityError: it has one.
+    """
+    values = {"resource": resource, "policy": policy.to_wire(), "version": 1}
+    connection.execute(sa.insert(policies).values(**values))

@@ -8,6 +8,8 @@ import sys
 import structlog
 import uvicorn
 
+from training_service.access.signing_key import InvalidSigningKey
+from training_service.access.tokens_file import InvalidTokensFile
 from training_service.locking import DatabaseInUse, hold_database
 from training_service.service import build_service
 from training_service.settings import LogFormat, ServiceSettings
@@ -19,7 +21,11 @@ def serve(settings: ServiceSettings) -> int:
     """Run the service until it is stopped; return the exit status."""
     _configure_logging(settings.log_format)
     logger = structlog.get_logger("training_service")
-    if settings.host in _LOOPBACK:
+    if settings.require_auth:
+        logger.info(
+            "callers need a bearer token; the IAM policies decide", tokens_file=str(settings.tokens_file)
+        )
+    elif settings.host in _LOOPBACK:
         logger.info("open to every user of this machine, reachable over loopback only", host=settings.host)
     else:
         logger.warning("open to everybody who reaches this address: jobs run code", host=settings.host)
@@ -34,7 +40,7 @@ def serve(settings: ServiceSettings) -> int:
                 access_log=False,
                 timeout_graceful_shutdown=5,
             )
-    except DatabaseInUse as error:
+    except (DatabaseInUse, InvalidTokensFile, InvalidSigningKey) as error:
         logger.error("cannot start", reason=str(error))
         return 1
     return 0

@@ -11,6 +11,10 @@ from importlib.metadata import version
 import structlog
 from fastapi import FastAPI
 
+from training_service.access.control import AccessControl
+from training_service.access.identity import Authenticator, IdentityTokens
+from training_service.access.signing_key import SigningKey
+from training_service.access.tokens_file import InvalidTokensFile, read_tokens_file
 from training_service.actions import Actions
 from training_service.api.app import TRUSTED_HOSTS, create_app
 from training_service.database import open_database, read_meta
@@ -37,8 +41,13 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
     Return the app of a whole service; its scheduler lives as long as the app runs.
 
     :param engine: for tests; by default the Docker Engine of ``settings``.
+    :raises InvalidTokensFile: the tokens file is needed and cannot be used.
+    :raises InvalidSigningKey: the signing key cannot be used.
     """
+    key = SigningKey.load_or_make(settings.key_folder) if settings.key_folder else SigningKey.generate()
+    authenticator = _authenticator(settings, IdentityTokens(key))
     database = open_database(settings.database_url)
+    policies = PolicyStore(database)
     logs = LogStore(database)
     store = JobStore(database, logs)
     engine = engine or DockerEngine(read_meta(database, "service_id"), settings.docker_host)
@@ -82,7 +91,8 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
 
     return create_app(
         jobs=Jobs(store, scheduler.notify),
-        policies=JobPolicies(store, PolicyStore(database)),
+        policies=JobPolicies(store, policies),
+        access=AccessControl(policies, authenticator, is_required=settings.require_auth),
         logs=logs,
         engine=engine,
         metrics=metrics,
@@ -90,3 +100,15 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         running=running(),
         trusted_hosts=[*TRUSTED_HOSTS, settings.host, *settings.allowed_hosts],
     )
+
+
+def _authenticator(settings: ServiceSettings, identities: IdentityTokens) -> Authenticator:
+    if settings.require_auth and settings.tokens_file is None:
+        raise InvalidTokensFile("--require-auth needs --tokens-file: without one, nobody may do anything")
+    callers = read_tokens_file(settings.tokens_file) if settings.tokens_file else {}
+    if settings.require_auth and not any(caller.is_admin for caller in callers.values()):
+        logger.warning(
+            "the tokens file has no administrator: nobody may set a first policy",
+            file=str(settings.tokens_file),
+        )
+    return Authenticator(callers, identities)

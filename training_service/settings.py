@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from pathlib import Path
 
+import sqlalchemy as sa
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -25,6 +26,9 @@ class ServiceSettings(BaseSettings):
     :param host: address to listen on; loopback unless told otherwise.
     :param allowed_hosts: more names under which the service may be asked; loopback's, and ``host``, always are.
     :param database_url: SQLAlchemy URL; SQLite (WAL) or PostgreSQL.
+    :param require_auth: refuse callers without a bearer token, and what the IAM policies do not let them do.
+    :param tokens_file: bearer tokens and their principals (``access/tokens_file.py``).
+    :param key_dir: folder of the key that signs the service's own tokens; default: beside the database.
     :param docker_host: engine to use; empty: ``DOCKER_HOST`` or the default socket, as the docker client does.
     :param container_env: variables that every container gets, e.g. ``STORAGE_EMULATOR_HOST``.
     :param max_active_jobs: jobs that may prepare and run side by side; the others are QUEUED.
@@ -41,6 +45,9 @@ class ServiceSettings(BaseSettings):
     port: int = Field(default=8470, ge=0, le=65535)
     allowed_hosts: list[str] = []
     database_url: str = f"sqlite:///{Path('.local/training/jobs.db').absolute()}"
+    require_auth: bool = False
+    tokens_file: Path | None = None
+    key_dir: Path | None = None
     docker_host: str = ""
     container_env: dict[str, str] = {}
     max_active_jobs: int = Field(default=4, ge=1)
@@ -50,3 +57,13 @@ class ServiceSettings(BaseSettings):
     pull_retry_seconds: float = Field(default=120.0, ge=0)
     pids_limit: int = Field(default=PIDS_LIMIT, ge=16)
     log_format: LogFormat = LogFormat.CONSOLE
+
+    @property
+    def key_folder(self) -> Path | None:
+        """Where the signing key lies; ``None`` for a service whose database is in memory: its key is, too."""
+        if self.key_dir is not None:
+            return self.key_dir
+        url = sa.make_url(self.database_url)
+        if url.get_backend_name() != "sqlite":
+            return Path(".local/training").absolute()
+        return Path(url.database).parent if url.database and url.database != ":memory:" else None

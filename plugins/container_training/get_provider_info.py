@@ -41,8 +41,8 @@ def get_provider_info() -> dict[str, Any]:
                     ),
                 },
                 "ui-field-behaviour": {
-                    "hidden-fields": ["login", "password"],
-                    "relabeling": {"schema": "Scheme (http or https)"},
+                    "hidden-fields": ["login"],
+                    "relabeling": {"schema": "Scheme (http or https)", "password": "Bearer token"},
                     "placeholders": {"host": "127.0.0.1", "port": "8470", "schema": "http"},
                 },
             }

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
@@ -29,11 +30,11 @@ class LiveService:
 
 
 @contextmanager
-def run_service(folder: Path, behaviour: Behaviour | None = None) -> Iterator[LiveService]:
-    """Run a service until the block ends; its image ``IMAGE`` behaves as told."""
+def run_service(folder: Path, behaviour: Behaviour | None = None, **changes: Any) -> Iterator[LiveService]:
+    """Run a service until the block ends; its image ``IMAGE`` behaves as told, ``changes`` are settings."""
     engine = MemoryEngine()
     engine.add_image(parse_image_ref(IMAGE), behaviour or Behaviour(run_seconds=10**9))
-    settings = ServiceSettings(database_url=f"sqlite:///{folder / 'jobs.db'}", port=0)
+    settings = ServiceSettings(database_url=f"sqlite:///{folder / 'jobs.db'}", port=0, **changes)
     config = uvicorn.Config(build_service(settings, engine), port=0, log_config=None, access_log=False)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)

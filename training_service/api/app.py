@@ -9,6 +9,8 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from fastapi import Depends, FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
+from training_service.access.control import AccessControl
+from training_service.api.access import access_check
 from training_service.api.errors import install_error_handlers
 from training_service.api.iam import job_iam_router
 from training_service.api.jobs import jobs_router, projects_router
@@ -29,6 +31,7 @@ def create_app(
     *,
     jobs: Jobs,
     policies: JobPolicies,
+    access: AccessControl,
     logs: LogStore,
     engine: Engine,
     metrics: Metrics,
@@ -52,15 +55,15 @@ def create_app(
         description="AI Platform Training's v1 API on one machine.",
         version=version,
         lifespan=lifespan,
-        dependencies=[Depends(_host_check(trusted_hosts))],
+        dependencies=[Depends(_host_check(trusted_hosts)), Depends(access_check(access))],
     )
     app.include_router(projects_router())
     app.include_router(
-        job_iam_router(policies)
+        job_iam_router(policies, access)
     )  # before the jobs: their path would take JOB:getIamPolicy for an id
-    app.include_router(jobs_router(jobs))
+    app.include_router(jobs_router(jobs, access))
     app.include_router(locations_router())
-    app.include_router(logging_router(logs))
+    app.include_router(logging_router(logs, access))
     app.include_router(operations_router(engine, metrics.registry, version))
     install_error_handlers(app)
 

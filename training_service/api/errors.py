@@ -51,7 +51,9 @@ def error_response(
     if violations:
         fields = [{"field": v.field, "description": v.description} for v in violations]
         error["details"] = [{"@type": _BAD_REQUEST, "fieldViolations": fields}]
-    return JSONResponse({"error": error}, status_code=code)
+    # RFC 9110: a 401 says how to authenticate.
+    headers = {"WWW-Authenticate": "Bearer"} if code == 401 else None
+    return JSONResponse({"error": error}, status_code=code, headers=headers)
 
 
 def install_error_handlers(app: FastAPI) -> None:

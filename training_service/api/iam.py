@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -13,11 +14,14 @@ from container_training.core.iam_wire import (
     TestIamPermissionsRequest,
     TestIamPermissionsResponse,
 )
+from training_service.access.control import AccessControl
+from training_service.api.access import CurrentCaller
 from training_service.api.paths import ProjectPath
 from training_service.job_policies import JobPolicies
+from training_service.resources import job_resource
 
 
-def job_iam_router(policies: JobPolicies) -> APIRouter:
+def job_iam_router(policies: JobPolicies, access: AccessControl) -> APIRouter:
     """Return the routes over ``policies``."""
     router = APIRouter(prefix="/v1/projects/{project}/jobs/{job_id}", tags=["projects.jobs"])
 
@@ -37,10 +41,11 @@ def job_iam_router(policies: JobPolicies) -> APIRouter:
 
     @router.post(":testIamPermissions", response_model=TestIamPermissionsResponse)
     def test_permissions(
-        project: ProjectPath, job_id: str, request: TestIamPermissionsRequest
+        project: ProjectPath, job_id: str, request: TestIamPermissionsRequest, caller: CurrentCaller
     ) -> JSONResponse:
         """Return which of the permissions the caller has on a job."""
-        granted = policies.test(project, job_id, request.permissions or [])
+        may = partial(access.may, caller, resource=job_resource(project, job_id))
+        granted = policies.test(project, job_id, request.permissions or [], may)
         return JSONResponse(TestIamPermissionsResponse(permissions=granted or None).to_wire())
 
     return router

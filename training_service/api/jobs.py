@@ -8,22 +8,29 @@ from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 
 from container_training.core.wire import GetConfigResponse, Job, ListJobsResponse, WireModel
+from training_service.access.control import AccessControl
+from training_service.access.roles import ACT_AS
+from training_service.api.access import CurrentCaller
 from training_service.api.paths import ProjectPath
-from training_service.jobs import Jobs, project_config
+from training_service.jobs import Jobs
+from training_service.projects import project_config
+from training_service.resources import account_resource
 
 
 class CancelJobRequest(WireModel):
     """``GoogleCloudMlV1__CancelJobRequest``: it has no fields."""
 
 
-def jobs_router(jobs: Jobs) -> APIRouter:
+def jobs_router(jobs: Jobs, access: AccessControl) -> APIRouter:
     """Return the routes over ``jobs``. They are plain functions: the store blocks, so they run on worker threads."""
     router = APIRouter(prefix="/v1/projects/{project}", tags=["projects.jobs"])
 
     @router.post("/jobs", response_model=Job)
-    def create(project: ProjectPath, job: Job) -> JSONResponse:
-        """Submit a job."""
-        return _answer(jobs.create(project, job))
+    def create(project: ProjectPath, job: Job, caller: CurrentCaller) -> JSONResponse:
+        """Submit a job; it belongs to the caller."""
+        if job.training_input and job.training_input.service_account:
+            access.check(caller, ACT_AS, account_resource(job.training_input.service_account))
+        return _answer(jobs.create(project, job, owner=caller.principal))
 
     @router.get("/jobs", response_model=ListJobsResponse)
     def list_jobs(

@@ -7,6 +7,9 @@ from fastapi.responses import JSONResponse
 
 from container_training.core.errors import FieldViolation, InvalidRequest
 from container_training.core.log_wire import ListLogEntriesRequest, ListLogEntriesResponse
+from training_service.access.control import AccessControl
+from training_service.access.roles import LOG_LIST
+from training_service.api.access import CurrentCaller
 from training_service.log_store import LogStore
 
 #: Logging API: entries.list pageSize, at most 1000.
@@ -14,15 +17,18 @@ MAX_PAGE_SIZE = 1000
 _ORDERS = {"": False, "timestamp": False, "timestamp asc": False, "timestamp desc": True}
 
 
-def logging_router(store: LogStore) -> APIRouter:
+def logging_router(store: LogStore, access: AccessControl) -> APIRouter:
     """Return the routes over ``store``."""
     router = APIRouter(prefix="/v2", tags=["logging"])
 
     @router.post("/entries:list", response_model=ListLogEntriesResponse)
-    def list_entries(request: ListLogEntriesRequest) -> JSONResponse:
+    def list_entries(request: ListLogEntriesRequest, caller: CurrentCaller) -> JSONResponse:
         """List log entries, by default oldest first."""
+        projects = _projects(request)
+        for project in projects:
+            access.check(caller, LOG_LIST, f"projects/{project}")
         entries, token = store.list_page(
-            projects=_projects(request),
+            projects=projects,
             filter_text=request.filter,
             page_size=min(max(request.page_size, 1), MAX_PAGE_SIZE),
             page_token=request.page_token,

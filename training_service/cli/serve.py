@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 #: Options that replace the setting of the same name.
-_SETTINGS = ("host", "port", "database_url")
+_SETTINGS = ("host", "port", "database_url", "require_auth", "tokens_file")
 
 
 def add_command(commands: argparse._SubParsersAction[Any]) -> None:
@@ -15,6 +15,13 @@ def add_command(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("--host", help="address to listen on; default 127.0.0.1")
     parser.add_argument("--port", type=int, help="port to listen on; default 8470")
     parser.add_argument("--database-url", help="SQLAlchemy URL of the store")
+    parser.add_argument(
+        "--require-auth",
+        action="store_true",
+        default=None,
+        help="refuse callers without a bearer token, and what the IAM policies do not let them do",
+    )
+    parser.add_argument("--tokens-file", help="bearer tokens and their principals, YAML or JSON, mode 0600")
     parser.set_defaults(run=_run)
 
 

@@ -84,10 +84,11 @@ METHOD_NOTES: Mapping[str, Note] = {
         Certainty.UNVERIFIED,
     ),
     "projects.jobs.setIamPolicy": _differs(
-        "The policy is kept and decides nothing: the service is open to everybody on its machine."
+        "The policy decides with `--require-auth` only; without, the service is open. Conditions grant nothing. "
+        "See [access](access.md)."
     ),
     "projects.jobs.testIamPermissions": _differs(
-        "The caller has every permission on a job that there is: the service is open to everybody on its machine."
+        "Without `--require-auth` the caller has every permission on a job that there is."
     ),
     "projects.locations.get": _REGIONS,
     "projects.locations.list": _REGIONS,

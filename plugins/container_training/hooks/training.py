@@ -21,7 +21,8 @@ class TrainingHook(BaseHook):
     """
     Talks to the training service of one connection.
 
-    :param training_conn_id: connection with host, port, schema (``http`` unless given) and the extra ``project``.
+    :param training_conn_id: connection with host, port, schema (``http`` unless given), the extra ``project``, and
+        as its password a bearer token, if the service wants one.
     """
 
     conn_name_attr = "training_conn_id"
@@ -36,11 +37,15 @@ class TrainingHook(BaseHook):
     @cached_property
     def client(self) -> TrainingClient:
         """The client for threads; made on first use."""
-        return TrainingClient(*self._address)
+        return TrainingClient(*self._address, headers=_credentials(self._connection))
 
     @cached_property
     def _address(self) -> tuple[str, str]:
-        return _address(self.get_connection(self.training_conn_id))
+        return _address(self._connection)
+
+    @cached_property
+    def _connection(self) -> Connection:
+        return self.get_connection(self.training_conn_id)
 
     def get_conn(self) -> TrainingClient:
         """Return the client for threads, the same one each time."""
@@ -48,7 +53,8 @@ class TrainingHook(BaseHook):
 
     async def get_async_conn(self) -> AsyncTrainingClient:
         """Return a new client for asyncio; the caller closes it."""
-        return AsyncTrainingClient(*_address(await self.aget_connection(self.training_conn_id)))
+        connection = await self.aget_connection(self.training_conn_id)
+        return AsyncTrainingClient(*_address(connection), headers=_credentials(connection))
 
     @property
     def project(self) -> str:
@@ -106,6 +112,10 @@ def _address(connection: Connection) -> tuple[str, str]:
             connection.conn_id, "extra.project", "the project id, under which jobs are submitted"
         )
     return endpoint, str(project)
+
+
+def _credentials(connection: Connection) -> dict[str, str]:
+    return {"Authorization": f"Bearer {connection.password}"} if connection.password else {}
 
 
 class InvalidConnection(TrainingError):

@@ -63,6 +63,20 @@ def test_a_connection_that_lacks_a_field_is_refused_by_its_name(
         TrainingHook().get_conn()
 
 
+def test_the_connections_password_goes_along_as_a_bearer_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    connect(monkeypatch, password="a-token")
+    asynchronous = asyncio.run(TrainingHook().get_async_conn())
+
+    for requests in (TrainingHook().get_conn()._requests, asynchronous._requests):
+        assert requests.get("job").headers["Authorization"] == "Bearer a-token"
+
+
+def test_without_a_password_no_token_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    connect(monkeypatch)
+
+    assert "Authorization" not in TrainingHook().get_conn()._requests.get("job").headers
+
+
 def test_the_client_is_made_once(service: FakeService) -> None:
     hook = TrainingHook()
 

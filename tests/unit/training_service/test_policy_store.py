@@ -133,16 +133,17 @@ def test_policy_of_an_unknown_job_is_not_found(policies: JobPolicies) -> None:
         policies.set(PROJECT, "absent", request())
 
 
-def test_open_service_grants_what_is_asked_for_and_nothing_of_an_unknown_job(policies: JobPolicies) -> None:
+def test_the_caller_has_what_the_gate_says_and_nothing_of_an_unknown_job(policies: JobPolicies) -> None:
     asked = [*sorted(JOB_PERMISSIONS), "ml.jobs.get"]
 
-    assert policies.test(PROJECT, "job", asked) == sorted(JOB_PERMISSIONS)
-    assert policies.test(PROJECT, "absent", asked) == []
+    assert policies.test(PROJECT, "job", asked, lambda _: True) == sorted(JOB_PERMISSIONS)
+    assert policies.test(PROJECT, "job", asked, lambda name: name == "ml.jobs.get") == ["ml.jobs.get"]
+    assert policies.test(PROJECT, "absent", asked, lambda _: True) == []
 
 
 @pytest.mark.parametrize("name", ["ml.jobs.*", "ml.jobs.fly", "storage.objects.get", ""])
 def test_unknown_permission_is_refused_by_name(policies: JobPolicies, name: str) -> None:
     with pytest.raises(InvalidRequest, match="permissions: must be of") as caught:
-        policies.test(PROJECT, "job", ["ml.jobs.get", name])
+        policies.test(PROJECT, "job", ["ml.jobs.get", name], lambda _: True)
 
     assert repr(name) in str(caught.value)

@@ -1,0 +1,63 @@
+"""The gate of the API: who asks, and whether the policies let them."""
+
+from __future__ import annotations
+
+from container_training.core.errors import AccessDenied
+from training_service.access.decision import Caller, lineage, may
+from training_service.access.identity import Authenticator, Unauthenticated
+from training_service.policy_store import PolicyStore
+
+
+class AccessControl:
+    """
+    Answers for every request who the caller is and what the caller may do.
+
+    :param is_required: ``False``: everybody may do everything, known or not.
+    """
+
+    def __init__(
+        self, policies: PolicyStore, authenticator: Authenticator, *, is_required: bool = False
+    ) -> None:
+        self._policies = policies
+        self._authenticator = authenticator
+        self._is_required = is_required
+
+    def identify(self, authorization: str | None) -> Caller:
+        """
+        Return who sends a request with this ``Authorization`` header.
+
+        :raises Unauthenticated: authentication is required, and the header is missing or stands for nobody.
+        """
+        if not self._is_required:
+            return Caller(principal=self._guess(authorization), is_admin=True)
+        caller = self._authenticator.bearer(authorization)
+        if caller is None:
+            raise Unauthenticated(
+                "the request has no credentials; this service wants 'Authorization: Bearer TOKEN'"
+            )
+        return caller
+
+    def may(self, caller: Caller, permission: str, resource: str) -> bool:
+        """Tell whether ``caller`` has ``permission`` on ``resource`` (``projects/P/jobs/J``), by the policies of now."""
+        if caller.is_admin:
+            return True
+        policies = (self._policies.get(name).policy for name in lineage(resource))
+        return may(caller, permission, resource, policies)
+
+    def check(self, caller: Caller, permission: str, resource: str) -> None:
+        """:raises AccessDenied: 403, ``caller`` lacks ``permission`` on ``resource``, or there is no such thing."""
+        if not self.may(caller, permission, resource):
+            raise AccessDenied(
+                f"Permission {permission!r} denied on resource {resource!r} (or it may not exist) "
+                f"for {caller.principal or 'an anonymous caller'}",
+                code=403,
+                status="PERMISSION_DENIED",
+            )
+
+    def _guess(self, authorization: str | None) -> str:
+        """Return the principal where it can be told: an open service refuses nobody for a token of somebody else."""
+        try:
+            caller = self._authenticator.bearer(authorization)
+        except Unauthenticated:
+            return ""
+        return caller.principal if caller else ""

@@ -1,0 +1,101 @@
+"""Who may do what: a caller, the policies of a resource and of its project, and nothing else. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from container_training.core.iam_wire import Policy
+from training_service.access.roles import ROLES
+from training_service.projects import project_config
+
+_PROJECT = re.compile(r"projects/(?P<project>[^/]+)(?:/.*)?")
+#: Container Registry's buckets; those of domain-scoped projects are ``P.DOMAIN.a.appspot.com``.
+_IMAGE_BUCKET = re.compile(
+    r"buckets/(?:(?:us|eu|asia)\.)?artifacts\."
+    r"(?:(?P<scoped>[^.]+)\.(?P<domain>.+)\.a|(?P<project>[^.]+))\.appspot\.com"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """
+    Who asks.
+
+    :param principal: ``user:EMAIL``, ``serviceAccount:EMAIL`` ...; empty: nobody knows.
+    :param is_admin: may do everything: what every caller of an open service is, and the tokens file's administrators.
+    :param owns: projects of which the tokens file makes the caller an owner.
+    """
+
+    principal: str = ""
+    is_admin: bool = False
+    owns: frozenset[str] = field(default_factory=frozenset)
+
+
+def project_of(resource: str) -> str | None:
+    """
+    Return the project that owns ``resource``; ``None``: its name does not tell.
+
+    :param resource: ``projects/P...`` or ``buckets/B``, as ``core/registry_resources.py`` names them.
+    """
+    if found := _PROJECT.fullmatch(resource):
+        return found["project"]
+    if found := _IMAGE_BUCKET.fullmatch(resource):
+        return found["project"] or f"{found['domain']}:{found['scoped']}"
+    return None
+
+
+def lineage(resource: str) -> tuple[str, ...]:
+    """Return the names of those whose policies decide about ``resource``: itself, and its project."""
+    project = project_of(resource)
+    return tuple(dict.fromkeys((resource, f"projects/{project}"))) if project else (resource,)
+
+
+def may(caller: Caller, permission: str, resource: str, policies: Iterable[Policy]) -> bool:
+    """
+    Tell whether ``caller`` has ``permission`` on ``resource``.
+
+    A binding under a condition grants nothing: conditions are kept, not evaluated.
+
+    :param policies: of the resources that :func:`lineage` names.
+    """
+    if caller.is_admin:
+        return True
+    project = project_of(resource)
+    if project is not None:
+        if project in caller.owns and permission in ROLES["roles/owner"]:
+            return True
+        # The service's agent has its role on its own project from the start [docs: AI Platform service agent].
+        if caller.principal == agent_of(project) and permission in ROLES["roles/ml.serviceAgent"]:
+            return True
+    return any(
+        permission in ROLES.get(binding.role or "", frozenset())
+        for policy in policies
+        for binding in policy.bindings or []
+        if binding.condition is None
+        and any(is_member(caller.principal, member) for member in binding.members or [])
+    )
+
+
+def agent_of(project: str) -> str:
+    """Return the principal as which jobs of ``project`` pull their images."""
+    return f"serviceAccount:{project_config(project).service_account}"
+
+
+def is_member(principal: str, member: str) -> bool:
+    """
+    Tell whether ``member`` of a binding means ``principal``; groups, deleted members and ``projectOwner:P`` mean nobody.
+
+    Source: discovery, Binding.members.
+    """
+    if member == "allUsers":
+        return True
+    if not principal:
+        return False
+    if member == "allAuthenticatedUsers":
+        return True
+    kind, _, name = member.partition(":")
+    if kind == "domain":
+        return principal.startswith("user:") and principal.lower().endswith(f"@{name.lower()}")
+    return principal.lower() == member.lower()

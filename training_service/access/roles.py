@@ -1,0 +1,81 @@
+"""
+Which permissions a role has, as far as this service asks for them. Pure data.
+
+Sources: [roles] docs.cloud.google.com/iam/docs/roles-permissions (pages ml, logging, storage, artifactregistry,
+iam, resourcemanager, read 2026-11); [unverified]: recalled, no page says so in this form. A role that is not here, a
+custom role among them, grants nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+JOB_CANCEL, JOB_CREATE, JOB_GET = "ml.jobs.cancel", "ml.jobs.create", "ml.jobs.get"
+JOB_LIST, JOB_UPDATE = "ml.jobs.list", "ml.jobs.update"
+JOB_GET_POLICY, JOB_SET_POLICY = "ml.jobs.getIamPolicy", "ml.jobs.setIamPolicy"
+LOG_LIST = "logging.logEntries.list"
+ACT_AS = "iam.serviceAccounts.actAs"
+#: Reading an image: from the local registry and Artifact Registry, and from a bucket of Container Registry.
+DOWNLOAD, UPLOAD, DELETE = (
+    f"artifactregistry.repositories.{verb}Artifacts" for verb in ("download", "upload", "delete")
+)
+OBJECT_GET = "storage.objects.get"
+
+_LOCATIONS = frozenset({"ml.locations.get", "ml.locations.list"})
+_PROJECT = frozenset({"resourcemanager.projects.get"})
+_JOBS = frozenset({JOB_CANCEL, JOB_CREATE, JOB_GET, JOB_LIST, JOB_UPDATE, JOB_GET_POLICY, JOB_SET_POLICY})
+_ML_READ = _LOCATIONS | _PROJECT | {JOB_GET, JOB_LIST, "ml.projects.getConfig"}
+_ML_DEVELOP = _ML_READ | {JOB_CREATE, JOB_GET_POLICY}
+_ML_ALL = _ML_READ | _JOBS
+
+_OBJECT_READ = frozenset({OBJECT_GET, "storage.objects.list"})
+_OBJECT_WRITE = frozenset({"storage.objects.create", "storage.objects.delete", "storage.objects.update"})
+_BUCKET_READ = frozenset({"storage.buckets.get", "storage.buckets.list"})
+_BUCKET_POLICY = frozenset({"storage.buckets.getIamPolicy", "storage.buckets.setIamPolicy"})
+_BUCKET_WRITE = frozenset({"storage.buckets.create", "storage.buckets.delete", "storage.buckets.update"})
+_STORAGE_ALL = _OBJECT_READ | _OBJECT_WRITE | _BUCKET_READ | _BUCKET_WRITE | _BUCKET_POLICY
+
+_REPOSITORY_READ = frozenset(
+    {DOWNLOAD, "artifactregistry.repositories.get", "artifactregistry.repositories.list"}
+)
+_REPOSITORY_POLICY = frozenset(
+    {"artifactregistry.repositories.getIamPolicy", "artifactregistry.repositories.setIamPolicy"}
+)
+_REPOSITORY_ALL = _REPOSITORY_READ | _REPOSITORY_POLICY | {UPLOAD, DELETE}
+
+_PROJECT_POLICY = frozenset(
+    {"resourcemanager.projects.getIamPolicy", "resourcemanager.projects.setIamPolicy"}
+)
+_VIEW = _ML_READ | _REPOSITORY_READ | _BUCKET_READ | {LOG_LIST, "resourcemanager.projects.getIamPolicy"}
+_EDIT = _VIEW | (_ML_ALL - {JOB_SET_POLICY}) | {UPLOAD, DELETE, ACT_AS}
+
+ROLES: Mapping[str, frozenset[str]] = {
+    # Basic roles [unverified in detail]: editors change everything but policies; nobody but owners sets these.
+    "roles/viewer": _VIEW,
+    "roles/editor": _EDIT,
+    "roles/owner": _EDIT | _JOBS | _STORAGE_ALL | _REPOSITORY_ALL | _PROJECT_POLICY,
+    # AI Platform [roles].
+    "roles/ml.admin": _ML_ALL,
+    "roles/ml.developer": _ML_DEVELOP,
+    "roles/ml.viewer": _ML_READ,
+    "roles/ml.jobOwner": _JOBS,  # "automatically granted to the user who creates the job"
+    # "log writer, Cloud Storage admin, Artifact Registry Reader ..." [roles]; of these, what this service asks for.
+    "roles/ml.serviceAgent": _STORAGE_ALL | _REPOSITORY_READ | {"resourcemanager.projects.get"},
+    # Logs, projects, service accounts [roles].
+    "roles/logging.viewer": frozenset({LOG_LIST}),
+    "roles/iam.serviceAccountUser": frozenset({ACT_AS}),
+    "roles/iam.securityAdmin": (
+        _PROJECT_POLICY | _BUCKET_POLICY | _REPOSITORY_POLICY | {JOB_GET_POLICY, JOB_SET_POLICY}
+    ),
+    "roles/resourcemanager.projectIamAdmin": _PROJECT | _PROJECT_POLICY,
+    # Cloud Storage [roles].
+    "roles/storage.objectViewer": _OBJECT_READ,
+    "roles/storage.objectCreator": frozenset({"storage.objects.create"}),
+    "roles/storage.objectAdmin": _OBJECT_READ | _OBJECT_WRITE,
+    "roles/storage.admin": _STORAGE_ALL,
+    # Artifact Registry [roles].
+    "roles/artifactregistry.reader": _REPOSITORY_READ,
+    "roles/artifactregistry.writer": _REPOSITORY_READ | {UPLOAD},
+    "roles/artifactregistry.repoAdmin": _REPOSITORY_READ | {UPLOAD, DELETE},
+    "roles/artifactregistry.admin": _REPOSITORY_ALL,
+}

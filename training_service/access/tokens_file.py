@@ -1,0 +1,107 @@
+"""The tokens file: which bearer token stands for which principal."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+
+from training_service.access.decision import Caller
+
+#: Shorter ones can be guessed.
+MIN_TOKEN_LENGTH = 16
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class InvalidTokensFile(Exception):
+    """The tokens file cannot be used; the message never has a token in it."""
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    principal: str = Field(pattern=r"^(user|serviceAccount):[^\s:@]+@[^\s@]+$")
+    token: SecretStr | None = None
+    sha256: str | None = Field(default=None, pattern=_SHA256.pattern)
+    admin: bool = False
+    owns: list[str] = []
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.token is None) == (self.sha256 is None):
+            raise ValueError("must have either token or sha256")
+        if self.token is not None and len(self.token.get_secret_value()) < MIN_TOKEN_LENGTH:
+            raise ValueError(f"token must have at least {MIN_TOKEN_LENGTH} characters")
+        return self
+
+    @property
+    def digest(self) -> str:
+        return digest_of(self.token.get_secret_value()) if self.token else str(self.sha256)
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    principals: list[_Entry]
+
+
+def digest_of(token: str) -> str:
+    """Return the SHA-256 of a token, in hex; tokens are kept and compared by it, so that no comparison leaks them."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def read_tokens_file(path: Path) -> Mapping[str, Caller]:
+    """
+    Return the callers of the file, YAML or JSON, by their tokens' digests.
+
+    ::
+
+        principals:
+          - principal: user:ann@example.com
+            sha256: <hex digest of her token>   # or `token: <the token>`
+            admin: true                         # may do everything, so that policies can be set at all
+          - principal: serviceAccount:ci@demo.iam.gserviceaccount.com
+            token: <at least 16 characters>
+            owns: [demo]                        # has roles/owner on these projects
+
+    :raises InvalidTokensFile: it is missing, others may read it, or it breaks this form.
+    """
+    try:
+        mode = path.stat().st_mode
+        if stat.S_IMODE(mode) & 0o077:
+            raise InvalidTokensFile(
+                f"tokens file {str(path)!r} must be its owner's alone (mode 0600), got {stat.S_IMODE(mode):04o}; "
+                f"chmod 600 {path}"
+            )
+        found = _File.model_validate(yaml.safe_load(path.read_text("utf-8")))
+    except OSError as error:
+        raise InvalidTokensFile(
+            f"tokens file {str(path)!r} cannot be read: {error.strerror or error}"
+        ) from error
+    except (yaml.YAMLError, UnicodeDecodeError):
+        # Not the parser's own text, nor its cause: both may quote the line, and the token in it.
+        raise InvalidTokensFile(f"tokens file {str(path)!r} is not YAML or JSON") from None
+    except ValidationError as error:
+        raise InvalidTokensFile(f"tokens file {str(path)!r}: {_broken(error)}") from None
+    callers: dict[str, Caller] = {}
+    for entry in found.principals:
+        if entry.digest in callers:
+            raise InvalidTokensFile(f"tokens file {str(path)!r} has the token of {entry.principal!r} twice")
+        callers[entry.digest] = Caller(
+            principal=entry.principal, is_admin=entry.admin, owns=frozenset(entry.owns)
+        )
+    return callers
+
+
+def _broken(error: ValidationError) -> str:
+    """Return where and how the file breaks its form, without what stands there."""
+    return "; ".join(
+        f"{'.'.join(map(str, problem['loc'])) or 'the file'}: {problem['msg']}"
+        for problem in error.errors(include_input=False, include_url=False)
+    )

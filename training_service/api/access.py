@@ -1,0 +1,83 @@
+"""
+Which permission each route asks for, and the dependency that asks.
+
+One table instead of a check in every route: a route that is not in it is closed to all but administrators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from training_service.access.control import AccessControl
+from training_service.access.decision import Caller
+from training_service.access.roles import (
+    JOB_CANCEL,
+    JOB_CREATE,
+    JOB_GET,
+    JOB_GET_POLICY,
+    JOB_LIST,
+    JOB_SET_POLICY,
+    JOB_UPDATE,
+)
+
+_JOBS = "/v1/projects/{project}/jobs"
+_JOB = "projects/{project}/jobs/{job_id}"
+_LOCATIONS = "/v1/projects/{project}/locations"
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """A permission, and the resource that it is needed on, with the route's path parameters in braces."""
+
+    permission: str
+    resource: str
+
+
+#: For programs that watch the service: they show no job, and no name.
+PUBLIC = frozenset({("GET", "/health"), ("GET", "/metrics")})
+#: Routes that look at more than the path, and check by themselves; the caller is known.
+OWN_CHECK = frozenset({("POST", "/v2/entries:list"), ("POST", f"{_JOBS}/{{job_id}}:testIamPermissions")})
+#: Source: the method names' own permissions [docs: AI Platform Training, access control].
+NEEDS: Mapping[tuple[str, str], Needs] = {
+    ("GET", "/v1/projects/{project}:getConfig"): Needs("ml.projects.getConfig", "projects/{project}"),
+    ("POST", _JOBS): Needs(JOB_CREATE, "projects/{project}"),
+    ("GET", _JOBS): Needs(JOB_LIST, "projects/{project}"),
+    ("GET", f"{_JOBS}/{{job_id}}"): Needs(JOB_GET, _JOB),
+    ("PATCH", f"{_JOBS}/{{job_id}}"): Needs(JOB_UPDATE, _JOB),
+    ("POST", f"{_JOBS}/{{job_id}}:cancel"): Needs(JOB_CANCEL, _JOB),
+    ("GET", f"{_JOBS}/{{job_id}}:getIamPolicy"): Needs(JOB_GET_POLICY, _JOB),
+    ("POST", f"{_JOBS}/{{job_id}}:setIamPolicy"): Needs(JOB_SET_POLICY, _JOB),
+    ("GET", _LOCATIONS): Needs("ml.locations.list", "projects/{project}"),
+    ("GET", f"{_LOCATIONS}/{{location}}"): Needs("ml.locations.get", "projects/{project}"),
+}
+#: What nobody has a role for.
+_UNLISTED = Needs("service.routes.unlisted", "the service")
+
+
+def access_check(control: AccessControl) -> Callable[[Request], None]:
+    """Return the dependency of the whole app: it finds out who asks, and refuses who may not."""
+
+    def check(request: Request) -> None:
+        route = (request.method, request.scope["route"].path)
+        if route in PUBLIC:
+            return
+        caller = control.identify(request.headers.get("authorization"))
+        request.state.caller = caller
+        if route not in OWN_CHECK:
+            needs = NEEDS.get(route, _UNLISTED)
+            control.check(caller, needs.permission, needs.resource.format_map(request.path_params))
+
+    return check
+
+
+def _current_caller(request: Request) -> Caller:
+    caller: Caller = request.state.caller
+    return caller
+
+
+#: For routes that pass on who asks.
+CurrentCaller = Annotated[Caller, Depends(_current_caller)]
