@@ -7,7 +7,7 @@ import sys
 import docker
 from docker.utils import kwargs_from_env
 
-from benchmarks import dag_parse, demo_time, footprint, submit_latency, warm_dag
+from benchmarks import create_rate, dag_parse, demo_time, footprint, store_scale, submit_latency, warm_dag
 from benchmarks.report import print_report, write_report
 from local_stack.base_image import BaseImage
 from local_stack.settings import ALL_PARTS, StackSettings
@@ -23,6 +23,8 @@ def main() -> int:
     figures["warm DAG"] = warm_dag.measure(stack)
     figures["DAG files"] = dag_parse.measure()
     figures["idle"] = footprint.measure(stack)
+    figures["stored jobs"] = store_scale.measure()
+    figures["create rate"] = create_rate.measure()
     holds = print_report(figures)
     print(f"written to {write_report(figures)}")
     return 0 if holds else 1

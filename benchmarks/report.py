@@ -47,6 +47,12 @@ def median_figure(name: str, samples: Sequence[float], unit: str = "s", limit: f
     )
 
 
+def percentile_figure(name: str, samples: Sequence[float], percent: int, unit: str = "s") -> Figure:
+    """Return the ``percent``-th percentile (1 to 99) of ``samples`` as a figure, without the samples."""
+    value = statistics.quantiles(samples, n=100, method="inclusive")[percent - 1]
+    return Figure(name=name, value=round(value, 5), unit=unit)
+
+
 def print_report(figures: Mapping[str, Sequence[Figure]]) -> bool:
     """Print all figures by question; whether all hold."""
     table = Table(box=None, pad_edge=False)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import secrets
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import sqlalchemy as sa
 
@@ -13,6 +17,11 @@ import sqlalchemy as sa
 SCHEMA_VERSION = "1"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+#: Indices of earlier versions that others have replaced.
+_FORMER_INDICES = ("jobs_by_state", "jobs_by_project")
+
+#: One lock a database: all engines made by ``execution_options`` share their pool.
+_turns: WeakKeyDictionary[sa.Pool, AbstractContextManager[Any]] = WeakKeyDictionary()
 
 metadata = sa.MetaData()
 #: SQLite grows a rowid only for INTEGER keys, PostgreSQL wants BIGINT.
@@ -44,9 +53,12 @@ jobs = sa.Table(
     sa.Column("image_id", sa.String(128), nullable=False, default=""),
     sa.Column("version", sa.Integer, nullable=False, default=1),
     sa.UniqueConstraint("project", "job_id"),
-    sa.Index("jobs_by_state", "state"),
-    sa.Index("jobs_by_project", "project", "sequence"),
+    # The list of a project, and of those in one state, newest first.
+    sa.Index("jobs_by_time", "project", "created_us", "sequence"),
+    sa.Index("jobs_by_state_and_time", "project", "state", "created_us", "sequence"),
 )
+#: The queue in its order, and the number of jobs by state.
+sa.Index("jobs_in_queue", jobs.c.state, jobs.c.priority.desc(), jobs.c.sequence)
 
 #: IAM policies by resource name; a resource without a row has the empty policy.
 policies = sa.Table(
@@ -101,6 +113,7 @@ def open_database(url: str) -> sa.Engine:
     else:
         engine = sa.create_engine(parsed, pool_pre_ping=True)
     metadata.create_all(engine)
+    _bring_indices_up_to_date(engine)
     with engine.begin() as connection:
         _put_default(connection, "schema_version", SCHEMA_VERSION)
         _put_default(connection, "service_id", secrets.token_hex(6))
@@ -140,11 +153,42 @@ def _open_sqlite(url: sa.URL) -> sa.Engine:
     return engine
 
 
+def _bring_indices_up_to_date(engine: sa.Engine) -> None:
+    """``create_all`` leaves tables that exist as they are; indices may change without a new schema version."""
+    with writing(engine).begin() as connection:
+        for table in metadata.sorted_tables:
+            for index in table.indexes:
+                index.create(connection, checkfirst=True)
+        for name in _FORMER_INDICES:
+            connection.exec_driver_sql(f"DROP INDEX IF EXISTS {name}")
+
+
 def _put_default(connection: sa.Connection, key: str, value: str) -> None:
     if connection.execute(sa.select(meta.c.value).where(meta.c.key == key)).scalar_one_or_none() is None:
         connection.execute(sa.insert(meta).values(key=key, value=value))
 
 
-def writing(engine: sa.Engine) -> sa.Engine:
-    """Return ``engine`` with transactions that take the write lock when they begin."""
-    return engine.execution_options(immediate=True)
+class Writer:
+    """
+    Begins transactions that take the write lock at once.
+
+    On SQLite, which has one writer at a time, the threads of this process queue up here: its own way of waiting is to
+    sleep and try again, ever longer, so that under load the last in line waits for many that came later.
+    """
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+        self._turn = (
+            _turns.setdefault(engine.pool, threading.Lock()) if engine.name == "sqlite" else nullcontext()
+        )
+
+    @contextmanager
+    def begin(self) -> Iterator[sa.Connection]:
+        """One transaction; committed at the end of the block, rolled back by an exception."""
+        with self._turn, self._engine.execution_options(immediate=True).begin() as connection:
+            yield connection
+
+
+def writing(engine: sa.Engine) -> Writer:
+    """Return what begins write transactions on ``engine``. They must not nest in one thread."""
+    return Writer(engine)

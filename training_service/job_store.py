@@ -7,8 +7,9 @@ service's own log line with it, so that neither exists without the other.
 
 from __future__ import annotations
 
+import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -17,7 +18,7 @@ from sqlalchemy.exc import IntegrityError
 
 from container_training.core.errors import InvalidFilter, JobConflict, JobNotFound
 from container_training.core.filters import parse_filter
-from container_training.core.job_spec import JobSpec, accepted_job_spec
+from container_training.core.job_spec import MIN_WAIT, JobSpec, accepted_job_spec
 from container_training.core.log_wire import SERVICE_TASK_NAME, Severity
 from container_training.core.states import TERMINAL, JobState, advance
 from container_training.core.wire import Job, TrainingInput
@@ -34,7 +35,11 @@ _TIME_COLUMN = {
     JobState.RUNNING: "running_us",
     **dict.fromkeys(TERMINAL, "ended_us"),
 }
-_MAX_TOKEN_DIGITS = 18  # of a 64-bit number
+#: A page token: when the page's last job was created, and its sequence. 18 digits fit into 64 bits.
+_TOKEN = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
+_LIST_ORDER = (jobs.c.created_us, jobs.c.sequence)
+#: How many queued jobs the loop looks at: more than can start between two looks.
+_QUEUE_HEAD = 50
 _FIELDS: dict[str, FieldSql] = {
     "jobId": text_field(jobs.c.job_id),
     "state": text_field(jobs.c.state),
@@ -42,6 +47,35 @@ _FIELDS: dict[str, FieldSql] = {
     "startTime": time_field(jobs.c.running_us),
     "endTime": time_field(jobs.c.ended_us),
 }
+
+
+def _select_active() -> sa.Select[Any]:
+    queued = jobs.c.state == JobState.QUEUED.value
+    started = jobs.c.state.in_(sorted({*JobState} - TERMINAL - {JobState.QUEUED}))
+    head = sa.select(jobs.c.sequence).where(queued).order_by(jobs.c.priority.desc(), jobs.c.sequence)
+    impatient = sa.and_(
+        queued,
+        jobs.c.created_us <= sa.bindparam("old"),
+        jobs.c.training_input[("scheduling", "maxWaitTime")].as_string().is_not(None),
+    )
+    wanted = sa.or_(started, jobs.c.sequence.in_(head.limit(_QUEUE_HEAD)), impatient)
+    return sa.select(jobs).where(wanted).order_by(jobs.c.sequence)
+
+
+def _select_positions() -> sa.Select[Any]:
+    other = jobs.alias("other")
+    ahead = sa.or_(
+        other.c.priority > jobs.c.priority,
+        sa.and_(other.c.priority == jobs.c.priority, other.c.sequence < jobs.c.sequence),
+    )
+    count = sa.select(sa.func.count()).where(other.c.state == JobState.QUEUED.value, ahead).scalar_subquery()
+    uids: sa.BindParameter[Any] = sa.bindparam("uids", expanding=True)
+    return sa.select(jobs.c.uid, (count + 1).label("position")).where(jobs.c.uid.in_(uids))
+
+
+#: Built once: a statement's cache key is as much work as running it.
+_ACTIVE = _select_active()
+_POSITIONS = _select_positions()
 
 
 class JobStore:
@@ -72,10 +106,9 @@ class JobStore:
         }
         try:
             with writing(self._engine).begin() as connection:
-                connection.execute(sa.insert(jobs).values(**values))
+                row = connection.execute(sa.insert(jobs).values(**values).returning(jobs)).one()
                 if owner:
                     insert_policy(connection, job_resource(spec.project, spec.job_id), owner_policy(owner))
-                row = connection.execute(_one(spec.project, spec.job_id)).one()
                 record = _record(row)
                 self._logs.append_with(connection, [_state_entry(record, f"Job {spec.job_id} is queued.")])
         except IntegrityError as error:
@@ -108,19 +141,24 @@ class JobStore:
         if tree is not None:
             query = query.where(filter_to_sql(tree, _FIELDS, {"labels.": _label_field}))
         if page_token:
-            if not page_token.isdecimal() or len(page_token) > _MAX_TOKEN_DIGITS:
-                raise InvalidFilter(f"page token {page_token!r} is not one that this service gave out")
-            query = query.where(jobs.c.sequence < int(page_token))
+            query = query.where(sa.tuple_(*_LIST_ORDER) < sa.tuple_(*_read_token(page_token)))
+        query = query.order_by(*(column.desc() for column in _LIST_ORDER))
         with self._engine.connect() as connection:
-            rows = connection.execute(query.order_by(jobs.c.sequence.desc()).limit(page_size + 1)).all()
-        token = str(rows[page_size - 1].sequence) if len(rows) > page_size else ""
-        return [_record(row) for row in rows[:page_size]], token
+            rows = connection.execute(query.limit(page_size + 1)).all()
+        page = rows[:page_size]
+        token = f"{page[-1].created_us}-{page[-1].sequence}" if len(rows) > page_size else ""
+        return [_record(row) for row in page], token
 
     def list_active(self) -> list[JobRecord]:
-        """Return all jobs that have not ended, oldest first."""
-        query = sa.select(jobs).where(jobs.c.state.not_in(sorted(TERMINAL))).order_by(jobs.c.sequence)
+        """
+        Return the jobs that the loop has to look at, oldest first.
+
+        They are: all that have left the queue and not ended; the head of the queue, since nobody overtakes in it; and
+        all that may have waited longer than they want to. What stands further back costs nothing.
+        """
+        old = to_us(self._clock() - MIN_WAIT)
         with self._engine.connect() as connection:
-            return [_record(row) for row in connection.execute(query)]
+            return [_record(row) for row in connection.execute(_ACTIVE, {"old": old})]
 
     def count_by_state(self) -> dict[JobState, int]:
         """Return how many jobs are in each state; states without a job are absent."""
@@ -128,17 +166,13 @@ class JobStore:
         with self._engine.connect() as connection:
             return {JobState(state): count for state, count in connection.execute(query)}
 
-    def queue_position(self, record: JobRecord) -> int:
-        """Return the 1-based place of a QUEUED job; 0 for any other."""
-        if record.state is not JobState.QUEUED:
-            return 0
-        ahead = sa.or_(
-            jobs.c.priority > record.spec.priority,
-            sa.and_(jobs.c.priority == record.spec.priority, jobs.c.sequence < record.sequence),
-        )
-        query = sa.select(sa.func.count()).where(jobs.c.state == JobState.QUEUED.value, ahead)
+    def queue_positions(self, records: Iterable[JobRecord]) -> dict[str, int]:
+        """Return the 1-based places of those of ``records`` that are QUEUED, by uid."""
+        uids = [record.uid for record in records if record.state is JobState.QUEUED]
+        if not uids:
+            return {}
         with self._engine.connect() as connection:
-            return int(connection.execute(query).scalar_one()) + 1
+            return {row.uid: row.position for row in connection.execute(_POSITIONS, {"uids": uids})}
 
     def advance(
         self, record: JobRecord, to: JobState, *, at: datetime, message: str, error_message: str = ""
@@ -187,6 +221,13 @@ class JobStore:
 
 def _one(project: str, job_id: str) -> sa.Select[Any]:
     return sa.select(jobs).where(jobs.c.project == project, jobs.c.job_id == job_id)
+
+
+def _read_token(token: str) -> tuple[int, int]:
+    match = _TOKEN.fullmatch(token)
+    if match is None:
+        raise InvalidFilter(f"page token {token!r} is not one that this service gave out")
+    return int(match[1]), int(match[2])
 
 
 def _label_field(key: str) -> FieldSql:

@@ -60,7 +60,8 @@ class Jobs:
         records, token = self._store.list_page(
             project, filter_text=filter_text, page_size=size, page_token=page_token
         )
-        wire = [self._wire(record) for record in records]
+        positions = self._store.queue_positions(records)
+        wire = [record.to_wire(position=positions.get(record.uid)) for record in records]
         return ListJobsResponse(jobs=wire or None, next_page_token=token or None)
 
     def patch(self, project: str, job_id: str, job: Job, update_mask: str) -> Job:
@@ -107,8 +108,7 @@ class Jobs:
             record = self._store.get(project, job_id)
 
     def _wire(self, record: JobRecord) -> Job:
-        queued = record.state is JobState.QUEUED
-        return record.to_wire(position=self._store.queue_position(record) if queued else None)
+        return record.to_wire(position=self._store.queue_positions([record]).get(record.uid))
 
 
 def _patch_mask(job: Job, update_mask: str) -> frozenset[str]:

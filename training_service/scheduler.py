@@ -8,6 +8,7 @@ left alone. A kill of the process at any moment loses nothing: states are in the
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import Executor
 from typing import Protocol
 
@@ -163,6 +164,7 @@ class Scheduler:
     def _run(self) -> None:
         while not self._stopping.is_set():
             self._wake.clear()
+            started = time.monotonic()
             pause = _ACTIVE_SECONDS
             try:
                 with self._metrics.step_seconds.time():
@@ -175,6 +177,8 @@ class Scheduler:
                 # The loop must outlive a bug in one step; the trace is in the log, the count in /metrics.
                 self._metrics.loop_errors.inc()
                 logger.exception("step failed")
+            # Half of the time is the requests': under load a step costs much, and then sees more that is new.
+            self._stopping.wait(min(time.monotonic() - started, _ACTIVE_SECONDS))
             self._wake.wait(timeout=pause)
 
     def _watch(self) -> None:

@@ -80,7 +80,9 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
     def running() -> Iterator[None]:
         collector.start()
         scheduler.start()
-        logger.info("ready", adopted_jobs=len(store.list_active()), database=database.url.render_as_string())
+        counts = store.count_by_state()
+        adopted = sum(count for state, count in counts.items() if not state.is_terminal)
+        logger.info("ready", adopted_jobs=adopted, database=database.url.render_as_string())
         try:
             yield
         finally:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from container_training.core.errors import IllegalTransition, InvalidFilter, JobConflict
 from container_training.core.states import JobState
-from container_training.core.wire import Job, ReplicaConfig, TrainingInput
+from container_training.core.wire import Job, ReplicaConfig, Scheduling, TrainingInput
 from tests.unit.training_service.world import IMAGE, PROJECT, World
 from training_service.database import SCHEMA_VERSION, jobs, meta, open_database, writing
+from training_service.engine.memory_engine import Behaviour
 
 
 def names(world: World, filter_text: str = "", **page: object) -> list[str | None]:
@@ -144,6 +147,73 @@ def test_job_that_was_accepted_before_a_rule_existed_is_still_read(world: World)
 
     assert world.get().training_input is not None
     assert names(world) == ["job"]
+
+
+def test_pages_of_jobs_of_one_moment_cover_each_once(world: World) -> None:
+    for place in range(5):  # the virtual clock stands still
+        submit(world, f"job_{place}")
+
+    first = world.jobs.list_page(PROJECT, page_size=4)
+    second = world.jobs.list_page(PROJECT, page_size=4, page_token=first.next_page_token or "")
+
+    assert [job.job_id for job in (first.jobs or []) + (second.jobs or [])] == [
+        f"job_{place}" for place in range(4, -1, -1)
+    ]
+
+
+def test_places_in_the_queue_follow_priority_then_age(world: World) -> None:
+    for job_id, priority in (("old", 0), ("urgent", 7), ("young", 0), ("running", 9)):
+        world.submit(job_id, scheduling=Scheduling(priority=priority))
+    running = world.store.get(PROJECT, "running")
+    world.store.advance(running, JobState.PREPARING, at=world.engine.now, message="x")
+
+    listed = world.jobs.list_page(PROJECT).jobs or []
+
+    places = {job.job_id: job.job_position for job in listed}
+    assert places == {"urgent": 1, "old": 2, "young": 3, "running": None}
+    assert {job_id: world.get(str(job_id)).job_position for job_id in places} == places
+
+
+def test_loop_looks_at_the_head_of_a_long_queue_only(world: World) -> None:
+    for place in range(70):
+        world.submit(f"job_{place}")
+    world.submit("urgent", scheduling=Scheduling(priority=1))
+    moved = world.store.get(PROJECT, "job_69")
+    world.store.advance(moved, JobState.CANCELLING, at=world.engine.now, message="x")
+
+    seen = [record.spec.job_id for record in world.store.list_active()]
+
+    assert seen == [*(f"job_{place}" for place in range(49)), "job_69", "urgent"]
+
+
+def test_job_far_back_in_the_queue_is_cancelled_when_it_has_waited_too_long(world: World) -> None:
+    world.add_image(Behaviour(run_seconds=10**6))
+    for place in range(70):
+        world.submit(f"job_{place}")
+    world.submit("impatient", scheduling=Scheduling(max_wait_time="1800s"))
+    world.engine.advance(1799)
+    world.settle()
+    before = world.state("impatient")
+
+    world.engine.advance(1)
+    world.settle()
+
+    assert (before, world.state("impatient")) == (JobState.QUEUED, JobState.CANCELLED)
+
+
+def test_database_of_an_older_service_gets_the_indices_of_today(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'jobs.db'}"
+    older = open_database(url)
+    with writing(older).begin() as connection:
+        for index in jobs.indexes:
+            index.drop(connection)
+        connection.exec_driver_sql("CREATE INDEX jobs_by_state ON jobs (state)")
+    older.dispose()
+
+    database = open_database(url)
+
+    found = {index["name"] for index in sa.inspect(database).get_indexes("jobs")}
+    assert found == {index.name for index in jobs.indexes}
 
 
 def test_service_id_outlives_a_restart(world: World) -> None:

@@ -1,0 +1,88 @@
+"""
+The whole service as a process of its own over an engine in memory, whose clock is the wall's.
+
+``python -m benchmarks.memory_service --database-url URL [--run-seconds S]`` prints its port as its first line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import psutil
+import structlog
+import uvicorn
+
+from container_training.core.image_ref import parse_image_ref
+from container_training.core.machines import GIB, Resources
+from training_service.engine.memory_engine import Behaviour, MemoryEngine
+from training_service.service import build_service
+from training_service.settings import ServiceSettings
+
+#: The one image of the engine's registry.
+IMAGE = "registry.test/bench/trainer:1"
+_TICK_SECONDS = 0.05
+#: Jobs that run at the same time, so that the service and not the room decides how fast they end.
+_SIDE_BY_SIDE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryService:
+    """Its process and its port on loopback."""
+
+    process: psutil.Process
+    port: int
+
+
+@contextmanager
+def memory_service(database_url: str, run_seconds: float) -> Iterator[MemoryService]:
+    """Run the service until the block ends; a container runs ``run_seconds``."""
+    command = [sys.executable, "-m", "benchmarks.memory_service"]
+    options = ["--database-url", database_url, "--run-seconds", str(run_seconds)]
+    with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield MemoryService(psutil.Process(process.pid), int(process.stdout.readline()))
+        finally:
+            process.terminate()
+
+
+def main() -> None:
+    """Serve until a signal comes."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--database-url", required=True)
+    parser.add_argument("--run-seconds", type=float, default=0.1)
+    options = parser.parse_args()
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # stdout has the port
+    engine = MemoryEngine(Resources(cpus=10_000, memory_bytes=10_000 * GIB))
+    engine.add_image(parse_image_ref(IMAGE), Behaviour(run_seconds=options.run_seconds, lines=("hello",)))
+    threading.Thread(target=_keep_time, args=(engine,), daemon=True).start()
+    settings = ServiceSettings(database_url=options.database_url, max_active_jobs=_SIDE_BY_SIDE)
+    app = build_service(settings, engine)
+    config = uvicorn.Config(app, port=0, log_config=None, access_log=False)
+    server = uvicorn.Server(config)
+    threading.Thread(target=_tell_port, args=(server,), daemon=True).start()
+    server.run()
+
+
+def _keep_time(engine: MemoryEngine) -> None:
+    engine.advance(time.time() - engine.now.timestamp())
+    while True:
+        time.sleep(_TICK_SECONDS)
+        engine.advance(time.time() - engine.now.timestamp())
+
+
+def _tell_port(server: uvicorn.Server) -> None:
+    while not server.started:
+        time.sleep(_TICK_SECONDS)
+    print(server.servers[0].sockets[0].getsockname()[1], flush=True)
+
+
+if __name__ == "__main__":
+    main()
