@@ -26,6 +26,7 @@ from training_service.jobs import Jobs
 from training_service.log_collector import LogCollector
 from training_service.log_store import LogStore
 from training_service.metrics import Metrics
+from training_service.policies import Policies
 from training_service.policy_store import PolicyStore
 from training_service.scheduler import Scheduler
 from training_service.settings import ServiceSettings
@@ -93,7 +94,8 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
 
     return create_app(
         jobs=Jobs(store, scheduler.notify),
-        policies=JobPolicies(store, policies),
+        job_policies=JobPolicies(store, Policies(policies)),
+        policies=Policies(policies),
         access=AccessControl(policies, authenticator, is_required=settings.require_auth),
         logs=logs,
         engine=engine,

@@ -10,7 +10,7 @@ from local_stack.errors import LocalStackError
 from local_stack.settings import Part, StackSettings
 from local_stack.stack import LocalStack
 
-CLOUDSDK_APIS = ("ML", "LOGGING", "CLOUDRESOURCEMANAGER", "IAM", "AIPLATFORM")
+CLOUDSDK_APIS = ("ML", "LOGGING", "CLOUDRESOURCEMANAGER", "ARTIFACTREGISTRY", "IAM", "AIPLATFORM")
 """APIs of gcloud that the training service answers."""
 
 

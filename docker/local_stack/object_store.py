@@ -58,6 +58,7 @@ class ObjectStore(StackPart):
                     f"--host={LOOPBACK}",
                     f"--port={self.settings.object_store_port}",
                     f"--data-dir={self._data}",
+                    f"--training-url={self.settings.training_url}",
                 ),
                 environment={"PYTHONUNBUFFERED": "1"},
             )

@@ -10,6 +10,7 @@ in place, so a kill in that moment loses the store. It keeps objects under their
   thread-safe), and only then written back;
 - files are replaced atomically;
 - contents lie under the hash of their object's name;
+- policies of buckets are the training service's (``bucket_policies.py``);
 - links to an object's content name the host that the reader asked, not the one that the writer did: containers and this
   machine reach the store under different names, and the client for Python downloads from the link.
 """
@@ -35,6 +36,8 @@ from urllib.parse import quote
 
 from gcp_storage_emulator import server as emulator
 from gcp_storage_emulator.storage import Storage, _FileStore
+
+from local_stack.bucket_policies import BucketPolicies, bucket_of_policy
 
 logger = logging.getLogger(__name__)
 
@@ -88,12 +91,18 @@ class RequestHandler(emulator.RequestHandler):  # type: ignore[misc]  # the emul
     timeout = 60  # seconds in which a client must say something
     wfile: BinaryIO
 
-    def __init__(self, storage: DurableStorage, lock: threading.Lock, *arguments: Any) -> None:
+    def __init__(
+        self, storage: DurableStorage, policies: BucketPolicies, lock: threading.Lock, *arguments: Any
+    ) -> None:
+        self._policies = policies
         self._lock = lock
         super().__init__(storage, *arguments)
 
     def _answer(self, method: str) -> None:
         body = emulator._read_raw_data(self) or b""
+        if method in (emulator.GET, emulator.PUT) and bucket_of_policy(self.path):
+            self._answer_policy(method, body)
+            return
         del self.headers["Transfer-Encoding"]
         del self.headers["Content-Length"]
         self.headers["Content-Length"] = str(len(body))
@@ -113,6 +122,17 @@ class RequestHandler(emulator.RequestHandler):  # type: ignore[misc]  # the emul
             self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR)
         connection.write(answer.getvalue())
 
+    def _answer_policy(self, method: str, body: bytes) -> None:
+        """Ask the training service, without the lock: other requests need not wait for it."""
+        with self._lock:
+            buckets = frozenset(self.storage.buckets)
+        status, answer = self._policies.answer(method, self.path, self.headers, body, buckets)
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json; charset=UTF-8")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
     do_GET = partialmethod(_answer, emulator.GET)  # noqa: N815  # names that the base class looks up
     do_POST = partialmethod(_answer, emulator.POST)  # noqa: N815  # the same
     do_PUT = partialmethod(_answer, emulator.PUT)  # noqa: N815  # the same
@@ -126,9 +146,16 @@ class ObjectStoreServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, host: str, port: int, data_dir: Path) -> None:
+    def __init__(self, host: str, port: int, data_dir: Path, training_url: str | None = None) -> None:
         self.lock = threading.Lock()
-        super().__init__((host, port), partial(RequestHandler, DurableStorage(data_dir), self.lock))
+        self._policies = BucketPolicies(training_url)
+        handler = partial(RequestHandler, DurableStorage(data_dir), self._policies, self.lock)
+        super().__init__((host, port), handler)
+
+    def server_close(self) -> None:
+        """Stop listening, and close what this server opened."""
+        super().server_close()
+        self._policies.close()
 
     def server_bind(self) -> None:
         """Bind, without the reverse look-up of the host's name that can take seconds."""
@@ -138,9 +165,9 @@ class ObjectStoreServer(ThreadingHTTPServer):
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
 
-def serve(host: str, port: int, data_dir: Path) -> None:
+def serve(host: str, port: int, data_dir: Path, training_url: str | None) -> None:
     """Serve until SIGTERM or SIGINT; the request that is being answered is finished first."""
-    server = ObjectStoreServer(host, port, data_dir)
+    server = ObjectStoreServer(host, port, data_dir, training_url)
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
         # shutdown() waits for the loop, which runs in this very thread
@@ -162,13 +189,14 @@ def main() -> int:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--data-dir", type=Path, required=True)
+    parser.add_argument("--training-url", help="the training service, which keeps the policies of buckets")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     # The emulator warns at every answer that is a text.
     logging.getLogger("gcp_storage_emulator.server").addFilter(
         lambda record: "handled as string" not in record.msg
     )
-    serve(arguments.host, arguments.port, arguments.data_dir)
+    serve(arguments.host, arguments.port, arguments.data_dir, arguments.training_url)
     return 0
 
 

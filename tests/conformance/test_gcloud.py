@@ -6,13 +6,11 @@ gcloud takes seconds a call, so the tests share the jobs of one session.
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import time
 import uuid
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 
 import pytest
 
@@ -20,12 +18,9 @@ from container_training.clients.training_api import TrainingClient
 from container_training.core.image_ref import ImageRef
 from container_training.core.states import JobState
 from container_training.core.wire import Job, ReplicaConfig, TrainingInput
-from local_stack.environment import client_environment
-from local_stack.stack import LocalStack
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.timeout(300)]
 
-CALL_TIMEOUT_SECONDS = 120
 PATIENCE_SECONDS = 60.0
 TRAINER = "import sys; print('trained with', sys.argv[1:])"
 
@@ -34,28 +29,9 @@ Jobs = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="module")
-def jobs(stack: LocalStack, base_image: str, tmp_path_factory: pytest.TempPathFactory) -> Jobs:
-    """The gcloud of this machine with the environment of ``make env``; in CI it must be there."""
-    if shutil.which("gcloud") is None:
-        say = pytest.fail if os.environ.get("CI") else pytest.skip
-        say("gcloud is not on this machine")
-    environment = os.environ | client_environment(stack.settings, base_image=base_image)
-    environment["CLOUDSDK_CONFIG"] = str(tmp_path_factory.mktemp("gcloud"))
-
-    def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            ["gcloud", "ai-platform", "jobs", *map(str, arguments)],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=CALL_TIMEOUT_SECONDS,
-            check=False,
-        )
-        print(done.args, done.returncode, done.stdout, done.stderr, sep="\n")
-        return done
-
-    return run
+def jobs(gcloud: Jobs) -> Jobs:
+    """``gcloud ai-platform jobs``."""
+    return partial(gcloud, "ai-platform", "jobs")
 
 
 @pytest.fixture(scope="module")

@@ -27,6 +27,9 @@ from training_service.access.roles import (
 _JOBS = "/v1/projects/{project}/jobs"
 _JOB = "projects/{project}/jobs/{job_id}"
 _LOCATIONS = "/v1/projects/{project}/locations"
+_PROJECT = "projects/{project}"
+_REPOSITORY = "projects/{project}/locations/{location}/repositories/{repository}"
+_BUCKET_IAM = "/storage/v1/b/{bucket}/iam"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,15 @@ class Needs:
 #: For programs that watch the service: they show no job, and no name.
 PUBLIC = frozenset({("GET", "/health"), ("GET", "/metrics")})
 #: Routes that look at more than the path, and check by themselves; the caller is known.
-OWN_CHECK = frozenset({("POST", "/v2/entries:list"), ("POST", f"{_JOBS}/{{job_id}}:testIamPermissions")})
+OWN_CHECK = frozenset(
+    {
+        ("POST", "/v2/entries:list"),
+        ("POST", f"{_JOBS}/{{job_id}}:testIamPermissions"),
+        ("POST", f"/v1/{_PROJECT}:testIamPermissions"),
+        ("POST", f"/v1/{_REPOSITORY}:testIamPermissions"),
+        ("GET", f"{_BUCKET_IAM}/testPermissions"),
+    }
+)
 #: Source: the method names' own permissions [docs: AI Platform Training, access control].
 NEEDS: Mapping[tuple[str, str], Needs] = {
     ("GET", "/v1/projects/{project}:getConfig"): Needs("ml.projects.getConfig", "projects/{project}"),
@@ -53,6 +64,18 @@ NEEDS: Mapping[tuple[str, str], Needs] = {
     ("POST", f"{_JOBS}/{{job_id}}:setIamPolicy"): Needs(JOB_SET_POLICY, _JOB),
     ("GET", _LOCATIONS): Needs("ml.locations.list", "projects/{project}"),
     ("GET", f"{_LOCATIONS}/{{location}}"): Needs("ml.locations.get", "projects/{project}"),
+    ("GET", f"/v1/{_PROJECT}"): Needs("resourcemanager.projects.get", _PROJECT),
+    ("POST", f"/v1/{_PROJECT}:getIamPolicy"): Needs("resourcemanager.projects.getIamPolicy", _PROJECT),
+    ("POST", f"/v1/{_PROJECT}:setIamPolicy"): Needs("resourcemanager.projects.setIamPolicy", _PROJECT),
+    ("GET", f"/v1/{_REPOSITORY}"): Needs("artifactregistry.repositories.get", _REPOSITORY),
+    ("GET", f"/v1/{_REPOSITORY}:getIamPolicy"): Needs(
+        "artifactregistry.repositories.getIamPolicy", _REPOSITORY
+    ),
+    ("POST", f"/v1/{_REPOSITORY}:setIamPolicy"): Needs(
+        "artifactregistry.repositories.setIamPolicy", _REPOSITORY
+    ),
+    ("GET", _BUCKET_IAM): Needs("storage.buckets.getIamPolicy", "buckets/{bucket}"),
+    ("PUT", _BUCKET_IAM): Needs("storage.buckets.setIamPolicy", "buckets/{bucket}"),
 }
 #: What nobody has a role for.
 _UNLISTED = Needs("service.routes.unlisted", "the service")

@@ -11,17 +11,20 @@ from starlette.exceptions import HTTPException
 
 from training_service.access.control import AccessControl
 from training_service.api.access import access_check
+from training_service.api.bucket_iam import bucket_iam_router
 from training_service.api.errors import install_error_handlers
 from training_service.api.iam import job_iam_router
 from training_service.api.jobs import jobs_router, projects_router
 from training_service.api.locations import locations_router
 from training_service.api.logging import logging_router
 from training_service.api.operations import operations_router
+from training_service.api.policies import artifact_registry_router, resource_manager_router
 from training_service.engine.base import Engine
 from training_service.job_policies import JobPolicies
 from training_service.jobs import Jobs
 from training_service.log_store import LogStore
 from training_service.metrics import Metrics
+from training_service.policies import Policies
 
 #: A page of the web that a user visits must not reach the service under a name of its own (DNS rebinding).
 TRUSTED_HOSTS = ["127.0.0.1", "localhost", "::1", "host.docker.internal"]
@@ -30,7 +33,8 @@ TRUSTED_HOSTS = ["127.0.0.1", "localhost", "::1", "host.docker.internal"]
 def create_app(
     *,
     jobs: Jobs,
-    policies: JobPolicies,
+    job_policies: JobPolicies,
+    policies: Policies,
     access: AccessControl,
     logs: LogStore,
     engine: Engine,
@@ -58,10 +62,12 @@ def create_app(
         dependencies=[Depends(_host_check(trusted_hosts)), Depends(access_check(access))],
     )
     app.include_router(projects_router())
-    app.include_router(
-        job_iam_router(policies, access)
-    )  # before the jobs: their path would take JOB:getIamPolicy for an id
+    # Before the jobs: their path would take JOB:getIamPolicy for an id.
+    app.include_router(job_iam_router(job_policies, access))
     app.include_router(jobs_router(jobs, access))
+    app.include_router(resource_manager_router(policies, access))
+    app.include_router(artifact_registry_router(policies, access))
+    app.include_router(bucket_iam_router(policies, access))
     app.include_router(locations_router())
     app.include_router(logging_router(logs, access))
     app.include_router(operations_router(engine, metrics.registry, version))

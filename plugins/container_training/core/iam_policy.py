@@ -1,9 +1,10 @@
-"""The documented rules of IAM policies, without I/O. Who may do something with a job: its policy, and its project's."""
+"""The documented rules of IAM policies of every resource, without I/O."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from container_training.core.errors import FieldViolation, InvalidRequest
 from container_training.core.field_mask import parse_field_mask
@@ -19,6 +20,31 @@ POLICY_VERSIONS = frozenset({0, 1, 3})
 CONDITIONS_VERSION = 3
 #: discovery: Policy.bindings "can refer to up to 1,500 principals".
 MAX_PRINCIPALS = 1500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permissions:
+    """
+    The permissions that can be asked for on one kind of resource.
+
+    :param words: the same as ``pattern``, for people.
+    """
+
+    pattern: re.Pattern[str]
+    words: str
+
+
+def _of_services(services: str, words: str) -> Permissions:
+    return Permissions(pattern=re.compile(rf"{services}(?:\.[A-Za-z][A-Za-z0-9]*){{2,3}}"), words=words)
+
+
+ON_JOBS = Permissions(
+    pattern=re.compile("|".join(map(re.escape, sorted(JOB_PERMISSIONS)))),
+    words=", ".join(sorted(JOB_PERMISSIONS)),
+)
+ON_PROJECTS = _of_services("[a-z][a-z0-9]*", "the form SERVICE.RESOURCE.VERB")
+ON_REPOSITORIES = _of_services("artifactregistry", "the form artifactregistry.RESOURCE.VERB")
+ON_BUCKETS = _of_services("storage", "the form storage.RESOURCE.VERB")
 
 _MASK = frozenset({"audit_configs", "bindings", "etag", "version"})
 _DEFAULT_MASK = frozenset({"bindings", "etag"})
@@ -84,12 +110,11 @@ def merged_policy(current: Policy, request: SetIamPolicyRequest) -> Policy:
     return merged.model_copy(update={"version": CONDITIONS_VERSION if has_conditions(merged) else 1})
 
 
-def check_permissions(permissions: Iterable[str]) -> None:
-    """:raises InvalidRequest: names every one that is no permission on jobs; wildcards are none."""
-    unknown = [name for name in permissions if name not in JOB_PERMISSIONS]
+def check_permissions(permissions: Iterable[str], known: Permissions) -> None:
+    """:raises InvalidRequest: names every one that is not of ``known``; wildcards are none."""
+    unknown = [name for name in permissions if not known.pattern.fullmatch(name)]
     if unknown:
-        known = ", ".join(sorted(JOB_PERMISSIONS))
-        raise _invalid("permissions", f"must be of {known}; got {', '.join(map(repr, unknown))}")
+        raise _invalid("permissions", f"must be of {known.words}; got {', '.join(map(repr, unknown))}")
 
 
 def _broken_bindings(policy: Policy) -> Iterable[FieldViolation]:

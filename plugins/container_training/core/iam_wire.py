@@ -1,7 +1,7 @@
 """
-IAM policies (``google.iam.v1``) as the API's ``getIamPolicy``, ``setIamPolicy`` and ``testIamPermissions`` carry them.
+IAM policies (``google.iam.v1``) as ``getIamPolicy``, ``setIamPolicy`` and ``testIamPermissions`` carry them.
 
-Names and nesting are those of the discovery document; a test compares them. The rules are in ``iam_policy.py``.
+Names and nesting are those of the discovery documents; tests compare them. The rules are in ``iam_policy.py``.
 """
 
 from __future__ import annotations
@@ -63,6 +63,18 @@ class Policy(WireModel):
     bindings: list[Binding] | None = None
     etag: str | None = None
     version: int | None = None
+
+
+class GetPolicyOptions(WireModel):
+    """``GetPolicyOptions`` of Resource Manager: the newest form of a policy that the reader understands."""
+
+    requested_policy_version: int | None = None
+
+
+class GetIamPolicyRequest(WireModel):
+    """``GetIamPolicyRequest`` of Resource Manager, which asks by POST."""
+
+    options: GetPolicyOptions | None = None
 
 
 class SetIamPolicyRequest(WireModel):

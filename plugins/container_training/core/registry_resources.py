@@ -58,6 +58,21 @@ def project_resource(project: str) -> PolicyResource:
     )
 
 
+def repository_resource(project: str, location: str, repository: str) -> PolicyResource:
+    """Return the resource of one repository of Artifact Registry, or of the local registry."""
+    return PolicyResource(
+        kind=ResourceKind.REPOSITORY,
+        name=f"projects/{project}/locations/{location}/repositories/{repository}",
+        project=project,
+        reader_role=REPOSITORY_READER,
+    )
+
+
+def bucket_resource_name(bucket: str) -> str:
+    """Return the name of a bucket's policy; which project a bucket is of, its name does not tell."""
+    return f"buckets/{bucket}"
+
+
 def registry_resource(image: ImageRef) -> PolicyResource | None:
     """
     Return the resource whose policy lets a principal pull ``image``: one bucket, or one repository.
@@ -82,17 +97,12 @@ def registry_resource(image: ImageRef) -> PolicyResource | None:
     if image.kind is RegistryKind.CONTAINER_REGISTRY:
         return PolicyResource(
             kind=ResourceKind.BUCKET,
-            name=f"buckets/{_bucket(image)}",
+            name=bucket_resource_name(_bucket(image)),
             project=image.project,
             reader_role=BUCKET_READER,
         )
     location = LOCAL_LOCATION if is_local else image.host.removesuffix("-docker.pkg.dev")
-    return PolicyResource(
-        kind=ResourceKind.REPOSITORY,
-        name=f"projects/{image.project}/locations/{location}/repositories/{repository}",
-        project=image.project,
-        reader_role=REPOSITORY_READER,
-    )
+    return repository_resource(image.project, location, repository)
 
 
 def _bucket(image: ImageRef) -> str:

@@ -32,6 +32,7 @@ def test_every_client_is_pointed_at_the_local_stack() -> None:
 
     assert environment["TRAINING_ENDPOINT"] == "http://127.0.0.1:1"
     assert environment["CLOUDSDK_API_ENDPOINT_OVERRIDES_ML"] == "http://127.0.0.1:1/"
+    assert environment["CLOUDSDK_API_ENDPOINT_OVERRIDES_ARTIFACTREGISTRY"] == "http://127.0.0.1:1/"
     assert environment["CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"] == "http://127.0.0.1:2/storage/v1/"
     assert environment["STORAGE_EMULATOR_HOST"] == "http://127.0.0.1:2"
     assert environment["IMAGE_PREFIX"] == "127.0.0.1:3/demo-project"

@@ -12,6 +12,7 @@ from container_training.core.iam_wire import Binding, Expr, Policy, SetIamPolicy
 from tests.unit.training_service.world import PROJECT, World
 from training_service.database import open_database
 from training_service.job_policies import JobPolicies
+from training_service.policies import Policies
 from training_service.policy_store import PolicyStore
 
 VIEWER = Binding(role="roles/ml.viewer", members=["user:ann@example.com"])
@@ -26,7 +27,7 @@ def store(world: World) -> PolicyStore:
 @pytest.fixture
 def policies(world: World, store: PolicyStore) -> JobPolicies:
     world.submit()
-    return JobPolicies(world.store, store)
+    return JobPolicies(world.store, Policies(store))
 
 
 def request(*bindings: Binding, **changes: object) -> SetIamPolicyRequest:

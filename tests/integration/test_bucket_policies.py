@@ -1,0 +1,139 @@
+"""The object store passes questions about policies of buckets on to the training service."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from google.auth.credentials import AnonymousCredentials
+
+from local_stack.bucket_policies import BucketPolicies, bucket_of_policy
+from local_stack.object_store_server import ObjectStoreServer
+from local_stack.ports import free_port
+from tests.integration.live_service import LiveService
+
+BINDING = {"role": "roles/storage.objectViewer", "members": ["user:ann@example.com"]}
+
+
+@pytest.fixture
+def store(service: LiveService, tmp_path: Path) -> Iterator[httpx.Client]:
+    """An object store over the live service, with the bucket ``present``."""
+    yield from serve(tmp_path, service.endpoint)
+
+
+def serve(folder: Path, training_url: str | None) -> Iterator[httpx.Client]:
+    server = ObjectStoreServer("127.0.0.1", 0, folder, training_url)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{server.server_port}", trust_env=False) as client:
+            client.post("/storage/v1/b", params={"project": "p"}, json={"name": "present"})
+            yield client
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("target", "bucket"),
+    [
+        ("/storage/v1/b/present/iam", "present"),
+        ("/b/present/iam?alt=json", "present"),
+        ("/storage/v1/b/a%2Db/iam/testPermissions?permissions=x", "a-b"),
+        ("/storage/v1/b/present", None),
+        ("/storage/v1/b/present/o/iam", None),
+        ("/download/storage/v1/b/present/iam", None),
+        ("/storage/v1/b/present/iam/", None),
+    ],
+)
+def test_requests_for_policies_are_told_from_others(target: str, bucket: str | None) -> None:
+    assert bucket_of_policy(target) == bucket
+
+
+@pytest.mark.parametrize("path", ["/storage/v1/b/present/iam", "/b/present/iam"])
+def test_a_policy_that_is_set_at_the_store_is_held_by_the_service(
+    store: httpx.Client, service: LiveService, path: str
+) -> None:
+    etag = store.get(path).json()["etag"]
+
+    written = store.put(path, json={"bindings": [BINDING], "etag": etag})
+    again = store.put(path, json={"bindings": [], "etag": etag})
+
+    assert (written.status_code, again.status_code) == (200, 412)
+    held = httpx.get(f"{service.endpoint}/storage/v1/b/present/iam", trust_env=False).json()
+    assert held == written.json()
+    assert held["bindings"] == [BINDING]
+
+
+def test_googles_client_reads_changes_and_tests_a_policy(store: httpx.Client) -> None:
+    from google.cloud import storage  # the rules of this checkout keep it from the tops of modules
+
+    client = storage.Client(
+        project="p",
+        credentials=AnonymousCredentials(),
+        client_options={"api_endpoint": str(store.base_url).rstrip("/")},
+    )
+    bucket = client.bucket("present")
+
+    policy = bucket.get_iam_policy(requested_policy_version=3)
+    policy.bindings.append({"role": "roles/storage.admin", "members": {"user:bob@example.com"}})
+    bucket.set_iam_policy(policy)
+
+    assert "roles/storage.admin" in {binding["role"] for binding in bucket.get_iam_policy().bindings}
+    assert bucket.test_iam_permissions(["storage.objects.get"]) == ["storage.objects.get"]
+    client.close()
+
+
+def test_an_unknown_bucket_is_not_found_and_a_registrys_bucket_has_a_policy(store: httpx.Client) -> None:
+    absent = store.get("/storage/v1/b/absent/iam")
+    registry = store.get("/storage/v1/b/eu.artifacts.demo.appspot.com/iam")
+
+    assert (absent.status_code, absent.json()["error"]["errors"][0]["reason"]) == (404, "notFound")
+    assert "bucket 'absent' does not exist" in absent.json()["error"]["message"]
+    assert registry.status_code == 200
+
+
+def test_a_service_that_is_away_is_said_and_the_store_goes_on(tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    for client in serve(tmp_path, url):
+        answer = client.put("/storage/v1/b/present/iam", json={"bindings": []})
+        other = client.get("/storage/v1/b/present")
+
+    error = answer.json()["error"]
+    assert (answer.status_code, error["errors"][0]["reason"]) == (503, "backendError")
+    assert f"the training service at {url}" in error["message"]
+    assert "make serve" in error["message"]
+    assert other.status_code == 200
+
+
+def test_a_store_without_a_service_says_that_it_keeps_no_policies(tmp_path: Path) -> None:
+    for client in serve(tmp_path, None):
+        answer = client.get("/b/present/iam")
+
+    assert answer.status_code == 501
+    assert "keeps no bucket policies" in answer.json()["error"]["message"]
+
+
+def test_the_callers_token_goes_along_and_its_cookies_do_not() -> None:
+    seen: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(403, json={"error": {"code": 403}})
+
+    policies = BucketPolicies("http://training.test:1/", httpx.MockTransport(answer))
+    headers = {"Authorization": "Bearer t", "Cookie": "c=1", "Content-Type": "application/json"}
+
+    status, body = policies.answer("PUT", "/b/present/iam?alt=json", headers, b"{}", {"present"})
+
+    assert (status, json.loads(body)) == (403, {"error": {"code": 403}})
+    policies.close()
+    (request,) = seen
+    assert str(request.url) == "http://training.test:1/storage/v1/b/present/iam?alt=json"
+    assert request.headers["Authorization"] == "Bearer t"
+    assert "Cookie" not in request.headers
