@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -21,6 +22,14 @@ _ORDERING: Mapping[str, Callable[[Any, Any], sa.ColumnElement[bool]]] = {
     "<=": lambda column, value: column <= value,
     ">": lambda column, value: column > value,
     ">=": lambda column, value: column >= value,
+}
+_HOLDS: Mapping[str, Callable[[int, int], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
 }
 
 
@@ -89,5 +98,43 @@ def time_field(column: sa.ColumnElement[int]) -> FieldSql:
             ) from error
         aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return _ORDERING[comparison.op](column, to_us(aware))
+
+    return build
+
+
+def rank_field(column: sa.ColumnElement[str], ranks: Mapping[str, int]) -> FieldSql:
+    """
+    A column of names that have an order, compared by it; the value may be a name (any case) or a rank.
+
+    :param ranks: every name that the column may have, and its place in the order.
+    """
+
+    def build(comparison: Comparison) -> sa.ColumnElement[bool]:
+        if comparison.op not in _ORDERING:
+            return text_field(column)(comparison)
+        name = comparison.value.upper()
+        if name not in ranks and not comparison.value.isdecimal():
+            raise InvalidFilter(
+                f"{comparison.path!r} must be compared with one of {', '.join(ranks)}, got {comparison.value!r}"
+            )
+        value = ranks[name] if name in ranks else int(comparison.value)
+        holds = [each for each, rank in ranks.items() if _HOLDS[comparison.op](rank, value)]
+        return column.in_(holds)
+
+    return build
+
+
+def json_field(column: sa.ColumnElement[Any], path: str) -> FieldSql:
+    """A value within a JSON column by its dotted path: compared as a number with a number, else as text."""
+
+    def build(comparison: Comparison) -> sa.ColumnElement[bool]:
+        element = column[tuple(path.split("."))]
+        try:
+            number = float(comparison.value)
+        except ValueError:
+            return text_field(element.as_string())(comparison)
+        if comparison.op in ("<", "<=", ">", ">="):
+            return _ORDERING[comparison.op](element.as_float(), number)
+        return text_field(element.as_string())(comparison)
 
     return build

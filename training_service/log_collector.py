@@ -3,20 +3,23 @@ Containers' output into log entries.
 
 One thread a container follows its log, one thread for all stores what has been read every fifth of a second. A reader
 that is ahead of the store waits, so memory stays bounded, and the trainer never notices: the engine keeps its log on
-disk. After a crash, reading goes on from the newest stored line.
+disk. After a crash, reading goes on from the newest stored line. Of a flood the middle is dropped (``log_limiter.py``).
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from weakref import WeakValueDictionary
 
+import sqlalchemy as sa
 import structlog
 
 from container_training.core.errors import EngineError, EngineUnavailable
 from container_training.core.states import ReplicaState
 from training_service.engine.base import Engine, ObservedReplica
 from training_service.log_batch import LogBatch
+from training_service.log_limiter import JobBudget, LogLimit, Loss
 from training_service.log_store import LogStore
 from training_service.records import JobRecord
 
@@ -32,12 +35,25 @@ class LogCollector:
     Follows the containers that it is shown.
 
     :param on_drained: called when a container's last line is stored.
+    :param on_loss: called for every loss that is stored.
     """
 
-    def __init__(self, engine: Engine, store: LogStore, on_drained: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        store: LogStore,
+        on_drained: Callable[[], None],
+        *,
+        limit: LogLimit | None = None,
+        on_loss: Callable[[Loss], None] = lambda _: None,
+    ) -> None:
         self._engine = engine
         self._store = store
         self._on_drained = on_drained
+        self._limit = limit or LogLimit()
+        self._on_loss = on_loss
+        #: A job's budget lives as long as one of its containers is followed.
+        self._budgets: WeakValueDictionary[str, JobBudget] = WeakValueDictionary()
         self._lock = threading.Lock()
         self._batches: dict[str, LogBatch] = {}
         self._exited: set[str] = set()
@@ -69,7 +85,15 @@ class LogCollector:
             started = observed.state is not ReplicaState.CREATED
             if not started or container in self._batches or container in self._drained:
                 return
-            batch = LogBatch(self._store, record.spec.project, record.spec.job_id, observed.replica.task_name)
+            batch = LogBatch(
+                self._store,
+                record.spec.project,
+                record.spec.job_id,
+                observed.replica.task_name,
+                limit=self._limit,
+                budget=self._budget(record),
+                on_loss=self._on_loss,
+            )
             self._batches[container] = batch
             self._work.set()
         threading.Thread(
@@ -83,6 +107,14 @@ class LogCollector:
             self._exited &= keep
             self._drained &= keep
 
+    def _budget(self, record: JobRecord) -> JobBudget:
+        """Return what all replicas of a job share; after a restart, less what is stored."""
+        budget = self._budgets.get(record.uid)
+        if budget is None:
+            stored = self._store.text_size(record.spec.project, record.spec.job_id)
+            budget = self._budgets[record.uid] = JobBudget(max(self._limit.job_bytes - stored, 0))
+        return budget
+
     def _follow(self, container: str, batch: LogBatch) -> None:
         whole = False
         try:
@@ -92,7 +124,9 @@ class LogCollector:
                     ended = container in self._exited
                 read = self._read(container, batch, is_last=ended)
                 whole = ended and read
-                if not whole:
+                if whole:
+                    batch.finish()
+                else:
                     self._stopping.wait(_SETTLE_SECONDS if read else _RETRY_SECONDS)
         finally:
             with self._lock:
@@ -131,5 +165,13 @@ class LogCollector:
                 if not batches:
                     self._work.clear()
             for batch in batches:
-                batch.flush()
+                self._flush(batch)
             self._stopping.wait(_FLUSH_SECONDS)
+
+    @staticmethod
+    def _flush(batch: LogBatch) -> None:
+        try:
+            batch.flush()
+        except sa.exc.SQLAlchemyError as error:
+            # The batch keeps its lines; this thread serves all jobs and must outlive one busy moment.
+            logger.error("log not stored, trying again", reason=str(error))

@@ -11,7 +11,7 @@ import base64
 import binascii
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -24,12 +24,23 @@ from container_training.core.filters import parse_filter
 from container_training.core.log_wire import JOB_RESOURCE_TYPE, LogEntry, MonitoredResource, Severity
 from training_service.clock import Clock, utc_now
 from training_service.database import from_us, log_entries, to_us, writing
-from training_service.filter_sql import FieldSql, constant_field, filter_to_sql, text_field, time_field
+from training_service.filter_sql import (
+    FieldSql,
+    constant_field,
+    filter_to_sql,
+    json_field,
+    rank_field,
+    text_field,
+    time_field,
+)
 
 _TRIAL_LABEL = "ml.googleapis.com/trial_id"
 _TASK_LABEL = "ml.googleapis.com/task_name"
 _JOB_LABEL = "ml.googleapis.com/job_id"
 _ADVISORY_LOCK = 8470  # any number, as long as all writers share it
+#: A page of long lines ends early, so that no request takes the service's memory.
+_MAX_PAGE_CHARACTERS = 8_000_000
+_FETCHED_ROWS = 50
 _c = log_entries.c
 _FIELDS: dict[str, FieldSql] = {
     "resource.type": constant_field(JOB_RESOURCE_TYPE),
@@ -43,8 +54,12 @@ _FIELDS: dict[str, FieldSql] = {
     "timestamp": time_field(_c.timestamp_us),
     "receiveTimestamp": time_field(_c.received_us),
     "insertId": text_field(_c.insert_id),
-    "severity": text_field(_c.severity),
+    "severity": rank_field(_c.severity, {severity.value: severity.number for severity in Severity}),
     "textPayload": text_field(_c.text_payload),
+    "logName": text_field(sa.literal("projects/") + _c.project + "/logs/" + _c.task_name),
+}
+_PREFIXES: dict[str, Callable[[str], FieldSql]] = {
+    "jsonPayload.": lambda key: json_field(_c.json_payload, key),
 }
 
 
@@ -91,14 +106,30 @@ class LogStore:
         insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
         connection.execute(insert(log_entries).on_conflict_do_nothing(), rows)
 
-    def last_timestamp(self, project: str, job_id: str, task_name: str) -> datetime | None:
-        """Return the time of the newest stored line of one replica, from which reading goes on."""
-        query = sa.select(sa.func.max(_c.timestamp_us)).where(
-            _c.project == project, _c.job_id == job_id, _c.task_name == task_name
+    def newest_insert_id(self, project: str, job_id: str, task_name: str) -> str | None:
+        """Return the largest insert id of one replica's lines, from which reading goes on."""
+        query = sa.select(sa.func.max(_c.insert_id)).where(*_replica(project, job_id, task_name))
+        with self._engine.connect() as connection:
+            return connection.execute(query).scalar()
+
+    def insert_ids_since(self, project: str, job_id: str, task_name: str, insert_id: str) -> list[str]:
+        """Return the insert ids of one replica's lines from ``insert_id`` on, in their order."""
+        query = (
+            sa.select(_c.insert_id)
+            .where(*_replica(project, job_id, task_name), _c.insert_id >= insert_id)
+            .order_by(_c.insert_id)
         )
         with self._engine.connect() as connection:
-            newest = connection.execute(query).scalar()
-        return from_us(newest) if newest is not None else None
+            return list(connection.execute(query).scalars())
+
+    def text_size(self, project: str, job_id: str) -> int:
+        """Return the characters of all lines of a job; reads them all."""
+        size = sa.func.coalesce(sa.func.length(_c.text_payload), 0) + sa.func.coalesce(
+            sa.func.length(sa.cast(_c.json_payload, sa.Text)), 0
+        )
+        query = sa.select(sa.func.sum(size)).where(_c.project == project, _c.job_id == job_id)
+        with self._engine.connect() as connection:
+            return int(connection.execute(query).scalar() or 0)
 
     def list_page(
         self,
@@ -118,16 +149,26 @@ class LogStore:
         query = sa.select(log_entries).where(_c.project.in_(projects))
         tree = parse_filter(filter_text)
         if tree is not None:
-            query = query.where(filter_to_sql(tree, _FIELDS, {}))
+            query = query.where(filter_to_sql(tree, _FIELDS, _PREFIXES))
         if page_token:
-            row, last = sa.tuple_(*order), sa.tuple_(*_read_token(page_token))
-            query = query.where(row < last if descending else row > last)
+            place, last = sa.tuple_(*order), sa.tuple_(*_read_token(page_token))
+            query = query.where(place < last if descending else place > last)
         query = query.order_by(*(column.desc() if descending else column for column in order))
+        page: list[LogEntry] = []
+        last_row: Any = None
+        size = 0
         with self._engine.connect() as connection:
-            rows = connection.execute(query.limit(page_size + 1)).all()
-        page = rows[:page_size]
-        token = _write_token(page[-1]) if len(rows) > page_size else ""
-        return [_entry(row) for row in page], token
+            for row in connection.execute(query.limit(page_size + 1)).yield_per(_FETCHED_ROWS):
+                if len(page) == page_size or size >= _MAX_PAGE_CHARACTERS:
+                    return page, _write_token(last_row)
+                page.append(_entry(row))
+                last_row = row
+                size += len(row.text_payload or "") or len(str(row.json_payload))
+        return page, ""
+
+
+def _replica(project: str, job_id: str, task_name: str) -> tuple[sa.ColumnElement[bool], ...]:
+    return (_c.project == project, _c.job_id == job_id, _c.task_name == task_name)
 
 
 def _row(entry: NewLogEntry, received_us: int) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from container_training.core.states import JobState
+from training_service.log_limiter import Loss
 
 _SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200)
 
@@ -43,6 +44,12 @@ class Metrics:
         self.loop_errors = Counter(
             "training_loop_errors", "Looks of the loop that ended in a bug.", registry=self.registry
         )
+        self.dropped_log_lines = Counter(
+            "training_log_dropped_lines", "Lines of floods that were not kept.", registry=self.registry
+        )
+        self.dropped_log_bytes = Counter(
+            "training_log_dropped_bytes", "Bytes of floods that were not kept.", registry=self.registry
+        )
         self.requests = Histogram(
             "training_request_seconds",
             "API requests by route and status.",
@@ -50,6 +57,11 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
+
+    def count_loss(self, loss: Loss) -> None:
+        """Count the lines of ``loss``."""
+        self.dropped_log_lines.inc(loss.lines)
+        self.dropped_log_bytes.inc(loss.size)
 
     def watch_jobs(self, count_by_state: Callable[[], Mapping[JobState, int]]) -> None:
         """Report the number of jobs by state, counted when somebody asks."""

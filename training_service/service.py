@@ -24,6 +24,7 @@ from training_service.job_policies import JobPolicies
 from training_service.job_store import JobStore
 from training_service.jobs import Jobs
 from training_service.log_collector import LogCollector
+from training_service.log_limiter import LogLimit
 from training_service.log_store import LogStore
 from training_service.metrics import Metrics
 from training_service.policies import Policies
@@ -66,7 +67,18 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         memory_limit_bytes=settings.memory_limit_bytes,
     )
     executor = ThreadPoolExecutor(_WORKERS, thread_name_prefix="action")
-    collector = LogCollector(engine, logs, on_drained=lambda: scheduler.notify())
+    collector = LogCollector(
+        engine,
+        logs,
+        on_drained=lambda: scheduler.notify(),
+        limit=LogLimit(
+            lines_per_second=settings.log_lines_per_second,
+            bytes_per_second=settings.log_bytes_per_second,
+            tail_lines=settings.log_tail_lines,
+            job_bytes=settings.log_job_bytes,
+        ),
+        on_loss=metrics.count_loss,
+    )
     scheduler = Scheduler(
         store=store,
         engine=engine,

@@ -37,6 +37,10 @@ class ServiceSettings(BaseSettings):
     :param stop_grace_seconds: time between SIGTERM and SIGKILL when a replica is stopped.
     :param pull_retry_seconds: how long an unreachable registry is asked again before the job fails.
     :param pids_limit: processes and threads a container may have.
+    :param log_lines_per_second: lines of one replica that are kept, on average over ten seconds.
+    :param log_bytes_per_second: the same in bytes.
+    :param log_tail_lines: lines at the end of a flood that are kept beyond these limits.
+    :param log_job_bytes: bytes that are kept of all replicas of one job, beyond which only the end of each is.
     """
 
     model_config = SettingsConfigDict(env_prefix="TRAINING_", extra="ignore")
@@ -56,6 +60,10 @@ class ServiceSettings(BaseSettings):
     stop_grace_seconds: float = Field(default=10.0, ge=0)
     pull_retry_seconds: float = Field(default=120.0, ge=0)
     pids_limit: int = Field(default=PIDS_LIMIT, ge=16)
+    log_lines_per_second: int = Field(default=2500, ge=1)
+    log_bytes_per_second: int = Field(default=1_000_000, ge=1)
+    log_tail_lines: int = Field(default=500, ge=1)
+    log_job_bytes: int = Field(default=500_000_000, ge=1)
     log_format: LogFormat = LogFormat.CONSOLE
 
     @property

@@ -33,8 +33,9 @@ _LABEL = "container-training"
 _SERVICE, _JOB_UID = f"{_LABEL}.service", f"{_LABEL}.job-uid"
 _ROLE, _INDEX = f"{_LABEL}.role", f"{_LABEL}.index"
 _JOB, _PROJECT = f"{_LABEL}.job", f"{_LABEL}.project"
-#: A container's log on the engine's disk, until its job ends: at most this, the oldest part goes first.
-_LOG_FILES = LogConfig(type=LogConfig.types.JSON, config={"max-size": "128m", "max-file": "4"})
+#: A container's log on the engine's disk, until its job ends: at most this, the oldest part goes first. Few large files:
+#: a follower that is still in one file when the engine begins the next but one misses that between, without an error.
+_LOG_FILES = LogConfig(type=LogConfig.types.JSON, config={"max-size": "256m", "max-file": "2"})
 _TIMEOUT_SECONDS = 60
 _STATES = {"created": ReplicaState.CREATED, "exited": ReplicaState.EXITED, "dead": ReplicaState.EXITED}
 _EVENTS = ["start", "die", "destroy"]

@@ -2,7 +2,8 @@
 The filter language of ``jobs.list`` and ``entries:list``, as a syntax tree.
 
 Grammar, from lowest to highest precedence: ``AND`` (also by juxtaposition), ``OR``, ``NOT`` or ``-``, and comparisons
-``path OP value`` with ``= != < <= > >= :``. Values are words or double-quoted strings. Source: google.aip.dev/160 and
+``path OP value`` with ``= != < <= > >= :``. Values are words or double-quoted strings, and so is each part of a path after
+its first (``labels."ml.googleapis.com/trial_id"``). Source: google.aip.dev/160 and
 cloud.google.com/logging/docs/view/logging-query-language; functions, wildcards and bare global words are not supported.
 """
 
@@ -18,7 +19,7 @@ _TOKEN = re.compile(
         (?P<paren>[()])
       | (?P<op><=|>=|!=|=|<|>|:)
       | (?P<string>"(?:[^"\\]|\\.)*")
-      | (?P<word>[^\s()=<>!:"]+)
+      | (?P<word>(?:\."(?:[^"\\]|\\.)*"|[^\s()=<>!:"])+)
     )""",
     re.VERBOSE,
 )
@@ -162,4 +163,9 @@ class _Parser:
         self.place += 1
         if kind == "string":
             value = re.sub(r"\\(.)", r"\1", value[1:-1])
-        return Comparison(path, op, value)
+        return Comparison(_unquoted(path), op, value)
+
+
+def _unquoted(path: str) -> str:
+    """Return ``labels."ml.googleapis.com/trial_id"`` without the quotes, as fields are named here."""
+    return re.sub(r'\."((?:[^"\\]|\\.)*)"', lambda match: "." + re.sub(r"\\(.)", r"\1", match[1]), path)

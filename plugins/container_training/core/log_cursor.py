@@ -14,6 +14,8 @@ _LEVELS: Mapping[Severity, int] = {
     Severity.WARNING: logging.WARNING,
     Severity.ERROR: logging.ERROR,
     Severity.CRITICAL: logging.CRITICAL,
+    Severity.ALERT: logging.CRITICAL,
+    Severity.EMERGENCY: logging.CRITICAL,
 }
 
 

@@ -27,6 +27,13 @@ class Severity(StrEnum):
     WARNING = "WARNING"
     ERROR = "ERROR"
     CRITICAL = "CRITICAL"
+    ALERT = "ALERT"
+    EMERGENCY = "EMERGENCY"
+
+    @property
+    def number(self) -> int:
+        """Its value in ``google.logging.type.LogSeverity``: the hundreds from 0, DEFAULT, to 800, EMERGENCY."""
+        return 100 * list(Severity).index(self)
 
 
 class MonitoredResource(WireModel):

@@ -12,7 +12,8 @@ from container_training.core.errors import InvalidFilter
 from container_training.core.log_wire import LogEntry, Severity
 from training_service.database import open_database
 from training_service.engine.base import LogLine, LogStream
-from training_service.log_batch import MAX_TEXT_CHARACTERS, LogBatch
+from training_service.log_batch import LogBatch
+from training_service.log_lines import MAX_TEXT_CHARACTERS
 from training_service.log_store import LogStore, NewLogEntry
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -85,7 +86,8 @@ def test_pages_can_run_backwards(store: LogStore) -> None:
     [
         ('resource.labels.job_id="job"', ["a", "b"]),
         ('resource.labels.task_name="service"', ["b"]),
-        ('labels."ml.googleapis.com/task_name"="service"', None),
+        ('labels."ml.googleapis.com/task_name"="service"', ["b"]),
+        ('labels."ml.googleapis.com/nonsense"="service"', None),
         ("labels.ml.googleapis.com/task_name=service", ["b"]),
         ("severity=ERROR", ["c"]),
         ('textPayload:"LINE"', ["a", "b", "c"]),
