@@ -11,6 +11,8 @@ in place, so a kill in that moment loses the store. It keeps objects under their
 - files are replaced atomically;
 - contents lie under the hash of their object's name;
 - policies of buckets are the training service's (``bucket_policies.py``);
+- uploads of gcloud are taken: a multipart one whose boundary is in single quotes, and a resumable one below
+  ``/resumable/upload``;
 - links to an object's content name the host that the reader asked, not the one that the writer did: containers and this
   machine reach the store under different names, and the client for Python downloads from the link.
 """
@@ -22,6 +24,7 @@ import hashlib
 import io
 import logging
 import os
+import re
 import signal
 import socket
 import sys
@@ -40,6 +43,8 @@ from gcp_storage_emulator.storage import Storage, _FileStore
 from local_stack.bucket_policies import BucketPolicies, bucket_of_policy
 
 logger = logging.getLogger(__name__)
+
+_SINGLE_QUOTED_BOUNDARY = re.compile(r"""boundary='([^'"]*)'""")
 
 
 class AtomicFileStore(_FileStore):  # type: ignore[misc]  # the emulator has no types
@@ -98,11 +103,21 @@ class RequestHandler(emulator.RequestHandler):  # type: ignore[misc]  # the emul
         self._lock = lock
         super().__init__(storage, *arguments)
 
+    def _accept_upload(self) -> None:
+        """Put an upload into the form that the emulator knows."""
+        self.path: str = self.path.removeprefix("/resumable")
+        content_type = self.headers.get("Content-Type", "")
+        if content_type.startswith("multipart/"):
+            self.headers.replace_header(
+                "Content-Type", _SINGLE_QUOTED_BOUNDARY.sub(r'boundary="\1"', content_type)
+            )
+
     def _answer(self, method: str) -> None:
         body = emulator._read_raw_data(self) or b""
         if method in (emulator.GET, emulator.PUT) and bucket_of_policy(self.path):
             self._answer_policy(method, body)
             return
+        self._accept_upload()
         del self.headers["Transfer-Encoding"]
         del self.headers["Content-Length"]
         self.headers["Content-Length"] = str(len(body))
@@ -194,7 +209,7 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     # The emulator warns at every answer that is a text.
     logging.getLogger("gcp_storage_emulator.server").addFilter(
-        lambda record: "handled as string" not in record.msg
+        lambda record: "handled as string" not in str(record.msg)
     )
     serve(arguments.host, arguments.port, arguments.data_dir, arguments.training_url)
     return 0
