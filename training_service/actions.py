@@ -25,6 +25,7 @@ from training_service.job_store import JobStore
 from training_service.metrics import Metrics
 from training_service.reconcile import Action, PullImage, RemoveJob, StartReplica, StopReplica, Transition
 from training_service.records import JobRecord
+from training_service.runtimes import RuntimeImage, get_runtime
 
 
 class Actions:
@@ -33,6 +34,7 @@ class Actions:
 
     :param container_env: variables that every container gets.
     :param pull_retry: how long an unreachable registry is asked again.
+    :param runtimes: the images that runtime versions stand for.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class Actions:
         pids_limit: int,
         cpu_limit: float = 0,
         memory_limit_bytes: int = 0,
+        runtimes: Mapping[str, RuntimeImage] | None = None,
         clock: Clock = utc_now,
     ) -> None:
         self._store = store
@@ -58,6 +61,7 @@ class Actions:
         self._pids_limit = pids_limit
         self._cpu_limit = cpu_limit
         self._memory_limit_bytes = memory_limit_bytes
+        self._runtimes = runtimes or {}
         #: Jobs that were told that their registry is silent, so that their log has one line about it.
         self._waiting_for_registry: set[str] = set()
         self._clock = clock
@@ -98,7 +102,8 @@ class Actions:
 
     def _pull(self, job: JobRecord, image: ImageRef) -> None:
         try:
-            pulled = self._engine.pull_image(image)
+            runtime = get_runtime(self._engine, self._runtimes, image)
+            pulled = runtime or self._engine.pull_image(image)
         except ImageNotFound as error:
             self._fail(job, f"The image {image} of the replica master 0 could not be pulled: {error}")
         except DiskFull as error:
@@ -120,7 +125,8 @@ class Actions:
         else:
             self._waiting_for_registry.discard(job.uid)
             self._store.record_image(job, pulled.image_id)
-            self._store.note(job, f"Image of master-replica-0 is {image.name}@{pulled.digest}.")
+            what = f"{image}, {pulled.image_id}" if runtime else f"{image.name}@{pulled.digest}"
+            self._store.note(job, f"Image of master-replica-0 is {what}.")
 
     def _start(self, job: JobRecord, replica: ReplicaSpec) -> None:
         granted = fit(replica.machine, self._available)

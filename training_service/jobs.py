@@ -7,6 +7,7 @@ from collections.abc import Callable
 from container_training.core.errors import EditConflict, FieldViolation, InvalidRequest
 from container_training.core.field_mask import parse_field_mask
 from container_training.core.job_spec import job_spec_from_wire, label_violations
+from container_training.core.python_package import Runtimes
 from container_training.core.states import JobState
 from container_training.core.wire import Job, ListJobsResponse
 from training_service.clock import Clock, utc_now
@@ -28,12 +29,21 @@ class Jobs:
     The jobs of all projects.
 
     :param notify: called after a write that the loop should look at; wakes it.
+    :param runtimes: runtime versions, and the versions of Python that each has.
     """
 
-    def __init__(self, store: JobStore, notify: Callable[[], None], clock: Clock = utc_now) -> None:
+    def __init__(
+        self,
+        store: JobStore,
+        notify: Callable[[], None],
+        clock: Clock = utc_now,
+        *,
+        runtimes: Runtimes | None = None,
+    ) -> None:
         self._store = store
         self._notify = notify
         self._clock = clock
+        self._runtimes = runtimes or {}
 
     def create(self, project: str, job: Job, *, owner: str = "") -> Job:
         """
@@ -44,7 +54,7 @@ class Jobs:
         :raises InvalidJobSpec: it breaks a rule.
         :raises JobConflict: its id is taken.
         """
-        record = self._store.insert(job_spec_from_wire(project, job), owner)
+        record = self._store.insert(job_spec_from_wire(project, job, self._runtimes), owner)
         self._notify()
         return self._wire(record)
 

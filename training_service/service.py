@@ -65,6 +65,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         pids_limit=settings.pids_limit,
         cpu_limit=settings.cpu_limit,
         memory_limit_bytes=settings.memory_limit_bytes,
+        runtimes=settings.runtime_images,
     )
     executor = ThreadPoolExecutor(_WORKERS, thread_name_prefix="action")
     collector = LogCollector(
@@ -105,7 +106,11 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
             logger.info("stopped; running containers go on and are adopted at the next start")
 
     return create_app(
-        jobs=Jobs(store, scheduler.notify),
+        jobs=Jobs(
+            store,
+            scheduler.notify,
+            runtimes={version: image.python_versions for version, image in settings.runtime_images.items()},
+        ),
         job_policies=JobPolicies(store, Policies(policies)),
         policies=Policies(policies),
         access=AccessControl(policies, authenticator, is_required=settings.require_auth),

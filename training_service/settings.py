@@ -10,6 +10,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from container_training.core.confinement import PIDS_LIMIT
+from training_service.runtimes import RuntimeImage
 
 
 class LogFormat(StrEnum):
@@ -31,6 +32,7 @@ class ServiceSettings(BaseSettings):
     :param key_dir: folder of the key that signs the service's own tokens; default: beside the database.
     :param docker_host: engine to use; empty: ``DOCKER_HOST`` or the default socket, as the docker client does.
     :param container_env: variables that every container gets, e.g. ``STORAGE_EMULATOR_HOST``.
+    :param runtime_images: the image of each runtime version, for jobs of packages.
     :param max_active_jobs: jobs that may prepare and run side by side; the others are QUEUED.
     :param cpu_limit: cores of the host that one container may have at most; 0: all of them.
     :param memory_limit_bytes: memory of the host that one container may have at most; 0: all but a reserve.
@@ -54,6 +56,7 @@ class ServiceSettings(BaseSettings):
     key_dir: Path | None = None
     docker_host: str = ""
     container_env: dict[str, str] = {}
+    runtime_images: dict[str, RuntimeImage] = {}
     max_active_jobs: int = Field(default=4, ge=1)
     cpu_limit: float = Field(default=0, ge=0)
     memory_limit_bytes: int = Field(default=0, ge=0)

@@ -63,7 +63,7 @@ class BaseImage(StackPart):
             return False
         client = connect(self.settings.engine_url)
         try:
-            return _has(client, self.name_of(self.settings))
+            return has_image(client, self.name_of(self.settings))
         finally:
             client.close()
 
@@ -99,7 +99,7 @@ class BaseImage(StackPart):
     def _choose(self, client: docker.DockerClient) -> str:
         recipe = DebianRecipe(authorities=self._authorities)
         for image in (self._public_name(), recipe.image_name()):
-            if _has(client, image):
+            if has_image(client, image):
                 return image
         if _answers(self.settings.registry_probe_url):
             try:
@@ -137,7 +137,7 @@ class BaseImage(StackPart):
             client.images.pull(public)
         if self._authorities is not None:
             with self.progress.step(f"adding this machine's certificate authorities to it, as {name}"):
-                context = _tar(
+                context = pack_context(
                     {"Dockerfile": DOCKERFILE.read_bytes(), "ca-certificates.crt": self._authorities}
                 )
                 client.images.build(
@@ -150,7 +150,8 @@ def _note(settings: StackSettings) -> Path:
     return settings.state_dir.absolute() / "base-image.txt"
 
 
-def _has(client: docker.DockerClient, image: str) -> bool:
+def has_image(client: docker.DockerClient, image: str) -> bool:
+    """Tell whether the engine has the image."""
     try:
         client.images.get(image)
     except docker.errors.ImageNotFound:
@@ -167,7 +168,7 @@ def _answers(url: str) -> bool:
     return status in {httpx.codes.OK, httpx.codes.UNAUTHORIZED}
 
 
-def _tar(files: dict[str, bytes]) -> io.BytesIO:
+def pack_context(files: dict[str, bytes]) -> io.BytesIO:
     """Return a build context; times and owners are fixed, so that the build cache recognises it."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:

@@ -7,9 +7,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from local_stack.base_image import BaseImage
+from local_stack.engine import connect
 from local_stack.part import Listener, StackPart, answers_ok
+from local_stack.runtime_image import ensure_runtime_image, runtime_images
 from local_stack.settings import LOOPBACK, REPOSITORY_ROOT, Part
 from local_stack.supervisor_config import Program
+
+BUILD_TIMEOUT_SECONDS = 300
 
 
 class Training(StackPart):
@@ -26,8 +31,13 @@ class Training(StackPart):
         return answers_ok(f"{self.settings.training_url}/health")
 
     def prepare(self) -> None:
-        """Make the folder of the database."""
+        """Make the folder of the database, and the image of the runtime versions."""
         self._data.mkdir(parents=True, exist_ok=True)
+        client = connect(self.settings.engine_url, timeout_seconds=BUILD_TIMEOUT_SECONDS)
+        try:
+            ensure_runtime_image(client, BaseImage.name_of(self.settings), self.progress)
+        finally:
+            client.close()
 
     def listeners(self) -> Sequence[Listener]:
         """Return the service's address."""
@@ -48,6 +58,9 @@ class Training(StackPart):
                     "TRAINING_DATABASE_URL": f"sqlite:///{self._data / 'jobs.db'}",
                     "TRAINING_CONTAINER_ENV": json.dumps(
                         self.settings.container_environment, separators=(",", ":")
+                    ),
+                    "TRAINING_RUNTIME_IMAGES": json.dumps(
+                        runtime_images(BaseImage.name_of(self.settings)), separators=(",", ":")
                     ),
                     "DOCKER_HOST": self.settings.engine_url,
                     "PYTHONUNBUFFERED": "1",

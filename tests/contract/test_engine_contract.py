@@ -160,6 +160,13 @@ class TestEngineContract:
         with pytest.raises(ImageNotFound):
             bench.engine.pull_image(absent)
 
+    def test_image_is_found_without_a_registry_if_the_engine_has_it(self, bench: Bench) -> None:
+        known = bench.known_image  # type: ignore[attr-defined]
+        pulled = bench.engine.pull_image(known)
+
+        assert bench.engine.find_image(known) == pulled
+        assert bench.engine.find_image(parse_image_ref(f"{known.host}/project/absent:1")) is None
+
     def test_replica_that_ends_has_its_exit_code_and_times(self, bench: Bench) -> None:
         bench.engine.start_replica(bench.launch("fails"))
 

@@ -123,6 +123,10 @@ class Engine(ABC):
         """Return the cores and the memory of the engine's host."""
 
     @abstractmethod
+    def find_image(self, ref: ImageRef) -> PulledImage | None:
+        """Return ``ref`` if the engine has it, without asking a registry; ``None`` otherwise."""
+
+    @abstractmethod
     def pull_image(self, ref: ImageRef) -> PulledImage:
         """
         Make ``ref`` present and return it; blocks. A reference by digest that is present is not pulled again.

@@ -80,10 +80,20 @@ class DockerEngine(Engine):
             info = client.info()
         return Resources(cpus=float(info["NCPU"]), memory_bytes=int(info["MemTotal"]))
 
+    def find_image(self, ref: ImageRef) -> PulledImage | None:
+        client = self._client
+        with engine_errors(f"look for {ref.pullable}"):
+            try:
+                found = client.inspect_image(ref.pullable)  # type: ignore[no-untyped-call]
+            except NotFound:
+                return None
+        digests = dict(item.split("@", 1) for item in found.get("RepoDigests") or [])
+        return PulledImage(image_id=found["Id"], digest=digests.get(ref.name, ref.digest or ""))
+
     def pull_image(self, ref: ImageRef) -> PulledImage:
         client = self._client
         if ref.digest:
-            present = self._find_image(ref)
+            present = self.find_image(ref)
             if present:
                 return present
         with engine_errors(f"pull {ref.pullable}"):
@@ -95,7 +105,7 @@ class DockerEngine(Engine):
                 # docker-py hides errors that come inside the stream.
                 if "error" in line:
                     raise classify(f"pull {ref.pullable}", line["error"])
-        pulled = self._find_image(ref)
+        pulled = self.find_image(ref)
         if pulled is None:
             raise ImageNotFound(f"pull {ref.pullable}: the engine does not have it after the pull")
         return pulled
@@ -208,16 +218,6 @@ class DockerEngine(Engine):
                 {network: client.create_endpoint_config(aliases=[launch.host_name])}  # type: ignore[arg-type]  # stubs: one endpoint
             ),
         }
-
-    def _find_image(self, ref: ImageRef) -> PulledImage | None:
-        client = self._client
-        with engine_errors(f"look for {ref.pullable}"):
-            try:
-                found = client.inspect_image(ref.pullable)  # type: ignore[no-untyped-call]
-            except NotFound:
-                return None
-        digests = dict(item.split("@", 1) for item in found.get("RepoDigests") or [])
-        return PulledImage(image_id=found["Id"], digest=digests.get(ref.name, ref.digest or ""))
 
     def _observe_one(self, client: docker.APIClient, item: dict[str, Any]) -> ObservedReplica | None:
         """Return the replica behind one row of the list; ``None`` if it went away meanwhile."""

@@ -110,12 +110,20 @@ class MemoryEngine(Engine):
         self._answer()
         return self._host
 
+    def find_image(self, ref: ImageRef) -> PulledImage | None:
+        self._answer()
+        return self._image(ref) if ref.pullable in self._images else None
+
     def pull_image(self, ref: ImageRef) -> PulledImage:
         self._answer()
         if not self.registry_available:
             raise RegistryUnavailable(f"the registry {ref.host} did not answer")
         if ref.pullable not in self._images:
             raise ImageNotFound("manifest unknown")
+        return self._image(ref)
+
+    @staticmethod
+    def _image(ref: ImageRef) -> PulledImage:
         return PulledImage(image_id=ref.pullable, digest=ref.digest or "sha256:" + "0" * 64)
 
     def start_replica(self, launch: ReplicaLaunch) -> None:

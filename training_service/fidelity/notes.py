@@ -135,9 +135,26 @@ NOTES: Mapping[str, Note] = {
     "TrainingInput.network": _differs(
         "There is nothing to peer with: each job has a network of its own. A project's id is taken beside its number."
     ),
+    "TrainingInput.packageUris": Note(
+        enforced="Downloaded and installed, with what they require, when the job starts; see [trainers](trainers.md#packages).",
+        deviation="An image excludes them; the real service's rule for the two together was not found.",
+        certainty=Certainty.UNVERIFIED,
+    ),
     "TrainingInput.parameterServerConfig": _NO_REPLICAS,
     "TrainingInput.parameterServerType": _NO_REPLICAS,
+    "TrainingInput.pythonModule": Note(enforced="Runs as `python -m` after the packages were installed."),
+    "TrainingInput.pythonVersion": Note(
+        enforced="Must be one that the runtime version has.",
+        deviation="The local runtime runs the base image's Python, 3.11 or later, and the job's log says so.",
+        certainty=Certainty.DISCOVERY,
+    ),
     "TrainingInput.region": _differs("Any text is taken, and none is needed: this machine is every region."),
+    "TrainingInput.runtimeVersion": Note(
+        enforced="Chooses the image (`TRAINING_RUNTIME_IMAGES`); an unknown one is refused.",
+        deviation="The stack's own image is Python and pip alone: what the old runtimes had, TensorFlow for one, the "
+        "packages must require.",
+        certainty=Certainty.DOCS,
+    ),
     "TrainingInput.scaleTier": Note(
         enforced="The machine of the master; `BASIC` where it is left out, as gcloud does.",
         deviation="Tiers of several replicas or accelerators are refused; `BASIC` is an n1-standard-4, as recalled.",
@@ -155,7 +172,7 @@ NOTES: Mapping[str, Note] = {
     "ReplicaConfig.diskConfig": _differs("Not used: containers share this machine's disk, without a limit."),
     "ReplicaConfig.imageUri": Note(
         enforced="Pulled and run.",
-        deviation="May be in any registry, and must be given: there are no runtime images.",
+        deviation="May be in any registry.",
         certainty=Certainty.DISCOVERY,
     ),
     "AcceleratorConfig.type": _differs("Without a count there is nothing to attach.", Certainty.UNVERIFIED),
@@ -184,6 +201,18 @@ def _each(*values: Any, **beside: Any) -> tuple[Sample, ...]:
     return tuple(Sample(value=value, **beside) for value in values)
 
 
+def _package(name: str, value: Any) -> tuple[Sample, ...]:
+    """Return a value of one of the four fields of packages, in a job with the other three and without an image."""
+    job = {
+        "packageUris": ["gs://bucket/trainer-0.0.0.tar.gz"],
+        "pythonModule": "trainer.task",
+        "runtimeVersion": "2.11",
+        "pythonVersion": "3.7",
+    }
+    others = {f"trainingInput.{other}": given for other, given in job.items() if other != name}
+    return _each(value, beside={"trainingInput.masterConfig": None, **others})
+
+
 #: Good values by the discovery document's rules, of fields for which any value of the type is not good, or where one is not
 #: like the other.
 SAMPLES: Mapping[str, tuple[Sample, ...]] = {
@@ -197,6 +226,10 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
         "n1-standard-8", "large_model", "standard_gpu", "cloud_tpu", beside=_CUSTOM
     ),
     "TrainingInput.network": _each("projects/12345/global/networks/myVPC"),
+    "TrainingInput.packageUris": _package("packageUris", ["gs://bucket/job/trainer-0.0.0.tar.gz"]),
+    "TrainingInput.pythonModule": _package("pythonModule", "trainer.task"),
+    "TrainingInput.pythonVersion": _package("pythonVersion", "3.7"),
+    "TrainingInput.runtimeVersion": _package("runtimeVersion", "2.11"),
     "TrainingInput.scaleTier": _each("BASIC", "CUSTOM", "STANDARD_1", "PREMIUM_1", "BASIC_GPU", "BASIC_TPU"),
     "TrainingInput.serviceAccount": _each("trainer@project.iam.gserviceaccount.com"),
     "ReplicaConfig.acceleratorConfig": _each({"count": "1", "type": "NVIDIA_TESLA_T4"}),
@@ -215,6 +248,10 @@ BAD_SAMPLES: Mapping[str, tuple[Sample, ...]] = {
     "TrainingInput.jobDir": _each("/tmp"),  # noqa: S108  # a wrong value, not a place
     "TrainingInput.masterType": _each("m9", beside=_CUSTOM),
     "TrainingInput.network": _each("myVPC"),
+    "TrainingInput.packageUris": _package("packageUris", ["gs://bucket/trainer-0.0.0.tar.gz"] * 101),
+    "TrainingInput.pythonModule": _package("pythonModule", "trainer/task.py"),
+    "TrainingInput.pythonVersion": _package("pythonVersion", ""),
+    "TrainingInput.runtimeVersion": _package("runtimeVersion", "latest"),
     "TrainingInput.serviceAccount": _each("trainer"),
     "ReplicaConfig.imageUri": _each("trainer"),
     "DiskConfig.bootDiskSizeGb": _each(-1),

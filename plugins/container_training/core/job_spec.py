@@ -16,6 +16,13 @@ from container_training.core.cluster import ReplicaId, ReplicaRole
 from container_training.core.errors import FieldViolation, InvalidImageRef, InvalidJobSpec
 from container_training.core.image_ref import ImageRef, parse_image_ref
 from container_training.core.machines import MACHINE_TYPES, SINGLE_REPLICA_TIERS, TIER_MASTER, MachineType
+from container_training.core.python_package import (
+    Runtimes,
+    is_package_job,
+    package_violations,
+    runtime_args,
+    runtime_image,
+)
 from container_training.core.wire import (
     DiskConfig,
     EncryptionConfig,
@@ -51,10 +58,6 @@ _NOT_YET = {
     "parameter_server_count": "this service runs one replica so far; parameter servers come with distributed training",
     "evaluator_count": "this service runs one replica so far; evaluators come with distributed training",
     "hyperparameters": "this service does not tune hyperparameters yet",
-    "package_uris": "this service runs containers only so far; set masterConfig.imageUri instead",
-    "python_module": "this service runs containers only so far; set masterConfig.imageUri instead",
-    "runtime_version": "this service runs containers only so far; set masterConfig.imageUri instead",
-    "python_version": "this service runs containers only so far; set masterConfig.imageUri instead",
     "enable_web_access": "this service has no interactive shells; leave it out and use `docker exec` on its machine",
 }
 
@@ -106,15 +109,16 @@ class JobSpec:
         return bool(self.training_input.use_chief_in_tf_config)
 
 
-def job_spec_from_wire(project: str, job: Job) -> JobSpec:
+def job_spec_from_wire(project: str, job: Job, runtimes: Runtimes | None = None) -> JobSpec:
     """
     Return the validated job of a create request.
 
     Pure. Output-only fields of ``job`` are ignored, as the real API does.
 
+    :param runtimes: the runtime versions of the service; ``None``, on a client: any is taken.
     :raises InvalidJobSpec: with every rule that ``job`` breaks.
     """
-    rules = _Rules()
+    rules = _Rules(runtimes)
     spec = _read(rules, project, job)
     if spec is None or rules.violations:
         raise InvalidJobSpec(rules.violations)
@@ -150,7 +154,7 @@ def _read(rules: _Rules, project: str, job: Job) -> JobSpec | None:
     rules.check_job_dir(training)
     rules.check_formats(training)
     machine = rules.check_machine(training)
-    image = rules.check_image(training.master_config)
+    image = rules.check_image(training)
     command, args = rules.check_arguments(training)
     max_wait, max_running, priority = rules.check_scheduling(training.scheduling or Scheduling())
     if image is None or machine is None:
@@ -202,8 +206,9 @@ def label_violations(labels: Mapping[str, str]) -> list[FieldViolation]:
 class _Rules:
     """Collects violations; one method a group of rules, each returns the value it validated."""
 
-    def __init__(self) -> None:
+    def __init__(self, runtimes: Runtimes | None = None) -> None:
         self.violations: list[FieldViolation] = []
+        self._runtimes = runtimes
 
     def add(self, path: str, description: str) -> None:
         self.violations.append(FieldViolation(field=path, description=description))
@@ -283,10 +288,16 @@ class _Rules:
             self.add("trainingInput.masterType", f"must be one of {known}; got {training.master_type!r}")
         return machine
 
-    def check_image(self, config: ReplicaConfig | None) -> ImageRef | None:
+    def check_image(self, training: TrainingInput) -> ImageRef | None:
+        self.violations += package_violations(training, self._runtimes)
+        if is_package_job(training):
+            return runtime_image(training)
         path = "trainingInput.masterConfig.imageUri"
+        config = training.master_config
         if config is None or not config.image_uri:
-            self.add(path, "is required: the image that the master runs")
+            self.add(
+                path, "is required: the image that the master runs; or packageUris and their runtimeVersion"
+            )
             return None
         try:
             return parse_image_ref(config.image_uri)
@@ -296,6 +307,8 @@ class _Rules:
 
     def check_arguments(self, training: TrainingInput) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return (command, args); ``--job-dir`` follows the user's args, in the form ``--job-dir PATH`` [unverified]."""
+        if is_package_job(training):
+            return (), runtime_args(training)
         config = training.master_config or ReplicaConfig()
         # discovery: containerCommand and containerArgs exclude TrainingInput.args.
         if training.args and (config.container_args or config.container_command):

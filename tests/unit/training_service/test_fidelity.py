@@ -135,7 +135,6 @@ def test_a_deviation_has_its_certainty(note: dict[str, Any]) -> None:
     [
         ("TrainingInput.workerCount", ""),
         ("TrainingInput.hyperparameters", ""),
-        ("TrainingInput.pythonVersion", ""),
         ("ReplicaConfig.acceleratorConfig", ""),
         ("ReplicaConfig.tpuTfVersion", ""),
         ("AcceleratorConfig.count", "trainingInput.masterConfig.acceleratorConfig"),

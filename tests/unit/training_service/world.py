@@ -23,6 +23,7 @@ from training_service.log_batch import LogBatch
 from training_service.log_store import LogStore
 from training_service.metrics import Metrics
 from training_service.records import JobRecord
+from training_service.runtimes import RuntimeImage
 from training_service.scheduler import Scheduler
 
 IMAGE = "registry.test/project/trainer:1"
@@ -73,6 +74,7 @@ class World:
     engine: MemoryEngine = field(default_factory=MemoryEngine)
     max_active_jobs: int = 2
     pull_retry: timedelta = timedelta(seconds=60)
+    runtimes: dict[str, RuntimeImage] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.restart()
@@ -91,6 +93,7 @@ class World:
             stop_grace_seconds=10,
             pull_retry=self.pull_retry,
             pids_limit=100,
+            runtimes=self.runtimes,
             clock=clock,
         )
         self.scheduler = Scheduler(
@@ -104,7 +107,12 @@ class World:
             retry_seconds=0,
             clock=clock,
         )
-        self.jobs = Jobs(self.store, lambda: None, clock)
+        self.jobs = Jobs(
+            self.store,
+            lambda: None,
+            clock,
+            runtimes={version: runtime.python_versions for version, runtime in self.runtimes.items()},
+        )
 
     def add_image(self, behaviour: Behaviour | None = None, image: str = IMAGE) -> ImageRef:
         ref = parse_image_ref(image)

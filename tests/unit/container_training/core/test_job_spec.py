@@ -26,7 +26,6 @@ from container_training.core.wire import Job, TrainingInput
 
 IMAGE = "gcr.io/demo/train:1"
 ONE_REPLICA = "this service runs one replica so far; "
-CONTAINERS_ONLY = "this service runs containers only so far; set masterConfig.imageUri instead"
 JOB_DIR_RULE = "must be a Cloud Storage path gs://BUCKET/FOLDER; got "
 KMS_RULE = "must be projects/PROJECT/locations/REGION/keyRings/RING/cryptoKeys/KEY; got "
 DURATION_RULE = "must be seconds followed by 's', like '3600s'; got "
@@ -188,10 +187,6 @@ def test_a_prediction_job_is_refused_by_name(prediction: dict[str, Any]) -> None
             "trainingInput.hyperparameters",
             "this service does not tune hyperparameters yet",
         ),
-        ("package_uris", ["gs://b/p.tar.gz"], "trainingInput.packageUris", CONTAINERS_ONLY),
-        ("python_module", "trainer.task", "trainingInput.pythonModule", CONTAINERS_ONLY),
-        ("runtime_version", "2.11", "trainingInput.runtimeVersion", CONTAINERS_ONLY),
-        ("python_version", "3.7", "trainingInput.pythonVersion", CONTAINERS_ONLY),
         (
             "enable_web_access",
             True,
@@ -384,7 +379,10 @@ def test_tiers_of_several_replicas_or_accelerators_are_refused(tier: str) -> Non
 )
 def test_the_master_must_have_an_image(training: dict[str, Any]) -> None:
     assert violations_of(make_job(**training)) == [
-        ("trainingInput.masterConfig.imageUri", "is required: the image that the master runs")
+        (
+            "trainingInput.masterConfig.imageUri",
+            "is required: the image that the master runs; or packageUris and their runtimeVersion",
+        )
     ]
 
 
@@ -631,7 +629,10 @@ _trainings = st.fixed_dictionaries(
         "masterType": _maybe("", "n1-standard-8", "standard_gpu", "m9") | st.text(max_size=4),
         "enableWebAccess": _maybe(False, True),
         "network": st.none() | st.text(max_size=8),
-        "packageUris": _maybe([], ["gs://b/p.tar.gz"]),
+        "packageUris": _maybe([], ["gs://b/p.tar.gz"], ["gs://bkt/p.tar.gz"]),
+        "pythonModule": _maybe("", "trainer.task", "-c"),
+        "pythonVersion": _maybe("", "3.7"),
+        "runtimeVersion": _maybe("", "2.11", "x"),
         "scaleTier": _maybe("BASIC", "CUSTOM", "STANDARD_1", "BASIC_TPU"),
         "scheduling": st.none()
         | st.fixed_dictionaries(

@@ -1,0 +1,123 @@
+"""Reading an object of Cloud Storage, or of the emulator at STORAGE_EMULATOR_HOST, with the standard library alone."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import http.client
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+ATTEMPTS = 6
+FIRST_WAIT_SECONDS = 0.5
+TIMEOUT_SECONDS = 60
+_METADATA_TIMEOUT_SECONDS = 3
+_CHUNK_BYTES = 1 << 20
+_CLOUD = "https://storage.googleapis.com"
+_TOKEN_PATH = "/computeMetadata/v1/instance/service-accounts/default/token"  # noqa: S105  # a path, not a token
+
+
+class ObjectMissing(Exception):
+    """There is no such object, or no such bucket."""
+
+
+class ObjectDenied(Exception):
+    """The job's identity may not read the object."""
+
+
+class StoreUnavailable(Exception):
+    """The store did not give the object, however often it was asked."""
+
+
+class _MayPass(Exception):
+    """Worth another attempt."""
+
+
+def download(
+    uri: str, target: Path, say: Callable[[str], None], sleep: Callable[[float], None] = time.sleep
+) -> int:
+    """
+    Write the object ``gs://BUCKET/NAME`` to the file ``target`` and return its size in bytes.
+
+    A store that does not answer, answers 429 or 5xx, or breaks off, is asked ``ATTEMPTS`` times, with doubled waits.
+
+    :param say: told before each wait.
+    :raises ObjectMissing: 404.
+    :raises ObjectDenied: 401 or 403.
+    :raises StoreUnavailable: the last attempt failed too.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return _download_once(uri, target)
+        except _MayPass as error:
+            if attempt == ATTEMPTS:
+                raise StoreUnavailable(f"{uri} could not be read in {ATTEMPTS} attempts: {error}") from error
+            wait = FIRST_WAIT_SECONDS * 2 ** (attempt - 1)
+            say(f"{uri}: {error}; asking again in {wait:g} s")
+            sleep(wait)
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _download_once(uri: str, target: Path) -> int:
+    request = urllib.request.Request(_media_url(uri), headers=_credentials())  # noqa: S310  # http(s) alone: see _media_url
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310  # the same
+            return _save(answer, target)
+    except urllib.error.HTTPError as error:
+        if error.code == http.client.NOT_FOUND:
+            raise ObjectMissing(f"there is no {uri}") from error
+        if error.code in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
+            raise ObjectDenied(f"the job may not read {uri}: {error}") from error
+        if error.code == http.client.TOO_MANY_REQUESTS or error.code >= http.client.INTERNAL_SERVER_ERROR:
+            raise _MayPass(str(error)) from error
+        raise StoreUnavailable(f"{uri} could not be read: {error}") from error
+    except (OSError, http.client.HTTPException) as error:
+        raise _MayPass(f"{type(error).__name__}: {error}") from error
+
+
+def _save(answer: http.client.HTTPResponse, target: Path) -> int:
+    md5 = hashlib.md5()  # noqa: S324  # the checksum that Cloud Storage sends, against damage; no secret
+    size = 0
+    with target.open("wb") as file:
+        while chunk := answer.read(_CHUNK_BYTES):
+            md5.update(chunk)
+            size += file.write(chunk)
+    expected = answer.headers.get("Content-Length")
+    if expected is not None and size != int(expected):
+        raise _MayPass(f"broke off after {size} of {expected} bytes")
+    hashes = ",".join(answer.headers.get_all("x-goog-hash", [])).replace(" ", "").split(",")
+    sums = [value[len("md5=") :] for value in hashes if value.startswith("md5=")]
+    if sums and sums[0] != base64.b64encode(md5.digest()).decode("ascii"):
+        raise _MayPass("arrived damaged: its MD5 is another one")
+    return size
+
+
+def _media_url(uri: str) -> str:
+    bucket, _, name = uri[len("gs://") :].partition("/")
+    host = os.environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/") or _CLOUD
+    host = host if host.startswith(("http://", "https://")) else f"http://{host}"
+    return f"{host}/download/storage/v1/b/{quote(bucket, safe='')}/o/{quote(name, safe='')}?alt=media"
+
+
+def _credentials() -> dict[str, str]:
+    """Return the header with the job's identity, of the metadata server if there is one; an emulator needs none."""
+    host = os.environ.get("GCE_METADATA_HOST")
+    if not host:
+        if os.environ.get("STORAGE_EMULATOR_HOST"):
+            return {}
+        host = "metadata.google.internal"
+    request = urllib.request.Request(  # http alone
+        f"http://{host}{_TOKEN_PATH}", headers={"Metadata-Flavor": "Google"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=_METADATA_TIMEOUT_SECONDS) as answer:  # noqa: S310  # the same
+            return {"Authorization": f"Bearer {json.load(answer)['access_token']}"}
+    except (OSError, ValueError, KeyError):
+        # Public objects can be read by everybody; others are then refused by name.
+        return {}

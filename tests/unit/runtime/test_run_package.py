@@ -1,0 +1,227 @@
+"""The entry point of runtime images, without a container: real pip, a store of the test's own."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import subprocess
+import sys
+import tarfile
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+import setuptools
+
+RUNNER = Path(__file__).resolve().parents[3] / "docker" / "runtime" / "run_package.py"
+URI = "gs://bkt/job/trainer-0.0.0.tar.gz"
+TASK = "import os, sys\nprint('arguments', sys.argv[1:])\nprint('pid', os.getpid())\nsys.exit(7)\n"
+
+
+class Store:
+    """Objects by ``gs://`` URI, and what the next requests are answered instead of them."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.statuses: list[int] = []
+        self.damage = 0
+        store = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:  # the base class's name
+                store.answer(self)
+
+            def log_message(self, *_: object) -> None:
+                return
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(
+            target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+        ).start()
+
+    def answer(self, request: BaseHTTPRequestHandler) -> None:
+        bucket, _, name = urlsplit(request.path).path.removeprefix("/download/storage/v1/b/").partition("/o/")
+        content = self.objects.get(f"gs://{bucket}/{unquote(name)}")
+        status = self.statuses.pop(0) if self.statuses else (200 if content is not None else 404)
+        request.send_response(status)
+        body = content if status == 200 and content is not None else b""
+        request.send_header("Content-Length", str(len(body)))
+        request.send_header(
+            "x-goog-hash",
+            f"crc32c=AAAAAA==,md5={base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()}",
+        )
+        request.end_headers()
+        if self.damage:
+            self.damage -= 1
+            body = body[:-1] + b"!"
+        request.wfile.write(body)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    store = Store()
+    yield store
+    store.server.shutdown()
+    store.server.server_close()
+
+
+def sdist(files: dict[str, str], name: str = "trainer", requires: str = "") -> bytes:
+    """Return a source distribution with a setup.py, as gcloud builds one."""
+    setup = f"from setuptools import setup\nsetup(name={name!r}, version='0.0.0', packages=[{name!r}]{requires})\n"
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w:gz") as tar:
+        for path, text in {"setup.py": setup, **files}.items():
+            info = tarfile.TarInfo(f"{name}-0.0.0/{path}")
+            info.size = len(text.encode())
+            tar.addfile(info, io.BytesIO(text.encode()))
+    return archive.getvalue()
+
+
+def run(store: Store, *arguments: str, module: str = "trainer.task", uris: tuple[str, ...] = (URI,)) -> str:
+    done = run_runner(store, *arguments, module=module, uris=uris)
+    return f"{done.stdout}\n{done.stderr}\nexit {done.returncode}"
+
+
+def run_runner(
+    store: Store, *arguments: str, module: str, uris: tuple[str, ...]
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(RUNNER), *(f"--package={uri}" for uri in uris), f"--module={module}"]
+    return subprocess.run(
+        [*command, "--runtime-version=2.11", "--python-version=3.7", "--", *arguments],
+        env={
+            # pip and setuptools, which runtime images have
+            "PYTHONPATH": str(Path(setuptools.__file__).parents[1]),
+            "STORAGE_EMULATOR_HOST": store.url,
+            "PATH": "/usr/bin:/bin",
+            "PIP_NO_INDEX": "1",
+            "HOME": "/nonexistent",
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_the_module_runs_with_its_arguments_and_its_exit_code_is_the_jobs(store: Store) -> None:
+    store.objects[URI] = sdist({"trainer/__init__.py": "", "trainer/task.py": TASK})
+    store.statuses = [503]
+
+    said = run(store, "--epochs", "3", "--", "-v", "--job-dir", "gs://bkt/out")
+
+    assert "arguments ['--epochs', '3', '--', '-v', '--job-dir', 'gs://bkt/out']" in said
+    assert "not 3.7; what the image does not have" in said
+    assert f"{URI}: HTTP Error 503: Service Unavailable; asking again in 0.5 s" in said
+    assert f"package 1 of 1: {URI}, {len(store.objects[URI])} bytes" in said
+    assert said.endswith("exit 7")
+
+
+def test_packages_may_need_each_other_whatever_their_order(store: Store) -> None:
+    other = "gs://bkt/job/helpers-0.0.0.tar.gz"
+    store.objects[URI] = sdist(
+        {"trainer/__init__.py": "", "trainer/task.py": "import helpers\nprint(helpers.WORD)\n"},
+        requires=", install_requires=['helpers']",
+    )
+    store.objects[other] = sdist({"helpers/__init__.py": "WORD = 'helped'\n"}, name="helpers")
+
+    said = run(store, uris=(URI, other))
+
+    assert "helped" in said
+    assert said.endswith("exit 0")
+
+
+@pytest.mark.parametrize(
+    ("module", "why"),
+    [
+        ("task", "no module 'task' in the packages: they have trainer"),
+        ("trainer.tusk", "no module 'trainer.tusk' in the packages: 'trainer' has no 'tusk'"),
+        (
+            "trainer.task.run",
+            "no module 'trainer.task.run' in the packages: 'trainer.task' is a module, not a package",
+        ),
+    ],
+)
+def test_a_module_that_is_not_there_is_named_with_what_is(store: Store, module: str, why: str) -> None:
+    store.objects[URI] = sdist({"trainer/__init__.py": "print('imported')", "trainer/task.py": TASK})
+
+    said = run(store, module=module)
+
+    assert f"The job cannot start: {why}" in said
+    assert "imported" not in said
+    assert said.endswith("exit 65")
+
+
+def test_a_package_that_is_not_there_is_named(store: Store) -> None:
+    said = run(store)
+
+    assert f"The job cannot start: there is no {URI}; upload the package and submit the job again" in said
+    assert said.endswith("exit 66")
+
+
+def test_a_package_that_may_not_be_read_is_named(store: Store) -> None:
+    store.statuses = [403]
+
+    said = run(store)
+
+    assert f"the job may not read {URI}" in said
+    assert said.endswith("exit 66")
+
+
+@pytest.mark.parametrize(
+    ("uri", "content", "why"),
+    [
+        ("gs://bkt/trainer.egg", b"x", "must be a source distribution (.tar.gz, .zip) or a wheel (.whl)"),
+        ("gs://bkt/trainer-0.0.0.tar.gz", b"no archive", "is no tar archive"),
+        ("gs://bkt/trainer-0.0.0-py3-none-any.whl", b"no archive", "is no zip archive"),
+    ],
+)
+def test_what_is_no_package_is_refused_before_pip_sees_it(
+    store: Store, uri: str, content: bytes, why: str
+) -> None:
+    store.objects[uri] = content
+
+    said = run(store, uris=(uri,))
+
+    assert f"The job cannot start: {uri} {why}" in said
+    assert said.endswith("exit 65")
+
+
+def test_a_package_that_cannot_be_built_is_named_and_pips_output_is_in_the_log(store: Store) -> None:
+    store.objects[URI] = sdist({"setup.py": "raise SystemExit('no compiler here')\n"})
+
+    said = run(store)
+
+    assert "no compiler here" in said
+    assert "The job cannot start: trainer-0.0.0.tar.gz cannot be built" in said
+    assert said.endswith("exit 65")
+
+
+def test_a_requirement_that_cannot_be_had_is_named_by_pip(store: Store) -> None:
+    store.objects[URI] = sdist(
+        {"trainer/__init__.py": "", "trainer/task.py": TASK},
+        requires=", install_requires=['no-such-thing>=9']",
+    )
+
+    said = run(store)
+
+    assert "No matching distribution found for no-such-thing>=9" in said
+    assert "The job cannot start: pip could not install the packages and what they require" in said
+    assert said.endswith("exit 65")
+
+
+def test_a_download_that_is_damaged_is_read_again(store: Store) -> None:
+    store.objects[URI] = sdist({"trainer/__init__.py": "", "trainer/task.py": TASK})
+    store.damage = 1
+
+    said = run(store)
+
+    assert "arrived damaged: its MD5 is another one; asking again" in said
+    assert said.endswith("exit 7")
