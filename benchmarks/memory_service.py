@@ -63,7 +63,7 @@ def main() -> None:
     engine = MemoryEngine(Resources(cpus=10_000, memory_bytes=10_000 * GIB))
     engine.add_image(parse_image_ref(IMAGE), Behaviour(run_seconds=options.run_seconds, lines=("hello",)))
     threading.Thread(target=_keep_time, args=(engine,), daemon=True).start()
-    settings = ServiceSettings(database_url=options.database_url, max_active_jobs=_SIDE_BY_SIDE)
+    settings = ServiceSettings(database_url=options.database_url, overcommit=1, max_replicas=_SIDE_BY_SIDE)
     app = build_service(settings, engine)
     config = uvicorn.Config(app, port=0, log_config=None, access_log=False)
     server = uvicorn.Server(config)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from functools import cached_property
+from typing import TypeVar
 
+from container_training.core.capacity import Capacity, grants
 from container_training.core.cluster import cluster_environment, replica_host
 from container_training.core.errors import (
     DiskFull,
@@ -15,23 +17,45 @@ from container_training.core.errors import (
     RegistryUnavailable,
 )
 from container_training.core.image_ref import ImageRef
-from container_training.core.job_spec import ReplicaSpec
 from container_training.core.log_wire import Severity
-from container_training.core.machines import GIB, Resources, fit, is_scaled_down, usable
+from container_training.core.machines import Resources
+from container_training.core.replica_spec import ReplicaSpec
 from container_training.core.states import JobState
 from training_service.clock import Clock, utc_now
-from training_service.engine.base import Engine, ReplicaLaunch
+from training_service.engine.base import Engine, ObservedReplica, ReplicaLaunch
+from training_service.job_messages import (
+    images_message,
+    scaled_down_messages,
+    state_message,
+    without_gpus_message,
+)
 from training_service.job_store import JobStore
 from training_service.metrics import Metrics
-from training_service.reconcile import Action, PullImage, RemoveJob, StartReplica, StopReplica, Transition
+from training_service.reconcile import (
+    Action,
+    Conclude,
+    PullImages,
+    RemoveJob,
+    StartAgain,
+    StartReplicas,
+    StopReplicas,
+    Transition,
+)
 from training_service.records import JobRecord
 from training_service.runtimes import RuntimeImage, get_runtime
+
+#: Containers of one job that are started or stopped side by side; the engine itself works them off a few at a time.
+_SIDE_BY_SIDE = 32
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
 class Actions:
     """
     Carries out actions; every one may be repeated. Safe for threads, one action a job at a time.
 
+    :param capacity: the room of the machine; raises ``EngineUnavailable`` while nobody knows it.
     :param container_env: variables that every container gets.
     :param pull_retry: how long an unreachable registry is asked again.
     :param runtimes: the images that runtime versions stand for.
@@ -43,24 +67,22 @@ class Actions:
         store: JobStore,
         engine: Engine,
         metrics: Metrics,
+        capacity: Callable[[], Capacity],
         container_env: Mapping[str, str],
         stop_grace_seconds: float,
         pull_retry: timedelta,
         pids_limit: int,
-        cpu_limit: float = 0,
-        memory_limit_bytes: int = 0,
         runtimes: Mapping[str, RuntimeImage] | None = None,
         clock: Clock = utc_now,
     ) -> None:
         self._store = store
         self._engine = engine
         self._metrics = metrics
+        self._capacity = capacity
         self._container_env = dict(container_env)
         self._stop_grace_seconds = stop_grace_seconds
         self._pull_retry = pull_retry
         self._pids_limit = pids_limit
-        self._cpu_limit = cpu_limit
-        self._memory_limit_bytes = memory_limit_bytes
         self._runtimes = runtimes or {}
         #: Jobs that were told that their registry is silent, so that their log has one line about it.
         self._waiting_for_registry: set[str] = set()
@@ -73,7 +95,7 @@ class Actions:
             job,
             to,
             at=transition.at,
-            message=_state_message(job, to, transition.error_message),
+            message=state_message(job, to, transition.error_message),
             error_message=transition.error_message,
         )
         if moved:
@@ -82,6 +104,17 @@ class Actions:
             self._metrics.state_seconds.labels(job.state.value).observe(max(seconds, 0))
         return moved
 
+    def decide(self, action: Transition | Conclude | StartAgain) -> bool:
+        """Carry out an action that only writes; whether this call wrote something."""
+        match action:
+            case Transition():
+                return self.advance(action)
+            case Conclude(job=job, outcome=outcome, error_message=message):
+                return self._store.record_outcome(job, outcome, message)
+            case StartAgain(job=job, attempts=attempts, why=why):
+                self._store.record_attempts(job, attempts, why)
+                return True
+
     def perform(self, action: Action) -> None:
         """
         Carry out ``action``; blocks until it is done.
@@ -89,63 +122,96 @@ class Actions:
         :raises EngineError: it was not done and may be tried again; the job is as it was.
         """
         match action:
-            case Transition():
-                self.advance(action)
-            case PullImage(job=job, image=image):
-                self._pull(job, image)
-            case StartReplica(job=job, replica=replica):
-                self._start(job, replica)
-            case StopReplica(observed=observed):
-                self._engine.stop_replica(observed.container_id, self._stop_grace_seconds)
+            case PullImages(job=job, images=images):
+                for image in images:
+                    if not self._pull(job, image):
+                        return
+            case StartReplicas(job=job, replicas=replicas):
+                self._start(job, replicas)
+            case StopReplicas(observed=observed):
+                _side_by_side(self._stop, observed)
             case RemoveJob(job_uid=uid):
                 self._engine.remove_job(uid)
+            case _:
+                self.decide(action)
 
-    def _pull(self, job: JobRecord, image: ImageRef) -> None:
+    def _pull(self, job: JobRecord, image: ImageRef) -> bool:
+        """Pull one image of the job; whether it is there."""
+        users = [replica.replica for replica in job.spec.replicas if replica.image == image]
+        who = f"of the replica {users[0].role} {users[0].index}"
         try:
             runtime = get_runtime(self._engine, self._runtimes, image)
             pulled = runtime or self._engine.pull_image(image)
         except ImageNotFound as error:
-            self._fail(job, f"The image {image} of the replica master 0 could not be pulled: {error}")
+            self._fail(job, f"The image {image} {who} could not be pulled: {error}")
         except DiskFull as error:
-            self._fail(job, f"There is no room for the image {image} of the replica master 0: {error}")
+            self._fail(job, f"There is no room for the image {image} {who}: {error}")
         except RegistryUnavailable as error:
-            waited = self._clock() - job.entered_at
-            if waited >= self._pull_retry:
-                self._waiting_for_registry.discard(job.uid)
-                self._fail(
-                    job,
-                    f"The image {image} could not be pulled for {waited.total_seconds():.0f} seconds: {error}",
-                )
-            else:
-                if job.uid not in self._waiting_for_registry:
-                    self._waiting_for_registry.add(job.uid)
-                    limit = f"{self._pull_retry.total_seconds():g} seconds"
-                    self._store.note(job, f"{error}; asking again for {limit}", Severity.WARNING)
-                raise EngineUnavailable(str(error)) from error
+            self._wait_for_registry(job, image, error)
         else:
             self._waiting_for_registry.discard(job.uid)
-            self._store.record_image(job, pulled.image_id)
             what = f"{image}, {pulled.image_id}" if runtime else f"{image.name}@{pulled.digest}"
-            self._store.note(job, f"Image of master-replica-0 is {what}.")
+            self._store.record_image(job, image.pullable, pulled.image_id)
+            self._store.note(job, images_message(users, what))
+            return True
+        return False
 
-    def _start(self, job: JobRecord, replica: ReplicaSpec) -> None:
-        granted = fit(replica.machine, self._available)
-        if is_scaled_down(replica.machine, granted):
-            self._store.note(job, _scaled_down(replica, granted), Severity.WARNING)
+    def _wait_for_registry(self, job: JobRecord, image: ImageRef, error: RegistryUnavailable) -> None:
+        """
+        Fail the job if its registry was silent for too long.
+
+        :raises EngineUnavailable: it was not yet: ask again.
+        """
+        waited = self._clock() - job.entered_at
+        if waited >= self._pull_retry:
+            self._waiting_for_registry.discard(job.uid)
+            self._fail(
+                job,
+                f"The image {image} could not be pulled for {waited.total_seconds():.0f} seconds: {error}",
+            )
+            return
+        if job.uid not in self._waiting_for_registry:
+            self._waiting_for_registry.add(job.uid)
+            limit = f"{self._pull_retry.total_seconds():g} seconds"
+            self._store.note(job, f"{error}; asking again for {limit}", Severity.WARNING)
+        raise EngineUnavailable(str(error)) from error
+
+    def _start(self, job: JobRecord, replicas: Sequence[ReplicaSpec]) -> None:
+        """Start ``replicas`` side by side; if one of them cannot, the job fails, and the others are stopped with it."""
+        granted = dict(
+            zip(
+                (r.replica for r in job.spec.replicas),
+                grants(job.spec.replicas, self._capacity()),
+                strict=True,
+            )
+        )
+        for message in [*scaled_down_messages(replicas, granted), *without_gpus_message(replicas, granted)]:
+            self._store.note(job, message, Severity.WARNING)
+        failures = _side_by_side(lambda spec: self._start_one(job, spec, granted[spec.replica]), replicas)
+        if failures := [failure for failure in failures if failure]:
+            self._fail(job, " ".join(failures))
+        elif job.attempts.pending:
+            self._store.record_attempts(job, job.attempts.started(spec.replica for spec in replicas))
+
+    def _start_one(self, job: JobRecord, spec: ReplicaSpec, granted: Resources) -> str:
+        """Start one replica; why it cannot, if so."""
         try:
-            self._engine.start_replica(self._launch(job, replica, granted))
+            self._engine.start_replica(self._launch(job, spec, granted))
         except EngineUnavailable:
             raise
-        except ImageNotFound:
+        except ImageNotFound as error:
             # Somebody removed it after the pull: pull it again.
-            self._store.record_image(job, "")
+            self._store.record_image(job, spec.image.pullable, "")
+            raise EngineUnavailable(str(error)) from error
         except EngineError as error:
-            self._fail(
-                job, f"The replica {replica.replica.role} {replica.replica.index} could not start: {error}"
-            )
+            return f"The replica {spec.replica.role} {spec.replica.index} could not start: {error}"
+        return ""
+
+    def _stop(self, observed: ObservedReplica) -> None:
+        self._engine.stop_replica(observed.container_id, self._stop_grace_seconds)
 
     def _fail(self, job: JobRecord, message: str) -> None:
-        self.advance(Transition(job=job, to=JobState.FAILED, at=self._clock(), error_message=message))
+        self.decide(Conclude(job=job, outcome=JobState.FAILED, error_message=message))
 
     def _launch(self, job: JobRecord, replica: ReplicaSpec, granted: Resources) -> ReplicaLaunch:
         spec = job.spec
@@ -165,7 +231,8 @@ class Actions:
             job_id=spec.job_id,
             project=spec.project,
             replica=replica.replica,
-            image_id=job.image_id,
+            attempt=job.attempts.of(replica.replica),
+            image_id=job.images[replica.image.pullable],
             host_name=replica_host(spec.job_id, replica.replica),
             command=replica.command,
             args=replica.args,
@@ -174,28 +241,12 @@ class Actions:
             pids_limit=self._pids_limit,
         )
 
-    @cached_property
-    def _available(self) -> Resources:
-        host = self._engine.host_resources()
-        return usable(host, cpu_limit=self._cpu_limit, memory_limit_bytes=self._memory_limit_bytes)
 
-
-def _state_message(job: JobRecord, to: JobState, error_message: str) -> str:
-    job_id = job.spec.job_id
-    texts = {
-        JobState.PREPARING: f"Job {job_id} is being prepared: pulling {job.spec.master.image}.",
-        JobState.RUNNING: f"Job {job_id} is running.",
-        JobState.SUCCEEDED: "Job completed successfully.",
-        JobState.FAILED: f"Job failed: {error_message}",
-        JobState.CANCELLING: f"Job {job_id} is being cancelled: {error_message}",
-        JobState.CANCELLED: "Job cancelled.",
-    }
-    return texts[to]
-
-
-def _scaled_down(replica: ReplicaSpec, granted: Resources) -> str:
-    machine = replica.machine
-    return (
-        f"{machine.name} has {machine.cpus} cores and {machine.memory_bytes / GIB:.1f} GiB; this machine gives "
-        f"{replica.replica.task_name} {granted.cpus:g} cores and {granted.memory_bytes / GIB:.1f} GiB."
-    )
+def _side_by_side(do: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
+    """Return what ``do`` returns for each item. All are done; then the first error, if any, is raised."""
+    work = list(items)
+    if len(work) == 1:
+        return [do(work[0])]
+    with ThreadPoolExecutor(min(len(work), _SIDE_BY_SIDE), thread_name_prefix="replica") as pool:
+        futures = [pool.submit(do, item) for item in work]
+    return [future.result() for future in futures]

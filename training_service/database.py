@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,7 +14,16 @@ from weakref import WeakKeyDictionary
 import sqlalchemy as sa
 
 #: Grows when the tables change; a service refuses a database that is newer than itself.
-SCHEMA_VERSION = "1"
+SCHEMA_VERSION = "2"
+#: What brings the tables of the version before to a version; new tables are made anyway.
+_MIGRATIONS: Mapping[str, tuple[str, ...]] = {
+    "2": (
+        "ALTER TABLE jobs ADD COLUMN images JSON NOT NULL DEFAULT '{}'",
+        "ALTER TABLE jobs ADD COLUMN attempts JSON NOT NULL DEFAULT '{}'",
+        "ALTER TABLE jobs ADD COLUMN outcome VARCHAR(16) NOT NULL DEFAULT ''",
+        "ALTER TABLE jobs DROP COLUMN image_id",
+    ),
+}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 #: Indices of earlier versions that others have replaced.
@@ -50,7 +59,9 @@ jobs = sa.Table(
     sa.Column("running_us", sa.BigInteger),
     sa.Column("ended_us", sa.BigInteger),
     sa.Column("error_message", sa.Text, nullable=False, default=""),
-    sa.Column("image_id", sa.String(128), nullable=False, default=""),
+    sa.Column("images", sa.JSON, nullable=False, server_default="{}"),
+    sa.Column("attempts", sa.JSON, nullable=False, server_default="{}"),
+    sa.Column("outcome", sa.String(16), nullable=False, server_default=""),
     sa.Column("version", sa.Integer, nullable=False, default=1),
     sa.UniqueConstraint("project", "job_id"),
     # The list of a project, and of those in one state, newest first.
@@ -113,16 +124,26 @@ def open_database(url: str) -> sa.Engine:
     else:
         engine = sa.create_engine(parsed, pool_pre_ping=True)
     metadata.create_all(engine)
-    _bring_indices_up_to_date(engine)
     with engine.begin() as connection:
         _put_default(connection, "schema_version", SCHEMA_VERSION)
         _put_default(connection, "service_id", secrets.token_hex(6))
-    found = read_meta(engine, "schema_version")
-    if int(found) > int(SCHEMA_VERSION):
+    _migrate(engine)
+    _bring_indices_up_to_date(engine)
+    return engine
+
+
+def _migrate(engine: sa.Engine) -> None:
+    """Bring the tables to this version, one version a transaction. :raises ValueError: they are newer."""
+    found = int(read_meta(engine, "schema_version"))
+    if found > int(SCHEMA_VERSION):
         raise ValueError(
             f"the database has schema version {found}, this service knows {SCHEMA_VERSION}; run a newer service"
         )
-    return engine
+    for version in map(str, range(found + 1, int(SCHEMA_VERSION) + 1)):
+        with writing(engine).begin() as connection:
+            for statement in _MIGRATIONS[version]:
+                connection.execute(sa.text(statement))
+            connection.execute(sa.update(meta).where(meta.c.key == "schema_version").values(value=version))
 
 
 def read_meta(engine: sa.Engine, key: str) -> str:

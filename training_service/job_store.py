@@ -18,8 +18,10 @@ from sqlalchemy.exc import IntegrityError
 
 from container_training.core.errors import InvalidFilter, JobConflict, JobNotFound
 from container_training.core.filters import parse_filter
-from container_training.core.job_spec import MIN_WAIT, JobSpec, accepted_job_spec
+from container_training.core.job_rules import MIN_WAIT
+from container_training.core.job_spec import JobSpec, accepted_job_spec
 from container_training.core.log_wire import SERVICE_TASK_NAME, Severity
+from container_training.core.restarts import Attempts
 from container_training.core.states import TERMINAL, JobState, advance
 from container_training.core.wire import Job, TrainingInput
 from training_service.clock import Clock, utc_now
@@ -178,7 +180,7 @@ class JobStore:
         self, record: JobRecord, to: JobState, *, at: datetime, message: str, error_message: str = ""
     ) -> bool:
         """
-        Write ``to`` as the job's state if it still is in ``record.state``, and ``message`` to its log.
+        Write ``to`` as the job's state if it still is in ``record.state`` with the same outcome, and ``message`` to its log.
 
         :return: whether it was; ``False`` means somebody else moved the job first, and nothing was written.
         :raises IllegalTransition: ``to`` does not follow ``record.state``.
@@ -189,7 +191,11 @@ class JobStore:
             values[_TIME_COLUMN[to]] = to_us(at)
         if error_message:
             values["error_message"] = error_message
-        same = sa.and_(jobs.c.uid == record.uid, jobs.c.state == record.state.value)
+        same = sa.and_(
+            jobs.c.uid == record.uid,
+            jobs.c.state == record.state.value,
+            jobs.c.outcome == (record.outcome or ""),
+        )
         with writing(self._engine).begin() as connection:
             if connection.execute(sa.update(jobs).where(same).values(**values)).rowcount == 0:
                 return False
@@ -209,10 +215,33 @@ class JobStore:
         with writing(self._engine).begin() as connection:
             return connection.execute(sa.update(jobs).where(same).values(**values)).rowcount == 1
 
-    def record_image(self, record: JobRecord, image_id: str) -> None:
-        """Keep the engine's id of the job's pulled image."""
+    def record_image(self, record: JobRecord, reference: str, image_id: str) -> None:
+        """Keep the engine's id of one of the job's images; an empty id forgets it."""
         with writing(self._engine).begin() as connection:
-            connection.execute(sa.update(jobs).where(jobs.c.uid == record.uid).values(image_id=image_id))
+            query = sa.select(jobs.c.images).where(jobs.c.uid == record.uid)
+            images = {**connection.execute(query).scalar_one(), reference: image_id}
+            known = {name: value for name, value in images.items() if value}
+            connection.execute(sa.update(jobs).where(jobs.c.uid == record.uid).values(images=known))
+
+    def record_outcome(self, record: JobRecord, outcome: JobState, error_message: str) -> bool:
+        """
+        Keep how the job will end, if it still is in ``record.state`` and nothing was decided yet.
+
+        :return: whether it was; ``False`` means that somebody else decided first, and nothing was written.
+        """
+        same = sa.and_(jobs.c.uid == record.uid, jobs.c.state == record.state.value, jobs.c.outcome == "")
+        values = {"outcome": outcome.value, "error_message": error_message}
+        with writing(self._engine).begin() as connection:
+            return connection.execute(sa.update(jobs).where(same).values(**values)).rowcount == 1
+
+    def record_attempts(self, record: JobRecord, attempts: Attempts, message: str = "") -> None:
+        """Keep what is to be started again, and ``message`` in the job's log."""
+        with writing(self._engine).begin() as connection:
+            values = {"attempts": attempts.to_json()}
+            connection.execute(sa.update(jobs).where(jobs.c.uid == record.uid).values(**values))
+            if message:
+                entry = _entry(record, self._clock(), message, Severity.WARNING)
+                self._logs.append_with(connection, [entry])
 
     def note(self, record: JobRecord, message: str, severity: Severity = Severity.INFO) -> None:
         """Write a line of the service's own to the job's log."""
@@ -250,7 +279,9 @@ def _record(row: Any) -> JobRecord:
         running_at=_moment(row.running_us),
         ended_at=_moment(row.ended_us),
         error_message=row.error_message,
-        image_id=row.image_id,
+        images=row.images,
+        attempts=Attempts.from_json(row.attempts),
+        outcome=JobState(row.outcome) if row.outcome else None,
         version=row.version,
     )
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from container_training.core.errors import EditConflict, FieldViolation, InvalidRequest
 from container_training.core.field_mask import parse_field_mask
-from container_training.core.job_spec import job_spec_from_wire, label_violations
+from container_training.core.job_rules import label_violations
+from container_training.core.job_spec import JobSpec, job_spec_from_wire
 from container_training.core.python_package import Runtimes
 from container_training.core.states import JobState
 from container_training.core.wire import Job, ListJobsResponse
@@ -29,6 +30,7 @@ class Jobs:
     The jobs of all projects.
 
     :param notify: called after a write that the loop should look at; wakes it.
+    :param check_quota: raises ``QuotaExceeded`` for a job that this machine can never run.
     :param runtimes: runtime versions, and the versions of Python that each has.
     """
 
@@ -36,12 +38,14 @@ class Jobs:
         self,
         store: JobStore,
         notify: Callable[[], None],
+        check_quota: Callable[[JobSpec], None],
         clock: Clock = utc_now,
         *,
         runtimes: Runtimes | None = None,
     ) -> None:
         self._store = store
         self._notify = notify
+        self._check_quota = check_quota
         self._clock = clock
         self._runtimes = runtimes or {}
 
@@ -52,9 +56,12 @@ class Jobs:
         :param owner: principal who gets ``roles/ml.jobOwner`` on it; empty: nobody.
 
         :raises InvalidJobSpec: it breaks a rule.
+        :raises QuotaExceeded: it asks for accelerators that this machine does not have.
         :raises JobConflict: its id is taken.
         """
-        record = self._store.insert(job_spec_from_wire(project, job, self._runtimes), owner)
+        spec = job_spec_from_wire(project, job, self._runtimes)
+        self._check_quota(spec)
+        record = self._store.insert(spec, owner)
         self._notify()
         return self._wire(record)
 
@@ -104,7 +111,7 @@ class Jobs:
         :raises JobNotFound: there is none.
         """
         record = self._store.get(project, job_id)
-        while not record.state.is_terminal and record.state is not JobState.CANCELLING:
+        while not record.is_ending:
             asked = self._store.advance(
                 record,
                 JobState.CANCELLING,

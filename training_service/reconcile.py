@@ -9,19 +9,21 @@ and the next one goes on.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from container_training.core.capacity import Capacity
+from container_training.core.cluster import ReplicaId
 from container_training.core.image_ref import ImageRef
-from container_training.core.job_spec import ReplicaSpec
+from container_training.core.job_spec import JobSpec
+from container_training.core.replica_spec import ReplicaSpec
+from container_training.core.restarts import Attempts
 from container_training.core.states import JobState, ReplicaState
+from training_service.admission import admitted
 from training_service.engine.base import EngineView, ObservedReplica
 from training_service.records import JobRecord
-
-#: 128 + SIGKILL: how a shell, and the engine, report a process killed by signal 9.
-_KILLED = 137
-_SIGKILL = 9
+from training_service.verdict import Over, judge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,27 +37,45 @@ class Transition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PullImage:
-    """Make the image present on the engine and record its id."""
+class Conclude:
+    """Write how the job will end; what still runs of it is stopped before it does."""
 
     job: JobRecord
-    image: ImageRef
+    outcome: JobState
+    error_message: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartReplica:
-    """Start one replica of the job."""
+class StartAgain:
+    """Write that replicas, or all of them, are to be started once more, and why."""
 
     job: JobRecord
-    replica: ReplicaSpec
+    attempts: Attempts
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StopReplica:
-    """Stop one replica: SIGTERM, grace, SIGKILL."""
+class PullImages:
+    """Make images present on the engine and record their ids."""
 
     job: JobRecord
-    observed: ObservedReplica
+    images: tuple[ImageRef, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartReplicas:
+    """Start replicas of the job, side by side."""
+
+    job: JobRecord
+    replicas: tuple[ReplicaSpec, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopReplicas:
+    """Stop replicas, side by side: SIGTERM, grace, SIGKILL."""
+
+    job: JobRecord
+    observed: tuple[ObservedReplica, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +85,7 @@ class RemoveJob:
     job_uid: str
 
 
-Action = Transition | PullImage | StartReplica | StopReplica | RemoveJob
+Action = Transition | Conclude | StartAgain | PullImages | StartReplicas | StopReplicas | RemoveJob
 
 
 def reconcile(
@@ -75,7 +95,7 @@ def reconcile(
     drained: Collection[str],
     busy: Collection[str],
     now: datetime,
-    max_active_jobs: int,
+    capacity: Capacity,
 ) -> list[Action]:
     """
     Return the actions that bring the engine and the records closer to what was asked.
@@ -86,7 +106,7 @@ def reconcile(
     :param view: what the engine reports.
     :param drained: container ids whose log is stored to its last line.
     :param busy: uids of jobs for which an action is under way; they are left alone.
-    :param max_active_jobs: how many jobs may prepare, run or be cancelled side by side.
+    :param capacity: what may be promised to the jobs that prepare, run or are cancelled side by side.
     """
     observed: dict[str, list[ObservedReplica]] = defaultdict(list)
     for replica in view.replicas:
@@ -95,7 +115,11 @@ def reconcile(
     for job in jobs:
         if job.uid not in busy:
             actions += _next_steps(job, observed[job.uid], drained, now)
-    actions += _admit(jobs, now, max_active_jobs)
+    active = [job for job in jobs if job.state is not JobState.QUEUED]
+    queued = [job for job in jobs if job.state is JobState.QUEUED and not _limit_reached(job, now)]
+    actions += [
+        Transition(job=job, to=JobState.PREPARING, at=now) for job in admitted(active, queued, capacity)
+    ]
     alive = {job.uid for job in jobs}
     actions += [RemoveJob(job_uid=uid) for uid in sorted(view.job_uids - alive - set(busy))]
     return actions
@@ -104,73 +128,102 @@ def reconcile(
 def _next_steps(
     job: JobRecord, observed: Sequence[ObservedReplica], drained: Collection[str], now: datetime
 ) -> list[Action]:
+    if job.state is JobState.CANCELLING:
+        return _wind_down(job, observed, drained, now, JobState.CANCELLED)
+    if job.outcome:
+        return _wind_down(job, observed, drained, now, job.outcome)
+    current = {each.replica: each for each in observed if each.attempt == job.attempts.of(each.replica)}
     expired = _limit_reached(job, now)
+    master = current.get(job.spec.master.replica)
     # A master that ended in time has ended in time, however late somebody looks.
-    if expired and not any(replica.state is ReplicaState.EXITED for replica in observed):
+    if expired and not (master and master.state is ReplicaState.EXITED):
         return [Transition(job=job, to=JobState.CANCELLING, at=now, error_message=expired)]
     match job.state:
         case JobState.PREPARING:
-            return _prepare(job, observed)
+            return _prepare(job, current)
         case JobState.RUNNING:
-            return _run(job, observed, drained, now)
-        case JobState.CANCELLING:
-            return _cancel(job, observed, drained, now)
+            return _run(job, observed, current, drained)
     return []
 
 
-def _admit(jobs: Iterable[JobRecord], now: datetime, max_active_jobs: int) -> list[Action]:
-    """Let queued jobs in while there is room: higher priority first, then the older."""
-    active = sum(job.state is not JobState.QUEUED for job in jobs)
-    queued = sorted(
-        (job for job in jobs if job.state is JobState.QUEUED and not _limit_reached(job, now)),
-        key=lambda job: (-job.spec.priority, job.sequence),
-    )
-    return [
-        Transition(job=job, to=JobState.PREPARING, at=now)
-        for job in queued[: max(max_active_jobs - active, 0)]
-    ]
-
-
-def _prepare(job: JobRecord, observed: Sequence[ObservedReplica]) -> list[Action]:
-    if not job.image_id:
-        return [PullImage(job=job, image=job.spec.master.image)]
-    by_replica = {replica.replica: replica for replica in observed}
-    missing = [
-        replica
-        for replica in job.spec.replicas
-        if replica.replica not in by_replica or by_replica[replica.replica].state is ReplicaState.CREATED
-    ]
-    if missing:
-        return [StartReplica(job=job, replica=replica) for replica in missing]
-    started = max((replica.started_at or job.entered_at for replica in observed), default=job.entered_at)
+def _prepare(job: JobRecord, current: dict[ReplicaId, ObservedReplica]) -> list[Action]:
+    if images := missing_images(job.spec, job.images):
+        return [PullImages(job=job, images=images)]
+    if missing := _not_started(job, current):
+        return [StartReplicas(job=job, replicas=missing)]
+    started = max((each.started_at or job.entered_at for each in current.values()), default=job.entered_at)
     return [Transition(job=job, to=JobState.RUNNING, at=max(started, job.entered_at))]
 
 
 def _run(
-    job: JobRecord, observed: Sequence[ObservedReplica], drained: Collection[str], now: datetime
+    job: JobRecord,
+    observed: Sequence[ObservedReplica],
+    current: dict[ReplicaId, ObservedReplica],
+    drained: Collection[str],
 ) -> list[Action]:
-    """The master decides; it has ended for the API only when its last line is stored."""
-    master = next((r for r in observed if r.replica == job.spec.master.replica), None)
-    if master is None:
-        lost = f"The replica {job.spec.master.replica.role} 0 was lost: its container was removed from the engine."
-        return [Transition(job=job, to=JobState.FAILED, at=now, error_message=lost)]
-    if master.state is not ReplicaState.EXITED or master.container_id not in drained:
+    verdict = judge(job, current, drained)
+    if isinstance(verdict, Over):
+        return [Conclude(job=job, outcome=verdict.outcome, error_message=verdict.error_message)]
+    if verdict is not None:
+        return [StartAgain(job=job, attempts=verdict.attempts, why=verdict.why)]
+    # Before a retry of the whole job starts, all of the try before it has ended: they share host names.
+    outdated = [each for each in _running(observed) if each not in current.values()]
+    if outdated:
+        return [StopReplicas(job=job, observed=tuple(outdated))]
+    pending = tuple(
+        spec for spec in _not_started(job, current) if spec.replica.task_name in job.attempts.pending
+    )
+    if not pending:
+        return _note_started(job, current)
+    # An image may have left the engine since.
+    if images := missing_images(job.spec, job.images):
+        return [PullImages(job=job, images=images)]
+    return [StartReplicas(job=job, replicas=pending)]
+
+
+def _note_started(job: JobRecord, current: dict[ReplicaId, ObservedReplica]) -> list[Action]:
+    """A killed service may have started a replica without writing that it did; the container says so."""
+    started = [replica for replica in current if replica.task_name in job.attempts.pending]
+    if not started:
         return []
-    ended = max(master.finished_at or now, job.entered_at)
-    if master.exit_code == 0:
-        return [Transition(job=job, to=JobState.SUCCEEDED, at=ended)]
-    return [Transition(job=job, to=JobState.FAILED, at=ended, error_message=failure_message([master]))]
+    return [StartAgain(job=job, attempts=job.attempts.started(started), why="")]
 
 
-def _cancel(
-    job: JobRecord, observed: Sequence[ObservedReplica], drained: Collection[str], now: datetime
+def _wind_down(
+    job: JobRecord,
+    observed: Sequence[ObservedReplica],
+    drained: Collection[str],
+    now: datetime,
+    to: JobState,
 ) -> list[Action]:
-    running = [replica for replica in observed if replica.state is ReplicaState.RUNNING]
+    """Stop what still runs, wait for the last lines, and write the end."""
+    running = _running(observed)
     if running:
-        return [StopReplica(job=job, observed=replica) for replica in running]
-    if any(r.state is ReplicaState.EXITED and r.container_id not in drained for r in observed):
+        return [StopReplicas(job=job, observed=tuple(running))]
+    if any(each.state is ReplicaState.EXITED and each.container_id not in drained for each in observed):
         return []
-    return [Transition(job=job, to=JobState.CANCELLED, at=now, error_message=job.error_message)]
+    ends = [each.finished_at for each in observed if each.finished_at]
+    # What ended by itself ended when its last container did, however late somebody looks.
+    at = now if to is JobState.CANCELLED else max([*ends, job.entered_at]) if ends else now
+    return [Transition(job=job, to=to, at=at, error_message=job.error_message)]
+
+
+def _running(observed: Sequence[ObservedReplica]) -> list[ObservedReplica]:
+    return [each for each in observed if each.state is ReplicaState.RUNNING]
+
+
+def _not_started(job: JobRecord, current: dict[ReplicaId, ObservedReplica]) -> tuple[ReplicaSpec, ...]:
+    return tuple(
+        spec
+        for spec in job.spec.replicas
+        if spec.replica not in current or current[spec.replica].state is ReplicaState.CREATED
+    )
+
+
+def missing_images(spec: JobSpec, known: Collection[str]) -> tuple[ImageRef, ...]:
+    """Return the images of ``spec`` that are not among the ``known`` references, each once. Pure."""
+    wanted = dict.fromkeys(replica.image for replica in spec.replicas)
+    return tuple(image for image in wanted if image.pullable not in known)
 
 
 def _limit_reached(job: JobRecord, now: datetime) -> str:
@@ -191,21 +244,3 @@ def _limit_reached(job: JobRecord, now: datetime) -> str:
 
 def _limit_text(did: str, name: str, limit: timedelta) -> str:
     return f"The job was cancelled because it {did} longer than {name} ({limit.total_seconds():.15g}s)."
-
-
-def failure_message(failed: Sequence[ObservedReplica]) -> str:
-    """
-    Return the ``errorMessage`` for replicas that exited with a non-zero status.
-
-    Pure. Forms: [issues: rstudio/cloudml#130, tensorflow/models#4294]; out of memory [issue: tensorflow/models#5591].
-    """
-    return " ".join(_failure_of(replica) for replica in failed)
-
-
-def _failure_of(observed: ObservedReplica) -> str:
-    name = f"The replica {observed.replica.role} {observed.replica.index}"
-    code = observed.exit_code
-    if observed.out_of_memory:
-        status = f"{_SIGKILL}(SIGKILL)" if code == _KILLED else str(code)
-        return f"{name} ran out-of-memory and exited with a non-zero status of {status}."
-    return f"{name} exited with a non-zero status of {code}."

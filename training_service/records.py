@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from container_training.core.job_spec import JobSpec
+from container_training.core.restarts import Attempts
 from container_training.core.states import JobState
 from container_training.core.wire import Job
+
+#: The states of which ``errorMessage`` says why.
+_EXPLAINED = frozenset({JobState.FAILED, JobState.CANCELLING, JobState.CANCELLED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +23,9 @@ class JobRecord:
 
     :param uid: key of the job on the engine; random, so that a job id used in two projects never meets itself.
     :param sequence: grows with every job; orders the queue and the list.
-    :param image_id: the engine's id of the pulled image; empty until it is pulled.
+    :param images: the engine's ids of the pulled images, by reference.
+    :param attempts: what was started again so far.
+    :param outcome: how the job will end, once it is known; the job has that state when all its replicas have ended.
     :param version: grows with every write; the API's ``etag``.
     """
 
@@ -31,13 +38,20 @@ class JobRecord:
     running_at: datetime | None = None
     ended_at: datetime | None = None
     error_message: str = ""
-    image_id: str = ""
+    images: Mapping[str, str] = field(default_factory=dict)
+    attempts: Attempts = field(default_factory=Attempts)
+    outcome: JobState | None = None
     version: int = 1
 
     @property
     def entered_at(self) -> datetime:
         """When the job entered its newest timed state."""
         return self.ended_at or self.running_at or self.preparing_at or self.created_at
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the job has ended, or how it ends is decided, so that a cancel comes too late."""
+        return self.outcome is not None or self.state is JobState.CANCELLING or self.state.is_terminal
 
     def to_wire(self, *, position: int | None = None) -> Job:
         """Return the API's resource; ``position`` is the 1-based place in the queue."""
@@ -49,7 +63,8 @@ class JobRecord:
             create_time=self.created_at,
             start_time=self.running_at,
             end_time=self.ended_at,
-            error_message=self.error_message or None,
+            # While replicas are still being stopped, the outcome is decided and not yet told.
+            error_message=(self.error_message or None) if self.state in _EXPLAINED else None,
             job_position=position,
             etag=etag(self.version),
         )

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Protocol
 
 import structlog
 
+from container_training.core.capacity import Capacity
 from container_training.core.errors import EngineError
 from training_service.actions import Actions
 from training_service.clock import Clock, utc_now
 from training_service.engine.base import Engine, EngineView, ObservedReplica
 from training_service.job_store import JobStore
 from training_service.metrics import Metrics
-from training_service.reconcile import Action, RemoveJob, Transition, reconcile
+from training_service.reconcile import Action, Conclude, RemoveJob, StartAgain, Transition, reconcile
 from training_service.records import JobRecord
 
 #: The loop is woken by events; these are only the longest it sleeps without one.
@@ -48,6 +50,7 @@ class Scheduler:
     """
     Moves every job towards its end.
 
+    :param capacity: the room of the machine; raises ``EngineUnavailable`` while nobody knows it.
     :param executor: runs slow actions; tests pass one that runs them at once.
     :param retry_seconds: pause before an action that the engine refused is asked for again.
     """
@@ -61,7 +64,7 @@ class Scheduler:
         actions: Actions,
         executor: Executor,
         metrics: Metrics,
-        max_active_jobs: int,
+        capacity: Callable[[], Capacity],
         retry_seconds: float = 1.0,
         clock: Clock = utc_now,
     ) -> None:
@@ -71,7 +74,7 @@ class Scheduler:
         self._actions = actions
         self._executor = executor
         self._metrics = metrics
-        self._max_active_jobs = max_active_jobs
+        self._capacity = capacity
         self._retry_seconds = retry_seconds
         self._clock = clock
         self._wake = threading.Event()
@@ -119,7 +122,7 @@ class Scheduler:
             drained=self._collector.drained,
             busy=busy,
             now=self._clock(),
-            max_active_jobs=self._max_active_jobs,
+            capacity=self._capacity(),
         )
         for action in actions:
             self._perform(action)
@@ -133,8 +136,8 @@ class Scheduler:
         self._collector.forget({observed.container_id for observed in view.replicas})
 
     def _perform(self, action: Action) -> None:
-        if isinstance(action, Transition):
-            if self._actions.advance(action):
+        if isinstance(action, (Transition, Conclude, StartAgain)):
+            if self._actions.decide(action):
                 self._wake.set()
             return
         uid = action.job_uid if isinstance(action, RemoveJob) else action.job.uid

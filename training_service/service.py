@@ -20,6 +20,7 @@ from training_service.api.app import TRUSTED_HOSTS, create_app
 from training_service.database import open_database, read_meta
 from training_service.engine.base import Engine
 from training_service.engine.docker_engine import DockerEngine
+from training_service.host_capacity import HostCapacity
 from training_service.job_policies import JobPolicies
 from training_service.job_store import JobStore
 from training_service.jobs import Jobs
@@ -55,6 +56,14 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
     engine = engine or DockerEngine(read_meta(database, "service_id"), settings.docker_host)
     metrics = Metrics()
     metrics.watch_jobs(store.count_by_state)
+    host = HostCapacity(
+        engine,
+        overcommit=settings.overcommit,
+        max_replicas=settings.max_replicas,
+        cpu_limit=settings.cpu_limit,
+        memory_limit_bytes=settings.memory_limit_bytes,
+        accelerators=settings.accelerators,
+    )
     actions = Actions(
         store=store,
         engine=engine,
@@ -63,8 +72,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         stop_grace_seconds=settings.stop_grace_seconds,
         pull_retry=timedelta(seconds=settings.pull_retry_seconds),
         pids_limit=settings.pids_limit,
-        cpu_limit=settings.cpu_limit,
-        memory_limit_bytes=settings.memory_limit_bytes,
+        capacity=lambda: host.capacity,
         runtimes=settings.runtime_images,
     )
     executor = ThreadPoolExecutor(_WORKERS, thread_name_prefix="action")
@@ -87,7 +95,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         actions=actions,
         executor=executor,
         metrics=metrics,
-        max_active_jobs=settings.max_active_jobs,
+        capacity=lambda: host.capacity,
     )
 
     @contextmanager
@@ -109,6 +117,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         jobs=Jobs(
             store,
             scheduler.notify,
+            host.check_quota,
             runtimes={version: image.python_versions for version, image in settings.runtime_images.items()},
         ),
         job_policies=JobPolicies(store, Policies(policies)),

@@ -10,6 +10,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from container_training.core.confinement import PIDS_LIMIT
+from training_service.host_capacity import Accelerators
 from training_service.runtimes import RuntimeImage
 
 
@@ -33,7 +34,11 @@ class ServiceSettings(BaseSettings):
     :param docker_host: engine to use; empty: ``DOCKER_HOST`` or the default socket, as the docker client does.
     :param container_env: variables that every container gets, e.g. ``STORAGE_EMULATOR_HOST``.
     :param runtime_images: the image of each runtime version, for jobs of packages.
-    :param max_active_jobs: jobs that may prepare and run side by side; the others are QUEUED.
+    :param overcommit: how many times over the host's cores and memory may be promised to replicas that run side by
+        side; jobs for which there is no room are QUEUED. A machine type is what a replica may use at most.
+    :param max_replicas: replicas that may run side by side, of all jobs; 0: as many as cores and memory allow.
+    :param accelerators: ``require``: a job that asks for more GPUs than the host has is refused; ``ignore``: it runs
+        without them, and its log says so.
     :param cpu_limit: cores of the host that one container may have at most; 0: all of them.
     :param memory_limit_bytes: memory of the host that one container may have at most; 0: all but a reserve.
     :param stop_grace_seconds: time between SIGTERM and SIGKILL when a replica is stopped.
@@ -57,7 +62,9 @@ class ServiceSettings(BaseSettings):
     docker_host: str = ""
     container_env: dict[str, str] = {}
     runtime_images: dict[str, RuntimeImage] = {}
-    max_active_jobs: int = Field(default=4, ge=1)
+    overcommit: float = Field(default=4.0, ge=1)
+    max_replicas: int = Field(default=0, ge=0)
+    accelerators: Accelerators = Accelerators.REQUIRE
     cpu_limit: float = Field(default=0, ge=0)
     memory_limit_bytes: int = Field(default=0, ge=0)
     stop_grace_seconds: float = Field(default=10.0, ge=0)

@@ -16,6 +16,7 @@ from container_training.core.cluster import ReplicaId, ReplicaRole
 from container_training.core.errors import EngineError, ImageNotFound, RegistryUnavailable
 from container_training.core.image_ref import ImageRef, parse_image_ref
 from container_training.core.machines import Resources
+from container_training.core.restarts import Attempt
 from container_training.core.states import ReplicaState
 from training_service.engine.base import Engine, EngineView, ObservedReplica, ReplicaLaunch
 from training_service.engine.docker_engine import DockerEngine
@@ -111,6 +112,7 @@ def make_launch(image_id: str) -> ReplicaLaunch:
         job_id="job",
         project="project",
         replica=MASTER,
+        attempt=Attempt(),
         image_id=image_id,
         host_name="cmle-training-master-0123456789-0",
         command=(),

@@ -270,14 +270,21 @@ def test_volumes_of_an_image_go_with_the_job(
     engine_client.remove_image(f"{repository}:test", force=True)
 
 
-def test_container_that_somebody_removes_fails_the_job(
+def test_container_that_somebody_removes_is_started_again(
     training: TrainingClient, submit: Callable[..., str], engine_client: docker.APIClient
 ) -> None:
     job_id = submit("import time; time.sleep(600)")
+    label = f"container-training.job={job_id}"
     wait_for(training, job_id, JobState.RUNNING)
-    (container,) = engine_client.containers(filters={"label": f"container-training.job={job_id}"})
+    (container,) = engine_client.containers(filters={"label": label})
 
     engine_client.remove_container(container["Id"], force=True)
+    wait_until(lambda: bool(engine_client.containers(filters={"label": label})))
 
-    job = wait_for(training, job_id, JobState.FAILED)
-    assert job.state is JobState.FAILED
+    (again,) = engine_client.containers(filters={"label": label})
+    assert again["Id"] != container["Id"]
+    assert "The replica master 0 was lost" in "".join(
+        entry.message for entry in read_log(training, job_id) if entry.severity is Severity.WARNING
+    )
+    training.cancel_job(job_id)
+    assert wait_for(training, job_id, JobState.CANCELLED).state is JobState.CANCELLED

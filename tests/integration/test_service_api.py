@@ -117,7 +117,7 @@ def test_projects_do_not_see_each_other(client: TrainingClient, service: LiveSer
         ),
         (make_body(scaleTier="HUGE"), "trainingInput.scaleTier", "'HUGE'"),
         (make_body(workerCount="two"), "trainingInput.workerCount", "'two'"),
-        (make_body(workerCount=2), "trainingInput.workerCount", "one replica"),
+        (make_body(workerCount=2), "trainingInput.workerCount", "CUSTOM"),
         (make_body(scheduling={"maxWaitTime": "60s"}), "trainingInput.scheduling.maxWaitTime", "1800s"),
     ],
 )

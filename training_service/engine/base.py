@@ -17,6 +17,7 @@ from enum import StrEnum
 from container_training.core.cluster import ReplicaId
 from container_training.core.image_ref import ImageRef
 from container_training.core.machines import Resources
+from container_training.core.restarts import Attempt
 from container_training.core.states import ReplicaState
 
 
@@ -55,7 +56,8 @@ class ReplicaLaunch:
     All that is needed to start one replica.
 
     :param job_uid: the service's own key of the job; names and labels of everything made for it derive from it.
-    :param host_name: what the other replicas resolve it by.
+    :param attempt: which run of the replica this is; each has a container of its own.
+    :param host_name: what the other replicas resolve it by; the same in every attempt.
     :param command: replaces the image's entry point; empty: the image's own.
     """
 
@@ -63,6 +65,7 @@ class ReplicaLaunch:
     job_id: str
     project: str
     replica: ReplicaId
+    attempt: Attempt
     image_id: str
     host_name: str
     command: tuple[str, ...]
@@ -82,6 +85,7 @@ class ObservedReplica:
 
     job_uid: str
     replica: ReplicaId
+    attempt: Attempt = field(default_factory=Attempt)
     container_id: str
     state: ReplicaState
     exit_code: int | None = None

@@ -17,6 +17,7 @@ from container_training.core.confinement import DROPPED_CAPABILITIES, SECURITY_O
 from container_training.core.errors import ImageNotFound
 from container_training.core.image_ref import ImageRef
 from container_training.core.machines import Resources
+from container_training.core.restarts import Attempt
 from container_training.core.states import ReplicaState
 from training_service.engine.base import (
     Engine,
@@ -31,11 +32,13 @@ from training_service.engine.docker_logs import read_frames
 
 _LABEL = "container-training"
 _SERVICE, _JOB_UID = f"{_LABEL}.service", f"{_LABEL}.job-uid"
-_ROLE, _INDEX = f"{_LABEL}.role", f"{_LABEL}.index"
+_ROLE, _INDEX, _ATTEMPT = f"{_LABEL}.role", f"{_LABEL}.index", f"{_LABEL}.attempt"
 _JOB, _PROJECT = f"{_LABEL}.job", f"{_LABEL}.project"
 #: A container's log on the engine's disk, until its job ends: at most this, the oldest part goes first. Few large files:
 #: a follower that is still in one file when the engine begins the next but one misses that between, without an error.
 _LOG_FILES = LogConfig(type=LogConfig.types.JSON, config={"max-size": "256m", "max-file": "2"})
+#: The name of a replica that has not started yet must be known to be unknown soon, not after the usual ten seconds.
+_DNS_OPTIONS = ("timeout:1", "attempts:1")
 _TIMEOUT_SECONDS = 60
 _STATES = {"created": ReplicaState.CREATED, "exited": ReplicaState.EXITED, "dead": ReplicaState.EXITED}
 _EVENTS = ["start", "die", "destroy"]
@@ -112,7 +115,7 @@ class DockerEngine(Engine):
 
     def start_replica(self, launch: ReplicaLaunch) -> None:
         client = self._client
-        name = f"ct-{launch.job_uid}-{launch.replica.task_name}"
+        name = f"ct-{launch.job_uid}-{launch.replica.task_name}-{launch.attempt}"
         network = self._ensure_network(launch)
         with engine_errors(f"start {launch.replica.task_name}"):
             try:
@@ -174,6 +177,7 @@ class DockerEngine(Engine):
             _JOB: launch.job_id,
             _ROLE: launch.replica.role.value,
             _INDEX: str(launch.replica.index),
+            _ATTEMPT: str(launch.attempt),
         }
 
     def _ensure_network(self, launch: ReplicaLaunch) -> str:
@@ -183,7 +187,9 @@ class DockerEngine(Engine):
         with self._network_lock, engine_errors(f"make the network of job {launch.job_id}"):
             if not client.networks(names=[name]):
                 labels = {
-                    key: value for key, value in self._labels(launch).items() if key not in (_ROLE, _INDEX)
+                    key: value
+                    for key, value in self._labels(launch).items()
+                    if key not in (_ROLE, _INDEX, _ATTEMPT)
                 }
                 client.create_network(name, driver="bridge", labels=labels)
         return name
@@ -204,6 +210,7 @@ class DockerEngine(Engine):
             init=True,  # so that SIGTERM reaches a trainer that is PID 1, and its children are reaped
             log_config=_LOG_FILES,
             network_mode=network,
+            dns_opt=list(_DNS_OPTIONS),
         )
         return {
             "name": name,
@@ -232,6 +239,7 @@ class DockerEngine(Engine):
         return ObservedReplica(
             job_uid=labels[_JOB_UID],
             replica=ReplicaId(role=ReplicaRole(labels[_ROLE]), index=int(labels[_INDEX])),
+            attempt=Attempt.parse(labels.get(_ATTEMPT, str(Attempt()))),
             container_id=item["Id"],
             state=status,
             exit_code=int(state["ExitCode"]) if exited else None,

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+from container_training.core.cluster import ReplicaId
 from container_training.core.errors import (
     EngineError,
     EngineUnavailable,
@@ -17,6 +18,7 @@ from container_training.core.errors import (
 )
 from container_training.core.image_ref import ImageRef
 from container_training.core.machines import GIB, Resources
+from container_training.core.restarts import MAX_REPLICA_RESTARTS
 from container_training.core.states import ReplicaState
 from training_service.engine.base import (
     Engine,
@@ -39,6 +41,7 @@ class Behaviour:
 
     :param run_seconds: virtual seconds until they end by themselves.
     :param ignores_sigterm: they end only after the grace period, with 137.
+    :param failures: how many runs of a replica end with ``exit_code``, before the next ends with 0; ``None``: all.
     """
 
     run_seconds: float = 1.0
@@ -47,6 +50,7 @@ class Behaviour:
     lines: tuple[str, ...] = ()
     ignores_sigterm: bool = False
     start_error: str = ""
+    failures: int | None = None
 
 
 @dataclass(slots=True)
@@ -91,12 +95,25 @@ class MemoryEngine(Engine):
                 started = container.observed.started_at
                 end = started and started + timedelta(seconds=container.behaviour.run_seconds)
                 if container.observed.state is ReplicaState.RUNNING and end and end <= self.now:
-                    self._end(container, container.behaviour.exit_code, end)
+                    self._end(container, self._exit_code(container), end)
 
-    def lose(self, job_uid: str) -> None:
-        """Remove a job's containers as if somebody else had."""
+    def lose(self, job_uid: str, replica: ReplicaId | None = None) -> None:
+        """Remove a job's containers, or those of one replica, as if somebody else had."""
         with self._lock:
-            self._containers = {k: c for k, c in self._containers.items() if c.launch.job_uid != job_uid}
+            self._containers = {
+                key: container
+                for key, container in self._containers.items()
+                if container.launch.job_uid != job_uid or replica not in (None, container.launch.replica)
+            }
+
+    def end(self, job_uid: str, replica: ReplicaId, exit_code: int) -> None:
+        """End a running replica now, with ``exit_code``, as if it had been killed."""
+        with self._lock:
+            for container in self._containers.values():
+                observed = container.observed
+                is_meant = (observed.job_uid, observed.replica) == (job_uid, replica)
+                if is_meant and observed.state is ReplicaState.RUNNING:
+                    self._end(container, exit_code, self.now)
 
     def launches(self) -> list[ReplicaLaunch]:
         """Return what the present containers were started with."""
@@ -132,7 +149,7 @@ class MemoryEngine(Engine):
             if launch.image_id not in self._images:
                 raise ImageNotFound(f"no such image: {launch.image_id}")
             self._networks.add(launch.job_uid)
-            key = f"{launch.job_uid}-{launch.replica.task_name}"
+            key = f"{launch.job_uid}-{launch.replica.task_name}-{launch.attempt}"
             if key in self._containers and self._containers[key].observed.state is not ReplicaState.CREATED:
                 return
             behaviour = self._images[launch.image_id]
@@ -141,6 +158,7 @@ class MemoryEngine(Engine):
             observed = ObservedReplica(
                 job_uid=launch.job_uid,
                 replica=launch.replica,
+                attempt=launch.attempt,
                 container_id=key,
                 state=ReplicaState.RUNNING,
                 started_at=self.now,
@@ -197,6 +215,13 @@ class MemoryEngine(Engine):
     def _answer(self) -> None:
         if not self.available:
             raise EngineUnavailable("the memory engine was switched off")
+
+    def _exit_code(self, container: _Container) -> int:
+        behaviour, attempt = container.behaviour, container.launch.attempt
+        if behaviour.failures is None:
+            return behaviour.exit_code
+        runs = attempt.retry * (MAX_REPLICA_RESTARTS + 1) + attempt.restart
+        return behaviour.exit_code if runs < behaviour.failures else 0
 
     def _end(self, container: _Container, exit_code: int, at: datetime) -> None:
         container.observed = replace(

@@ -57,9 +57,15 @@ def _differs(deviation: str, certainty: Certainty = Certainty.DISCOVERY) -> Note
     return Note(deviation=deviation, certainty=certainty)
 
 
-_NO_REPLICAS = _differs(
-    "Not read: the count is zero by default, and more is refused, so that the role has no replicas.",
-    Certainty.UNVERIFIED,
+_COUNT = Note(
+    enforced="So many replicas run, all at once or none.",
+    deviation="A job may have at most 128 replicas.",
+    certainty=Certainty.UNVERIFIED,
+)
+_TYPE = Note(
+    enforced="Limits the container's CPU and memory, to what this machine has at most.",
+    deviation="A job that is larger than the machine is scaled down, and its log says so; legacy sizes are recalled.",
+    certainty=Certainty.UNVERIFIED,
 )
 _NO_TUNING = "This service does not tune hyperparameters yet"
 _NO_OPERATIONS = _differs(
@@ -119,19 +125,16 @@ NOTES: Mapping[str, Note] = {
     "TrainingInput.encryptionConfig": _differs(
         "Not used: what a job leaves lies on this machine's disk as it is."
     ),
-    "TrainingInput.evaluatorConfig": _NO_REPLICAS,
-    "TrainingInput.evaluatorType": _NO_REPLICAS,
+    "TrainingInput.evaluatorConfig": Note(enforced="The containers of the evaluators."),
+    "TrainingInput.evaluatorCount": _COUNT,
+    "TrainingInput.evaluatorType": _TYPE,
     "TrainingInput.jobDir": Note(
         enforced="Passed on as `--job-dir PATH` after the other arguments.",
         deviation="Whether the bucket exists is not looked up; the flag's form is inferred.",
         certainty=Certainty.UNVERIFIED,
     ),
     "TrainingInput.masterConfig": Note(enforced="The container that runs."),
-    "TrainingInput.masterType": Note(
-        enforced="Limits the container's CPU and memory, to what this machine has at most.",
-        deviation="Types with accelerators are refused; legacy sizes are recalled.",
-        certainty=Certainty.UNVERIFIED,
-    ),
+    "TrainingInput.masterType": _TYPE,
     "TrainingInput.network": _differs(
         "There is nothing to peer with: each job has a network of its own. A project's id is taken beside its number."
     ),
@@ -140,8 +143,9 @@ NOTES: Mapping[str, Note] = {
         deviation="An image excludes them; the real service's rule for the two together was not found.",
         certainty=Certainty.UNVERIFIED,
     ),
-    "TrainingInput.parameterServerConfig": _NO_REPLICAS,
-    "TrainingInput.parameterServerType": _NO_REPLICAS,
+    "TrainingInput.parameterServerConfig": Note(enforced="The containers of the parameter servers."),
+    "TrainingInput.parameterServerCount": _COUNT,
+    "TrainingInput.parameterServerType": _TYPE,
     "TrainingInput.pythonModule": Note(enforced="Runs as `python -m` after the packages were installed."),
     "TrainingInput.pythonVersion": Note(
         enforced="Must be one that the runtime version has.",
@@ -156,8 +160,8 @@ NOTES: Mapping[str, Note] = {
         certainty=Certainty.DOCS,
     ),
     "TrainingInput.scaleTier": Note(
-        enforced="The machine of the master; `BASIC` where it is left out, as gcloud does.",
-        deviation="Tiers of several replicas or accelerators are refused; `BASIC` is an n1-standard-4, as recalled.",
+        enforced="The machines and the counts of all roles; `BASIC` where it is left out, as gcloud does.",
+        deviation="There are no TPUs. The tiers' machines and counts are recalled.",
         certainty=Certainty.UNVERIFIED,
     ),
     "TrainingInput.scheduling": Note(enforced="When the job starts and when it must end."),
@@ -165,8 +169,9 @@ NOTES: Mapping[str, Note] = {
         "Containers have no Google identity, so that the account is not used and `actAs` not checked."
     ),
     "TrainingInput.useChiefInTfConfig": Note(enforced="`TF_CONFIG` says `chief` for `master`."),
-    "TrainingInput.workerConfig": _NO_REPLICAS,
-    "TrainingInput.workerType": _NO_REPLICAS,
+    "TrainingInput.workerConfig": Note(enforced="The containers of the workers."),
+    "TrainingInput.workerCount": _COUNT,
+    "TrainingInput.workerType": _TYPE,
     "ReplicaConfig.containerArgs": Note(enforced="Follow the command."),
     "ReplicaConfig.containerCommand": Note(enforced="Replaces the image's entry point."),
     "ReplicaConfig.diskConfig": _differs("Not used: containers share this machine's disk, without a limit."),
@@ -175,7 +180,19 @@ NOTES: Mapping[str, Note] = {
         deviation="May be in any registry.",
         certainty=Certainty.DISCOVERY,
     ),
-    "AcceleratorConfig.type": _differs("Without a count there is nothing to attach.", Certainty.UNVERIFIED),
+    "ReplicaConfig.acceleratorConfig": Note(enforced="The GPUs of each replica of the role."),
+    "AcceleratorConfig.count": Note(
+        enforced=(
+            "More than the machine has is a quota failure (429), or runs without, as "
+            "[`TRAINING_ACCELERATORS`](settings.md) says."
+        ),
+        deviation="The numbers that a machine may have are recalled.",
+        certainty=Certainty.UNVERIFIED,
+    ),
+    "AcceleratorConfig.type": _differs(
+        "The machine's GPUs are what they are: the type is checked, counted and not looked for.",
+        Certainty.UNVERIFIED,
+    ),
     "DiskConfig.bootDiskSizeGb": _differs("Not used: containers share this machine's disk, without a limit."),
     "DiskConfig.bootDiskType": _differs("Not used: containers share this machine's disk, whatever its type."),
     "EncryptionConfig.kmsKeyName": _differs(
@@ -195,6 +212,14 @@ NOTES: Mapping[str, Note] = {
 }
 
 _CUSTOM = {"trainingInput.scaleTier": "CUSTOM"}
+_N1 = {**_CUSTOM, "trainingInput.masterType": "n1-standard-4"}
+_T4 = {**_N1, "trainingInput.masterConfig.acceleratorConfig.type": "NVIDIA_TESLA_T4"}
+_COUNTED_ROLES = ("worker", "parameterServer", "evaluator")
+
+
+def _role(role: str, **fields: Any) -> dict[str, Any]:
+    """Return a custom job with replicas of a role, to put ``role``'s other field beside."""
+    return {**_N1, **{f"trainingInput.{role}{name}": value for name, value in fields.items()}}
 
 
 def _each(*values: Any, **beside: Any) -> tuple[Sample, ...]:
@@ -225,6 +250,14 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
     "TrainingInput.masterType": _each(
         "n1-standard-8", "large_model", "standard_gpu", "cloud_tpu", beside=_CUSTOM
     ),
+    **{
+        f"TrainingInput.{role}Count": _each("2", beside=_role(role, Type="n1-standard-4"))
+        for role in _COUNTED_ROLES
+    },
+    **{
+        f"TrainingInput.{role}Type": _each("n1-standard-8", "cloud_tpu", beside=_role(role, Count="2"))
+        for role in _COUNTED_ROLES
+    },
     "TrainingInput.network": _each("projects/12345/global/networks/myVPC"),
     "TrainingInput.packageUris": _package("packageUris", ["gs://bucket/job/trainer-0.0.0.tar.gz"]),
     "TrainingInput.pythonModule": _package("pythonModule", "trainer.task"),
@@ -232,7 +265,9 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
     "TrainingInput.runtimeVersion": _package("runtimeVersion", "2.11"),
     "TrainingInput.scaleTier": _each("BASIC", "CUSTOM", "STANDARD_1", "PREMIUM_1", "BASIC_GPU", "BASIC_TPU"),
     "TrainingInput.serviceAccount": _each("trainer@project.iam.gserviceaccount.com"),
-    "ReplicaConfig.acceleratorConfig": _each({"count": "1", "type": "NVIDIA_TESLA_T4"}),
+    "ReplicaConfig.acceleratorConfig": _each({"count": "1", "type": "NVIDIA_TESLA_T4"}, beside=_N1),
+    "AcceleratorConfig.count": _each("1", beside=_T4),
+    "AcceleratorConfig.type": _each("NVIDIA_TESLA_T4", beside=_N1),
     "ReplicaConfig.imageUri": _each("registry.example/project/trainer:2"),
     "DiskConfig.bootDiskType": _each("pd-ssd", "pd-standard"),
     "EncryptionConfig.kmsKeyName": _each("projects/p/locations/us-central1/keyRings/r/cryptoKeys/k"),
@@ -247,6 +282,14 @@ BAD_SAMPLES: Mapping[str, tuple[Sample, ...]] = {
     "TrainingInput.args": _each(["-v"], beside={"trainingInput.masterConfig.containerArgs": ["-q"]}),
     "TrainingInput.jobDir": _each("/tmp"),  # noqa: S108  # a wrong value, not a place
     "TrainingInput.masterType": _each("m9", beside=_CUSTOM),
+    **{
+        f"TrainingInput.{role}Count": _each("-1", beside=_role(role, Type="n1-standard-4"))
+        for role in _COUNTED_ROLES
+    },
+    **{
+        f"TrainingInput.{role}Type": _each("standard", beside=_role(role, Count="2"))
+        for role in _COUNTED_ROLES
+    },
     "TrainingInput.network": _each("myVPC"),
     "TrainingInput.packageUris": _package("packageUris", ["gs://bucket/trainer-0.0.0.tar.gz"] * 101),
     "TrainingInput.pythonModule": _package("pythonModule", "trainer/task.py"),
@@ -254,6 +297,7 @@ BAD_SAMPLES: Mapping[str, tuple[Sample, ...]] = {
     "TrainingInput.runtimeVersion": _package("runtimeVersion", "latest"),
     "TrainingInput.serviceAccount": _each("trainer"),
     "ReplicaConfig.imageUri": _each("trainer"),
+    "AcceleratorConfig.count": _each("3", beside=_T4),
     "DiskConfig.bootDiskSizeGb": _each(-1),
     "DiskConfig.bootDiskType": _each("floppy"),
     "EncryptionConfig.kmsKeyName": _each("key"),

@@ -20,6 +20,7 @@ from container_training.core.errors import (
     AccessDenied,
     JobConflict,
     JobNotFound,
+    QuotaExceeded,
     ServiceError,
     ServiceUnavailable,
     Throttled,
@@ -30,6 +31,8 @@ from container_training.core.wire import GetConfigResponse, Job, ListJobsRespons
 
 DEFAULT_TIMEOUT_SECONDS = 30.0
 _M = TypeVar("_M", bound=WireModel)
+#: How the service tells that a job asks for what it will never have [issue: FIRST-Tech-Challenge/fmltc#318].
+_QUOTA_FAILURE = "Quota failure"
 _UNAVAILABLE = frozenset({500, 502, 503, 504})
 
 
@@ -271,6 +274,8 @@ def _service_error(response: httpx.Response) -> ServiceError:
         return JobConflict(message, code=code, status=status)
     if code in (401, 403):
         return AccessDenied(message, code=code, status=status)
+    if code == 429 and message.startswith(_QUOTA_FAILURE):
+        return QuotaExceeded(message, code=code, status=status)
     if code == 429:
         return Throttled(message, code=code, status=status, retry_after_seconds=_retry_after(response))
     if code in _UNAVAILABLE:

@@ -16,6 +16,7 @@ Every error of the project, one tree.
     |   + LocationNotFound            404
     |   + AccessDenied                401 / 403
     |   + Throttled                   429, carries ``retry_after_seconds``
+    |   + QuotaExceeded               429, the job asks for more than there ever will be
     |   + ServiceUnavailable          500, 502, 503, 504: the same request may work later
     + TransportError                  the service did not answer: retry
     + PollTimeout                     a wait ended by its own limit, the job goes on
@@ -134,6 +135,10 @@ class Throttled(ServiceError):
     ) -> None:
         self.retry_after_seconds = retry_after_seconds
         super().__init__(message, code=code, status=status)
+
+
+class QuotaExceeded(ServiceError):
+    """429: the request asks for more than the project may have; asking again does not help."""
 
 
 class ServiceUnavailable(ServiceError):

@@ -1,5 +1,5 @@
 """
-Scale tiers and machine types as data, and how a machine type fits onto this host.
+Machine types and accelerators as data, and how a machine type fits onto this host.
 
 The real tables are no longer served. Sizes of the n1 types: [docs: machine-types-online-prediction]; everything marked
 ``certain=False`` is [unverified]: recalled or inferred, kept so that a tutorial's job runs.
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
-from container_training.core.wire import ScaleTier
+from container_training.core.wire import AcceleratorType
 
 GIB = 1024**3
 #: The API's machine tables count memory in GB of 2**30 bytes, as Compute Engine does.
@@ -19,23 +20,37 @@ BYTES_PER_GB = GIB
 HOST_RESERVE_BYTES = GIB
 
 
+class MachineFamily(StrEnum):
+    """The two categories of machine types; the types of one job are all of one [discovery: masterType, workerType]."""
+
+    COMPUTE_ENGINE = "Compute Engine machine types"
+    LEGACY = "legacy machine types"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineType:
-    """A machine as the API names it: ``cpus`` cores, ``memory_bytes`` bytes, ``gpus`` built-in accelerators."""
+    """
+    A machine as the API names it: ``cpus`` cores, ``memory_bytes`` bytes, ``gpus`` built-in accelerators.
+
+    :param gpu: the kind of the built-in accelerators; ``None``: it has none.
+    """
 
     name: str
     cpus: int
     memory_bytes: int
     gpus: int = 0
+    gpu: AcceleratorType | None = None
+    family: MachineFamily = MachineFamily.COMPUTE_ENGINE
     certain: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What a host has, or what a container gets: cores (may be fractional) and bytes."""
+    """What a host has, or what a container gets: cores (may be fractional), bytes, and GPUs."""
 
     cpus: float
     memory_bytes: int
+    gpus: int = 0
 
 
 def _gce(name: str, cpus: int, memory_gb: float) -> MachineType:
@@ -65,42 +80,64 @@ _N1 = [
 _BY_NAME = {machine.name: machine for machine in _N1}
 
 
-def _legacy(name: str, like: str, gpus: int = 0) -> MachineType:
+def _legacy(name: str, like: str, gpus: int = 0, gpu: AcceleratorType | None = None) -> MachineType:
     base = _BY_NAME[like]
-    return MachineType(name=name, cpus=base.cpus, memory_bytes=base.memory_bytes, gpus=gpus, certain=False)
+    return MachineType(
+        name=name,
+        cpus=base.cpus,
+        memory_bytes=base.memory_bytes,
+        gpus=gpus,
+        gpu=gpu,
+        family=MachineFamily.LEGACY,
+        certain=False,
+    )
 
 
+_K80, _P100 = AcceleratorType.NVIDIA_TESLA_K80, AcceleratorType.NVIDIA_TESLA_P100
+_V100, _A100 = AcceleratorType.NVIDIA_TESLA_V100, AcceleratorType.NVIDIA_TESLA_A100
 _LEGACY = [
     _legacy("standard", "n1-standard-4"),
     _legacy("large_model", "n1-highmem-8"),
     _legacy("complex_model_s", "n1-highcpu-8"),
     _legacy("complex_model_m", "n1-highcpu-16"),
     _legacy("complex_model_l", "n1-highcpu-32"),
-    _legacy("standard_gpu", "n1-standard-8", 1),
-    _legacy("standard_p100", "n1-standard-8", 1),
-    _legacy("standard_v100", "n1-standard-8", 1),
-    _legacy("large_model_v100", "n1-highmem-8", 1),
-    _legacy("complex_model_m_gpu", "n1-standard-16", 4),
-    _legacy("complex_model_m_p100", "n1-standard-16", 4),
-    _legacy("complex_model_m_v100", "n1-standard-16", 4),
-    _legacy("complex_model_l_gpu", "n1-standard-32", 8),
-    _legacy("complex_model_l_v100", "n1-standard-32", 8),
+    _legacy("standard_gpu", "n1-standard-8", 1, _K80),
+    _legacy("standard_p100", "n1-standard-8", 1, _P100),
+    _legacy("standard_v100", "n1-standard-8", 1, _V100),
+    _legacy("large_model_v100", "n1-highmem-8", 1, _V100),
+    _legacy("complex_model_m_gpu", "n1-standard-16", 4, _K80),
+    _legacy("complex_model_m_p100", "n1-standard-16", 4, _P100),
+    _legacy("complex_model_m_v100", "n1-standard-16", 4, _V100),
+    _legacy("complex_model_l_gpu", "n1-standard-32", 8, _K80),
+    _legacy("complex_model_l_v100", "n1-standard-32", 8, _V100),
 ]
 
+
+def _a2(gpus: int, cpus: int, memory_gb: int, size: str = "highgpu") -> MachineType:
+    memory = memory_gb * BYTES_PER_GB
+    name = f"a2-{size}-{gpus}g"
+    return MachineType(name=name, cpus=cpus, memory_bytes=memory, gpus=gpus, gpu=_A100, certain=False)
+
+
+#: The machines that A100 come with. That training took them, and their sizes, are recalled [unverified].
+_A2 = [_a2(1, 12, 85), _a2(2, 24, 170), _a2(4, 48, 340), _a2(8, 96, 680), _a2(16, 96, 1360, "megagpu")]
+
 #: Machine types by the name used in ``masterType``, ``workerType`` ...
-MACHINE_TYPES: Mapping[str, MachineType] = {machine.name: machine for machine in [*_N1, *_LEGACY]}
+MACHINE_TYPES: Mapping[str, MachineType] = {machine.name: machine for machine in [*_N1, *_A2, *_LEGACY]}
 
-#: The master of each tier; CUSTOM reads ``masterType``. Tier sizes are [unverified] as a whole.
-TIER_MASTER: Mapping[ScaleTier, str] = {
-    ScaleTier.BASIC: "n1-standard-4",
-    ScaleTier.STANDARD_1: "n1-highcpu-8",
-    ScaleTier.PREMIUM_1: "n1-highcpu-16",
-    ScaleTier.BASIC_GPU: "standard_gpu",
-    ScaleTier.BASIC_TPU: "n1-standard-4",
+#: Asks for a TPU in ``masterType`` or ``workerType`` [discovery]. There is no size to it.
+TPU_MACHINE = "cloud_tpu"
+TPU_TYPES = frozenset(kind for kind in AcceleratorType if kind.value.startswith("TPU_"))
+
+#: How many accelerators of a kind one machine may have [docs: using-gpus, recalled: unverified].
+ACCELERATOR_COUNTS: Mapping[AcceleratorType, tuple[int, ...]] = {
+    _K80: (1, 2, 4, 8),
+    AcceleratorType.NVIDIA_TESLA_P4: (1, 2, 4),
+    _P100: (1, 2, 4),
+    AcceleratorType.NVIDIA_TESLA_T4: (1, 2, 4),
+    _V100: (1, 2, 4, 8),
+    _A100: (1, 2, 4, 8, 16),
 }
-
-#: Tiers that this service can run: one master, no accelerator.
-SINGLE_REPLICA_TIERS = frozenset({ScaleTier.BASIC, ScaleTier.CUSTOM})
 
 
 def usable(host: Resources, *, cpu_limit: float = 0, memory_limit_bytes: int = 0) -> Resources:
@@ -113,6 +150,7 @@ def usable(host: Resources, *, cpu_limit: float = 0, memory_limit_bytes: int = 0
     return Resources(
         cpus=min(host.cpus, cpu_limit or host.cpus),
         memory_bytes=min(memory, memory_limit_bytes or memory),
+        gpus=host.gpus,
     )
 
 

@@ -63,6 +63,14 @@ class ReplicaState(StrEnum):
     EXITED = "EXITED"  #: ended; has an exit code
 
 
+#: What may follow in the life of one container; a restart is a new container.
+REPLICA_LEGAL: Mapping[ReplicaState, frozenset[ReplicaState]] = {
+    ReplicaState.CREATED: frozenset({ReplicaState.RUNNING}),
+    ReplicaState.RUNNING: frozenset({ReplicaState.EXITED}),
+    ReplicaState.EXITED: frozenset(),
+}
+
+
 def advance(current: JobState, successor: JobState) -> JobState:
     """
     Return ``successor`` if it may follow ``current``.

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from container_training.core.job_id import TaskKey, job_id_for, label_value, numbered_job_id
-from container_training.core.job_spec import JOB_ID
+from container_training.core.job_rules import JOB_ID
 
 KEYS = st.builds(
     TaskKey,

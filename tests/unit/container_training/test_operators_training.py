@@ -12,7 +12,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from container_training.core.errors import JobConflict, TransportError
-from container_training.core.job_spec import JOB_ID
+from container_training.core.job_rules import JOB_ID
 from container_training.core.states import JobState
 from container_training.operators.training import SubmitTrainingJobOperator
 

@@ -12,7 +12,7 @@ from container_training.core.errors import IllegalTransition, InvalidFilter, Job
 from container_training.core.states import JobState
 from container_training.core.wire import Job, ReplicaConfig, Scheduling, TrainingInput
 from tests.unit.training_service.world import IMAGE, PROJECT, World
-from training_service.database import SCHEMA_VERSION, jobs, meta, open_database, writing
+from training_service.database import SCHEMA_VERSION, jobs, meta, open_database, read_meta, writing
 from training_service.engine.memory_engine import Behaviour
 
 
@@ -231,3 +231,23 @@ def test_database_of_a_newer_service_is_refused(world: World) -> None:
 
     with pytest.raises(ValueError, match=f"schema version {newer}"):
         open_database(world.database.url.render_as_string())
+
+
+def test_database_of_the_first_version_is_brought_to_this_one(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'jobs.db'}"
+    world = World(open_database(url))
+    world.submit("old_job")
+    with writing(world.database).begin() as connection:
+        for column in ("images", "attempts", "outcome"):
+            connection.execute(sa.text(f"ALTER TABLE jobs DROP COLUMN {column}"))
+        connection.execute(sa.text("ALTER TABLE jobs ADD COLUMN image_id VARCHAR(128) NOT NULL DEFAULT ''"))
+        connection.execute(meta.update().where(meta.c.key == "schema_version").values(value="1"))
+    world.database.dispose()
+
+    world = World(open_database(url))
+    world.add_image()
+    world.settle()
+
+    assert world.state("old_job") is JobState.RUNNING
+    assert read_meta(world.database, "schema_version") == SCHEMA_VERSION
+    world.database.dispose()

@@ -8,25 +8,36 @@ from typing import Any
 
 import pytest
 
+from container_training.core.capacity import Capacity
 from container_training.core.cluster import ReplicaId, ReplicaRole
 from container_training.core.job_spec import job_spec_from_wire
+from container_training.core.machines import GIB, Resources
+from container_training.core.restarts import Attempt, Attempts
 from container_training.core.states import JobState, ReplicaState
 from container_training.core.wire import Job, ReplicaConfig, TrainingInput
 from training_service.engine.base import EngineView, ObservedReplica
 from training_service.reconcile import (
     Action,
-    PullImage,
+    Conclude,
+    PullImages,
     RemoveJob,
-    StartReplica,
-    StopReplica,
+    StartAgain,
+    StartReplicas,
+    StopReplicas,
     Transition,
-    failure_message,
     reconcile,
 )
 from training_service.records import JobRecord
+from training_service.verdict import failure_message
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MASTER = ReplicaId(role=ReplicaRole.MASTER)
+WORKER = ReplicaId(role=ReplicaRole.WORKER)
+IMAGE = "registry.test/p/trainer:1"
+PULLED = {IMAGE: "sha256:1"}
+ROOM = Capacity(
+    each=Resources(cpus=2, memory_bytes=8 * GIB), total=Resources(cpus=16, memory_bytes=64 * GIB), replicas=4
+)
 
 
 def make_record(state: JobState = JobState.QUEUED, **changes: Any) -> JobRecord:
@@ -37,7 +48,7 @@ def make_record(state: JobState = JobState.QUEUED, **changes: Any) -> JobRecord:
         spec=job_spec_from_wire("project", Job(job_id="job", training_input=training)),
         state=state,
         created_at=NOW - timedelta(seconds=60),
-        image_id="" if state in (JobState.QUEUED, JobState.PREPARING) else "sha256:1",
+        images={} if state in (JobState.QUEUED, JobState.PREPARING) else PULLED,
     )
     return replace(record, **changes)
 
@@ -57,7 +68,7 @@ def make_replica(state: ReplicaState, exit_code: int | None = None, **changes: A
 
 def look(record: JobRecord, *replicas: ObservedReplica, **changes: Any) -> list[Action]:
     view = EngineView(replicas=replicas, job_uids=frozenset(replica.job_uid for replica in replicas))
-    arguments: dict[str, Any] = {"drained": (), "busy": (), "now": NOW, "max_active_jobs": 4}
+    arguments: dict[str, Any] = {"drained": (), "busy": (), "now": NOW, "capacity": ROOM}
     return reconcile(jobs=[record], view=view, **(arguments | changes))
 
 
@@ -69,17 +80,16 @@ def test_queued_job_is_admitted_while_there_is_room() -> None:
     record = make_record()
 
     assert look(record) == [Transition(job=record, to=JobState.PREPARING, at=NOW)]
-    assert look(record, max_active_jobs=0) == []
 
 
 def test_preparing_job_is_pulled_then_started_then_running() -> None:
     fresh = make_record(JobState.PREPARING)
-    pulled = replace(fresh, image_id="sha256:1")
+    pulled = replace(fresh, images=PULLED)
 
-    assert look(fresh) == [PullImage(job=fresh, image=fresh.spec.master.image)]
-    assert look(pulled) == [StartReplica(job=pulled, replica=pulled.spec.master)]
+    assert look(fresh) == [PullImages(job=fresh, images=(fresh.spec.master.image,))]
+    assert look(pulled) == [StartReplicas(job=pulled, replicas=(pulled.spec.master,))]
     assert look(pulled, make_replica(ReplicaState.CREATED)) == [
-        StartReplica(job=pulled, replica=pulled.spec.master)
+        StartReplicas(job=pulled, replicas=(pulled.spec.master,))
     ]
     assert look(pulled, RUNNING) == [
         Transition(job=pulled, to=JobState.RUNNING, at=NOW - timedelta(seconds=30))
@@ -87,7 +97,7 @@ def test_preparing_job_is_pulled_then_started_then_running() -> None:
 
 
 def test_job_that_ended_before_anybody_looked_was_running_first() -> None:
-    pulled = make_record(JobState.PREPARING, image_id="sha256:1")
+    pulled = make_record(JobState.PREPARING, images=PULLED)
 
     (action,) = look(pulled, EXITED)
 
@@ -97,10 +107,13 @@ def test_job_that_ended_before_anybody_looked_was_running_first() -> None:
 
 def test_job_ends_only_when_its_last_line_is_stored() -> None:
     record = make_record(JobState.RUNNING)
+    decided = replace(record, outcome=JobState.SUCCEEDED)
 
     assert look(record, EXITED) == []
-    assert look(record, EXITED, drained={"container"}) == [
-        Transition(job=record, to=JobState.SUCCEEDED, at=NOW - timedelta(seconds=10))
+    assert look(record, EXITED, drained={"container"}) == [Conclude(job=record, outcome=JobState.SUCCEEDED)]
+    assert look(decided, EXITED) == []
+    assert look(decided, EXITED, drained={"container"}) == [
+        Transition(job=decided, to=JobState.SUCCEEDED, at=NOW - timedelta(seconds=10))
     ]
 
 
@@ -109,11 +122,57 @@ def test_failed_master_fails_the_job_with_its_code() -> None:
 
     (action,) = look(record, make_replica(ReplicaState.EXITED, 3), drained={"container"})
 
-    assert isinstance(action, Transition)
-    assert (action.to, action.error_message) == (
-        JobState.FAILED,
-        "The replica master 0 exited with a non-zero status of 3.",
+    assert action == Conclude(
+        job=record,
+        outcome=JobState.FAILED,
+        error_message="The replica master 0 exited with a non-zero status of 3.",
     )
+
+
+def test_a_decided_job_stops_what_still_runs_and_then_ends() -> None:
+    record = make_record(JobState.RUNNING, outcome=JobState.FAILED, error_message="why")
+    worker = make_replica(ReplicaState.RUNNING, replica=WORKER, container_id="worker")
+    stopped = make_replica(ReplicaState.EXITED, 143, replica=WORKER, container_id="worker", finished_at=NOW)
+
+    assert look(record, EXITED, worker) == [StopReplicas(job=record, observed=(worker,))]
+    assert look(record, EXITED, stopped, drained={"container"}) == []
+    assert look(record, EXITED, stopped, drained={"container", "worker"}) == [
+        Transition(job=record, to=JobState.FAILED, at=NOW, error_message="why")
+    ]
+
+
+def test_a_decided_job_is_not_cancelled_by_its_limit() -> None:
+    long_ago = NOW - timedelta(days=30)
+    record = make_record(JobState.RUNNING, running_at=long_ago, outcome=JobState.SUCCEEDED)
+
+    assert look(record, RUNNING) == [StopReplicas(job=record, observed=(RUNNING,))]
+
+
+def test_a_replica_that_is_to_be_started_again_is_started_once() -> None:
+    attempts = Attempts().restarted([MASTER])
+    record = make_record(JobState.RUNNING, attempts=attempts)
+    killed = make_replica(ReplicaState.EXITED, 137)
+    again = make_replica(ReplicaState.RUNNING, attempt=Attempt(0, 1), container_id="again")
+
+    assert look(record, killed) == [StartReplicas(job=record, replicas=(record.spec.master,))]
+    assert look(record, killed, again) == [
+        StartAgain(job=record, attempts=attempts.started([MASTER]), why="")
+    ]
+
+
+def test_an_earlier_try_of_the_job_is_stopped_before_the_next_starts() -> None:
+    record = make_record(JobState.RUNNING, attempts=Attempts().retried([MASTER]))
+
+    assert look(record, RUNNING) == [StopReplicas(job=record, observed=(RUNNING,))]
+    assert look(record, make_replica(ReplicaState.EXITED, 143)) == [
+        StartReplicas(job=record, replicas=(record.spec.master,))
+    ]
+
+
+def test_an_image_that_left_the_engine_is_pulled_again_before_a_restart() -> None:
+    record = make_record(JobState.RUNNING, attempts=Attempts().restarted([MASTER]), images={})
+
+    assert look(record) == [PullImages(job=record, images=(record.spec.master.image,))]
 
 
 def test_running_job_is_left_alone_while_it_runs() -> None:
@@ -124,7 +183,7 @@ def test_cancelling_job_is_stopped_drained_and_ended() -> None:
     record = make_record(JobState.CANCELLING, error_message="why")
     stopped = make_replica(ReplicaState.EXITED, 143)
 
-    assert look(record, RUNNING) == [StopReplica(job=record, observed=RUNNING)]
+    assert look(record, RUNNING) == [StopReplicas(job=record, observed=(RUNNING,))]
     assert look(record, stopped) == []
     assert look(record, stopped, drained={"container"}) == [
         Transition(job=record, to=JobState.CANCELLED, at=NOW, error_message="why")

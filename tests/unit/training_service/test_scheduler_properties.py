@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from container_training.core.errors import EngineError
 from container_training.core.states import LEGAL, TERMINAL, JobState
+from container_training.core.wire import ReplicaConfig
 from tests.unit.training_service.world import PROJECT, World
 from training_service.database import open_database
 from training_service.engine.base import EngineView
@@ -19,10 +20,13 @@ _IMAGES = {
     "registry.test/p/quick:1": Behaviour(run_seconds=1),
     "registry.test/p/slow:1": Behaviour(run_seconds=500),
     "registry.test/p/failing:1": Behaviour(run_seconds=3, exit_code=2),
+    "registry.test/p/killed:1": Behaviour(run_seconds=3, exit_code=137),
+    "registry.test/p/shaky:1": Behaviour(run_seconds=3, exit_code=143, failures=2),
     "registry.test/p/stubborn:1": Behaviour(run_seconds=900, ignores_sigterm=True),
     "registry.test/p/broken:1": Behaviour(start_error="exec format error"),
     "registry.test/p/absent:1": None,
 }
+_images = st.sampled_from(sorted(_IMAGES))
 
 
 class ServiceMachine(RuleBasedStateMachine):
@@ -36,10 +40,17 @@ class ServiceMachine(RuleBasedStateMachine):
             if behaviour:
                 self.world.add_image(behaviour, image)
 
-    @rule(image=st.sampled_from(sorted(_IMAGES)))
-    def submit(self, image: str) -> None:
+    @rule(image=_images, worker_image=_images, workers=st.integers(0, 3))
+    def submit(self, image: str, worker_image: str, workers: int) -> None:
         self.job_ids.append(f"job_{len(self.job_ids)}")
-        self.world.submit(self.job_ids[-1], image)
+        cluster = {
+            "scale_tier": "CUSTOM",
+            "master_type": "n1-standard-4",
+            "worker_type": "n1-standard-4",
+            "worker_count": workers,
+            "worker_config": ReplicaConfig(image_uri=worker_image),
+        }
+        self.world.submit(self.job_ids[-1], image, **cluster)
 
     @rule(place=st.integers(0, 20))
     def cancel(self, place: int) -> None:
@@ -67,21 +78,33 @@ class ServiceMachine(RuleBasedStateMachine):
     def switch_registry(self, available: bool) -> None:
         self.world.engine.registry_available = available
 
-    @rule(place=st.integers(0, 20))
-    def lose_containers(self, place: int) -> None:
+    @rule(place=st.integers(0, 20), whole=st.booleans())
+    def lose_containers(self, place: int, whole: bool) -> None:
         launches = self.world.engine.launches()
         if launches:
-            self.world.engine.lose(launches[place % len(launches)].job_uid)
+            chosen = launches[place % len(launches)]
+            self.world.engine.lose(chosen.job_uid, None if whole else chosen.replica)
+
+    @rule(place=st.integers(0, 20), exit_code=st.sampled_from([1, 137, 143]))
+    def kill_replica(self, place: int, exit_code: int) -> None:
+        launches = self.world.engine.launches()
+        if launches:
+            chosen = launches[place % len(launches)]
+            self.world.engine.end(chosen.job_uid, chosen.replica, exit_code)
 
     def teardown(self) -> None:
         if not hasattr(self, "world"):
             return
         self.world.engine.available = True
         self.world.engine.registry_available = True
-        for _ in range(2 * len(self.job_ids) + 5):
+        # A job that is killed again and again runs (1 + 5 restarts) x (1 + 3 retries) times.
+        for _ in range(24 * len(self.job_ids) + 5):
             self.world.engine.advance(1000)
             for _ in range(8):
                 self._step()
+            if not self.world.store.list_active():
+                break
+        self._step()
 
         for job_id in self.job_ids:
             assert self.world.state(job_id) in TERMINAL, job_id

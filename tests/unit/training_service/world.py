@@ -17,6 +17,7 @@ from container_training.core.wire import Job, ReplicaConfig, TrainingInput
 from training_service.actions import Actions
 from training_service.engine.base import ObservedReplica
 from training_service.engine.memory_engine import Behaviour, MemoryEngine
+from training_service.host_capacity import HostCapacity
 from training_service.job_store import JobStore
 from training_service.jobs import Jobs
 from training_service.log_batch import LogBatch
@@ -72,7 +73,7 @@ class World:
 
     database: sa.Engine
     engine: MemoryEngine = field(default_factory=MemoryEngine)
-    max_active_jobs: int = 2
+    max_replicas: int = 2
     pull_retry: timedelta = timedelta(seconds=60)
     runtimes: dict[str, RuntimeImage] = field(default_factory=dict)
 
@@ -85,6 +86,8 @@ class World:
         self.logs = LogStore(self.database, clock)
         self.store = JobStore(self.database, self.logs, clock)
         self.metrics = Metrics()
+        # Only the number of replicas bounds what runs side by side.
+        host = HostCapacity(self.engine, overcommit=1000, max_replicas=self.max_replicas)
         actions = Actions(
             store=self.store,
             engine=self.engine,
@@ -93,6 +96,7 @@ class World:
             stop_grace_seconds=10,
             pull_retry=self.pull_retry,
             pids_limit=100,
+            capacity=lambda: host.capacity,
             runtimes=self.runtimes,
             clock=clock,
         )
@@ -103,13 +107,14 @@ class World:
             actions=actions,
             executor=InlineExecutor(),
             metrics=self.metrics,
-            max_active_jobs=self.max_active_jobs,
+            capacity=lambda: host.capacity,
             retry_seconds=0,
             clock=clock,
         )
         self.jobs = Jobs(
             self.store,
             lambda: None,
+            host.check_quota,
             clock,
             runtimes={version: runtime.python_versions for version, runtime in self.runtimes.items()},
         )
@@ -120,7 +125,7 @@ class World:
         return ref
 
     def submit(self, job_id: str = "job", image: str = IMAGE, **training_input: Any) -> Job:
-        training = TrainingInput(master_config=ReplicaConfig(image_uri=image), **training_input)
+        training = TrainingInput(**{"master_config": ReplicaConfig(image_uri=image)} | training_input)
         return self.jobs.create(PROJECT, Job(job_id=job_id, training_input=training))
 
     def get(self, job_id: str = "job") -> Job:

@@ -10,15 +10,13 @@ from container_training.core.machines import (
     GIB,
     HOST_RESERVE_BYTES,
     MACHINE_TYPES,
-    SINGLE_REPLICA_TIERS,
-    TIER_MASTER,
+    MachineFamily,
     MachineType,
     Resources,
     fit,
     is_scaled_down,
     usable,
 )
-from container_training.core.wire import ScaleTier
 
 #: [docs: machine-types-online-prediction]: name, cores, GB.
 DOCUMENTED = [
@@ -66,27 +64,25 @@ def test_every_machine_is_found_by_its_own_name() -> None:
     assert all(name == machine.name for name, machine in MACHINE_TYPES.items())
 
 
-def test_the_legacy_names_carry_their_accelerators_and_no_other_machine_has_one() -> None:
-    assert {name: machine.gpus for name, machine in MACHINE_TYPES.items() if machine.gpus} == LEGACY_GPUS
+def test_the_legacy_names_carry_their_accelerators() -> None:
+    legacy = {
+        name: machine.gpus
+        for name, machine in MACHINE_TYPES.items()
+        if machine.gpus and machine.family is MachineFamily.LEGACY
+    }
+
+    assert legacy == LEGACY_GPUS
+
+
+def test_a_machine_has_accelerators_of_a_kind_or_none() -> None:
+    assert all(bool(machine.gpus) == (machine.gpu is not None) for machine in MACHINE_TYPES.values())
 
 
 def test_every_legacy_size_is_marked_as_uncertain() -> None:
-    legacy = [machine for name, machine in MACHINE_TYPES.items() if not name.startswith("n1-")]
+    legacy = [machine for machine in MACHINE_TYPES.values() if machine.family is MachineFamily.LEGACY]
 
     assert len(legacy) == 14
     assert not any(machine.certain for machine in legacy)
-
-
-def test_every_tier_but_custom_has_a_master_that_is_known() -> None:
-    assert set(TIER_MASTER) == set(ScaleTier) - {ScaleTier.CUSTOM}
-    assert set(TIER_MASTER.values()) <= set(MACHINE_TYPES)
-
-
-def test_the_tiers_of_one_replica_need_no_accelerator() -> None:
-    masters = [MACHINE_TYPES[TIER_MASTER[tier]] for tier in SINGLE_REPLICA_TIERS - {ScaleTier.CUSTOM}]
-
-    assert [master.name for master in masters] == ["n1-standard-4"]
-    assert not any(master.gpus for master in masters)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from container_training.core.errors import IllegalTransition
-from container_training.core.states import LEGAL, TERMINAL, JobState, advance
+from container_training.core.states import LEGAL, REPLICA_LEGAL, TERMINAL, JobState, ReplicaState, advance
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "states.md"
 _EDGE = re.compile(r"^\s*(?P<start>\[\*\]|\w+) --> (?P<end>\[\*\]|\w+)(?:\s*:.*)?$", re.MULTILINE)
@@ -27,9 +27,10 @@ def _reachable(start: JobState) -> set[JobState]:
     return seen
 
 
-def _drawn() -> list[tuple[str, str]]:
-    (diagram,) = re.findall(r"```mermaid\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    return [(edge["start"], edge["end"]) for edge in _EDGE.finditer(diagram)]
+def _drawn(place: int = 0) -> list[tuple[str, str]]:
+    """Return the edges of the page's first diagram, of a job, or of its second, of a replica."""
+    job, replica = re.findall(r"```mermaid\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    return [(edge["start"], edge["end"]) for edge in _EDGE.finditer((job, replica)[place])]
 
 
 def test_the_table_has_every_state() -> None:
@@ -88,6 +89,13 @@ def test_the_page_draws_the_beginning_and_the_ends() -> None:
 
     assert {end for start, end in drawn if start == _OUTSIDE} == {JobState.QUEUED.value}
     assert {start for start, end in drawn if end == _OUTSIDE} == {state.value for state in TERMINAL}
+
+
+def test_the_page_draws_the_life_of_a_replica() -> None:
+    inner = [(start.value, end.value) for start, ends in REPLICA_LEGAL.items() for end in ends]
+    first, last = ReplicaState.CREATED.value, ReplicaState.EXITED.value
+
+    assert sorted(_drawn(1)) == sorted([*inner, (_OUTSIDE, first), (last, _OUTSIDE)])
 
 
 @pytest.mark.parametrize("state", JobState)

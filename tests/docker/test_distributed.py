@@ -1,0 +1,182 @@
+"""Jobs of several replicas on a real engine: they find each other, are restarted, and end as the master does."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import docker
+import pytest
+
+from container_training.clients.training_api import TrainingClient, job_log_filter
+from container_training.core.image_ref import ImageRef
+from container_training.core.states import JobState
+from container_training.core.wire import Job, ReplicaConfig, TrainingInput
+
+pytestmark = pytest.mark.docker
+
+PATIENCE_SECONDS = 60.0
+#: Every replica listens on its port; the master asks each for its role, and ends when all have answered.
+MEET = """
+import json, os, socket, socketserver, sys, threading, time
+spec = json.loads(os.environ["CLUSTER_SPEC"])
+me = f"{spec['task']['type']}-{spec['task']['index']}"
+
+class Answer(socketserver.BaseRequestHandler):
+    def handle(self):
+        self.request.sendall(me.encode())
+
+if spec["task"]["type"] != "evaluator":
+    server = socketserver.ThreadingTCPServer(("", 2222), Answer)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+print("up", me, flush=True)
+if spec["task"]["type"] != "master":
+    time.sleep(600)
+met = []
+for role, hosts in spec["cluster"].items():
+    for host in hosts:
+        name, port = host.split(":")
+        for _ in range(200):
+            try:
+                with socket.create_connection((name, int(port)), timeout=5) as peer:
+                    met.append(peer.recv(100).decode())
+                break
+            except OSError:
+                time.sleep(0.1)
+print("met", json.dumps(sorted(met)), flush=True)
+"""
+SLEEP = "import time; print('up', flush=True); time.sleep(600)"
+
+
+@pytest.fixture
+def submit(training: TrainingClient, pushed_image: ImageRef, job_id: str) -> Callable[..., str]:
+    """Submit one master, two workers, one parameter server and one evaluator, each with its own program."""
+
+    def submit(master: str, other: str, **training_input: Any) -> str:
+        def runs(program: str) -> ReplicaConfig:
+            return ReplicaConfig(
+                image_uri=str(pushed_image), container_command=["python3", "-u", "-c", program]
+            )
+
+        cluster: dict[str, Any] = {
+            "scale_tier": "CUSTOM",
+            "master_type": "n1-standard-4",
+            "master_config": runs(master),
+            "worker_type": "n1-standard-4",
+            "worker_count": 2,
+            "worker_config": runs(other),
+            "parameter_server_type": "n1-standard-4",
+            "parameter_server_count": 1,
+            "parameter_server_config": runs(other),
+            "evaluator_type": "n1-standard-4",
+            "evaluator_count": 1,
+            "evaluator_config": runs(other),
+        }
+        training.create_job(
+            Job(job_id=job_id, training_input=TrainingInput(region="us-central1", **cluster | training_input))
+        )
+        return job_id
+
+    return submit
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(engine_client: docker.APIClient, job_id: str) -> Iterator[None]:
+    """After each test the job's containers and networks are gone."""
+    yield
+    label = {"label": f"container-training.job={job_id}"}
+    until(
+        lambda: (
+            not engine_client.containers(all=True, filters=label)
+            and not engine_client.networks(filters=label)
+        )
+    )
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"not so after {PATIENCE_SECONDS} s"
+        time.sleep(0.05)
+
+
+def until_state(training: TrainingClient, job_id: str, state: JobState) -> Job:
+    until(lambda: (now := training.get_job(job_id).state) is state or (now is not None and now.is_terminal))
+    job = training.get_job(job_id)
+    assert job.state is state, job.error_message
+    return job
+
+
+def messages(training: TrainingClient, job_id: str) -> list[str]:
+    entries = training.list_log_entries(job_log_filter(job_id), page_size=1000).entries or []
+    return [f"{entry.task_name}: {entry.message}" for entry in entries]
+
+
+def container(engine: docker.APIClient, job_id: str, role: str) -> dict[str, Any]:
+    """Return the running container of the first replica of ``role``."""
+    label = [
+        f"container-training.job={job_id}",
+        f"container-training.role={role}",
+        "container-training.index=0",
+    ]
+    (found,) = engine.containers(filters={"label": label})
+    return dict(found)
+
+
+def test_replicas_find_each_other_by_name(training: TrainingClient, submit: Callable[..., str]) -> None:
+    job_id = submit(MEET, MEET)
+
+    until_state(training, job_id, JobState.SUCCEEDED)
+
+    (met,) = [line for line in messages(training, job_id) if line.startswith("master-replica-0: met")]
+    assert json.loads(met.partition("met ")[2]) == ["master-0", "ps-0", "worker-0", "worker-1"]
+    assert "evaluator-replica-0: up evaluator-0" in messages(training, job_id)
+
+
+def test_a_killed_worker_comes_back_under_its_name(
+    training: TrainingClient, submit: Callable[..., str], engine_client: docker.APIClient
+) -> None:
+    job_id = submit(SLEEP, SLEEP)
+    until_state(training, job_id, JobState.RUNNING)
+    before = container(engine_client, job_id, "worker")
+    host = engine_client.inspect_container(before["Id"])["Config"]["Hostname"]
+
+    engine_client.kill(before["Id"])
+    until(lambda: any("worker-replica-0 restart 1 of 5" in line for line in messages(training, job_id)))
+    label = {"label": [f"container-training.job={job_id}", "container-training.attempt=0.1"]}
+    until(lambda: bool(engine_client.containers(filters=label)))
+
+    after = container(engine_client, job_id, "worker")
+    assert engine_client.inspect_container(after["Id"])["Config"]["Hostname"] == host
+    assert training.get_job(job_id).state is JobState.RUNNING
+    training.cancel_job(job_id)
+    until_state(training, job_id, JobState.CANCELLED)
+
+
+def test_a_worker_that_fails_for_good_takes_the_job_with_it(
+    training: TrainingClient, submit: Callable[..., str]
+) -> None:
+    job_id = submit(SLEEP, "raise SystemExit(3)")
+
+    job = until_state(training, job_id, JobState.FAILED)
+
+    assert "exited with a non-zero status of 3." in (job.error_message or "")
+    assert "master" not in (job.error_message or "")
+
+
+def test_a_running_job_is_cancelled_by_its_limit_for_real(
+    training: TrainingClient, submit: Callable[..., str]
+) -> None:
+    job_id = submit(SLEEP, SLEEP, scheduling={"max_running_time": "2s"})
+
+    job = until_state(training, job_id, JobState.CANCELLED)
+
+    assert (
+        job.error_message
+        == "The job was cancelled because it ran longer than scheduling.maxRunningTime (2s)."
+    )
+    assert job.start_time
+    assert job.end_time
+    assert 2 <= (job.end_time - job.start_time).total_seconds() < 10
