@@ -59,15 +59,23 @@ class ObjectStore:
         return content
 
     def write_if_changed(self, uri: str, content: bytes, content_type: str) -> bool:
-        """Make ``uri`` hold ``content``; return whether it had to be written."""
+        """
+        Make ``uri`` hold ``content``; return whether it had to be written.
+
+        :raises ResultsMissing: the bucket does not exist.
+        """
         import google_crc32c
+        from google.api_core.exceptions import NotFound
 
         checksum = base64.b64encode(google_crc32c.value(content).to_bytes(4, "big")).decode("ascii")
         bucket, name = split_uri(uri)
         present = self._client.bucket(bucket).get_blob(name)
         if present is not None and present.crc32c == checksum and present.size == len(content):
             return False
-        self._client.bucket(bucket).blob(name).upload_from_string(content, content_type=content_type)
+        try:
+            self._client.bucket(bucket).blob(name).upload_from_string(content, content_type=content_type)
+        except NotFound as error:
+            raise ResultsMissing(f"bucket {bucket!r} of {uri} does not exist") from error
         return True
 
 

@@ -30,6 +30,7 @@ Every error of the project, one tree.
     |   + ImageTestFailed             the local test run did not exit with 0 in time
     |   + PushFailed                  the registry refused the image
     |   + RegistryUnavailable         the registry did not answer, also after retries
+    + PackageInvalid                  the caller's trainer folder or package cannot be built or uploaded
     + JobFailed                       the job's own end, not ours
     + ResultsMissing                  the job ended well but left no readable results
 
@@ -191,6 +192,10 @@ class PushFailed(ImageError):
 
 class RegistryUnavailable(ImageError):
     """The registry did not answer, also after the retries."""
+
+
+class PackageInvalid(TrainingError):
+    """A trainer's folder is no package, cannot be built, or has no module of the name; building again would not help."""
 
 
 class JobFailed(TrainingError):

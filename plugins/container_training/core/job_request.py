@@ -39,6 +39,10 @@ class JobFields:
     priority: int | str | None = None
     service_account: str | None = None
     network: str | None = None
+    package_uris: Sequence[str] | str | None = None
+    python_module: str | None = None
+    runtime_version: str | None = None
+    python_version: str | None = None
 
 
 def job_request(
@@ -88,6 +92,10 @@ def job_request(
             "masterType": fields.master_type,
             "serviceAccount": fields.service_account,
             "network": fields.network,
+            "packageUris": _words(fields.package_uris),
+            "pythonModule": fields.python_module,
+            "runtimeVersion": fields.runtime_version,
+            "pythonVersion": fields.python_version,
         },
     )
     if master:

@@ -6,7 +6,6 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -29,6 +28,7 @@ from container_training.core.retrying import TRANSIENT
 from container_training.core.wire import Job
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.training import TrainingHook
+from container_training.operators.dag_folder import dag_folder
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -69,6 +69,10 @@ class SubmitTrainingJobOperator(BaseOperator):
     :param max_wait_time: limit on waiting for a machine, like ``3600s``.
     :param max_running_time: limit on running, like ``3600s``.
     :param priority: 0 to 1000, higher first.
+    :param package_uris: packages to run in place of an image, as ``PackageTrainerOperator`` returns them.
+    :param python_module: what runs of them, ``trainer.task``.
+    :param runtime_version: what they run on, like ``2.11``.
+    :param python_version: one that the runtime version has, like ``3.7``.
     :return: the job's id.
     """
 
@@ -90,6 +94,10 @@ class SubmitTrainingJobOperator(BaseOperator):
         "priority",
         "service_account",
         "network",
+        "package_uris",
+        "python_module",
+        "runtime_version",
+        "python_version",
         "training_conn_id",
     )
     template_fields_renderers = {"job": "json", "labels": "json"}
@@ -115,6 +123,10 @@ class SubmitTrainingJobOperator(BaseOperator):
         priority: int | str | None = None,
         service_account: str | None = None,
         network: str | None = None,
+        package_uris: Sequence[str] | str | None = None,
+        python_module: str | None = None,
+        runtime_version: str | None = None,
+        python_version: str | None = None,
         training_conn_id: str = TrainingHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
@@ -136,6 +148,10 @@ class SubmitTrainingJobOperator(BaseOperator):
         self.priority = priority
         self.service_account = service_account
         self.network = network
+        self.package_uris = package_uris
+        self.python_module = python_module
+        self.runtime_version = runtime_version
+        self.python_version = python_version
         self.training_conn_id = training_conn_id
         self._intent: Intent | None = None
         self._is_killed = False
@@ -181,6 +197,10 @@ class SubmitTrainingJobOperator(BaseOperator):
             priority=self.priority,
             service_account=self.service_account,
             network=self.network,
+            package_uris=self.package_uris,
+            python_module=self.python_module,
+            runtime_version=self.runtime_version,
+            python_version=self.python_version,
         )
         return job_request(self.job, fields, self._file(context))
 
@@ -188,10 +208,7 @@ class SubmitTrainingJobOperator(BaseOperator):
         """Return what the job file holds; empty text, as of a template, names none."""
         if not self.config_file:
             return {}
-        dag = context.get("dag")
-        # What the author of a DAG sees beside it; a worker's own folder is nobody's to know.
-        folder = Path(dag.fileloc).parent if dag is not None and dag.fileloc else Path()
-        return load_job_file(folder / self.config_file)
+        return load_job_file(dag_folder(context) / self.config_file)
 
     def _check(self, request: Job, key: TaskKey) -> None:
         """Apply the API's rules here, so that a mistake is found before the call and in all its parts."""

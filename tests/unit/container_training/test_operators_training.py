@@ -483,6 +483,37 @@ def test_everything_that_describes_the_job_is_templated() -> None:
     described = set(make_operator().__dict__) & {
         "config_file", "job", "job_id", "image", "args", "command", "job_dir", "default_job_dir", "labels", "region", "scale_tier", "master_type",
         "max_wait_time", "max_running_time", "priority", "service_account", "network", "training_conn_id",
+        "package_uris", "python_module", "runtime_version", "python_version",
     }  # fmt: skip
 
     assert described == set(SubmitTrainingJobOperator.template_fields)
+
+
+def test_packages_take_the_place_of_an_image(service: FakeService, context: Any) -> None:
+    submit(
+        context,
+        image=None,
+        package_uris=["gs://bkt/0123/trainer-0.0.0.tar.gz"],
+        python_module="trainer.task",
+        runtime_version="2.11",
+        python_version="3.7",
+    )
+
+    (job,) = service.jobs.values()
+    assert job.training_input is not None
+    assert job.training_input.master_config is None
+    assert job.training_input.package_uris == ["gs://bkt/0123/trainer-0.0.0.tar.gz"]
+    assert job.training_input.python_module == "trainer.task"
+    assert job.training_input.runtime_version == "2.11"
+    assert job.training_input.python_version == "3.7"
+
+
+def test_packages_beside_an_image_are_refused_before_anything_is_sent(
+    service: FakeService, context: Any
+) -> None:
+    with pytest.raises(
+        AirflowFailException, match=r"packageUris: cannot be set together with masterConfig\.imageUri"
+    ):
+        submit(context, package_uris="gs://bkt/trainer-0.0.0.tar.gz")
+
+    assert service.requests == []

@@ -1,0 +1,171 @@
+"""Jobs of packages for real: the example DAG from folder to result, signals, and packages that cannot run."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+
+from container_training.clients.storage import ObjectStore
+from container_training.clients.trainer_package import build_package
+from container_training.clients.training_api import TrainingClient, job_log_filter
+from container_training.core.states import JobState
+from container_training.core.wire import Job, TrainingInput
+from local_stack.airflow import airflow_environment
+from local_stack.progress import Progress
+from local_stack.runtime_image import ensure_runtime_image, runtime_image_name, runtime_images
+from local_stack.stack import LocalStack
+
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
+
+PATIENCE_SECONDS = 120.0
+DAGS = Path(__file__).parents[2] / "dags"
+
+
+@pytest.fixture
+def store(stack: LocalStack, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
+    from google.auth.credentials import AnonymousCredentials
+    from google.cloud import storage
+
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", stack.settings.object_store_url)
+    return ObjectStore(storage.Client(project=stack.settings.project, credentials=AnonymousCredentials()))
+
+
+@pytest.fixture
+def submit(
+    stack: LocalStack, store: ObjectStore, training: TrainingClient, job_id: str, tmp_path: Path
+) -> Callable[[str], str]:
+    """Package a ``trainer.task`` with the given source, upload it, and submit a job; returns its id."""
+
+    def submit(task: str) -> str:
+        folder = tmp_path / "trainer"
+        folder.mkdir()
+        (folder / "__init__.py").touch()
+        (folder / "task.py").write_text(task)
+        package = build_package(folder)
+        uri = package.uri_below(f"gs://{stack.settings.bucket}/staging")
+        store.write_if_changed(uri, package.content, "application/x-tar")
+        create(training, job_id, uri)
+        return job_id
+
+    return submit
+
+
+def create(training: TrainingClient, job_id: str, uri: str) -> None:
+    job_input = TrainingInput(
+        package_uris=[uri], python_module="trainer.task", runtime_version="2.1", python_version="3.7"
+    )
+    training.create_job(Job(job_id=job_id, training_input=job_input))
+
+
+def wait_until(condition: Callable[[], Any], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {PATIENCE_SECONDS} s for {what}"
+        time.sleep(0.1)
+
+
+def wait_for_end(training: TrainingClient, job_id: str) -> Job:
+    wait_until(
+        lambda: (training.get_job(job_id).state or JobState.QUEUED).is_terminal, f"the end of {job_id}"
+    )
+    return training.get_job(job_id)
+
+
+def log_of(training: TrainingClient, job_id: str) -> str:
+    entries = training.list_log_entries(job_log_filter(job_id)).entries or []
+    return "\n".join(entry.message for entry in entries)
+
+
+def test_the_example_dag_goes_from_a_folder_to_collected_results(
+    stack: LocalStack,
+    base_image: str,
+    store: ObjectStore,
+    training: TrainingClient,
+    register_dag: Callable[[Any], Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from airflow.dag_processing.dagbag import DagBag
+
+    for name, value in airflow_environment(stack.settings, base_image=base_image).items():
+        if not name.startswith("AIRFLOW_") or name.startswith("AIRFLOW_CONN_"):
+            monkeypatch.setenv(name, value)
+    bag = DagBag(str(DAGS / "train_package.py"), collect_dags=False)
+    bag.collect_dags(str(DAGS / "train_package.py"))
+    dag = register_dag(bag.dags["train_package"])
+
+    run = dag.test(run_conf={"steps": 100})
+
+    assert {task.task_id: task.state for task in run.get_task_instances()} == dict.fromkeys(
+        ["package", "submit", "wait_until_finished", "collect"], "success"
+    )
+    (job,) = [job for job in training.list_jobs().jobs or [] if "train_package" in (job.job_id or "")]
+    job_dir = f"{stack.settings.job_bucket}/{job.job_id}"
+    assert (job.training_input or TrainingInput()).args == ["--steps", "100"]
+    assert json.loads(store.read(f"{job_dir}/metrics.json", 1000) or b"")["loss"] < 0.1
+    assert {"slope", "intercept"} == set(json.loads(store.read(f"{job_dir}/model.json", 1000) or b""))
+
+
+def test_a_cancel_reaches_the_trainer_itself(submit: Callable[[str], str], training: TrainingClient) -> None:
+    job_id = submit(
+        "import os, signal, sys, time\n"
+        "def stop(number, frame):\n"
+        "    print('asked to stop', flush=True)\n"
+        "    sys.exit(0)\n"
+        "signal.signal(signal.SIGTERM, stop)\n"
+        "print('up as', os.getuid(), 'in', os.getcwd(), flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    wait_until(lambda: "up as" in log_of(training, job_id), "the trainer")
+
+    training.cancel_job(job_id)
+    job = wait_for_end(training, job_id)
+
+    assert job.state is JobState.CANCELLED
+    log = log_of(training, job_id)
+    assert "up as 65534 in /tmp" in log
+    assert "asked to stop" in log
+
+
+def test_a_package_that_is_not_there_fails_the_job_and_the_log_says_which(
+    stack: LocalStack, training: TrainingClient, job_id: str
+) -> None:
+    uri = f"gs://{stack.settings.bucket}/absent/trainer-0.0.0.tar.gz"
+    create(training, job_id, uri)
+
+    job = wait_for_end(training, job_id)
+
+    assert job.state is JobState.FAILED
+    assert job.error_message == "The replica master 0 exited with a non-zero status of 66."
+    assert f"The job cannot start: there is no {uri}" in log_of(training, job_id)
+
+
+def test_the_runtime_image_is_built_once_and_by_its_content(
+    base_image: str, engine_client: docker.APIClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # A base image of its own: other sessions use the image of the real one.
+    base = f"localhost/container-training/test-base:{uuid.uuid4().hex}"
+    repository, tag = base.rsplit(":", 1)
+    engine_client.tag(base_image, repository, tag)
+    client = docker.from_env()
+    name = runtime_image_name(base)
+    try:
+        ensure_runtime_image(client, base, Progress())
+        first = engine_client.inspect_image(name)
+        ensure_runtime_image(client, base, Progress())
+
+        assert capsys.readouterr().err.count("building the runtime image") == 2  # its beginning and its end
+        assert first["Config"]["User"] == "65534:65534"
+        assert engine_client.inspect_image(name)["Id"] == first["Id"]
+        assert set(runtime_images(base).values()) == {name}
+        assert runtime_image_name(base_image) != name
+    finally:
+        client.close()
+        for image in (name, base):
+            engine_client.remove_image(image, force=True)
