@@ -143,7 +143,7 @@ class LogCollector:
         """
         batch.rewind()
         try:
-            for line in self._engine.read_logs(container, batch.since_ns):
+            for line in self._engine.read_logs(container, batch.since_ns, follow=not is_last):
                 if line.is_whole or is_last:
                     batch.add(line)
                 if self._stopping.is_set():

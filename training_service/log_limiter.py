@@ -98,7 +98,7 @@ class LogLimiter:
     def __init__(self, limit: LogLimit, budget: JobBudget) -> None:
         self._limit = limit
         self._budget = budget
-        self._window_end_ns = -1
+        self._window_end_ns = -_WINDOW_NS
         self._is_open = True
         self._is_spent = False
         self._lines = 0
@@ -117,7 +117,9 @@ class LogLimiter:
     def offer(self, line: PlacedLine) -> list[Kept]:
         """Take ``line``; return what is to be stored by now, which may be nothing."""
         kept: list[Kept] = []
-        if line.line.timestamp_ns >= self._window_end_ns and not self._is_spent:
+        # Far before the window: the clock was set back.
+        is_within = self._window_end_ns - 2 * _WINDOW_NS <= line.line.timestamp_ns < self._window_end_ns
+        if not is_within and not self._is_spent:
             kept += self.end()
             self._window_end_ns = line.line.timestamp_ns + _WINDOW_NS
             self._is_open, self._lines, self._size = True, 0, 0

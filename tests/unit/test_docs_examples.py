@@ -52,6 +52,7 @@ KINDS = {
     "connection": "here",
     "config.yaml": "here",
     "python": "here",
+    "cli": "tests/integration/test_cli.py",
     "shell": "tests/e2e/test_readme_shell.py",
     "trainer task.py": "tests/e2e/test_readme_shell.py",
     "trainer Dockerfile": "tests/e2e/test_readme_shell.py",
@@ -161,7 +162,12 @@ def test_the_settings_page_has_a_row_for_every_setting_with_its_default(settings
 
 
 def test_every_setting_that_a_page_names_exists() -> None:
-    known = {*variables_of(StackSettings), *variables_of(ServiceSettings), "TRAINING_ENDPOINT"}
+    known = {
+        *variables_of(StackSettings),
+        *variables_of(ServiceSettings),
+        "TRAINING_ENDPOINT",
+        "TRAINING_TOKEN",
+    }
 
     for page in PAGES:
         named = set(re.findall(r"\b((?:LOCAL_STACK|TRAINING)_[A-Z_]*[A-Z])\b", page.read_text("utf-8")))

@@ -162,9 +162,12 @@ class Engine(ABC):
         """Remove the job's containers (killing what runs), anonymous volumes and network."""
 
     @abstractmethod
-    def read_logs(self, container_id: str, since_ns: int) -> Iterator[LogLine]:
+    def read_logs(self, container_id: str, since_ns: int, *, follow: bool = True) -> Iterator[LogLine]:
         """
-        Yield the container's lines from ``since_ns`` on, following until it ends.
+        Yield the container's lines from ``since_ns`` on.
+
+        :param follow: go on until it ends. A follower may miss lines of a flood; what is read without it is all that
+            the engine has kept.
 
         May yield lines a little older than ``since_ns``: callers drop what they have. Ends early if the engine does.
         """

@@ -35,7 +35,7 @@ _SERVICE, _JOB_UID = f"{_LABEL}.service", f"{_LABEL}.job-uid"
 _ROLE, _INDEX, _ATTEMPT = f"{_LABEL}.role", f"{_LABEL}.index", f"{_LABEL}.attempt"
 _JOB, _PROJECT = f"{_LABEL}.job", f"{_LABEL}.project"
 #: A container's log on the engine's disk, until its job ends: at most this, the oldest part goes first. Few large files:
-#: a follower that is still in one file when the engine begins the next but one misses that between, without an error.
+#: a follower that is late by a whole file misses one, without an error.
 _LOG_FILES = LogConfig(type=LogConfig.types.JSON, config={"max-size": "256m", "max-file": "2"})
 #: The name of a replica that has not started yet must be known to be unknown soon, not after the usual ten seconds.
 _DNS_OPTIONS = ("timeout:1", "attempts:1")
@@ -153,10 +153,10 @@ class DockerEngine(Engine):
             for item in client.networks(filters=label):
                 _ignore_missing(client.remove_network, item["Id"])
 
-    def read_logs(self, container_id: str, since_ns: int) -> Iterator[LogLine]:
+    def read_logs(self, container_id: str, since_ns: int, *, follow: bool = True) -> Iterator[LogLine]:
         client = self._client
         with engine_errors(f"read the log of container {container_id[:12]}"):
-            yield from read_frames(client, container_id, since_ns)
+            yield from read_frames(client, container_id, since_ns, follow=follow)
 
     def events(self) -> Iterator[None]:
         client = self._client

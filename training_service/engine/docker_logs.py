@@ -8,9 +8,12 @@ docs.docker.com/reference/api/engine, "ContainerAttach", stream format.
 from __future__ import annotations
 
 import struct
+from array import array
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
 
 import docker
 import requests
@@ -23,18 +26,23 @@ _HEADER = struct.Struct(">BxxxL")
 _STREAMS = {0: LogStream.STDOUT, 1: LogStream.STDOUT, 2: LogStream.STDERR}
 #: A line without an end grows up to this and is then given out in parts, so that memory stays bounded.
 _MAX_LINE_BYTES = 1 << 20
+#: More lines than the engine keeps of a flood of short ones; 8 bytes each.
+_REMEMBERED_STAMPS = 1 << 21
 
 
-def read_frames(client: docker.APIClient, container_id: str, since_ns: int) -> Iterator[LogLine]:
+def read_frames(
+    client: docker.APIClient, container_id: str, since_ns: int, *, follow: bool
+) -> Iterator[LogLine]:
     """
-    Yield the lines of ``container_id`` from ``since_ns`` on, following until it ends.
+    Yield the lines of ``container_id`` from ``since_ns`` on, each once.
 
+    :param follow: go on until the container ends; else until what there is has been read.
     :raises docker.errors.APIError: the engine refused, e.g. there is no such container.
     """
     params: dict[str, int | str] = {
         "stdout": 1,
         "stderr": 1,
-        "follow": 1,
+        "follow": int(follow),
         "timestamps": 1,
         "since": f"{since_ns // 10**9}.{since_ns % 10**9:09d}",
     }
@@ -45,9 +53,46 @@ def read_frames(client: docker.APIClient, container_id: str, since_ns: int) -> I
         except requests.HTTPError as error:
             create_api_error_from_http_exception(error)
         unended: dict[LogStream, LogLine] = {}
+        repeats = {stream: _Repeats() for stream in LogStream}
         for stream, payload in _frames(response.raw):
-            yield from _lines(stream, payload, unended)
+            if not repeats[stream].has(payload, stream, unended):
+                yield from _lines(stream, payload, unended)
         yield from (replace(line, is_whole=False) for line in unended.values())
+
+
+class _Repeats:
+    """
+    Finds what a follower gets twice from one stream.
+
+    Seen with Docker 20.10 at 10 MB/s: when the engine has begun a new log file, the follower is at times set back to the
+    beginning of that file. Times of one stream grow; an older one that was there before is a repeat, while an older one
+    that was not comes from a clock that was set back.
+    """
+
+    def __init__(self) -> None:
+        self._stamps = array("q", [-1])
+        self._is_behind = False
+
+    def has(self, payload: bytes, stream: LogStream, unended: dict[LogStream, LogLine]) -> bool:
+        """Whether the frame is a repeat; forgets the begun line of a stream that was set back, as it comes again."""
+        stamp = _to_ns(payload.partition(b" ")[0].decode())
+        if stamp > self._stamps[-1]:
+            self._is_behind = False
+            self._stamps.append(stamp)
+            if len(self._stamps) > _REMEMBERED_STAMPS:
+                del self._stamps[: _REMEMBERED_STAMPS // 2]
+            return False
+        if stamp == self._stamps[-1]:
+            return self._is_behind  # a line of the same instant, or the next part of a long one
+        place = bisect_left(self._stamps, stamp)
+        if self._stamps[place] != stamp:
+            return False
+        if not self._is_behind:
+            self._is_behind = True
+            begun = unended.pop(stream, None)
+            if begun and begun.timestamp_ns == self._stamps[-1]:
+                self._stamps.pop()
+        return True
 
 
 def _frames(raw: urllib3.response.BaseHTTPResponse) -> Iterator[tuple[LogStream, bytes]]:
@@ -86,5 +131,9 @@ def _lines(stream: LogStream, payload: bytes, unended: dict[LogStream, LogLine])
 def _to_ns(stamp: str) -> int:
     """Return ``2026-01-31T12:00:00.123456789Z`` as nanoseconds since the epoch, exactly."""
     seconds, _, fraction = stamp.rstrip("Z").partition(".")
-    whole = int(datetime.fromisoformat(f"{seconds}+00:00").timestamp())
-    return whole * 10**9 + int(fraction.ljust(9, "0")[:9] or 0)
+    return _whole_seconds(seconds) * 10**9 + int(fraction.ljust(9, "0")[:9] or 0)
+
+
+@lru_cache(maxsize=16)
+def _whole_seconds(text: str) -> int:
+    return int(datetime.fromisoformat(f"{text}+00:00").timestamp())

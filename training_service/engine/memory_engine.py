@@ -199,7 +199,7 @@ class MemoryEngine(Engine):
             self.lose(job_uid)
             self._networks.discard(job_uid)
 
-    def read_logs(self, container_id: str, since_ns: int) -> Iterator[LogLine]:
+    def read_logs(self, container_id: str, since_ns: int, *, follow: bool = True) -> Iterator[LogLine]:
         self._answer()
         container = self._containers.get(container_id)
         if container is None:

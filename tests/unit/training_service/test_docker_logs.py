@@ -9,7 +9,7 @@ import pytest
 import urllib3
 
 from training_service.engine.base import LogLine, LogStream
-from training_service.engine.docker_logs import _frames, _lines, _to_ns
+from training_service.engine.docker_logs import _frames, _lines, _Repeats, _to_ns
 
 STAMP = b"2026-01-01T00:00:00.123456789Z"
 
@@ -92,3 +92,41 @@ def test_bytes_that_are_no_text_are_replaced() -> None:
 )
 def test_timestamps_are_exact(stamp: str, expected: int) -> None:
     assert _to_ns(stamp) == expected
+
+
+def stamp(second: int) -> bytes:
+    return f"2026-01-01T00:00:{second:02d}Z".encode()
+
+
+def lines_of(payloads: list[bytes]) -> list[str]:
+    repeats = _Repeats()
+    unended: dict[LogStream, LogLine] = {}
+    found = [
+        line
+        for payload in payloads
+        if not repeats.has(payload, LogStream.STDOUT, unended)
+        for line in _lines(LogStream.STDOUT, payload, unended)
+    ]
+    return [line.text for line in found]
+
+
+def test_follower_that_is_set_back_gives_no_line_twice() -> None:
+    lines = [stamp(second) + f" {second}\n".encode() for second in range(10)]
+
+    assert lines_of(lines[:7] + lines[3:] + lines[8:]) == [str(second) for second in range(10)]
+
+
+def test_follower_that_is_set_back_within_a_long_line_gives_it_whole() -> None:
+    before, first, second = stamp(1) + b" a\n", stamp(2) + b" begin-", stamp(2) + b" end\n"
+
+    assert lines_of([before, first, before, first, second, stamp(3) + b" b\n"]) == ["a", "begin-end", "b"]
+
+
+def test_lines_of_one_instant_are_no_repeats() -> None:
+    assert lines_of([stamp(1) + b" a\n", stamp(1) + b" b\n", stamp(1) + b" c\n"]) == ["a", "b", "c"]
+
+
+def test_clock_that_was_set_back_hides_no_line() -> None:
+    payloads = [stamp(10) + b" a\n", stamp(20) + b" b\n", stamp(11) + b" c\n", stamp(12) + b" d\n"]
+
+    assert lines_of(payloads) == ["a", "b", "c", "d"]

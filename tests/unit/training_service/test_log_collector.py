@@ -26,7 +26,7 @@ class InterruptedEngine(MemoryEngine):
         self.readings = [[HALF], [WHOLE]]
         self.is_read = threading.Event()
 
-    def read_logs(self, container_id: str, since_ns: int) -> Iterator[LogLine]:
+    def read_logs(self, container_id: str, since_ns: int, *, follow: bool = True) -> Iterator[LogLine]:
         yield from self.readings.pop(0) if len(self.readings) > 1 else self.readings[0]
         self.is_read.set()
 

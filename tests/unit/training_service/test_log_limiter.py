@@ -195,3 +195,11 @@ def test_replicas_share_the_bytes_of_their_job() -> None:
     assert first.offer(lines[0]) == [lines[0]]
     (announcement,) = second.offer(lines[1])
     assert isinstance(announcement, Loss)
+
+
+def test_a_clock_that_is_set_back_does_not_hold_the_window() -> None:
+    early, late = make_lines([SECOND_NS] * 20, [10] * 20), make_lines([3600 * SECOND_NS] * 1, [10])
+
+    kept = run(SMALL, late + early)
+
+    assert [one for one in kept if isinstance(one, PlacedLine)] == late + early

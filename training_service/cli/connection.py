@@ -1,0 +1,36 @@
+"""Which service a command asks, under which project and with which token."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from container_training.clients.training_api import TrainingClient
+from training_service.cli.outcome import UsageError
+
+DEFAULT_ENDPOINT = "http://127.0.0.1:8470"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say whom to ask."""
+    parser.add_argument("--project", metavar="PROJECT", help="default: GOOGLE_CLOUD_PROJECT")
+    parser.add_argument(
+        "--endpoint", metavar="URL", help=f"of the service; default: TRAINING_ENDPOINT, or {DEFAULT_ENDPOINT}"
+    )
+
+
+def client_of(options: argparse.Namespace) -> TrainingClient:
+    """
+    Return a client; its bearer token, if the service wants one, is in ``TRAINING_TOKEN``, never an argument.
+
+    :raises UsageError: no project was named, or the endpoint is no URL.
+    """
+    project = options.project or os.environ.get("GOOGLE_CLOUD_PROJECT")
+    if not project:
+        raise UsageError("which project? Give --project, or set GOOGLE_CLOUD_PROJECT")
+    endpoint = options.endpoint or os.environ.get("TRAINING_ENDPOINT") or DEFAULT_ENDPOINT
+    if not endpoint.startswith(("http://", "https://")):
+        raise UsageError(f"the endpoint must be a URL like {DEFAULT_ENDPOINT}, got {endpoint!r}")
+    token = os.environ.get("TRAINING_TOKEN")
+    headers = {"Authorization": f"Bearer {token}"} if token else None
+    return TrainingClient(endpoint, project, headers=headers)

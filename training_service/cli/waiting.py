@@ -1,0 +1,126 @@
+"""Waiting for a job, its log meanwhile: a live line on a terminal, a line a change otherwise."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from rich.status import Status
+
+from container_training.clients.training_api import TrainingClient, job_log_filter
+from container_training.core.errors import ServiceUnavailable, TransportError
+from container_training.core.log_cursor import LogCursor
+from container_training.core.states import JobState
+from container_training.core.wire import Job
+from training_service.cli.screen import Screen, describe_progress
+
+_POLL_SECONDS = 1.0
+#: A service that is started anew is back within seconds; waiting for ever would hide that it is gone.
+_PATIENCE_SECONDS = 60.0
+_T = TypeVar("_T")
+
+
+class JobWait:
+    """
+    One job and what is shown while it goes on.
+
+    :param sleep: for tests.
+    """
+
+    def __init__(
+        self, client: TrainingClient, screen: Screen, job_id: str, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._client = client
+        self._screen = screen
+        self._job_id = job_id
+        self._sleep = sleep
+        self._shown = ""
+
+    def until_ended(self, between: Callable[[], None] = lambda: None) -> Job:
+        """
+        Return the job once it has ended.
+
+        :param between: called after each look at the job, also after the last one.
+        :raises TransportError: the service was away for a minute.
+        """
+        with self._progress() as show:
+            while True:
+                job = self.patiently(lambda: self._client.get_job(self._job_id))
+                show(job)
+                self.patiently(between)
+                if job.state is not None and job.state.is_terminal:
+                    return job
+                self._sleep(_POLL_SECONDS)
+
+    def patiently(self, ask: Callable[[], _T]) -> _T:
+        """Return what ``ask`` returns; a service that is away for a moment is asked again."""
+        give_up_at = time.monotonic() + _PATIENCE_SECONDS
+        is_told = False
+        while True:
+            try:
+                return ask()
+            except (TransportError, ServiceUnavailable) as error:
+                if time.monotonic() > give_up_at:
+                    raise
+                if not is_told:
+                    self._screen.say(f"{error}; asking again for {_PATIENCE_SECONDS:.0f} s")
+                    is_told = True
+                self._sleep(_POLL_SECONDS)
+
+    @contextmanager
+    def _progress(self) -> Iterator[Callable[[Job], None]]:
+        console = self._screen.progress
+        if not console.is_terminal:
+            yield self._say_state
+            return
+        with Status("", console=console) as status:
+
+            def show(job: Job) -> None:
+                status.update(f"{self._job_id}: {describe_progress(job)}")
+
+            yield show
+
+    def _say_state(self, job: Job) -> None:
+        state = job.state.value if job.state else "unknown"
+        position = (
+            f", position {job.job_position}" if job.state is JobState.QUEUED and job.job_position else ""
+        )
+        if state + position != self._shown:
+            self._shown = state + position
+            self._screen.say(f"{self._job_id} is {self._shown}")
+
+
+class LogReader:
+    """
+    Shows the lines of a job's log, each once.
+
+    :param severity: the least severe that is shown; empty: all.
+    """
+
+    def __init__(
+        self, client: TrainingClient, screen: Screen, job_id: str, task_name: str, severity: str
+    ) -> None:
+        self._client = client
+        self._screen = screen
+        self._job_id = job_id
+        self._task_name = task_name
+        self._severity = severity
+        self._cursor = LogCursor()
+
+    def show_new(self) -> None:
+        """Show what came since the last call; one that failed may be repeated."""
+        self._cursor.restart()
+        filter_ = job_log_filter(self._job_id, self._cursor.received_after, self._task_name)
+        if self._severity:
+            filter_ += f" AND severity>={self._severity}"
+        token = ""
+        while True:
+            page = self._client.list_log_entries(filter_, page_token=token)
+            for entry in self._cursor.take(page.entries or []):
+                self._screen.show_entry(entry)
+            token = page.next_page_token or ""
+            if not token:
+                break
+        self._cursor.finish()
