@@ -39,6 +39,9 @@ def get_provider_info() -> dict[str, Any]:
                         "Container environment",
                         "JSON object of environment variables that local test runs get, as jobs do.",
                     ),
+                    "resource_manager_endpoint": _endpoint("Resource Manager"),
+                    "artifact_registry_endpoint": _endpoint("Artifact Registry"),
+                    "storage_endpoint": _endpoint("Cloud Storage"),
                 },
                 "ui-field-behaviour": {
                     "hidden-fields": ["login"],
@@ -48,6 +51,13 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
     }
+
+
+def _endpoint(api: str) -> dict[str, Any]:
+    description = (
+        f"Where grants find {api}'s policies; empty: the training service, or Google where that is Google's."
+    )
+    return _text(f"{api} URL", description)
 
 
 def _text(label: str, description: str) -> dict[str, Any]:

@@ -44,6 +44,7 @@ TASKS = {
     "retrain": CHAIN | {"publish"},
     "train_image": {"submit", "finished", "collect"},
     "train_from_file": {"submit"},
+    "train_shared_image": {"grant", "submit", "finished", "revoke"},
     "train_my_package": {"package", "submit"},
 }
 #: Kinds of examples and the file that tests them; a kind that is not here is a typing error.

@@ -6,7 +6,6 @@ A client does one request a call and never retries by itself: whoever waits know
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from datetime import datetime
 from types import TracebackType
@@ -16,24 +15,13 @@ from urllib.parse import quote
 import httpx
 from pydantic import ValidationError
 
-from container_training.core.errors import (
-    AccessDenied,
-    JobConflict,
-    JobNotFound,
-    QuotaExceeded,
-    ServiceError,
-    ServiceUnavailable,
-    Throttled,
-    TransportError,
-)
+from container_training.clients.api_answers import read_answer, transport_error
+from container_training.core.errors import TransportError
 from container_training.core.log_wire import ListLogEntriesRequest, ListLogEntriesResponse
 from container_training.core.wire import GetConfigResponse, Job, ListJobsResponse, WireModel, format_timestamp
 
 DEFAULT_TIMEOUT_SECONDS = 30.0
 _M = TypeVar("_M", bound=WireModel)
-#: How the service tells that a job asks for what it will never have [issue: FIRST-Tech-Challenge/fmltc#318].
-_QUOTA_FAILURE = "Quota failure"
-_UNAVAILABLE = frozenset({500, 502, 503, 504})
 
 
 class _Requests:
@@ -157,8 +145,8 @@ class TrainingClient:
         try:
             response = self._http.send(request)
         except httpx.RequestError as error:
-            raise _transport_error(request, error) from error
-        return _answer(response)
+            raise transport_error("the training service", request, error) from error
+        return read_answer(response)
 
 
 class AsyncTrainingClient:
@@ -214,8 +202,8 @@ class AsyncTrainingClient:
         try:
             response = await self._http.send(request)
         except httpx.RequestError as error:
-            raise _transport_error(request, error) from error
-        return _answer(response)
+            raise transport_error("the training service", request, error) from error
+        return read_answer(response)
 
 
 def job_log_filter(job_id: str, received_after: datetime | None = None, task_name: str = "") -> str:
@@ -245,63 +233,3 @@ def _read(model: type[_M], answer: Any) -> _M:
         raise TransportError(
             f"the training service answered with what is no {model.__name__}: {error}"
         ) from error
-
-
-def _transport_error(request: httpx.Request, error: httpx.RequestError) -> TransportError:
-    url = request.url
-    return TransportError(
-        f"the training service at {url.scheme}://{url.netloc.decode()} did not answer "
-        f"{request.method} {url.path}: {str(error) or type(error).__name__}"
-    )
-
-
-def _answer(response: httpx.Response) -> Any:
-    """Return the JSON of a good response, or raise the error that it stands for."""
-    if response.is_success:
-        try:
-            return response.json()
-        except ValueError as error:
-            raise TransportError(f"{response.url} answered with something other than JSON") from error
-    raise _service_error(response)
-
-
-def _service_error(response: httpx.Response) -> ServiceError:
-    code = response.status_code
-    message, status = _error_body(response)
-    if code == 404:
-        return JobNotFound(message, code=code, status=status)
-    if code == 409:
-        return JobConflict(message, code=code, status=status)
-    if code in (401, 403):
-        return AccessDenied(message, code=code, status=status)
-    if code == 429 and message.startswith(_QUOTA_FAILURE):
-        return QuotaExceeded(message, code=code, status=status)
-    if code == 429:
-        return Throttled(message, code=code, status=status, retry_after_seconds=_retry_after(response))
-    if code in _UNAVAILABLE:
-        return ServiceUnavailable(message, code=code, status=status)
-    return ServiceError(message, code=code, status=status)
-
-
-def _error_body(response: httpx.Response) -> tuple[str, str]:
-    try:
-        error = response.json()["error"]
-        violations = [
-            f"{violation['field']}: {violation['description']}"
-            for detail in error.get("details", [])
-            for violation in detail.get("fieldViolations", [])
-        ]
-        message = str(error["message"])
-        extra = [violation for violation in violations if violation not in message]
-        return "; ".join([message, *extra]), str(error["status"])
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return f"HTTP {response.status_code} from {response.url}: {response.text[:200]!r}", "UNKNOWN"
-
-
-def _retry_after(response: httpx.Response) -> float | None:
-    """Return the seconds of a Retry-After header; the date form is not used by this API."""
-    try:
-        seconds = float(response.headers["Retry-After"])
-    except (KeyError, ValueError):
-        return None
-    return seconds if math.isfinite(seconds) and seconds >= 0 else None

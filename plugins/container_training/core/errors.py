@@ -8,12 +8,15 @@ Every error of the project, one tree.
     + InvalidRequest(ValueError)      any other request breaks a rule; never retried
     + InvalidImageRef(ValueError)     the caller's image reference cannot be used
     + InvalidFilter(ValueError)       a list filter that cannot be read
+    + InvalidGrant(ValueError)        a grant of access that cannot be read or made
+    + PolicyTooLarge                  the IAM policy has no room for one more principal
     + IllegalTransition               the state machine refused: a bug or a lost race
     + ServiceError(code, status)      the training service answered with an error
     |   + JobNotFound                 404
     |   + JobConflict                 409, the job id is taken
     |   + EditConflict                409 ABORTED, somebody else wrote first: read, then write again
     |   + LocationNotFound            404
+    |   + ResourceNotFound            404, no such project, repository or bucket
     |   + AccessDenied                401 / 403
     |   + Throttled                   429, carries ``retry_after_seconds``
     |   + QuotaExceeded               429, the job asks for more than there ever will be
@@ -87,6 +90,14 @@ class InvalidFilter(TrainingError, ValueError):
     """A list filter that does not follow the filter language (``core/filters.py``)."""
 
 
+class InvalidGrant(TrainingError, ValueError):
+    """A grant of access whose parts are missing or malformed."""
+
+
+class PolicyTooLarge(TrainingError):
+    """The IAM policy names as many principals as a policy may."""
+
+
 class IllegalTransition(TrainingError):
     """A state change that ``core.states`` does not know."""
 
@@ -122,6 +133,10 @@ class EditConflict(ServiceError):
 
 class LocationNotFound(ServiceError):
     """404: no such region."""
+
+
+class ResourceNotFound(ServiceError):
+    """404: no such project, repository or bucket."""
 
 
 class AccessDenied(ServiceError):

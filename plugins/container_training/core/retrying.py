@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from container_training.core.errors import (
+    EditConflict,
     EngineError,
     ImageNotFound,
     PushFailed,
@@ -16,7 +17,7 @@ from container_training.core.errors import (
 #: The same request to the training service may work later.
 TRANSIENT: tuple[type[TrainingError], ...] = (TransportError, Throttled, ServiceUnavailable)
 #: A later attempt of the task may do better: engines come back, disks are cleaned, registries get their policies.
-_MAY_PASS = (*TRANSIENT, EngineError, PushFailed, RegistryUnavailable)
+_MAY_PASS = (*TRANSIENT, EditConflict, EngineError, PushFailed, RegistryUnavailable)
 MAX_BACKOFF_SECONDS = 10.0
 
 

@@ -37,7 +37,7 @@ class TrainingHook(BaseHook):
     @cached_property
     def client(self) -> TrainingClient:
         """The client for threads; made on first use."""
-        return TrainingClient(*self._address, headers=_credentials(self._connection))
+        return TrainingClient(*self._address, headers=bearer_headers(self._connection))
 
     @cached_property
     def _address(self) -> tuple[str, str]:
@@ -54,7 +54,7 @@ class TrainingHook(BaseHook):
     async def get_async_conn(self) -> AsyncTrainingClient:
         """Return a new client for asyncio; the caller closes it."""
         connection = await self.aget_connection(self.training_conn_id)
-        return AsyncTrainingClient(*_address(connection), headers=_credentials(connection))
+        return AsyncTrainingClient(*_address(connection), headers=bearer_headers(connection))
 
     @property
     def project(self) -> str:
@@ -97,25 +97,30 @@ class TrainingHook(BaseHook):
                 return
 
 
-def _address(connection: Connection) -> tuple[str, str]:
-    """Return endpoint and project of ``connection``. :raises InvalidConnection: host or project is missing."""
+def endpoint_of(connection: Connection) -> str:
+    """Return the training service's URL, ``http://host:port``. :raises InvalidConnection: the host is missing."""
     host = connection.host
     if not host:
         raise InvalidConnection(connection.conn_id, "host", "the host of the training service")
     scheme = connection.schema or "http"
     endpoint = host if "://" in host else f"{scheme}://{host}"
-    if connection.port:
-        endpoint = f"{endpoint}:{connection.port}"
+    return f"{endpoint}:{connection.port}" if connection.port else endpoint
+
+
+def bearer_headers(connection: Connection) -> dict[str, str]:
+    """Return the header with the connection's password as token; none without a password."""
+    return {"Authorization": f"Bearer {connection.password}"} if connection.password else {}
+
+
+def _address(connection: Connection) -> tuple[str, str]:
+    """Return endpoint and project of ``connection``. :raises InvalidConnection: host or project is missing."""
+    endpoint = endpoint_of(connection)
     project = connection.extra_dejson.get("project")
     if not project:
         raise InvalidConnection(
             connection.conn_id, "extra.project", "the project id, under which jobs are submitted"
         )
     return endpoint, str(project)
-
-
-def _credentials(connection: Connection) -> dict[str, str]:
-    return {"Authorization": f"Bearer {connection.password}"} if connection.password else {}
 
 
 class InvalidConnection(TrainingError):

@@ -1,69 +1,216 @@
-"""Giving the training service's account access to a job's image."""
+"""Giving the training service's account access to a job's image, and taking back what was given."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
+from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
-from container_training.core.errors import AccessDenied, ServiceError
-from container_training.core.image_ref import ImageRef, RegistryKind, parse_image_ref
+from container_training.core.errors import AccessDenied, InvalidGrant, ResourceNotFound, ServiceError
+from container_training.core.grants import Grant, PolicyDocument, policy_diff, service_account_member
+from container_training.core.image_ref import ImageRef, parse_image_ref
+from container_training.core.registry_resources import (
+    PolicyResource,
+    ResourceKind,
+    project_resource,
+    registry_resource,
+)
 from container_training.hooks.failures import final_unless_transient
+from container_training.hooks.registry_iam import RegistryIamHook
+from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-_READER_ROLE = {
-    RegistryKind.ARTIFACT_REGISTRY: "roles/artifactregistry.reader",
-    RegistryKind.CONTAINER_REGISTRY: "roles/storage.objectViewer",
-    RegistryKind.OTHER: "roles/artifactregistry.reader",
-}
+_MEMORY = "grant"
 
 
 class GrantRegistryAccessOperator(BaseOperator):
     """
-    Sees to it that the project's service agent may pull ``image``.
+    Lets the account that runs the job pull ``image``.
 
-    An image of the job's own project needs no grant, and the task says so. For an image of another project the task
-    fails and names the member, the role and the repository, so that the grant can be made by hand.
+    An image of the job's own project needs nothing, and the task says so. For one of another project the account gets the
+    least role that may pull, on the one repository or bucket that the image is in. The policy is read, changed and written
+    back with its etag, so that no grant of somebody else is lost; a grant that is there already is left as it is.
 
     :param image: image reference (templated).
-    :return: ``granted``, ``service_account``, ``project``, ``image_project``, ``repository`` and ``reason``.
+    :param service_account: address of the account to let in (templated); default: the project's service agent. An account
+        that is named here gets the role in its own project, too.
+    :param project_wide: give ``roles/ml.serviceAgent`` on the image's whole project instead, as the guide does.
+    :param dry_run: log the change as a diff and make none.
+    :param training_conn_id: connection of the training service; its extras say where the policies are.
+    :param gcp_conn_id: whose credentials change policies on Google's own endpoints.
+    :return: ``granted`` (whether this task changed the policy), ``reason``, ``service_account``, ``project``,
+        ``image_project``, ``repository``, ``dry_run``; and ``resource_kind``, ``resource``, ``role``, ``member`` where there is a
+        policy, which is what ``RevokeRegistryAccessOperator`` takes.
     """
 
-    template_fields: Sequence[str] = ("image", "training_conn_id")
+    template_fields: Sequence[str] = ("image", "service_account", "training_conn_id", "gcp_conn_id")
     ui_color = "#f0e6f6"
 
     def __init__(
-        self, *, image: str, training_conn_id: str = TrainingHook.default_conn_name, **kwargs: Any
+        self,
+        *,
+        image: str,
+        service_account: str | None = None,
+        project_wide: bool = False,
+        dry_run: bool = False,
+        training_conn_id: str = TrainingHook.default_conn_name,
+        gcp_conn_id: str = StorageHook.default_conn_name,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.image = image
+        self.service_account = service_account
+        self.project_wide = project_wide
+        self.is_dry_run = dry_run  # ``dry_run`` is a method of every operator
         self.training_conn_id = training_conn_id
+        self.gcp_conn_id = gcp_conn_id
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Return what was found; grants nothing yet."""
-        hook = TrainingHook(self.training_conn_id)
-        with final_unless_transient():
+        """Grant what is missing; return what was granted, and where."""
+        training = TrainingHook(self.training_conn_id)
+        with final_unless_transient(), training.client:
             image = parse_image_ref(self.image)
-            agent = _member_of(hook)
-            if image.project != hook.project:
-                raise _grant_by_hand(image, agent, hook.project)
-        reason = f"the image and the job are both of project {hook.project!r}: nothing has to be granted"
-        self.log.info("%s may pull %s already; %s", agent, image.name, reason)
-        return {
-            "granted": False,
-            "service_account": agent,
-            "project": hook.project,
-            "image_project": image.project,
-            "repository": image.name,
-            "reason": reason,
-        }
+            agent = _agent_of(training)
+            member = service_account_member(self.service_account or agent)
+            result = {
+                "granted": False,
+                "dry_run": self.is_dry_run,
+                "service_account": member.partition(":")[2],
+                "project": training.project,
+                "image_project": image.project,
+                "repository": image.name,
+            }
+            if image.project == training.project and member == service_account_member(agent):
+                reason = f"the image and the job are both of project {training.project!r}: nothing has to be granted"
+            elif (resource := self._resource(image)) is None:
+                reason = (
+                    f"no IAM policy decides about images of {image.host}: nothing can be granted; "
+                    "who may pull there is up to that registry"
+                )
+            else:
+                role = resource.reader_role
+                grant = Grant(kind=resource.kind, resource=resource.name, role=role, member=member)
+                granted, reason = self._grant(grant, context)
+                result |= {**grant.to_json(), "granted": granted}
+        self.log.info("%s: %s", image.name, reason)
+        return result | {"reason": reason}
+
+    def _resource(self, image: ImageRef) -> PolicyResource | None:
+        found = registry_resource(image)
+        return project_resource(image.project) if found is not None and self.project_wide else found
+
+    def _grant(self, grant: Grant, context: Context) -> tuple[bool, str]:
+        """Return whether the policy is different because of this task, and what happened."""
+        store = context["task_state_store"]
+        what = f"{grant.member} has {grant.role} on {grant.resource}"
+        hook = RegistryIamHook(self.training_conn_id, self.gcp_conn_id)
+        with _explained(grant, "add"), hook.client as client:
+            if self.is_dry_run:
+                return False, self._plan(grant, client.get_policy(grant.kind, grant.resource))
+            edit = client.edit_policy(
+                grant.kind,
+                grant.resource,
+                lambda policy: None if grant.is_in(policy) else grant.added_to(policy),
+                # A try that dies after the write must not make the next one believe that somebody else granted.
+                before_write=lambda: store.set(_MEMORY, {**grant.to_json()}, retention=NEVER_EXPIRE),
+            )
+        if edit.was_written:
+            self.log.info(
+                "%s", policy_diff(grant.resource, edit.before, edit.after) or "by an earlier request"
+            )
+            return True, f"{what} now"
+        if store.get(_MEMORY) == grant.to_json():
+            return True, f"{what}, granted by an earlier try of this task"
+        return False, f"{what} already: nothing has to be granted"
+
+    def _plan(self, grant: Grant, policy: PolicyDocument) -> str:
+        if grant.is_in(policy):
+            return (
+                f"dry run: {grant.member} has {grant.role} on {grant.resource} already: nothing would change"
+            )
+        self.log.info("%s", policy_diff(grant.resource, policy, grant.added_to(policy)))
+        return f"dry run: {grant.member} would get {grant.role} on {grant.resource}; nothing was changed"
 
 
-def _member_of(hook: TrainingHook) -> str:
+class RevokeRegistryAccessOperator(BaseOperator):
+    """
+    Takes back what a ``GrantRegistryAccessOperator`` granted, and nothing that was there before.
+
+    Made for the end of a DAG, ``revoke.as_teardown(setups=grant)``: it runs however the tasks between end. Can be run again.
+
+    :param grant: the grant's result, ``grant.output`` (templated); of a mapped grant, the results of all.
+    :param dry_run: log the change as a diff and make none.
+    :param training_conn_id: as for the grant.
+    :param gcp_conn_id: as for the grant.
+    :return: ``revoked``, the grants that this task took back, and ``kept``, a reason for each other one.
+    """
+
+    template_fields: Sequence[str] = ("grant", "training_conn_id", "gcp_conn_id")
+    ui_color = "#f0e6f6"
+
+    def __init__(
+        self,
+        *,
+        grant: Any,
+        dry_run: bool = False,
+        training_conn_id: str = TrainingHook.default_conn_name,
+        gcp_conn_id: str = StorageHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.grant = grant
+        self.is_dry_run = dry_run
+        self.training_conn_id = training_conn_id
+        self.gcp_conn_id = gcp_conn_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Revoke; return what was revoked, and why the rest was not."""
+        revoked: list[dict[str, str]] = []
+        kept: list[str] = []
+        with final_unless_transient():
+            for result in _results(self.grant):
+                reason = _reason_to_keep(result)
+                if reason is None:
+                    grant = Grant.from_json(result)
+                    reason = self._revoke(grant)
+                    if reason is None:
+                        revoked.append(grant.to_json())
+                        continue
+                kept.append(reason)
+                self.log.info("%s", reason)
+        return {"revoked": revoked, "kept": kept}
+
+    def _revoke(self, grant: Grant) -> str | None:
+        """Take ``grant`` back; return why there was nothing to take back."""
+        hook = RegistryIamHook(self.training_conn_id, self.gcp_conn_id)
+        absent = f"{grant.member} has no {grant.role} on {grant.resource}: nothing has to be revoked"
+        try:
+            with _explained(grant, "remove"), hook.client as client:
+                if self.is_dry_run:
+                    policy = client.get_policy(grant.kind, grant.resource)
+                    change = policy_diff(grant.resource, policy, grant.removed_from(policy))
+                    self.log.info("%s", change)
+                    return f"dry run: {grant.gcloud_command('remove')}" if change else absent
+                edit = client.edit_policy(
+                    grant.kind,
+                    grant.resource,
+                    lambda policy: grant.removed_from(policy) if grant.is_in(policy) else None,
+                )
+        except ResourceNotFound:
+            return f"{grant.resource} does not exist: nothing has to be revoked"
+        if not edit.was_written:
+            return absent
+        self.log.info("%s has %s on %s no more", grant.member, grant.role, grant.resource)
+        return None
+
+
+def _agent_of(hook: TrainingHook) -> str:
     agent = hook.get_config().service_account
     if not agent:
         raise ServiceError(
@@ -74,11 +221,43 @@ def _member_of(hook: TrainingHook) -> str:
     return agent
 
 
-def _grant_by_hand(image: ImageRef, agent: str, project: str) -> AccessDenied:
-    role = _READER_ROLE[image.kind]
-    return AccessDenied(
-        f"image {image.name!r} is of project {image.project!r}, but jobs of project {project!r} pull as {agent}; "
-        f"grant member 'serviceAccount:{agent}' the role {role!r} on repository {image.repository!r} of {image.host}",
-        code=403,
-        status="PERMISSION_DENIED",
-    )
+@contextmanager
+def _explained(grant: Grant, verb: str) -> Iterator[None]:
+    """Say what the owner of the resource can do where the API refuses."""
+    try:
+        yield
+    except AccessDenied as error:
+        raise AccessDenied(
+            f"the policy of {grant.resource} may not be changed with these credentials: {error}; ask its owner to run: "
+            f"{grant.gcloud_command(verb)}",
+            code=error.code,
+            status=error.status,
+        ) from error
+    except ResourceNotFound as error:
+        hint = "check the image's name"
+        if grant.kind is ResourceKind.BUCKET:
+            hint = (
+                "the first push to Container Registry made it; where Artifact Registry serves gcr.io, grant "
+                "roles/artifactregistry.reader on the project's repository 'gcr.io' (or 'REGION.gcr.io') instead"
+            )
+        raise ResourceNotFound(
+            f"{grant.resource} does not exist: {error}; {hint}", code=error.code, status=error.status
+        ) from error
+
+
+def _results(grant: Any) -> Sequence[Any]:
+    """Return the results of one grant, or of a mapped one; none if it was skipped."""
+    if grant is None:
+        return []
+    if isinstance(grant, Sequence) and not isinstance(grant, (str, bytes)):
+        return grant
+    return [grant]
+
+
+def _reason_to_keep(result: Any) -> str | None:
+    """Return why there is nothing to take back of ``result``; ``None``: there is."""
+    if not isinstance(result, Mapping) or "granted" not in result:
+        raise InvalidGrant(f"grant must be the result of GrantRegistryAccessOperator, got {result!r}")
+    if result["granted"]:
+        return None
+    return f"{result.get('repository')}: the grant changed nothing, nothing has to be revoked"

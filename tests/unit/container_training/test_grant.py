@@ -1,4 +1,4 @@
-"""Access of the service's account to an image: found, said, and for now granted by hand."""
+"""Grants that need no policy, and services that cannot be asked; the others are in tests/integration."""
 
 from __future__ import annotations
 
@@ -28,22 +28,11 @@ def test_an_image_of_the_jobs_own_project_needs_no_grant(
     assert any("nothing has to be granted" in line for line in log_lines)
 
 
-@pytest.mark.parametrize(
-    ("image", "role", "repository"),
-    [
-        ("europe-docker.pkg.dev/other/repo/digits:1", "roles/artifactregistry.reader", "other/repo/digits"),
-        ("eu.gcr.io/other/digits:1", "roles/storage.objectViewer", "other/digits"),
-        ("127.0.0.1:5000/other/digits:1", "roles/artifactregistry.reader", "other/digits"),
-    ],
-)
-def test_an_image_of_another_project_names_member_role_and_repository(
-    service: FakeService, context: Any, image: str, role: str, repository: str
-) -> None:
-    with pytest.raises(AirflowFailException) as refused:
-        grant(context, image)
+def test_no_policy_decides_about_an_image_of_another_registry(service: FakeService, context: Any) -> None:
+    result = grant(context, "docker.io/library/python:3")
 
-    for part in (f"serviceAccount:{AGENT}", role, repository):
-        assert repr(part) in str(refused.value)
+    assert (result["granted"], "resource" in result) == (False, False)
+    assert "no IAM policy decides about images of docker.io" in result["reason"]
 
 
 def test_an_image_without_a_registry_is_refused(service: FakeService, context: Any) -> None:
