@@ -7,7 +7,16 @@ import sys
 import docker
 from docker.utils import kwargs_from_env
 
-from benchmarks import create_rate, dag_parse, demo_time, footprint, store_scale, submit_latency, warm_dag
+from benchmarks import (
+    create_rate,
+    dag_parse,
+    demo_time,
+    distributed,
+    footprint,
+    store_scale,
+    submit_latency,
+    warm_dag,
+)
 from benchmarks.report import print_report, write_report
 from local_stack.base_image import BaseImage
 from local_stack.settings import ALL_PARTS, StackSettings
@@ -19,7 +28,9 @@ def main() -> int:
     stack = LocalStack(StackSettings())
     stack.up(ALL_PARTS)
     figures = {"make demo": demo_time.measure()}
-    figures["submit"] = submit_latency.measure(stack, _pushed_image(stack))
+    image = _pushed_image(stack)
+    figures["submit"] = submit_latency.measure(stack, image)
+    figures["several replicas"] = distributed.measure(stack, image)
     figures["warm DAG"] = warm_dag.measure(stack)
     figures["DAG files"] = dag_parse.measure()
     figures["idle"] = footprint.measure(stack)

@@ -1,7 +1,8 @@
 """
 The whole service as a process of its own over an engine in memory, whose clock is the wall's.
 
-``python -m benchmarks.memory_service --database-url URL [--run-seconds S]`` prints its port as its first line.
+``python -m benchmarks.memory_service --database-url URL [--run-seconds S] [--side-by-side N]``
+prints its port as its first line.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from training_service.settings import ServiceSettings
 #: The one image of the engine's registry.
 IMAGE = "registry.test/bench/trainer:1"
 _TICK_SECONDS = 0.05
-#: Jobs that run at the same time, so that the service and not the room decides how fast they end.
+#: Replicas that run at the same time, so that the service and not the room decides how fast they end.
 _SIDE_BY_SIDE = 32
 
 
@@ -41,10 +42,13 @@ class MemoryService:
 
 
 @contextmanager
-def memory_service(database_url: str, run_seconds: float) -> Iterator[MemoryService]:
-    """Run the service until the block ends; a container runs ``run_seconds``."""
+def memory_service(
+    database_url: str, run_seconds: float, side_by_side: int = _SIDE_BY_SIDE
+) -> Iterator[MemoryService]:
+    """Run the service until the block ends; a container runs ``run_seconds``, ``side_by_side`` at a time."""
     command = [sys.executable, "-m", "benchmarks.memory_service"]
     options = ["--database-url", database_url, "--run-seconds", str(run_seconds)]
+    options += ["--side-by-side", str(side_by_side)]
     with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -58,12 +62,15 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--database-url", required=True)
     parser.add_argument("--run-seconds", type=float, default=0.1)
+    parser.add_argument("--side-by-side", type=int, default=_SIDE_BY_SIDE)
     options = parser.parse_args()
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # stdout has the port
     engine = MemoryEngine(Resources(cpus=10_000, memory_bytes=10_000 * GIB))
     engine.add_image(parse_image_ref(IMAGE), Behaviour(run_seconds=options.run_seconds, lines=("hello",)))
     threading.Thread(target=_keep_time, args=(engine,), daemon=True).start()
-    settings = ServiceSettings(database_url=options.database_url, overcommit=1, max_replicas=_SIDE_BY_SIDE)
+    settings = ServiceSettings(
+        database_url=options.database_url, overcommit=1, max_replicas=options.side_by_side
+    )
     app = build_service(settings, engine)
     config = uvicorn.Config(app, port=0, log_config=None, access_log=False)
     server = uvicorn.Server(config)

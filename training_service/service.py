@@ -53,7 +53,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
     policies = PolicyStore(database)
     logs = LogStore(database)
     store = JobStore(database, logs)
-    engine = engine or DockerEngine(read_meta(database, "service_id"), settings.docker_host)
+    engine = engine or DockerEngine(read_meta(database, "service_id"), settings.docker_host, settings.gpus)
     metrics = Metrics()
     metrics.watch_jobs(store.count_by_state)
     host = HostCapacity(

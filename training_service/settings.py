@@ -39,6 +39,7 @@ class ServiceSettings(BaseSettings):
     :param max_replicas: replicas that may run side by side, of all jobs; 0: as many as cores and memory allow.
     :param accelerators: ``require``: a job that asks for more GPUs than the host has is refused; ``ignore``: it runs
         without them, and its log says so.
+    :param gpus: GPUs of the engine's host; default: found out, as far as the engine tells.
     :param cpu_limit: cores of the host that one container may have at most; 0: all of them.
     :param memory_limit_bytes: memory of the host that one container may have at most; 0: all but a reserve.
     :param stop_grace_seconds: time between SIGTERM and SIGKILL when a replica is stopped.
@@ -65,6 +66,7 @@ class ServiceSettings(BaseSettings):
     overcommit: float = Field(default=4.0, ge=1)
     max_replicas: int = Field(default=0, ge=0)
     accelerators: Accelerators = Accelerators.REQUIRE
+    gpus: int | None = Field(default=None, ge=0)
     cpu_limit: float = Field(default=0, ge=0)
     memory_limit_bytes: int = Field(default=0, ge=0)
     stop_grace_seconds: float = Field(default=10.0, ge=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -28,6 +28,7 @@ from training_service.engine.base import (
     ReplicaLaunch,
 )
 from training_service.engine.docker_errors import classify, engine_errors
+from training_service.engine.docker_gpus import GPUS_LABEL, count_gpus, device_request, free_gpus
 from training_service.engine.docker_logs import read_frames
 
 _LABEL = "container-training"
@@ -50,13 +51,16 @@ class DockerEngine(Engine):
 
     :param service_id: marks this service's containers; others are neither seen nor touched.
     :param docker_host: ``unix://...`` or ``tcp://...``; empty: ``DOCKER_HOST`` or the default socket.
+    :param gpus: how many GPUs the engine's host has; ``None``: found out, as far as the engine and this machine tell.
     """
 
-    def __init__(self, service_id: str, docker_host: str = "") -> None:
+    def __init__(self, service_id: str, docker_host: str = "", gpus: int | None = None) -> None:
         self._service_id = service_id
         self._docker_host = docker_host
+        self._gpus = gpus
         self._lock = threading.Lock()
         self._network_lock = threading.Lock()
+        self._gpu_lock = threading.Lock()
         self._api: docker.APIClient | None = None
 
     @property
@@ -81,7 +85,8 @@ class DockerEngine(Engine):
         client = self._client
         with engine_errors("ask for the host's size"):
             info = client.info()
-        return Resources(cpus=float(info["NCPU"]), memory_bytes=int(info["MemTotal"]))
+        gpus = count_gpus(info) if self._gpus is None else self._gpus
+        return Resources(cpus=float(info["NCPU"]), memory_bytes=int(info["MemTotal"]), gpus=gpus)
 
     def find_image(self, ref: ImageRef) -> PulledImage | None:
         client = self._client
@@ -121,7 +126,7 @@ class DockerEngine(Engine):
             try:
                 client.inspect_container(name)
             except NotFound:
-                client.create_container(**self._container(client, launch, name, network))
+                self._create(client, launch, name, network)
             # Starting what runs is answered with 304 and is no error.
             client.start(name)
 
@@ -194,8 +199,24 @@ class DockerEngine(Engine):
                 client.create_network(name, driver="bridge", labels=labels)
         return name
 
+    def _create(self, client: docker.APIClient, launch: ReplicaLaunch, name: str, network: str) -> None:
+        if not launch.resources.gpus:
+            client.create_container(**self._container(client, launch, name, network))
+            return
+        # From the look at what is free until the container carries what it took, nobody else may look.
+        with self._gpu_lock:
+            containers = client.containers(all=True, filters={"label": GPUS_LABEL})
+            total = self.host_resources().gpus
+            gpus = free_gpus(launch.resources.gpus, total, containers)
+            client.create_container(**self._container(client, launch, name, network, gpus))
+
     def _container(
-        self, client: docker.APIClient, launch: ReplicaLaunch, name: str, network: str
+        self,
+        client: docker.APIClient,
+        launch: ReplicaLaunch,
+        name: str,
+        network: str,
+        gpus: Sequence[str] = (),
     ) -> dict[str, Any]:
         """Return the arguments of ``create_container``: bounded, without privileges, alone with its job."""
         memory = launch.resources.memory_bytes
@@ -211,6 +232,7 @@ class DockerEngine(Engine):
             log_config=_LOG_FILES,
             network_mode=network,
             dns_opt=list(_DNS_OPTIONS),
+            device_requests=[device_request(gpus)] if gpus else None,
         )
         return {
             "name": name,
@@ -219,7 +241,7 @@ class DockerEngine(Engine):
             "entrypoint": list(launch.command) or None,
             "command": list(launch.args) or None,
             "environment": dict(launch.environment),
-            "labels": self._labels(launch),
+            "labels": self._labels(launch) | ({GPUS_LABEL: ",".join(gpus)} if gpus else {}),
             "host_config": host_config,
             "networking_config": client.create_networking_config(
                 {network: client.create_endpoint_config(aliases=[launch.host_name])}  # type: ignore[arg-type]  # stubs: one endpoint

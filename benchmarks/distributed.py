@@ -1,0 +1,160 @@
+"""
+Jobs of several replicas: how fast they start and end, and how well they share a machine.
+
+- Start: from create to RUNNING of one master, four workers and two parameter servers; beside it a loop of seven
+  ``docker run --detach`` on a network, until the last has returned. The two take turns.
+- End: from the master's end to the job's, with workers that ignore SIGTERM, less the grace period.
+- Room: twenty jobs of three replicas at once, room for six replicas; the share of the room that is used, from the first
+  start to the last end. On the engine in memory, so that the service and not two cores decides.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.memory_service import IMAGE, memory_service
+from benchmarks.report import Figure, median_figure
+from container_training.clients.training_api import TrainingClient, job_log_filter
+from container_training.core.wire import Job, ReplicaConfig, TrainingInput
+from local_stack.stack import LocalStack
+from training_service.settings import ServiceSettings
+
+ROUNDS = 7
+END_ROUNDS = 3
+JOBS, REPLICAS, ROOM = 20, 3, 6
+_RUN_SECONDS = 2.0
+_SLEEP = ["python3", "-u", "-c", "import time; time.sleep(600)"]
+_STUBBORN = [
+    "python3",
+    "-u",
+    "-c",
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)",
+]
+_SHORT = ["python3", "-u", "-c", "import time; time.sleep(2); print('master ends')"]
+_POLL_SECONDS = 0.01
+_PATIENCE_SECONDS = 120.0
+
+
+def measure(stack: LocalStack, image: str) -> list[Figure]:
+    """
+    Return the figures.
+
+    :param image: in the stack's registry, by digest; it has ``python3``.
+    """
+    starts, loops, ends = [], [], []
+    with TrainingClient(stack.settings.training_url, stack.settings.project) as client:
+        _time_start(client, image)  # the first one pays for caches
+        for _ in range(ROUNDS):
+            loops.append(_time_loop(image))
+            starts.append(_time_start(client, image))
+        grace = ServiceSettings().stop_grace_seconds
+        for _ in range(END_ROUNDS):
+            ends.append(_time_end(client, image) - grace)
+    ratios = [job / loop for job, loop in zip(starts, loops, strict=True)]
+    return [
+        median_figure("create to RUNNING, 7 replicas", starts),
+        median_figure("7 x docker run --detach", loops),
+        median_figure("ratio", ratios, unit="x", limit=1.5),
+        median_figure("master's end to the job's, less grace", ends, limit=2.0),
+        Figure(name="room left unused, 20 jobs", value=round(_unused_room(), 4), unit="of all", limit=0.1),
+    ]
+
+
+def _cluster(image: str, master: list[str], others: list[str], workers: int, servers: int) -> Job:
+    return Job(
+        job_id=f"bench_{uuid.uuid4().hex[:12]}",
+        training_input=TrainingInput(
+            region="us-central1",
+            scale_tier="CUSTOM",
+            master_type="n1-highcpu-8",
+            master_config=ReplicaConfig(image_uri=image, container_command=master),
+            worker_type="n1-highcpu-8",
+            worker_count=workers,
+            worker_config=ReplicaConfig(container_command=others),
+            parameter_server_type="n1-highcpu-8",
+            parameter_server_count=servers,
+            parameter_server_config=ReplicaConfig(container_command=others),
+        ),
+    )
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"not so after {_PATIENCE_SECONDS} s")
+        time.sleep(_POLL_SECONDS)
+
+
+def _has_ended(client: TrainingClient, job_id: str) -> bool:
+    state = client.get_job(job_id).state
+    return state is not None and state.is_terminal
+
+
+def _time_start(client: TrainingClient, image: str) -> float:
+    """Return the seconds from before the request until a reader sees RUNNING."""
+    job = _cluster(image, _SLEEP, _SLEEP, workers=4, servers=2)
+    job_id = job.job_id or ""
+    started = time.perf_counter()
+    client.create_job(job)
+    _until(lambda: client.get_job(job_id).start_time is not None)
+    seconds = time.perf_counter() - started
+    client.cancel_job(job_id)
+    _until(lambda: _has_ended(client, job_id))
+    return seconds
+
+
+def _time_loop(image: str) -> float:
+    """Return the seconds that seven ``docker run --detach`` take, one after the other."""
+    network = f"bench-{uuid.uuid4().hex[:12]}"
+    names = [f"{network}-{number}" for number in range(7)]
+    _docker("network", "create", network)
+    try:
+        started = time.perf_counter()
+        for name in names:
+            _docker("run", "--detach", "--init", "--name", name, "--network", network, image, *_SLEEP)
+        return time.perf_counter() - started
+    finally:
+        _docker("rm", "--force", *names)
+        _docker("network", "rm", network)
+
+
+def _docker(*arguments: str) -> None:
+    subprocess.run(["docker", *arguments], check=True, capture_output=True)
+
+
+def _time_end(client: TrainingClient, image: str) -> float:
+    """Return the seconds from the master's last line until a reader sees that the job has ended."""
+    job = _cluster(image, _SHORT, _STUBBORN, workers=4, servers=2)
+    job_id = job.job_id or ""
+    client.create_job(job)
+    _until(lambda: _has_ended(client, job_id))
+    seen = time.time()
+    entries = client.list_log_entries(job_log_filter(job_id), page_size=1000).entries or []
+    (last,) = [entry for entry in entries if entry.message == "master ends"]
+    return seen - last.timestamp.timestamp()
+
+
+def _unused_room() -> float:
+    """Return the share of the room that nobody used while there was something to do."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        memory_service(f"sqlite:///{Path(folder) / 'jobs.db'}", _RUN_SECONDS, side_by_side=ROOM) as service,
+        TrainingClient(f"http://127.0.0.1:{service.port}", "bench") as client,
+    ):
+        ids = [
+            client.create_job(_cluster(IMAGE, [], [], workers=REPLICAS - 1, servers=0)).job_id or ""
+            for _ in range(JOBS)
+        ]
+        for job_id in ids:
+            _until(lambda job_id=job_id: _has_ended(client, job_id))  # type: ignore[misc]  # bound now
+        jobs = [client.get_job(job_id) for job_id in ids]
+    starts = [job.start_time.timestamp() for job in jobs if job.start_time]
+    ends = [job.end_time.timestamp() for job in jobs if job.end_time]
+    used = sum((end - start) * REPLICAS for start, end in zip(starts, ends, strict=True))
+    return 1 - used / (ROOM * (max(ends) - min(starts)))
