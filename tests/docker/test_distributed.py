@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import random
+import signal
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,9 +14,12 @@ import docker
 import pytest
 
 from container_training.clients.training_api import TrainingClient, job_log_filter
+from container_training.core.errors import TrainingError
 from container_training.core.image_ref import ImageRef
 from container_training.core.states import JobState
 from container_training.core.wire import Job, ReplicaConfig, TrainingInput
+from local_stack.settings import Part
+from local_stack.stack import LocalStack
 
 pytestmark = pytest.mark.docker
 
@@ -54,7 +60,7 @@ SLEEP = "import time; print('up', flush=True); time.sleep(600)"
 def submit(training: TrainingClient, pushed_image: ImageRef, job_id: str) -> Callable[..., str]:
     """Submit one master, two workers, one parameter server and one evaluator, each with its own program."""
 
-    def submit(master: str, other: str, **training_input: Any) -> str:
+    def submit(master: str, other: str, suffix: str = "", **training_input: Any) -> str:
         def runs(program: str) -> ReplicaConfig:
             return ReplicaConfig(
                 image_uri=str(pushed_image), container_command=["python3", "-u", "-c", program]
@@ -75,9 +81,12 @@ def submit(training: TrainingClient, pushed_image: ImageRef, job_id: str) -> Cal
             "evaluator_config": runs(other),
         }
         training.create_job(
-            Job(job_id=job_id, training_input=TrainingInput(region="us-central1", **cluster | training_input))
+            Job(
+                job_id=job_id + suffix,
+                training_input=TrainingInput(region="us-central1", **cluster | training_input),
+            )
         )
-        return job_id
+        return job_id + suffix
 
     return submit
 
@@ -180,3 +189,54 @@ def test_a_running_job_is_cancelled_by_its_limit_for_real(
     assert job.start_time
     assert job.end_time
     assert 2 <= (job.end_time - job.start_time).total_seconds() < 10
+
+
+def kill_service(stack: LocalStack) -> None:
+    """SIGKILL; the stack's process manager starts it again."""
+    pid = next(
+        (info.pid for info in stack.processes.all().values() if info.name == Part.TRAINING.value), None
+    )
+    if pid:
+        os.kill(pid, signal.SIGKILL)
+
+
+def outcome(training: TrainingClient, job_id: str) -> tuple[JobState | None, str]:
+    """Return the job's state, and its message, from a service that may be away."""
+    try:
+        job = training.get_job(job_id)
+    except TrainingError:
+        return None, ""
+    return job.state, job.error_message or ""
+
+
+def test_service_killed_twenty_times_ends_every_job_as_it_would_have(
+    training: TrainingClient, submit: Callable[..., str], stack: LocalStack, engine_client: docker.APIClient
+) -> None:
+    chance = random.Random(20)
+    short = "import time; time.sleep(3)"
+    ids = {
+        submit(short, SLEEP, "_succeeds"): JobState.SUCCEEDED,
+        submit("import time; time.sleep(2); raise SystemExit(7)", SLEEP, "_fails"): JobState.FAILED,
+        submit(SLEEP, "raise SystemExit(5)", "_loses_a_worker"): JobState.FAILED,
+        submit(SLEEP, SLEEP, "_is_cancelled"): JobState.CANCELLED,
+    }
+    (cancelled,) = [job_id for job_id, end in ids.items() if end is JobState.CANCELLED]
+    for kill in range(20):
+        if kill == 8:
+            until(lambda: outcome(training, cancelled)[0] is not None)
+            training.cancel_job(cancelled)
+        kill_service(stack)
+        # Until it is up again and then for a moment, so that each kill finds it at work.
+        until(lambda: outcome(training, cancelled)[0] is not None)
+        time.sleep(chance.uniform(0, 0.5))
+
+    until(lambda: all((state := outcome(training, job_id)[0]) and state.is_terminal for job_id in ids))
+
+    assert {job_id: outcome(training, job_id)[0] for job_id in ids} == ids
+    messages = {job_id.rpartition("_")[2]: outcome(training, job_id)[1] for job_id in ids}
+    assert messages["fails"] == "The replica master 0 exited with a non-zero status of 7."
+    assert "exited with a non-zero status of 5." in messages["worker"]
+    for job_id in ids:
+        label = {"label": f"container-training.job={job_id}"}
+        until(lambda label=label: not engine_client.containers(all=True, filters=label))  # type: ignore[misc]
+        until(lambda label=label: not engine_client.networks(filters=label))  # type: ignore[misc]
