@@ -9,6 +9,7 @@ from pathlib import Path
 
 from local_stack.base_image import BaseImage
 from local_stack.engine import connect
+from local_stack.errors import PartFailed
 from local_stack.part import Listener, StackPart, answers_ok
 from local_stack.runtime_image import ensure_runtime_image, runtime_images
 from local_stack.settings import LOOPBACK, REPOSITORY_ROOT, Part
@@ -36,6 +37,9 @@ class Training(StackPart):
         client = connect(self.settings.engine_url, timeout_seconds=BUILD_TIMEOUT_SECONDS)
         try:
             ensure_runtime_image(client, BaseImage.name_of(self.settings), self.progress)
+        except PartFailed as error:
+            # Jobs of containers do not need it; those of packages say that it is missing.
+            self.progress.say(f"{error}; jobs of packages will fail until `make serve` can build it")
         finally:
             client.close()
 

@@ -21,6 +21,7 @@ import time
 import venv
 import zipfile
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
@@ -130,18 +131,24 @@ def build(python: Path, file: Path, work: Path) -> list[Path]:
     """
     Return the wheel of a package.
 
-    A package without pyproject.toml is built by the image's setuptools, which needs no network; one with it by what it
-    asks for there.
+    A package without pyproject.toml is built by the image's setuptools, if it has one, which needs no network; one with it
+    by what it asks for there.
     """
     if file.suffix == ".whl":
         return [file]
     say(f"building {file.name}")
     target = work / "wheels" / file.parent.name
-    isolation = [] if has_pyproject(file) else ["--no-build-isolation"]
+    isolation = ["--no-build-isolation"] if has_setuptools() and not has_pyproject(file) else []
     command = ["wheel", "--no-deps", "--progress-bar=off", *isolation, "--wheel-dir", str(target), str(file)]
     if pip(python, command):
         raise RunnerFailed(f"{file.name} cannot be built: pip's output above says why", EXIT_NOT_INSTALLABLE)
     return sorted(target.glob("*.whl"))
+
+
+def has_setuptools() -> bool:
+    """Whether the image can make wheels by itself; setuptools 70.1 and later needs no ``wheel`` for it."""
+    names = ("wheel", "setuptools.command.bdist_wheel")
+    return find_spec("setuptools") is not None and any(find_spec(name) for name in names)
 
 
 def has_pyproject(file: Path) -> bool:

@@ -77,6 +77,18 @@ def test_a_setup_py_of_ones_own_decides_name_and_contents(trainer: Path) -> None
     assert not (trainer.parent / "mine.egg-info").exists()
 
 
+def test_a_project_with_a_pyproject_toml_is_built_by_what_it_asks_for(trainer: Path) -> None:
+    (trainer.parent / "pyproject.toml").write_text(
+        "[build-system]\nrequires = ['flit_core>=3.8,<5']\nbuild-backend = 'flit_core.buildapi'\n"
+        "[project]\nname = 'trainer'\nversion = '7'\ndescription = 'by flit'\n"
+    )
+
+    package = build_package(trainer.parent)
+
+    assert package.file_name == "trainer-7.tar.gz"
+    assert {"pyproject.toml", "trainer/task.py"} <= names_in(package)
+
+
 def test_what_a_build_says_is_in_its_error(trainer: Path) -> None:
     (trainer.parent / "setup.py").write_text("raise RuntimeError('no version today')\n")
 

@@ -40,10 +40,10 @@ def store(stack: LocalStack, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
 @pytest.fixture
 def submit(
     stack: LocalStack, store: ObjectStore, training: TrainingClient, job_id: str, tmp_path: Path
-) -> Callable[[str], str]:
+) -> Callable[..., str]:
     """Package a ``trainer.task`` with the given source, upload it, and submit a job; returns its id."""
 
-    def submit(task: str) -> str:
+    def submit(task: str, **more: Any) -> str:
         folder = tmp_path / "trainer"
         folder.mkdir()
         (folder / "__init__.py").touch()
@@ -51,15 +51,15 @@ def submit(
         package = build_package(folder)
         uri = package.uri_below(f"gs://{stack.settings.bucket}/staging")
         store.write_if_changed(uri, package.content, "application/x-tar")
-        create(training, job_id, uri)
+        create(training, job_id, uri, **more)
         return job_id
 
     return submit
 
 
-def create(training: TrainingClient, job_id: str, uri: str) -> None:
+def create(training: TrainingClient, job_id: str, uri: str, **more: Any) -> None:
     job_input = TrainingInput(
-        package_uris=[uri], python_module="trainer.task", runtime_version="2.1", python_version="3.7"
+        package_uris=[uri], python_module="trainer.task", runtime_version="2.1", python_version="3.7", **more
     )
     training.create_job(Job(job_id=job_id, training_input=job_input))
 
@@ -112,7 +112,7 @@ def test_the_example_dag_goes_from_a_folder_to_collected_results(
     assert {"slope", "intercept"} == set(json.loads(store.read(f"{job_dir}/model.json", 1000) or b""))
 
 
-def test_a_cancel_reaches_the_trainer_itself(submit: Callable[[str], str], training: TrainingClient) -> None:
+def test_a_cancel_reaches_the_trainer_itself(submit: Callable[..., str], training: TrainingClient) -> None:
     job_id = submit(
         "import os, signal, sys, time\n"
         "def stop(number, frame):\n"
@@ -131,6 +131,23 @@ def test_a_cancel_reaches_the_trainer_itself(submit: Callable[[str], str], train
     log = log_of(training, job_id)
     assert "up as 65534 in /tmp" in log
     assert "asked to stop" in log
+
+
+def test_every_replica_runs_the_package_on_the_runtime_image(
+    submit: Callable[..., str], training: TrainingClient
+) -> None:
+    job_id = submit(
+        "import json, os\nprint('I am', json.loads(os.environ['TF_CONFIG'])['task']['type'], flush=True)\n",
+        scale_tier="CUSTOM",
+        master_type="standard",
+        worker_type="standard",
+        worker_count=1,
+    )
+
+    job = wait_for_end(training, job_id)
+
+    assert job.state is JobState.SUCCEEDED, job.error_message
+    assert {"I am master", "I am worker"} <= set(log_of(training, job_id).splitlines())
 
 
 def test_a_package_that_is_not_there_fails_the_job_and_the_log_says_which(

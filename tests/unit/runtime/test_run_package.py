@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -29,6 +30,7 @@ class Store:
         self.objects: dict[str, bytes] = {}
         self.statuses: list[int] = []
         self.damage = 0
+        self.token = ""
         store = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -44,6 +46,15 @@ class Store:
         ).start()
 
     def answer(self, request: BaseHTTPRequestHandler) -> None:
+        if request.path == "/computeMetadata/v1/instance/service-accounts/default/token":
+            assert request.headers["Metadata-Flavor"] == "Google"
+            body = b'{"access_token": "job-token", "expires_in": 3599, "token_type": "Bearer"}'
+            request.send_response(200)
+            request.send_header("Content-Length", str(len(body)))
+            request.end_headers()
+            request.wfile.write(body)
+            return
+        self.token = request.headers.get("Authorization", "")
         bucket, _, name = urlsplit(request.path).path.removeprefix("/download/storage/v1/b/").partition("/o/")
         content = self.objects.get(f"gs://{bucket}/{unquote(name)}")
         status = self.statuses.pop(0) if self.statuses else (200 if content is not None else 404)
@@ -73,6 +84,18 @@ def store() -> Iterator[Store]:
     store.server.server_close()
 
 
+@pytest.fixture
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
+    """The runner's modules, imported as its container does; their names are free again afterwards."""
+    monkeypatch.syspath_prepend(str(RUNNER.parent))
+    import object_download
+    import run_package
+
+    yield SimpleNamespace(run_package=run_package, object_download=object_download)
+    for name in ("run_package", "object_download"):
+        del sys.modules[name]
+
+
 def sdist(files: dict[str, str], name: str = "trainer", requires: str = "") -> bytes:
     """Return a source distribution with a setup.py, as gcloud builds one."""
     setup = f"from setuptools import setup\nsetup(name={name!r}, version='0.0.0', packages=[{name!r}]{requires})\n"
@@ -85,13 +108,19 @@ def sdist(files: dict[str, str], name: str = "trainer", requires: str = "") -> b
     return archive.getvalue()
 
 
-def run(store: Store, *arguments: str, module: str = "trainer.task", uris: tuple[str, ...] = (URI,)) -> str:
-    done = run_runner(store, *arguments, module=module, uris=uris)
+def run(
+    store: Store,
+    *arguments: str,
+    module: str = "trainer.task",
+    uris: tuple[str, ...] = (URI,),
+    **environment: str,
+) -> str:
+    done = run_runner(store, *arguments, module=module, uris=uris, environment=environment)
     return f"{done.stdout}\n{done.stderr}\nexit {done.returncode}"
 
 
 def run_runner(
-    store: Store, *arguments: str, module: str, uris: tuple[str, ...]
+    store: Store, *arguments: str, module: str, uris: tuple[str, ...], environment: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(RUNNER), *(f"--package={uri}" for uri in uris), f"--module={module}"]
     return subprocess.run(
@@ -103,6 +132,7 @@ def run_runner(
             "PATH": "/usr/bin:/bin",
             "PIP_NO_INDEX": "1",
             "HOME": "/nonexistent",
+            **environment,
         },
         capture_output=True,
         text=True,
@@ -149,14 +179,22 @@ def test_packages_may_need_each_other_whatever_their_order(store: Store) -> None
         ),
     ],
 )
-def test_a_module_that_is_not_there_is_named_with_what_is(store: Store, module: str, why: str) -> None:
-    store.objects[URI] = sdist({"trainer/__init__.py": "print('imported')", "trainer/task.py": TASK})
+def test_a_module_that_is_not_there_is_named_with_what_is(
+    runtime: SimpleNamespace, tmp_path: Path, module: str, why: str
+) -> None:
+    site = tmp_path / "lib" / "python{}.{}".format(*sys.version_info[:2]) / "site-packages"
+    (site / "trainer").mkdir(parents=True)
+    (site / "trainer-0.0.0.dist-info").mkdir()
+    (site / "trainer" / "__init__.py").write_text("raise AssertionError('imported')")
+    (site / "trainer" / "task.py").write_text("raise AssertionError('imported')")
+    python = tmp_path / "bin" / "python"
 
-    said = run(store, module=module)
+    runtime.run_package.require_module(python, "trainer.task")
+    with pytest.raises(runtime.run_package.RunnerFailed) as caught:
+        runtime.run_package.require_module(python, module)
 
-    assert f"The job cannot start: {why}" in said
-    assert "imported" not in said
-    assert said.endswith("exit 65")
+    assert str(caught.value) == why
+    assert caught.value.exit_code == 65
 
 
 def test_a_package_that_is_not_there_is_named(store: Store) -> None:
@@ -217,11 +255,43 @@ def test_a_requirement_that_cannot_be_had_is_named_by_pip(store: Store) -> None:
     assert said.endswith("exit 65")
 
 
-def test_a_download_that_is_damaged_is_read_again(store: Store) -> None:
-    store.objects[URI] = sdist({"trainer/__init__.py": "", "trainer/task.py": TASK})
+def test_a_download_that_is_damaged_or_refused_is_read_again_with_doubled_waits(
+    store: Store, runtime: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", store.url)
+    store.objects[URI] = b"content"
     store.damage = 1
+    store.statuses = [200, 429, 503]
+    said: list[str] = []
+    waits: list[float] = []
 
-    said = run(store)
+    size = runtime.object_download.download(URI, tmp_path / "file", said.append, waits.append)
 
-    assert "arrived damaged: its MD5 is another one; asking again" in said
-    assert said.endswith("exit 7")
+    assert size == 7
+    assert (tmp_path / "file").read_bytes() == b"content"
+    assert waits == [0.5, 1, 2]
+    assert "arrived damaged: its MD5 is another one; asking again in 0.5 s" in said[0]
+    assert "HTTP Error 429" in said[1]
+
+
+def test_a_store_that_never_answers_is_given_up(
+    store: Store, runtime: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", store.url)
+    store.statuses = [500] * 6
+    waits: list[float] = []
+
+    with pytest.raises(runtime.object_download.StoreUnavailable, match="could not be read in 6 attempts"):
+        runtime.object_download.download(URI, tmp_path / "file", lambda _: None, waits.append)
+
+    assert waits == [0.5, 1, 2, 4, 8]
+
+
+def test_the_jobs_identity_is_shown_where_there_is_a_metadata_server(store: Store) -> None:
+    host = store.url.removeprefix("http://")
+
+    run(store)
+    anonymous = store.token
+    run(store, GCE_METADATA_HOST=host)
+
+    assert (anonymous, store.token) == ("", "Bearer job-token")
