@@ -14,9 +14,10 @@ from container_training.core.waiting import Until
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
 from container_training.operators.image import BuildImageOperator, PushImageOperator, TestImageOperator
+from container_training.operators.job_description import JOB_ID_MARK
 from container_training.operators.registry_iam import GrantRegistryAccessOperator
 from container_training.operators.results import CollectTrainingResultsOperator
-from container_training.operators.training import JOB_ID_MARK, SubmitTrainingJobOperator
+from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.sensors.training import TrainingJobSensor
 
 #: Errors that may pass are retried; those that will not fail a task at once, whatever is set here.

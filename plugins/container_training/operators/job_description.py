@@ -1,0 +1,170 @@
+"""What the tasks that are about one job have in common: the arguments that describe it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from container_training.clients.job_file import load_job_file
+from container_training.core.job_request import JobFields, job_request
+from container_training.core.wire import Job
+from container_training.hooks.training import TrainingHook
+from container_training.operators.dag_folder import dag_folder
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+#: In ``job_dir``; not a template of Airflow's, as the id is chosen after those are rendered.
+JOB_ID_MARK = "{job_id}"
+
+
+class JobDescriptionOperator(BaseOperator):
+    """
+    A task whose arguments describe a job.
+
+    The job is described by a job file, by ``job`` in the API's own form, by fields, or by all of these: ``job`` overrides the
+    file and a field that is set overrides both, field by field, as gcloud's flags override its ``--config``. ``args``, like the
+    user's arguments after gcloud's ``--``, and ``labels`` take the place of those in the file. All arguments are templated, the contents of the file are not.
+
+    :param config_file: path of a YAML or JSON file with any subset of the ``Job`` resource; a relative one starts at the folder
+        of the DAG's file.
+    :param job: ``Job`` resource as a mapping, or as JSON text.
+    :param job_id: id of the first attempt; default: a pure function of DAG, task, run and map index.
+    :param image: ``masterConfig.imageUri``, best by digest.
+    :param args: arguments of the image; text is split as a shell would.
+    :param command: replaces the image's entry point (``masterConfig.containerCommand``).
+    :param job_dir: ``gs://`` folder for the results; the service passes it on as ``--job-dir``. ``{job_id}`` in it stands for
+        the job's id, so that every attempt has a folder of its own.
+    :param default_job_dir: the same, for a job whose folder is given neither by ``job_dir`` nor by ``job`` nor by the file.
+    :param labels: labels of the job; those that begin with ``airflow-`` are set when it is submitted.
+    :param region: default ``us-central1``, unless ``job`` or the file names one.
+    :param max_wait_time: limit on waiting for a machine, like ``3600s``.
+    :param max_running_time: limit on running, like ``3600s``.
+    :param priority: 0 to 1000, higher first.
+    :param package_uris: packages to run in place of an image, as ``PackageTrainerOperator`` returns them.
+    :param python_module: what runs of them, ``trainer.task``.
+    :param runtime_version: what they run on, like ``2.11``.
+    :param python_version: one that the runtime version has, like ``3.7``.
+    """
+
+    template_fields: Sequence[str] = (
+        "config_file",
+        "job",
+        "job_id",
+        "image",
+        "args",
+        "command",
+        "job_dir",
+        "default_job_dir",
+        "labels",
+        "region",
+        "scale_tier",
+        "master_type",
+        "max_wait_time",
+        "max_running_time",
+        "priority",
+        "service_account",
+        "network",
+        "package_uris",
+        "python_module",
+        "runtime_version",
+        "python_version",
+        "training_conn_id",
+    )
+    template_fields_renderers = {"job": "json", "labels": "json"}
+
+    def __init__(
+        self,
+        *,
+        config_file: str | None = None,
+        job: Mapping[str, Any] | str | None = None,
+        job_id: str | None = None,
+        image: str | None = None,
+        args: Sequence[Any] | str | None = None,
+        command: Sequence[Any] | str | None = None,
+        job_dir: str | None = None,
+        default_job_dir: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        region: str | None = None,
+        scale_tier: str | None = None,
+        master_type: str | None = None,
+        max_wait_time: str | None = None,
+        max_running_time: str | None = None,
+        priority: int | str | None = None,
+        service_account: str | None = None,
+        network: str | None = None,
+        package_uris: Sequence[str] | str | None = None,
+        python_module: str | None = None,
+        runtime_version: str | None = None,
+        python_version: str | None = None,
+        training_conn_id: str = TrainingHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.config_file = config_file
+        self.job = job
+        self.job_id = job_id
+        self.image = image
+        self.args = args
+        self.command = command
+        self.job_dir = job_dir
+        self.default_job_dir = default_job_dir
+        self.labels = labels
+        self.region = region
+        self.scale_tier = scale_tier
+        self.master_type = master_type
+        self.max_wait_time = max_wait_time
+        self.max_running_time = max_running_time
+        self.priority = priority
+        self.service_account = service_account
+        self.network = network
+        self.package_uris = package_uris
+        self.python_module = python_module
+        self.runtime_version = runtime_version
+        self.python_version = python_version
+        self.training_conn_id = training_conn_id
+
+    def _request(self, context: Context) -> Job:
+        fields = JobFields(
+            image=self.image,
+            args=self.args,
+            command=self.command,
+            job_dir=self.job_dir,
+            default_job_dir=self.default_job_dir,
+            labels=self.labels,
+            region=self.region,
+            scale_tier=self.scale_tier,
+            master_type=self.master_type,
+            max_wait_time=self.max_wait_time,
+            max_running_time=self.max_running_time,
+            priority=self.priority,
+            service_account=self.service_account,
+            network=self.network,
+            package_uris=self.package_uris,
+            python_module=self.python_module,
+            runtime_version=self.runtime_version,
+            python_version=self.python_version,
+        )
+        return job_request(self.job, fields, self._file(context))
+
+    def _file(self, context: Context) -> Mapping[str, Any]:
+        """Return what the job file holds; empty text, as of a template, names none."""
+        if not self.config_file:
+            return {}
+        return load_job_file(dag_folder(context) / self.config_file)
+
+
+def for_attempt(job: Job, job_id: str, labels: Mapping[str, str]) -> Job:
+    """
+    Return the job of one attempt: its id, more labels, and its own job folder.
+
+    Pure.
+    """
+    training = job.training_input
+    if training is not None and training.job_dir:
+        training = training.model_copy(update={"job_dir": training.job_dir.replace(JOB_ID_MARK, job_id)})
+    return job.model_copy(
+        update={"job_id": job_id, "labels": {**(job.labels or {}), **labels}, "training_input": training}
+    )
