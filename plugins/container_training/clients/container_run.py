@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
-import re
 import threading
 import time
 from collections import deque
@@ -15,16 +13,18 @@ from typing import Any
 import docker.errors
 from docker.api import APIClient
 
+from container_training.clients.containers import (
+    EXIT_MEANINGS,
+    host_config,
+    remove_container,
+    remove_leftovers,
+)
 from container_training.clients.engine import OWNER_LABEL, Cancellation, engine_errors
-from container_training.core.confinement import DROPPED_CAPABILITIES, PIDS_LIMIT, SECURITY_OPTIONS
+from container_training.clients.line_splitter import LineSplitter
+from container_training.core.confinement import PIDS_LIMIT
 from container_training.core.errors import FieldViolation, ImageTestFailed, InvalidJobSpec
 
 TAIL_LINES = 30
-#: A line longer than this is handed on in pieces.
-MAX_LINE_CHARACTERS = 16_384
-_NANO = 1_000_000_000
-#: What the container's init, and shells, mean by these codes.
-_EXIT_MEANINGS = {126: "the program cannot be executed", 127: "the program was not found"}
 
 #: Called with ``stdout`` or ``stderr``, and the line.
 OnOutput = Callable[[str, str], None]
@@ -84,19 +84,21 @@ def run_container(
     """
     run = _Run(api_client, image, limits, on_output, cancellation or Cancellation())
     with engine_errors():
-        _remove_leftovers(api_client, owner)
+        remove_leftovers(api_client, owner)
         container: str = api_client.create_container(
             image,
             command=list(args) or None,
             hostname=hostname,
             environment=dict(environment or {}),
             labels={OWNER_LABEL: owner},
-            host_config=_host_config(api_client, limits),
+            host_config=host_config(
+                api_client, memory_bytes=limits.memory_bytes, cpus=limits.cpus, pids=limits.pids
+            ),
         )["Id"]
         try:
             return run.wait_for(container)
         finally:
-            _remove(api_client, container)
+            remove_container(api_client, container)
 
 
 class _Run:
@@ -122,7 +124,7 @@ class _Run:
         output = self._api_client.attach(container, stream=True, demux=True)
         started = time.monotonic()
         with (
-            self._cancellation.stops_with(lambda: _remove(self._api_client, container)),
+            self._cancellation.stops_with(lambda: remove_container(self._api_client, container)),
             self._time_limit(container),
         ):
             self._start(container)
@@ -181,7 +183,7 @@ class _Run:
                 if limit
                 else (f"ran out of memory (exit code {exit_code})")
             )
-        meaning = _EXIT_MEANINGS.get(exit_code)
+        meaning = EXIT_MEANINGS.get(exit_code)
         return f"exited with {exit_code} ({meaning})" if meaning else f"exited with {exit_code}"
 
     def _tail_text(self) -> str:
@@ -207,53 +209,3 @@ class _Run:
             yield
         finally:
             timer.cancel()
-
-
-class LineSplitter:
-    """Makes lines of UTF-8 that arrives in pieces; a progress bar's redrawn line counts once, as last drawn."""
-
-    def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        self._pending = ""
-
-    def feed(self, chunk: bytes) -> list[str]:
-        """Return the lines that ``chunk`` completes."""
-        *lines, self._pending = (self._pending + self._decoder.decode(chunk)).split("\n")
-        if len(self._pending) > MAX_LINE_CHARACTERS:
-            lines.append(self._pending)
-            self._pending = ""
-        return [_last_drawn(line) for line in lines]
-
-    def finish(self) -> list[str]:
-        """Return what came after the last line end."""
-        rest = self._pending + self._decoder.decode(b"", final=True)
-        self._pending = ""
-        return [_last_drawn(rest)] if rest else []
-
-
-def _last_drawn(line: str) -> str:
-    return re.split(r"\r", line.rstrip("\r"))[-1]
-
-
-def _host_config(api_client: APIClient, limits: RunLimits) -> dict[str, Any]:
-    return api_client.create_host_config(
-        init=True,
-        extra_hosts={"host.docker.internal": "host-gateway"},
-        security_opt=list(SECURITY_OPTIONS),
-        cap_drop=list(DROPPED_CAPABILITIES),
-        pids_limit=limits.pids,
-        nano_cpus=int(limits.cpus * _NANO) if limits.cpus else None,
-        mem_limit=limits.memory_bytes,
-        # Without this the engine adds as much swap again, and a leak is slow instead of stopped.
-        memswap_limit=limits.memory_bytes,
-    )
-
-
-def _remove_leftovers(api_client: APIClient, owner: str) -> None:
-    for left in api_client.containers(all=True, filters={"label": f"{OWNER_LABEL}={owner}"}):
-        _remove(api_client, left["Id"])
-
-
-def _remove(api_client: APIClient, container: str) -> None:
-    with suppress(docker.errors.NotFound):
-        api_client.remove_container(container, force=True, v=True)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from docker.api import APIClient
-from docker.utils import parse_repository_tag
 
 from container_training.clients.build_context import (
     BuildContext,
@@ -28,12 +27,8 @@ from container_training.clients.engine import (
     is_disk_full,
     stoppable_answers,
 )
-from container_training.clients.registry import (
-    FindLogin,
-    is_transient,
-    registry_of,
-    stored_login,
-)
+from container_training.clients.image_puller import pull_image
+from container_training.clients.registry import FindLogin, stored_login
 from container_training.core.errors import (
     BuildFailed,
     DiskFull,
@@ -229,27 +224,14 @@ def _base_image_id(api_client: APIClient, base: str, on_line: OnLine, find_login
 
 def _pull(api_client: APIClient, base: str, on_line: OnLine, find_login: FindLogin) -> None:
     on_line(f"pulling the base image {base}")
-    repository, tag = parse_repository_tag(base)
+    way_out = "; if the Dockerfile has ARG BASE_IMAGE, that build argument can name another image"
     try:
-        with engine_errors():
-            # docker-py's own pull() hides what goes wrong within the stream.
-            for message in api_client.pull(
-                repository,
-                tag=tag or "latest",
-                stream=True,
-                decode=True,
-                auth_config=find_login(registry_of(repository)),
-            ):
-                if "error" in message:
-                    raise engine_error(str(message["error"]))
+        pull_image(api_client, base, find_login)
+    except RegistryUnavailable as error:
+        raise RegistryUnavailable(f"FROM {base}: {error}{way_out}") from error
     except EngineError as error:
-        way_out = "; if the Dockerfile has ARG BASE_IMAGE, that build argument can name another image"
         if isinstance(error, (EngineUnavailable, DiskFull)):
             raise
-        if is_transient(str(error)):
-            raise RegistryUnavailable(
-                f"FROM {base}: its registry did not answer: {error}{way_out}"
-            ) from error
         raise BuildFailed(f"FROM {base}: {error}{way_out}") from error
 
 

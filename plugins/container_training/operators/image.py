@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
-
-from airflow.sdk import BaseOperator
 
 from container_training.core.cluster import ReplicaId, ReplicaRole, cluster_environment, replica_host
 from container_training.core.errors import FieldViolation, InvalidJobSpec
@@ -15,61 +12,18 @@ from container_training.core.image_ref import parse_image_ref
 from container_training.core.job_id import TaskKey, job_id_for
 from container_training.core.job_request import JobFields, job_request
 from container_training.hooks.failures import final_unless_transient
-from container_training.hooks.image import ImageHook, training_environment
+from container_training.hooks.image import training_environment
+from container_training.operators.engine_task import EngineOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-    from container_training.clients.engine import Cancellation
 
 DEFAULT_TEST_TIMEOUT = timedelta(minutes=10)
 DEFAULT_TEST_MEMORY_BYTES = 2 * 2**30
 DEFAULT_PUSH_ATTEMPTS = 4
 
 
-class _EngineOperator(BaseOperator):
-    """
-    A task that works on a Docker Engine.
-
-    :param docker_conn_id: connection with the registry's host and login; may be missing (see :class:`ImageHook`).
-    :param docker_url: the engine; default: DOCKER_HOST, else the local socket.
-    """
-
-    ui_color = "#e2f0fb"
-
-    def __init__(
-        self,
-        *,
-        docker_conn_id: str | None = ImageHook.default_conn_name,
-        docker_url: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.docker_conn_id = docker_conn_id
-        self.docker_url = docker_url
-        self._cancellation: Cancellation | None = None
-
-    @cached_property
-    def hook(self) -> ImageHook:
-        """The engine; connected to on first use."""
-        return ImageHook(self.docker_conn_id, docker_url=self.docker_url)
-
-    def on_kill(self) -> None:
-        """Stop what runs on the engine for this task."""
-        if self._cancellation is not None:
-            self._cancellation.cancel()
-
-    def _new_cancellation(self) -> Cancellation:
-        from container_training.clients.engine import Cancellation
-
-        self._cancellation = Cancellation()
-        return self._cancellation
-
-    def _log_line(self, line: str) -> None:
-        self.log.info("%s", line)
-
-
-class BuildImageOperator(_EngineOperator):
+class BuildImageOperator(EngineOperator):
     """
     Builds an image and returns its reference, ``HOST/PATH:ctx-<16 hex>``.
 
@@ -139,7 +93,7 @@ class BuildImageOperator(_EngineOperator):
         return str(built.ref)
 
 
-class TestImageOperator(_EngineOperator):
+class TestImageOperator(EngineOperator):
     """
     Runs an image once on this machine's engine, as a job would, and returns its reference if it exits with 0.
 
@@ -239,7 +193,7 @@ class TestImageOperator(_EngineOperator):
         self.log.info("%s | %s", stream, line)
 
 
-class PushImageOperator(_EngineOperator):
+class PushImageOperator(EngineOperator):
     """
     Pushes an image to its registry and returns its reference by digest, ``HOST/PATH@sha256:...``.
 

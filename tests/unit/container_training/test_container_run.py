@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from container_training.clients.container_run import MAX_LINE_CHARACTERS, LineSplitter, RunLimits
+from container_training.clients.container_run import RunLimits
+from container_training.clients.line_splitter import MAX_LINE_CHARACTERS, LineSplitter
 from container_training.core.errors import InvalidJobSpec
 
 

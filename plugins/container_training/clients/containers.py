@@ -1,0 +1,61 @@
+"""Containers of trainers on an Airflow worker's engine: how they are confined, whose they are, how they go."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import docker.errors
+from docker.api import APIClient
+
+from container_training.clients.engine import OWNER_LABEL
+from container_training.core.confinement import DROPPED_CAPABILITIES, PIDS_LIMIT, SECURITY_OPTIONS
+
+#: What the container's init, and shells, mean by these codes.
+EXIT_MEANINGS = {126: "the program cannot be executed", 127: "the program was not found"}
+_NANO = 1_000_000_000
+
+
+def host_config(
+    api_client: APIClient,
+    *,
+    memory_bytes: int | None,
+    cpus: float | None,
+    pids: int = PIDS_LIMIT,
+    **options: Any,
+) -> dict[str, Any]:
+    """
+    Return the confinement of a trainer's container; from within, this machine is ``host.docker.internal``.
+
+    :param memory_bytes: limit, swap included; None is none.
+    :param cpus: limit in cores; None is none.
+    :param options: of docker-py's ``create_host_config``, beside these.
+    """
+    return api_client.create_host_config(
+        init=True,
+        extra_hosts={"host.docker.internal": "host-gateway"},
+        security_opt=list(SECURITY_OPTIONS),
+        cap_drop=list(DROPPED_CAPABILITIES),
+        pids_limit=pids,
+        nano_cpus=int(cpus * _NANO) if cpus else None,
+        mem_limit=memory_bytes,
+        # Without this the engine adds as much swap again, and a leak is slow instead of stopped.
+        memswap_limit=memory_bytes,
+        **options,
+    )
+
+
+def remove_leftovers(api_client: APIClient, owner: str) -> None:
+    """Remove every container and network of ``owner``, running or not."""
+    mine = {"label": f"{OWNER_LABEL}={owner}"}
+    for left in api_client.containers(all=True, filters=mine):
+        remove_container(api_client, left["Id"])
+    for network in api_client.networks(filters=mine):
+        with suppress(docker.errors.NotFound):
+            api_client.remove_network(network["Id"])
+
+
+def remove_container(api_client: APIClient, container: str) -> None:
+    """Remove ``container`` with its volumes, running or not; that it is gone already is what was wanted."""
+    with suppress(docker.errors.NotFound):
+        api_client.remove_container(container, force=True, v=True)
