@@ -19,6 +19,7 @@ from benchmarks import (
 )
 from benchmarks.report import print_report, write_report
 from local_stack.base_image import BaseImage
+from local_stack.credentials import registry_login
 from local_stack.settings import ALL_PARTS, StackSettings
 from local_stack.stack import LocalStack
 
@@ -47,7 +48,8 @@ def _pushed_image(stack: LocalStack) -> str:
     repository = f"{stack.settings.image_prefix}/bench"
     client.tag(BaseImage.name_of(stack.settings), repository, "base")
     digests = []
-    for line in client.push(repository, tag="base", stream=True, decode=True):
+    login = registry_login(stack.settings)
+    for line in client.push(repository, tag="base", stream=True, decode=True, auth_config=login):
         if "error" in line:
             raise RuntimeError(f"cannot push {repository}: {line['error']}")
         digests += [line["aux"]["Digest"]] if "aux" in line else []

@@ -74,7 +74,12 @@ def _time_by_hand(stack: LocalStack) -> float:
         ["docker", "run", "--rm", *reach, image, "--data", f"{settings.job_bucket}/data/digits.csv", "--job-dir", job_dir],
     ]  # fmt: skip
     # The classic builder, as the operators use: the CLI's default needs a plugin that not every machine has.
-    environment = {**os.environ, "DOCKER_BUILDKIT": "0", "DOCKER_HOST": settings.engine_url}
+    environment = {
+        **os.environ,
+        "DOCKER_BUILDKIT": "0",
+        "DOCKER_HOST": settings.engine_url,
+        "DOCKER_CONFIG": str(settings.docker_config_dir),
+    }
     started = time.perf_counter()
     for command in commands:
         subprocess.run(command, check=True, capture_output=True, env=environment)

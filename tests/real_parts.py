@@ -17,6 +17,7 @@ from docker.utils import kwargs_from_env
 from container_training.clients.training_api import TrainingClient
 from container_training.core.image_ref import ImageRef, parse_image_ref
 from local_stack.base_image import BaseImage
+from local_stack.credentials import registry_login
 from local_stack.ports import free_port
 from local_stack.settings import Part, StackSettings
 from local_stack.stack import LocalStack
@@ -86,7 +87,8 @@ def pushed_image(stack: LocalStack, engine_client: docker.APIClient, base_image:
     """The base image in the stack's registry, by digest; it runs ``python3``."""
     repository = f"127.0.0.1:{stack.settings.registry_port}/{PROJECT}/python"
     engine_client.tag(base_image, repository, "test")
-    lines = list(engine_client.push(repository, tag="test", stream=True, decode=True))
+    login = registry_login(stack.settings)
+    lines = list(engine_client.push(repository, tag="test", stream=True, decode=True, auth_config=login))
     assert not [line for line in lines if "error" in line]
     (digest,) = [line["aux"]["Digest"] for line in lines if "aux" in line]
     yield parse_image_ref(f"{repository}@{digest}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from typing import TypeVar
 
 from container_training.core.capacity import Capacity, grants
@@ -22,7 +23,8 @@ from container_training.core.machines import Resources
 from container_training.core.replica_spec import ReplicaSpec
 from container_training.core.states import JobState
 from training_service.clock import Clock, utc_now
-from training_service.engine.base import Engine, ObservedReplica, ReplicaLaunch
+from training_service.engine.base import Engine, ObservedReplica, PulledImage, ReplicaLaunch
+from training_service.image_access import AnyImage, ImageAccess
 from training_service.job_messages import (
     images_message,
     scaled_down_messages,
@@ -59,6 +61,7 @@ class Actions:
     :param container_env: variables that every container gets.
     :param pull_retry: how long an unreachable registry is asked again.
     :param runtimes: the images that runtime versions stand for.
+    :param image_access: asked before each pull; default: every image may be pulled.
     """
 
     def __init__(
@@ -73,9 +76,11 @@ class Actions:
         pull_retry: timedelta,
         pids_limit: int,
         runtimes: Mapping[str, RuntimeImage] | None = None,
+        image_access: ImageAccess | None = None,
         clock: Clock = utc_now,
     ) -> None:
         self._store = store
+        self._image_access = image_access or AnyImage()
         self._engine = engine
         self._metrics = metrics
         self._capacity = capacity
@@ -140,8 +145,9 @@ class Actions:
         users = [replica.replica for replica in job.spec.replicas if replica.image == image]
         who = f"of the replica {users[0].role} {users[0].index}"
         try:
-            runtime = get_runtime(self._engine, self._runtimes, image)
-            pulled = runtime or self._engine.pull_image(image)
+            pull = partial(self._pull_if_allowed, job.spec.project)
+            runtime = get_runtime(self._engine, self._runtimes, image, pull)
+            pulled = runtime or pull(image)
         except ImageNotFound as error:
             self._fail(job, f"The image {image} {who} could not be pulled: {error}")
         except DiskFull as error:
@@ -155,6 +161,10 @@ class Actions:
             self._store.note(job, images_message(users, what))
             return True
         return False
+
+    def _pull_if_allowed(self, project: str, image: ImageRef) -> PulledImage:
+        allowed = self._image_access.pullable(project, image)
+        return self._engine.pull_image(allowed.ref, allowed.token)
 
     def _wait_for_registry(self, job: JobRecord, image: ImageRef, error: RegistryUnavailable) -> None:
         """

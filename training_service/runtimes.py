@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
@@ -40,14 +40,20 @@ class RuntimeImage(BaseModel):
         return str(parse_image_ref(value))
 
 
-def get_runtime(engine: Engine, runtimes: Mapping[str, RuntimeImage], image: ImageRef) -> PulledImage | None:
+def get_runtime(
+    engine: Engine,
+    runtimes: Mapping[str, RuntimeImage],
+    image: ImageRef,
+    pull: Callable[[ImageRef], PulledImage],
+) -> PulledImage | None:
     """
     Return the image that a runtime version stands for now, pulled if it has to be; ``None``: ``image`` names no runtime.
 
     The settings may have changed since the job was accepted, so they are looked at here again.
 
+    :param pull: pulls an image as the job may.
     :raises ImageNotFound: no such version any more, or its image is gone.
-    :raises EngineError: as ``Engine.pull_image``.
+    :raises EngineError: as ``pull``.
     """
     version = runtime_of(image)
     if version is None:
@@ -65,4 +71,4 @@ def get_runtime(engine: Engine, runtimes: Mapping[str, RuntimeImage], image: Ima
         raise ImageNotFound(
             f"the engine does not have {ref}, which runtime version {version} stands for; `make serve` builds it"
         )
-    return engine.pull_image(ref)
+    return pull(ref)

@@ -13,14 +13,17 @@ from fastapi import FastAPI
 
 from training_service.access.control import AccessControl
 from training_service.access.identity import Authenticator, IdentityTokens
+from training_service.access.registry_tokens import RegistryTokens
 from training_service.access.signing_key import SigningKey
 from training_service.access.tokens_file import InvalidTokensFile, read_tokens_file
 from training_service.actions import Actions
 from training_service.api.app import TRUSTED_HOSTS, create_app
+from training_service.api.registry import registry_router
 from training_service.database import open_database, read_meta
 from training_service.engine.base import Engine
 from training_service.engine.docker_engine import DockerEngine
 from training_service.host_capacity import HostCapacity
+from training_service.image_access import CheckedImages
 from training_service.job_policies import JobPolicies
 from training_service.job_store import JobStore
 from training_service.jobs import Jobs
@@ -64,6 +67,8 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         memory_limit_bytes=settings.memory_limit_bytes,
         accelerators=settings.accelerators,
     )
+    access = AccessControl(policies, authenticator, is_required=settings.require_auth)
+    registry_tokens = RegistryTokens(key, access)
     actions = Actions(
         store=store,
         engine=engine,
@@ -74,6 +79,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         pids_limit=settings.pids_limit,
         capacity=lambda: host.capacity,
         runtimes=settings.runtime_images,
+        image_access=CheckedImages(settings.registry, registry_tokens) if settings.registry else None,
     )
     executor = ThreadPoolExecutor(_WORKERS, thread_name_prefix="action")
     collector = LogCollector(
@@ -122,7 +128,8 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         ),
         job_policies=JobPolicies(store, Policies(policies)),
         policies=Policies(policies),
-        access=AccessControl(policies, authenticator, is_required=settings.require_auth),
+        access=access,
+        registry=registry_router(registry_tokens, authenticator),
         logs=logs,
         engine=engine,
         metrics=metrics,

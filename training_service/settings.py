@@ -31,6 +31,7 @@ class ServiceSettings(BaseSettings):
     :param require_auth: refuse callers without a bearer token, and what the IAM policies do not let them do.
     :param tokens_file: bearer tokens and their principals (``access/tokens_file.py``).
     :param key_dir: folder of the key that signs the service's own tokens; default: beside the database.
+    :param registry: ``HOST:PORT`` of the registry to which this service gives out tokens; empty: none.
     :param docker_host: engine to use; empty: ``DOCKER_HOST`` or the default socket, as the docker client does.
     :param container_env: variables that every container gets, e.g. ``STORAGE_EMULATOR_HOST``.
     :param runtime_images: the image of each runtime version, for jobs of packages.
@@ -60,6 +61,7 @@ class ServiceSettings(BaseSettings):
     require_auth: bool = False
     tokens_file: Path | None = None
     key_dir: Path | None = None
+    registry: str = ""
     docker_host: str = ""
     container_env: dict[str, str] = {}
     runtime_images: dict[str, RuntimeImage] = {}

@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 
 from local_stack.base_image import BaseImage
+from local_stack.credentials import REGISTRY_USER, developer_token, ensure_credentials
 from local_stack.errors import PartFailed
 from local_stack.part import PROBE_TIMEOUT_SECONDS, Listener, StackPart
 from local_stack.settings import LOOPBACK, REPOSITORY_ROOT, Part, StackSettings
@@ -93,7 +94,12 @@ class Airflow(StackPart):
 
     def programs(self) -> Sequence[Program]:
         """Return the four components; the log servers that would listen on all interfaces are left out."""
-        environment = airflow_environment(self.settings, base_image=BaseImage.name_of(self.settings))
+        ensure_credentials(self.settings)
+        environment = airflow_environment(
+            self.settings,
+            base_image=BaseImage.name_of(self.settings),
+            token=developer_token(self.settings),
+        )
         port = str(self.settings.airflow_port)
         commands = (
             ("api-server", "--host", LOOPBACK, "--port", port),
@@ -127,11 +133,13 @@ def passwords_file(settings: StackSettings) -> Path:
     return airflow_state(settings) / "simple_auth_manager_passwords.json.generated"
 
 
-def airflow_environment(settings: StackSettings, *, base_image: str) -> Mapping[str, str]:
+def airflow_environment(settings: StackSettings, *, base_image: str, token: str = "") -> Mapping[str, str]:
     """
     Return what Airflow's processes find in their environment: its home, and the connections to the local stack.
 
     Pure. Connections by environment are read by every component, and nothing has to be stored or encrypted.
+
+    :param token: the developer's, with which Airflow is let into the registry and the training service.
     """
     training = {
         "conn_type": "container_training",
@@ -146,16 +154,17 @@ def airflow_environment(settings: StackSettings, *, base_image: str) -> Mapping[
             "container_env": settings.container_environment,
         },
     }
+    if settings.require_auth:
+        training["password"] = token
     google = {
         "conn_type": "google_cloud_platform",
         "extra": {"is_anonymous": True, "project": settings.project},
     }
-    # DockerHook refuses a connection without a login; the local registry lets everybody in.
     registry = {
         "conn_type": "docker",
         "host": settings.registry,
-        "login": "anonymous",
-        "password": "anonymous",
+        "login": REGISTRY_USER,
+        "password": token,
     }
     state = airflow_state(settings)
     return {

@@ -25,7 +25,6 @@ def client_environment(settings: StackSettings, *, base_image: str) -> dict[str,
     environment = {
         # A configuration of its own, so that the user's accounts and properties stay out of it.
         "CLOUDSDK_CONFIG": str(settings.state_dir.absolute() / "gcloud"),
-        "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
         "CLOUDSDK_CORE_PROJECT": settings.project,
         "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
         "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "1",
@@ -38,7 +37,13 @@ def client_environment(settings: StackSettings, *, base_image: str) -> dict[str,
         "JOB_BUCKET": settings.job_bucket,
         "IMAGE_PREFIX": settings.image_prefix,
         "BASE_IMAGE": base_image,
+        # The login for the registry; the user's own ~/.docker is left alone.
+        "DOCKER_CONFIG": str(settings.docker_config_dir),
     }
+    if settings.require_auth:
+        environment["CLOUDSDK_AUTH_ACCESS_TOKEN_FILE"] = str(settings.developer_token_file)
+    else:
+        environment["CLOUDSDK_AUTH_DISABLE_CREDENTIALS"] = "true"
     environment |= {f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api}": endpoint for api in CLOUDSDK_APIS}
     if (
         settings.engine_url != settings.default_engine_url

@@ -87,8 +87,13 @@ class StackPart(ABC):
 
 def answers_ok(url: str) -> bool:
     """Tell whether a GET of ``url`` is answered with 200 within two seconds."""
+    return answer_status(url) == httpx.codes.OK
+
+
+def answer_status(url: str) -> int | None:
+    """Return the status with which a GET of ``url`` is answered within two seconds, or None."""
     try:
         # Local addresses: a proxy of the environment has nothing to do with them.
-        return httpx.get(url, timeout=PROBE_TIMEOUT_SECONDS, trust_env=False).status_code == httpx.codes.OK
+        return httpx.get(url, timeout=PROBE_TIMEOUT_SECONDS, trust_env=False).status_code
     except httpx.HTTPError:
-        return False
+        return None

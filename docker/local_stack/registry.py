@@ -7,9 +7,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import httpx
+
+from local_stack.credentials import registry_auth
 from local_stack.errors import PackagesMissing
 from local_stack.packages import PackageInstaller, find_program
-from local_stack.part import Listener, StackPart, answers_ok
+from local_stack.part import Listener, StackPart, answer_status
 from local_stack.settings import LOOPBACK, Part, StackSettings
 from local_stack.supervisor_config import Program
 
@@ -41,7 +44,7 @@ def ensure_registry_program(settings: StackSettings, packages: PackageInstaller)
 
 
 class Registry(StackPart):
-    """A registry on loopback whose images lie in the state folder and can be deleted."""
+    """A registry on loopback whose images lie in the state folder; the training service says who may do what."""
 
     name = Part.REGISTRY
 
@@ -50,8 +53,8 @@ class Registry(StackPart):
         return self.settings.registry
 
     def is_healthy(self) -> bool:
-        """Tell whether the API answers."""
-        return answers_ok(f"http://{self.settings.registry}/v2/")
+        """Tell whether the API answers that it wants a token."""
+        return answer_status(f"http://{self.settings.registry}/v2/") == httpx.codes.UNAUTHORIZED
 
     def prepare(self) -> None:
         """Find or unpack the program, and write its configuration."""
@@ -81,6 +84,7 @@ class Registry(StackPart):
                     f"--image={self.settings.registry_image}",
                     f"--port={self.settings.registry_port}",
                     f"--data={self._data}",
+                    f"--config={self._config}",
                 ),
                 stop_wait_seconds=20,
             )
@@ -105,4 +109,5 @@ class Registry(StackPart):
                 "cache": {"blobdescriptor": "inmemory"},
             },
             "http": {"addr": self.settings.registry},
+            "auth": registry_auth(self.settings),
         }

@@ -69,6 +69,8 @@ class StackSettings(BaseSettings):
     training_port: int = Field(default=8470, ge=1, le=65535)
     airflow_port: int = Field(default=8080, ge=1, le=65535)
 
+    require_auth: bool = False
+    """Whether the training service wants a token with every request; the registry always does."""
     training_environment: dict[str, str] = {}
     """More ``TRAINING_*`` settings for the training service."""
 
@@ -133,6 +135,31 @@ class StackSettings(BaseSettings):
     def log_dir(self) -> Path:
         """One log file a program."""
         return self.state_dir.absolute() / "logs"
+
+    @property
+    def key_dir(self) -> Path:
+        """Where the training service keeps the key with which it signs tokens."""
+        return self.state_dir.absolute() / "training"
+
+    @property
+    def credentials_dir(self) -> Path:
+        """The stack's own secrets, each in a file for its owner alone."""
+        return self.state_dir.absolute() / "access"
+
+    @property
+    def developer_token_file(self) -> Path:
+        """The token of this machine's user."""
+        return self.credentials_dir / "developer-token"
+
+    @property
+    def tokens_file(self) -> Path:
+        """The training service's list of tokens and principals."""
+        return self.credentials_dir / "tokens.json"
+
+    @property
+    def docker_config_dir(self) -> Path:
+        """For DOCKER_CONFIG: a Docker configuration with the login for the registry."""
+        return self.credentials_dir / "docker"
 
     @property
     def default_engine_url(self) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from local_stack.base_image import BaseImage
+from local_stack.credentials import ensure_credentials
 from local_stack.engine import connect
 from local_stack.errors import PartFailed
 from local_stack.part import Listener, StackPart, answers_ok
@@ -32,7 +33,7 @@ class Training(StackPart):
         return answers_ok(f"{self.settings.training_url}/health")
 
     def prepare(self) -> None:
-        """Make the folder of the database, and the image of the runtime versions."""
+        """Make the folder of the database, the image of the runtime versions, and the developer's credentials."""
         self._data.mkdir(parents=True, exist_ok=True)
         client = connect(self.settings.engine_url, timeout_seconds=BUILD_TIMEOUT_SECONDS)
         try:
@@ -42,6 +43,7 @@ class Training(StackPart):
             self.progress.say(f"{error}; jobs of packages will fail until `make serve` can build it")
         finally:
             client.close()
+        ensure_credentials(self.settings)
 
     def listeners(self) -> Sequence[Listener]:
         """Return the service's address."""
@@ -66,6 +68,10 @@ class Training(StackPart):
                     "TRAINING_RUNTIME_IMAGES": json.dumps(
                         runtime_images(BaseImage.name_of(self.settings)), separators=(",", ":")
                     ),
+                    "TRAINING_KEY_DIR": str(self.settings.key_dir),
+                    "TRAINING_REGISTRY": self.settings.registry,
+                    "TRAINING_TOKENS_FILE": str(self.settings.tokens_file),
+                    "TRAINING_REQUIRE_AUTH": str(self.settings.require_auth).lower(),
                     "DOCKER_HOST": self.settings.engine_url,
                     "PYTHONUNBUFFERED": "1",
                     **self.settings.training_environment,
@@ -75,4 +81,4 @@ class Training(StackPart):
 
     @property
     def _data(self) -> Path:
-        return self.settings.state_dir.absolute() / "training"
+        return self.settings.key_dir

@@ -108,7 +108,9 @@ def test_the_parts_come_up_and_a_second_up_is_quick_and_changes_nothing(stack: L
 
     assert time.monotonic() - begun < 2
     assert {name: info.pid for name, info in stack.processes.all().items()} == before
-    assert httpx.get(f"http://{stack.settings.registry}/v2/").status_code == 200
+    refused = httpx.get(f"http://{stack.settings.registry}/v2/")
+    assert refused.status_code == 401
+    assert f'realm="{stack.settings.training_url}/registry/token"' in refused.headers["WWW-Authenticate"]
     assert "jobs/" in {blob.name for blob in bucket_of(stack).list_blobs()}
 
 

@@ -21,6 +21,7 @@ from container_training.core.image_ref import ImageRef
 from container_training.core.log_wire import LogEntry, Severity
 from container_training.core.states import JobState
 from container_training.core.wire import Job, ReplicaConfig, TrainingInput
+from local_stack.credentials import registry_login
 from local_stack.settings import Part
 from local_stack.stack import LocalStack
 
@@ -249,13 +250,14 @@ def test_volumes_of_an_image_go_with_the_job(
     submit: Callable[..., str],
     pushed_image: ImageRef,
     engine_client: docker.APIClient,
+    stack: LocalStack,
 ) -> None:
     repository = f"{pushed_image.host}/demo-project/with-volume"
     dockerfile = io.BytesIO(f"FROM {pushed_image}\nVOLUME /scratch\n".encode())
     assert list(engine_client.build(fileobj=dockerfile, tag=f"{repository}:test", rm=True))
-    assert not [
-        line for line in engine_client.push(repository, "test", stream=True, decode=True) if "error" in line
-    ]
+    login = registry_login(stack.settings)
+    pushed = engine_client.push(repository, "test", stream=True, decode=True, auth_config=login)
+    assert not [line for line in pushed if "error" in line]
     before = {volume["Name"] for volume in engine_client.volumes()["Volumes"] or []}
 
     job = wait_for(

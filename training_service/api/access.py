@@ -40,8 +40,10 @@ class Needs:
     resource: str
 
 
-#: For programs that watch the service: they show no job, and no name.
-PUBLIC = frozenset({("GET", "/health"), ("GET", "/metrics")})
+#: For programs that watch the service: they show no job, and no name. The registry's endpoint reads a login of its own.
+PUBLIC = frozenset(
+    {("GET", "/health"), ("GET", "/metrics"), ("GET", "/registry/token"), ("POST", "/registry/token")}
+)
 #: Routes that look at more than the path, and check by themselves; the caller is known.
 OWN_CHECK = frozenset(
     {

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AbstractContextManager, asynccontextmanager
 
-from fastapi import Depends, FastAPI, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
 from training_service.access.control import AccessControl
@@ -36,6 +36,7 @@ def create_app(
     job_policies: JobPolicies,
     policies: Policies,
     access: AccessControl,
+    registry: APIRouter,
     logs: LogStore,
     engine: Engine,
     metrics: Metrics,
@@ -46,6 +47,7 @@ def create_app(
     """
     Return the service's app.
 
+    :param registry: the routes of the registry's token endpoint.
     :param running: entered when the app starts, left when it stops: the scheduler's life.
     """
 
@@ -70,6 +72,7 @@ def create_app(
     app.include_router(bucket_iam_router(policies, access))
     app.include_router(locations_router())
     app.include_router(logging_router(logs, access))
+    app.include_router(registry)
     app.include_router(operations_router(engine, metrics.registry, version))
     install_error_handlers(app)
 

@@ -131,9 +131,11 @@ class Engine(ABC):
         """Return ``ref`` if the engine has it, without asking a registry; ``None`` otherwise."""
 
     @abstractmethod
-    def pull_image(self, ref: ImageRef) -> PulledImage:
+    def pull_image(self, ref: ImageRef, token: str = "") -> PulledImage:
         """
         Make ``ref`` present and return it; blocks. A reference by digest that is present is not pulled again.
+
+        :param token: bearer token for the registry; empty: the pull is anonymous.
 
         :raises ImageNotFound: the registry does not have it, or does not give it.
         :raises DiskFull: no room for it.

@@ -98,7 +98,7 @@ class DockerEngine(Engine):
         digests = dict(item.split("@", 1) for item in found.get("RepoDigests") or [])
         return PulledImage(image_id=found["Id"], digest=digests.get(ref.name, ref.digest or ""))
 
-    def pull_image(self, ref: ImageRef) -> PulledImage:
+    def pull_image(self, ref: ImageRef, token: str = "") -> PulledImage:
         client = self._client
         if ref.digest:
             present = self.find_image(ref)
@@ -106,8 +106,9 @@ class DockerEngine(Engine):
                 return present
         with engine_errors(f"pull {ref.pullable}"):
             # auth_config={}: anonymous. None would send whatever login the host's user happens to have.
+            auth = {"registrytoken": token} if token else {}
             stream = client.pull(
-                ref.name, tag=ref.digest or ref.tag or "latest", stream=True, decode=True, auth_config={}
+                ref.name, tag=ref.digest or ref.tag or "latest", stream=True, decode=True, auth_config=auth
             )
             for line in stream:
                 # docker-py hides errors that come inside the stream.

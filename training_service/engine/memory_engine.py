@@ -68,6 +68,8 @@ class MemoryEngine(Engine):
         self.now = _START
         self.available = True
         self.registry_available = True
+        #: What each pull was made with.
+        self.tokens: list[str] = []
         self._host = host or Resources(cpus=2.0, memory_bytes=8 * GIB)
         self._images: dict[str, Behaviour] = {}
         self._containers: dict[str, _Container] = {}
@@ -131,8 +133,9 @@ class MemoryEngine(Engine):
         self._answer()
         return self._image(ref) if ref.pullable in self._images else None
 
-    def pull_image(self, ref: ImageRef) -> PulledImage:
+    def pull_image(self, ref: ImageRef, token: str = "") -> PulledImage:
         self._answer()
+        self.tokens.append(token)
         if not self.registry_available:
             raise RegistryUnavailable(f"the registry {ref.host} did not answer")
         if ref.pullable not in self._images:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import Any
 
 import docker.auth
@@ -14,19 +13,13 @@ import httpx
 
 from container_training.core.errors import PushFailed, RegistryUnavailable
 from container_training.core.image_ref import ImageRef
+from container_training.core.registry_wire import MANIFEST_TYPES, manifest_url
 
 #: A login as docker-py's ``auth_config`` takes it; empty is anonymous (``None`` would mean: search for one).
 Login = dict[str, Any]
 FindLogin = Callable[[str], Login]
 
 TIMEOUT_SECONDS = 10.0
-#: Without these a registry answers in the oldest manifest format, whose digest is another.
-MANIFEST_TYPES = (
-    "application/vnd.oci.image.manifest.v1+json",
-    "application/vnd.oci.image.index.v1+json",
-    "application/vnd.docker.distribution.manifest.v2+json",
-    "application/vnd.docker.distribution.manifest.list.v2+json",
-)
 # The engine reports a registry's trouble as Go's English text and nothing else, so that is what must be read.
 _TRANSIENT = re.compile(
     r"connection refused|connection reset|no such host|server misbehaving|i/o timeout|TLS handshake timeout"
@@ -73,16 +66,6 @@ def is_transient(message: str) -> bool:
     return _TRANSIENT.search(message) is not None
 
 
-def registry_url(host: str) -> str:
-    """Return the base URL of a registry: plain HTTP for loopback hosts, as the engine does, else HTTPS. Pure."""
-    name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
-    try:
-        is_loopback = ip_address(name.strip("[]")).is_loopback
-    except ValueError:
-        is_loopback = name == "localhost"
-    return f"{'http' if is_loopback else 'https'}://{host}"
-
-
 def manifest_digest(
     ref: ImageRef, *, login: Login | None = None, client: httpx.Client | None = None
 ) -> str | None:
@@ -122,7 +105,7 @@ def _ask(method: str, ref: ImageRef, login: Login, client: httpx.Client | None) 
 
 
 def _ask_with(client: httpx.Client, method: str, ref: ImageRef, login: Login) -> httpx.Response | None:
-    url = f"{registry_url(ref.host)}/v2/{ref.repository}/manifests/{ref.digest or ref.tag or 'latest'}"
+    url = manifest_url(ref)
     headers = {"Accept": ", ".join(MANIFEST_TYPES)}
     try:
         answer = client.request(method, url, headers=headers)

@@ -11,10 +11,10 @@ from container_training.clients.registry import (
     is_transient,
     manifest_digest,
     registry_of,
-    registry_url,
 )
 from container_training.core.errors import PushFailed, RegistryUnavailable
 from container_training.core.image_ref import ImageRef
+from container_training.core.registry_wire import is_same_registry, registry_url
 
 DIGEST = "sha256:" + "a" * 64
 REF = ImageRef(host="registry.example", repository="p/digits", tag="1")
@@ -110,6 +110,23 @@ def test_refusals_and_silence_are_told_apart(handler: object, expected: type[Exc
 )
 def test_only_loopback_is_asked_in_the_clear(host: str, url: str) -> None:
     assert registry_url(host) == url
+
+
+@pytest.mark.parametrize(
+    ("host", "is_ours"),
+    [
+        ("127.0.0.1:5000", True),
+        ("localhost:5000", True),
+        ("127.9.9.9:5000", True),
+        ("[::1]:5000", True),
+        ("127.0.0.1:5001", False),
+        ("localhost", False),
+        ("10.0.0.1:5000", False),
+        ("localhost.example:5000", False),
+    ],
+)
+def test_every_name_of_this_machine_is_the_same_registry(host: str, is_ours: bool) -> None:
+    assert is_same_registry(host, "127.0.0.1:5000") is is_ours
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from local_stack.settings import StackSettings
 @pytest.fixture
 def environment() -> dict[str, str]:
     settings = StackSettings(state_dir=Path("/state"), airflow_port=1, training_port=2, object_store_port=3)
-    return dict(airflow_environment(settings, base_image="base:1"))
+    return dict(airflow_environment(settings, base_image="base:1", token="a-token"))
 
 
 def test_everything_that_airflow_writes_lies_in_the_state_folder_of_its_stack(

@@ -18,6 +18,7 @@ from training_service.actions import Actions
 from training_service.engine.base import ObservedReplica
 from training_service.engine.memory_engine import Behaviour, MemoryEngine
 from training_service.host_capacity import HostCapacity
+from training_service.image_access import ImageAccess
 from training_service.job_store import JobStore
 from training_service.jobs import Jobs
 from training_service.log_batch import LogBatch
@@ -76,6 +77,7 @@ class World:
     max_replicas: int = 2
     pull_retry: timedelta = timedelta(seconds=60)
     runtimes: dict[str, RuntimeImage] = field(default_factory=dict)
+    image_access: ImageAccess | None = None
 
     def __post_init__(self) -> None:
         self.restart()
@@ -98,6 +100,7 @@ class World:
             pids_limit=100,
             capacity=lambda: host.capacity,
             runtimes=self.runtimes,
+            image_access=self.image_access,
             clock=clock,
         )
         self.scheduler = Scheduler(

@@ -1,0 +1,102 @@
+"""
+The stack's own developer: a principal with a token, and what lets its clients use it.
+
+Made once, in the state folder, each file for its owner alone; ``~/.docker`` is not touched.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import secrets
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from local_stack.errors import PartFailed
+from local_stack.settings import Part, StackSettings
+
+DEVELOPER = "user:developer@example.com"
+"""The principal of this machine's user; an owner of the stack's project."""
+REGISTRY_USER = "oauth2accesstoken"
+"""User name of a registry login whose password is a token, as in Google's registries."""
+KEY_TIMEOUT_SECONDS = 60
+_OWNER_ONLY = 0o600
+
+
+def ensure_credentials(settings: StackSettings) -> None:
+    """Make the developer's token, the tokens file of the training service, and a Docker configuration with the login."""
+    if not settings.developer_token_file.exists():
+        _write(settings.developer_token_file, secrets.token_urlsafe(32))
+    token = developer_token(settings)
+    principal = {
+        "principal": DEVELOPER,
+        "sha256": hashlib.sha256(token.encode()).hexdigest(),
+        # Somebody has to set the first policy of every other project.
+        "admin": settings.require_auth,
+        "owns": [settings.project],
+    }
+    _write(settings.tokens_file, json.dumps({"principals": [principal]}, indent=2))
+    config = settings.docker_config_dir / "config.json"
+    if not config.exists() or _read_auth(config, settings.registry) != _auth(token):
+        found = json.loads(config.read_text("utf-8")) if config.exists() else {}
+        found.setdefault("auths", {})[settings.registry] = {"auth": _auth(token)}
+        _write(config, json.dumps(found, indent=2))
+
+
+def developer_token(settings: StackSettings) -> str:
+    """Return the developer's token; :func:`ensure_credentials` has made it."""
+    return settings.developer_token_file.read_text("ascii").strip()
+
+
+def registry_login(settings: StackSettings) -> dict[str, str]:
+    """Return the developer's login for the stack's registry, as docker-py's ``auth_config`` takes it."""
+    return {"username": REGISTRY_USER, "password": developer_token(settings)}
+
+
+def registry_auth(settings: StackSettings) -> dict[str, Any]:
+    """
+    Return how the registry is told to want the training service's tokens; makes the service's key if need be.
+
+    :raises PartFailed: the service's program failed.
+    """
+    realm = f"{settings.training_url}/registry/token"
+    kept = settings.credentials_dir / "registry-auth.json"
+    if kept.exists():
+        found: dict[str, Any] = json.loads(kept.read_text("utf-8"))
+        if found["token"]["realm"] == realm and Path(found["token"]["rootcertbundle"]).exists():
+            return found
+    # A program of its own: the stack does not import the service, and need not know what the two agree on.
+    command = [
+        *(sys.executable, "-m", "training_service", "registry-auth"),
+        *("--realm", realm, "--key-dir", str(settings.key_dir)),
+    ]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=KEY_TIMEOUT_SECONDS)
+    if done.returncode != 0:
+        raise PartFailed(Part.REGISTRY.value, f"cannot be told whom to trust: {done.stderr.strip()}", kept)
+    _write(kept, done.stdout)
+    made: dict[str, Any] = json.loads(done.stdout)
+    return made
+
+
+def _auth(token: str) -> str:
+    return base64.b64encode(f"{REGISTRY_USER}:{token}".encode()).decode()
+
+
+def _read_auth(config: Path, registry: str) -> str | None:
+    found = json.loads(config.read_text("utf-8")).get("auths", {}).get(registry, {}).get("auth")
+    return None if found is None else str(found)
+
+
+def _write(path: Path, content: str) -> None:
+    """Replace ``path`` by a file for its owner alone, at once or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.unlink(missing_ok=True)
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(content)
+    fresh.replace(path)

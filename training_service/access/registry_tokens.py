@@ -1,0 +1,118 @@
+"""
+Tokens for the registry: what it asks of whoever pulls or pushes, given as far as the repository's policy allows.
+
+Source: distribution, "Token Authentication Specification" and its "Token Scope Documentation".
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import jwt
+
+from container_training.core.errors import InvalidImageRef
+from container_training.core.image_ref import ImageRef
+from container_training.core.registry_resources import PolicyResource, registry_resource
+from training_service.access.control import AccessControl
+from training_service.access.decision import Caller
+from training_service.access.roles import DELETE, DOWNLOAD, UPLOAD
+from training_service.access.signing_key import ALGORITHM, SigningKey
+from training_service.clock import Clock, utc_now
+
+#: The names that registry and service agree on.
+SERVICE, ISSUER = "training-registry", "training-service"
+#: Of a token that anybody asked for: long enough for one request after another, each pull asks for its own.
+LIFETIME = timedelta(minutes=5)
+#: The registry's clock may be a little behind.
+_LEEWAY = timedelta(seconds=10)
+#: More repositories than any push names.
+_MAX_SCOPES = 50
+
+#: The permission behind each action; ``*`` is all of them.
+PERMISSIONS = {"pull": DOWNLOAD, "push": UPLOAD, "delete": DELETE}
+#: Whatever the registry is called, its repositories are those of the local one.
+_LOCAL_HOST = "localhost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryToken:
+    """
+    A token and what it is good for.
+
+    :param access: the granted part of what was asked, as the token carries it; may be empty.
+    """
+
+    value: str
+    access: list[dict[str, Any]]
+    issued_at: datetime
+    lifetime: timedelta
+
+
+class RegistryTokens:
+    """Gives out the registry's tokens."""
+
+    def __init__(self, key: SigningKey, control: AccessControl, clock: Clock = utc_now) -> None:
+        self._key = key
+        self._control = control
+        self._clock = clock
+
+    def issue(self, caller: Caller, scopes: Iterable[str], lifetime: timedelta = LIFETIME) -> RegistryToken:
+        """
+        Return a token for what ``caller`` may do of ``scopes`` (``repository:NAME:pull,push``); the rest is left out.
+
+        The registry refuses whoever comes with too little: it, not the token, says what was missing.
+        """
+        access = [
+            granted for scope in list(scopes)[:_MAX_SCOPES] if (granted := self._granted(caller, scope))
+        ]
+        now = self._clock()
+        payload = {
+            "iss": ISSUER,
+            "sub": caller.principal,
+            "aud": SERVICE,
+            "iat": now,
+            "nbf": now - _LEEWAY,
+            "exp": now + lifetime,
+            "jti": secrets.token_hex(8),
+            "access": access,
+        }
+        value = jwt.encode(payload, self._key.private, ALGORITHM, headers={"kid": self._key.id})
+        return RegistryToken(value=value, access=access, issued_at=now, lifetime=lifetime)
+
+    def _granted(self, caller: Caller, scope: str) -> dict[str, Any] | None:
+        kind, _, rest = scope.partition(":")
+        name, _, wanted = rest.rpartition(":")
+        if kind != "repository":
+            return None  # the catalogue of all repositories is nobody's
+        resource = local_repository(name)
+        if resource is None:
+            return None
+        asked = set(PERMISSIONS) if wanted == "*" else set(wanted.split(","))
+        actions = [
+            action
+            for action, permission in PERMISSIONS.items()
+            if action in asked and self._control.may(caller, permission, resource.name)
+        ]
+        return {"type": "repository", "name": name, "actions": actions} if actions else None
+
+
+def local_repository(name: str) -> PolicyResource | None:
+    """Return the resource whose policy decides about the local registry's repository ``name``; ``None``: no such name."""
+    try:
+        return registry_resource(ImageRef(host=_LOCAL_HOST, repository=name))
+    except InvalidImageRef:
+        return None
+
+
+def registry_configuration(realm: str, certificate: str) -> dict[str, object]:
+    """
+    Return the ``auth`` section of the registry's configuration.
+
+    :param realm: URL of the service's ``/registry/token``, as the registry's clients reach it.
+    :param certificate: path of the certificate beside the service's key.
+    """
+    return {"token": {"realm": realm, "service": SERVICE, "issuer": ISSUER, "rootcertbundle": certificate}}
