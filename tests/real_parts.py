@@ -49,6 +49,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory, base_image: str) -> Iterator
         object_store_port=free_port(),
         airflow_port=free_port(),
         training_port=free_port(),
+        metadata_port=free_port(),
         base_image=base_image,
         training_environment={
             "TRAINING_MEMORY_LIMIT_BYTES": str(512 * 1024**2),

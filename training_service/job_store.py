@@ -130,6 +130,12 @@ class JobStore:
             raise JobNotFound(message, code=404, status="NOT_FOUND")
         return _record(row)
 
+    def find_by_uid(self, uid: str) -> JobRecord | None:
+        """Return the job that the engine knows by ``uid``; ``None``: there is none."""
+        with self._engine.connect() as connection:
+            row = connection.execute(sa.select(jobs).where(jobs.c.uid == uid)).one_or_none()
+        return _record(row) if row is not None else None
+
     def list_page(
         self, project: str, *, filter_text: str, page_size: int, page_token: str
     ) -> tuple[list[JobRecord], str]:

@@ -30,6 +30,9 @@ from training_service.jobs import Jobs
 from training_service.log_collector import LogCollector
 from training_service.log_limiter import LogLimit
 from training_service.log_store import LogStore
+from training_service.metadata.app import create_metadata_app
+from training_service.metadata.identities import JobIdentities
+from training_service.metadata.server import MetadataServer, metadata_environment
 from training_service.metrics import Metrics
 from training_service.policies import Policies
 from training_service.policy_store import PolicyStore
@@ -51,7 +54,8 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
     :raises InvalidSigningKey: the signing key cannot be used.
     """
     key = SigningKey.load_or_make(settings.key_folder) if settings.key_folder else SigningKey.generate()
-    authenticator = _authenticator(settings, IdentityTokens(key))
+    identities = IdentityTokens(key)
+    authenticator = _authenticator(settings, identities)
     database = open_database(settings.database_url)
     policies = PolicyStore(database)
     logs = LogStore(database)
@@ -67,13 +71,17 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         memory_limit_bytes=settings.memory_limit_bytes,
         accelerators=settings.accelerators,
     )
+    metadata = _metadata_server(settings, JobIdentities(engine, store), identities)
     access = AccessControl(policies, authenticator, is_required=settings.require_auth)
     registry_tokens = RegistryTokens(key, access)
     actions = Actions(
         store=store,
         engine=engine,
         metrics=metrics,
-        container_env=settings.container_env,
+        container_env=(
+            metadata_environment(settings.metadata_host, settings.metadata_port) if metadata else {}
+        )
+        | settings.container_env,
         stop_grace_seconds=settings.stop_grace_seconds,
         pull_retry=timedelta(seconds=settings.pull_retry_seconds),
         pids_limit=settings.pids_limit,
@@ -106,6 +114,8 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
 
     @contextmanager
     def running() -> Iterator[None]:
+        if metadata:
+            metadata.start()
         collector.start()
         scheduler.start()
         counts = store.count_by_state()
@@ -116,6 +126,8 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         finally:
             scheduler.stop()
             collector.stop()
+            if metadata:
+                metadata.stop()
             executor.shutdown(wait=False, cancel_futures=True)
             logger.info("stopped; running containers go on and are adopted at the next start")
 
@@ -149,3 +161,12 @@ def _authenticator(settings: ServiceSettings, identities: IdentityTokens) -> Aut
             file=str(settings.tokens_file),
         )
     return Authenticator(callers, identities)
+
+
+def _metadata_server(
+    settings: ServiceSettings, jobs: JobIdentities, identities: IdentityTokens
+) -> MetadataServer | None:
+    if not settings.metadata_host:
+        return None
+    app = create_metadata_app(jobs.find, identities)
+    return MetadataServer(app, settings.metadata_host, settings.metadata_port)

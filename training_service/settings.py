@@ -32,6 +32,9 @@ class ServiceSettings(BaseSettings):
     :param tokens_file: bearer tokens and their principals (``access/tokens_file.py``).
     :param key_dir: folder of the key that signs the service's own tokens; default: beside the database.
     :param registry: ``HOST:PORT`` of the registry to which this service gives out tokens; empty: none.
+    :param metadata_host: address of this machine that containers reach, where the metadata endpoint of jobs listens:
+        the gateway of the engine's bridge; empty: there is no such endpoint.
+    :param metadata_port: its port; running containers keep it, so that it must stay.
     :param docker_host: engine to use; empty: ``DOCKER_HOST`` or the default socket, as the docker client does.
     :param container_env: variables that every container gets, e.g. ``STORAGE_EMULATOR_HOST``.
     :param runtime_images: the image of each runtime version, for jobs of packages.
@@ -62,6 +65,8 @@ class ServiceSettings(BaseSettings):
     tokens_file: Path | None = None
     key_dir: Path | None = None
     registry: str = ""
+    metadata_host: str = ""
+    metadata_port: int = Field(default=8471, ge=1, le=65535)
     docker_host: str = ""
     container_env: dict[str, str] = {}
     runtime_images: dict[str, RuntimeImage] = {}

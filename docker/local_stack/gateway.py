@@ -42,6 +42,15 @@ def gateway_address(client: docker.DockerClient) -> str | None:
     return None
 
 
+def find_gateway(engine_url: str) -> str | None:
+    """Return what :func:`gateway_address` says about the engine at ``engine_url``."""
+    client = connect(engine_url)
+    try:
+        return gateway_address(client)
+    finally:
+        client.close()
+
+
 class Relay(StackPart):
     """Makes the object store reachable for containers, at the address that they know as host.docker.internal."""
 
@@ -84,8 +93,4 @@ class Relay(StackPart):
         return [Program(name=self.name.value, command=command)]
 
     def _gateway(self) -> str | None:
-        client = connect(self.settings.engine_url)
-        try:
-            return gateway_address(client)
-        finally:
-            client.close()
+        return find_gateway(self.settings.engine_url)

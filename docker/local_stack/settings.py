@@ -19,7 +19,7 @@ from local_stack.errors import LocalStackError
 REPOSITORY_ROOT = Path(__file__).resolve().parents[2]
 
 LOOPBACK = "127.0.0.1"
-"""Every part listens here; only the relay listens on the address that containers reach."""
+"""Every part listens here; only the relay and the metadata of jobs are on the address that containers reach."""
 
 CONTAINER_HOST_NAME = "host.docker.internal"
 """How containers name this machine; jobs get it with ``extra_hosts`` and the value ``host-gateway``."""
@@ -68,6 +68,7 @@ class StackSettings(BaseSettings):
     object_store_port: int = Field(default=9023, ge=1, le=65535)
     training_port: int = Field(default=8470, ge=1, le=65535)
     airflow_port: int = Field(default=8080, ge=1, le=65535)
+    metadata_port: int = Field(default=8471, ge=1, le=65535)
 
     require_auth: bool = False
     """Whether the training service wants a token with every request; the registry always does."""
@@ -119,7 +120,7 @@ class StackSettings(BaseSettings):
                 f"the state folder must not have a '%' in its path, got {str(self.state_dir)!r}"
             )
         ports: dict[int, str] = {}
-        for name in ("registry_port", "object_store_port", "training_port", "airflow_port"):
+        for name in ("registry_port", "object_store_port", "training_port", "airflow_port", "metadata_port"):
             port = getattr(self, name)
             if port in ports:
                 raise LocalStackError(f"{name} and {ports[port]} must differ, got {port} for both")

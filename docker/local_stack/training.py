@@ -11,6 +11,7 @@ from local_stack.base_image import BaseImage
 from local_stack.credentials import ensure_credentials
 from local_stack.engine import connect
 from local_stack.errors import PartFailed
+from local_stack.gateway import find_gateway
 from local_stack.part import Listener, StackPart, answers_ok
 from local_stack.runtime_image import ensure_runtime_image, runtime_images
 from local_stack.settings import LOOPBACK, REPOSITORY_ROOT, Part
@@ -46,10 +47,14 @@ class Training(StackPart):
         ensure_credentials(self.settings)
 
     def listeners(self) -> Sequence[Listener]:
-        """Return the service's address."""
-        return [
+        """Return the service's address, and that of the metadata of jobs on the engine's bridge."""
+        found = [
             Listener(host=LOOPBACK, port=self.settings.training_port, setting="LOCAL_STACK_TRAINING_PORT")
         ]
+        if gateway := find_gateway(self.settings.engine_url):
+            port = self.settings.metadata_port
+            found.append(Listener(host=gateway, port=port, setting="LOCAL_STACK_METADATA_PORT"))
+        return found
 
     def programs(self) -> Sequence[Program]:
         """Return the service."""
@@ -72,6 +77,8 @@ class Training(StackPart):
                     "TRAINING_REGISTRY": self.settings.registry,
                     "TRAINING_TOKENS_FILE": str(self.settings.tokens_file),
                     "TRAINING_REQUIRE_AUTH": str(self.settings.require_auth).lower(),
+                    "TRAINING_METADATA_HOST": find_gateway(self.settings.engine_url) or "",
+                    "TRAINING_METADATA_PORT": str(self.settings.metadata_port),
                     "DOCKER_HOST": self.settings.engine_url,
                     "PYTHONUNBUFFERED": "1",
                     **self.settings.training_environment,

@@ -145,6 +145,10 @@ def is_running(replica: ObservedReplica) -> bool:
 
 
 class TestEngineContract:
+    def test_an_address_nobody_has_is_no_jobs(self, bench: Bench) -> None:
+        assert bench.engine.job_at("10.255.255.254") is None
+        assert bench.engine.job_at("") is None
+
     def test_host_has_cores_and_memory(self, bench: Bench) -> None:
         host = bench.engine.host_resources()
 

@@ -156,6 +156,10 @@ class Engine(ABC):
         """Return what is there now."""
 
     @abstractmethod
+    def job_at(self, address: str) -> str | None:
+        """Return the uid of the job whose running container has ``address`` on its network; ``None``: no such one."""
+
+    @abstractmethod
     def stop_replica(self, container_id: str, grace_seconds: float) -> None:
         """Send SIGTERM, then SIGKILL after ``grace_seconds``; returns when the container has ended."""
 

@@ -142,6 +142,16 @@ class DockerEngine(Engine):
         uids = {item["Labels"][_JOB_UID] for item in (*containers, *networks)}
         return EngineView(replicas=replicas, job_uids=frozenset(uids))
 
+    def job_at(self, address: str) -> str | None:
+        client = self._client
+        with engine_errors("look for a container's address"):
+            containers = client.containers(filters={"label": self._own})
+        for item in containers:
+            for network in item["NetworkSettings"]["Networks"].values():
+                if address and network["IPAddress"] == address:
+                    return str(item["Labels"][_JOB_UID])
+        return None
+
     def stop_replica(self, container_id: str, grace_seconds: float) -> None:
         client = self._client
         with engine_errors(f"stop container {container_id[:12]}"):

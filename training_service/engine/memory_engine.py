@@ -184,6 +184,17 @@ class MemoryEngine(Engine):
                 replicas=replicas, job_uids=frozenset({r.job_uid for r in replicas} | self._networks)
             )
 
+    def job_at(self, address: str) -> str | None:
+        with self._lock:
+            self._answer()
+            running = [
+                container.launch.job_uid
+                for container in self._containers.values()
+                if container.observed.state is ReplicaState.RUNNING
+            ]
+            # Containers have the addresses 10.0.0.1, 10.0.0.2 ... in the order of their start.
+            return {f"10.0.0.{place}": uid for place, uid in enumerate(running, 1)}.get(address)
+
     def stop_replica(self, container_id: str, grace_seconds: float) -> None:
         with self._lock:
             self._answer()

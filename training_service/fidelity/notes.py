@@ -165,8 +165,10 @@ NOTES: Mapping[str, Note] = {
         certainty=Certainty.UNVERIFIED,
     ),
     "TrainingInput.scheduling": Note(enforced="When the job starts and when it must end."),
-    "TrainingInput.serviceAccount": _differs(
-        "Containers have no Google identity, so that the account is not used and `actAs` not checked."
+    "TrainingInput.serviceAccount": Note(
+        enforced="The identity of the containers, by their metadata endpoint.",
+        deviation="`actAs` is checked with `--require-auth` only; images are pulled by the service agent.",
+        certainty=Certainty.DOCS,
     ),
     "TrainingInput.useChiefInTfConfig": Note(enforced="`TF_CONFIG` says `chief` for `master`."),
     "TrainingInput.workerConfig": Note(enforced="The containers of the workers."),

@@ -1,0 +1,145 @@
+"""Who a trainer is: ``google.auth.default()`` and google-cloud-storage in real containers of jobs, with no key and no change."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import docker
+import httpx
+import pytest
+
+from container_training.clients.training_api import TrainingClient, job_log_filter
+from container_training.core.states import JobState
+from container_training.core.wire import Job, ReplicaConfig, TrainingInput
+from local_stack.credentials import registry_login
+from local_stack.gateway import find_gateway
+from local_stack.settings import CONTAINER_HOST_NAME
+from local_stack.stack import LocalStack
+from training_service.access.identity import IdentityTokens
+from training_service.access.signing_key import SigningKey
+from training_service.projects import project_config, project_number
+
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
+
+PROJECT = "demo-project"
+PATIENCE_SECONDS = 120.0
+ACCOUNT = "trainer@demo-project.iam.gserviceaccount.com"
+#: boto.cfg as in the guide, for gsutil.
+DOCKERFILE = """
+FROM {base}
+RUN pip install --no-cache-dir google-auth requests google-cloud-storage
+RUN echo '[GoogleCompute]\\nservice_account = default' > /etc/boto.cfg
+"""
+WHO = """
+import json, google.auth, google.auth.transport.requests as transport
+from google.cloud import storage
+credentials, project = google.auth.default()
+credentials.refresh(transport.Request())
+bucket = storage.Client().bucket("{bucket}")
+bucket.blob("from-a-job.txt").upload_from_string("by " + credentials.service_account_email)
+found = {{"project": project, "email": credentials.service_account_email, "token": credentials.token}}
+print("WHO", json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def image(stack: LocalStack, engine_client: docker.APIClient, base_image: str) -> Iterator[str]:
+    """An image with Google's libraries, in the registry."""
+    repository = f"{stack.settings.image_prefix}/google"
+    dockerfile = io.BytesIO(DOCKERFILE.format(base=base_image).encode())
+    lines = b"".join(
+        engine_client.build(fileobj=dockerfile, tag=f"{repository}:1", rm=True, network_mode="host")
+    )
+    assert b"Successfully tagged" in lines, lines[-3000:]
+    login = registry_login(stack.settings)
+    pushed = list(engine_client.push(repository, "1", stream=True, decode=True, auth_config=login))
+    assert not [line for line in pushed if "error" in line]
+    yield f"{repository}:1"
+    engine_client.remove_image(f"{repository}:1", force=True)
+
+
+@pytest.fixture
+def run(training: TrainingClient, image: str) -> Callable[..., list[str]]:
+    """Run a program as a job to its good end; returns what it printed."""
+
+    def run(program: str, **training_input: Any) -> list[str]:
+        job_id = f"job_{uuid.uuid4().hex[:12]}"
+        config = ReplicaConfig(image_uri=image, container_command=["python3", "-u", "-c", program])
+        training.create_job(
+            Job(
+                job_id=job_id,
+                training_input=TrainingInput(region="us-central1", master_config=config, **training_input),
+            )
+        )
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not (job := training.get_job(job_id)).state or not job.state.is_terminal:
+            assert time.monotonic() < deadline, f"{job_id} is still {job.state}"
+            time.sleep(0.1)
+        page = training.list_log_entries(job_log_filter(job_id, task_name="master-replica-0"))
+        lines = [entry.message for entry in page.entries or []]
+        assert job.state is JobState.SUCCEEDED, (job.error_message, lines)
+        return lines
+
+    return run
+
+
+@pytest.mark.parametrize("account", [None, ACCOUNT])
+def test_a_trainer_is_its_jobs_account_and_reaches_the_object_store(
+    run: Callable[..., list[str]], stack: LocalStack, account: str | None
+) -> None:
+    lines = run(WHO.format(bucket=stack.settings.bucket), service_account=account)
+
+    (line,) = [line for line in lines if line.startswith("WHO ")]
+    found = json.loads(line.removeprefix("WHO "))
+    email = account or project_config(PROJECT).service_account
+    assert (found["project"], found["email"]) == (PROJECT, email)
+    tokens = IdentityTokens(SigningKey.load_or_make(stack.settings.key_dir))
+    assert tokens.principal_of(found["token"]) == f"serviceAccount:{email}"
+    url = f"{stack.settings.object_store_url}/storage/v1/b/{stack.settings.bucket}/o/from-a-job.txt?alt=media"
+    assert httpx.get(url, trust_env=False).text == f"by {email}"
+
+
+def test_the_metadata_say_which_project_also_without_the_variable(run: Callable[..., list[str]]) -> None:
+    lines = run(
+        "import os; del os.environ['GOOGLE_CLOUD_PROJECT']\n"
+        "import google.auth\nprint('IS', google.auth.default()[1])\n"
+        "import urllib.request as u\n"
+        "url = 'http://' + os.environ['GCE_METADATA_HOST'] + '/computeMetadata/v1/project/numeric-project-id'\n"
+        "print('IS', u.urlopen(u.Request(url, headers={'Metadata-Flavor': 'Google'})).read().decode())\n"
+    )
+
+    assert [line for line in lines if line.startswith("IS")] == [
+        f"IS {PROJECT}",
+        f"IS {project_number(PROJECT)}",
+    ]
+
+
+def test_who_is_no_job_is_refused(stack: LocalStack, base_image: str) -> None:
+    gateway = find_gateway(stack.settings.engine_url)
+    path = "computeMetadata/v1/instance/service-accounts/default/token"
+    header = {"Metadata-Flavor": "Google"}
+    url = f"http://{gateway}:{stack.settings.metadata_port}/{path}"
+
+    assert httpx.get(url, headers=header, trust_env=False).status_code == 403
+    client = docker.DockerClient(base_url=stack.settings.engine_url)
+    program = (
+        "import urllib.request as u, urllib.error\n"
+        f"url = 'http://{CONTAINER_HOST_NAME}:{stack.settings.metadata_port}/{path}'\n"
+        f"try: u.urlopen(u.Request(url, headers={header!r})); print('let in')\n"
+        "except urllib.error.HTTPError as error: print(error.code)\n"
+    )
+    try:
+        printed = client.containers.run(
+            base_image,
+            ["python3", "-c", program],
+            extra_hosts={CONTAINER_HOST_NAME: "host-gateway"},
+            remove=True,
+        )
+    finally:
+        client.close()
+    assert printed.decode().strip() == "403"

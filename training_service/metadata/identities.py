@@ -1,0 +1,40 @@
+"""Which job a container's address belongs to, by the engine, and as whom that job asks, by its record."""
+
+from __future__ import annotations
+
+from container_training.core.errors import EngineError
+from training_service.engine.base import Engine
+from training_service.job_store import JobStore
+from training_service.metadata.tree import DEFAULT_REGION, JobIdentity
+from training_service.projects import project_config, project_number
+
+
+class JobIdentities:
+    """Finds identities; nothing is kept, as addresses are used again."""
+
+    def __init__(self, engine: Engine, store: JobStore) -> None:
+        self._engine = engine
+        self._store = store
+
+    def find(self, address: str) -> JobIdentity | None:
+        """
+        Return who runs at ``address``; ``None``: no container of a job that has not ended, or the engine is away.
+
+        The account is the job's ``serviceAccount``, else the project's service agent.
+        """
+        try:
+            uid = self._engine.job_at(address)
+        except EngineError:
+            return None
+        record = self._store.find_by_uid(uid) if uid else None
+        if record is None or record.state.is_terminal:
+            return None
+        training = record.spec.training_input
+        return JobIdentity(
+            project=record.spec.project,
+            number=project_number(record.spec.project),
+            email=training.service_account or str(project_config(record.spec.project).service_account),
+            job_id=record.spec.job_id,
+            job_uid=record.uid,
+            region=training.region or DEFAULT_REGION,
+        )

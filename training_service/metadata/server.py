@@ -1,0 +1,69 @@
+"""The metadata endpoint as a server of its own, on an address that containers reach and other machines do not."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import uvicorn
+from fastapi import FastAPI
+
+_STOP_SECONDS = 5.0
+
+
+class MetadataServer:
+    """
+    Serves ``app`` from a thread.
+
+    :param host: the gateway of the engine's bridge; where there is no such address, nothing can listen.
+    """
+
+    def __init__(self, app: FastAPI, host: str, port: int) -> None:
+        self._host, self._port = host, port
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            proxy_headers=False,  # the address of the connection is who the caller is
+            timeout_graceful_shutdown=1,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Listen and serve. :raises OSError: the address is not this machine's, or taken."""
+        try:
+            listener = socket.create_server((self._host, self._port))
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"the metadata endpoint cannot listen on {self._host}:{self._port}: {error.strerror}",
+            ) from error
+        self._port = listener.getsockname()[1]
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [listener]}, name="metadata", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, and wait for it."""
+        self._server.should_exit = True
+        if self._thread is not None:
+            self._thread.join(_STOP_SECONDS)
+
+    @property
+    def port(self) -> int:
+        """Where it listens; known once it does."""
+        return self._port
+
+
+def metadata_environment(host: str, port: int) -> dict[str, str]:
+    """
+    Return what containers get so that Google's libraries and gcloud find the endpoint.
+
+    Sources: google.auth.environment_vars (GCE_METADATA_HOST; GCE_METADATA_IP, which is asked first whether there is one);
+    gcloud's gce_read (GCE_METADATA_ROOT).
+    """
+    address = f"{host}:{port}"
+    return {"GCE_METADATA_HOST": address, "GCE_METADATA_ROOT": address, "GCE_METADATA_IP": address}
