@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,47 @@ from container_training.sensors.training import TrainingJobSensor
 
 #: Errors that may pass are retried; those that will not fail a task at once, whatever is set here.
 _RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=10)}
+#: Roles that may have an image of their own: the start of their arguments of ``SubmitTrainingJobOperator``.
+_ROLES = ("worker", "parameter_server", "evaluator")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleImage:
+    """
+    The image of one role; what is ``None`` is the master's.
+
+    :param dockerfile: path of the Dockerfile within the context.
+    :param context_dir: folder with the Dockerfile.
+    :param image: name under which it is pushed. In the master's repository, the default, its tag tells it apart, and layers that
+        the images share are sent once.
+    :param build_args: values of the Dockerfile's ARGs.
+    :param test_args: arguments of the local test run.
+    """
+
+    dockerfile: str
+    context_dir: str | Path | None = None
+    image: str | None = None
+    build_args: Mapping[str, str] | None = None
+    test_args: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageTasks:
+    """What makes one image, in this order."""
+
+    build: BuildImageOperator
+    test: TestImageOperator
+    push: PushImageOperator
+    grant: GrantRegistryAccessOperator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingPipeline:
-    """The group and its tasks, in their order; hang other tasks before or after ``group``, or any task of it."""
+    """
+    The group and its tasks, in their order; hang other tasks before or after ``group``, or any task of it.
+
+    :param roles: the tasks of the images that roles other than the master have of their own.
+    """
 
     group: TaskGroup
     build: BuildImageOperator
@@ -38,6 +74,7 @@ class TrainingPipeline:
     wait_until_running: TrainingJobSensor
     wait_until_finished: TrainingJobSensor
     collect: CollectTrainingResultsOperator
+    roles: Mapping[str, ImageTasks] = field(default_factory=dict)
 
     @property
     def result(self) -> XComArg:
@@ -54,6 +91,7 @@ def training_pipeline(
     build_args: Mapping[str, str] | None = None,
     test_args: Sequence[str] = (),
     test_timeout: timedelta = timedelta(minutes=10),
+    images: Mapping[str, RoleImage] | None = None,
     config_file: str | None = None,
     job: Mapping[str, Any] | str | None = None,
     wait_timeout: timedelta = timedelta(days=7),
@@ -74,33 +112,51 @@ def training_pipeline(
     :param context_dir: folder with the Dockerfile.
     :param image: name under which the image is pushed, ``HOST/PROJECT/NAME``; the tag is derived from the content.
     :param test_args: arguments of the local test run; make it short.
+    :param images: images of other roles, by ``worker``, ``parameter_server`` and ``evaluator``; each is built, tested, pushed and granted
+        beside the master's, by tasks like ``build_worker``. A role without one runs the master's image.
     :param config_file: path of the job file, from the folder of the DAG's file.
     :param job_fields: fields of ``SubmitTrainingJobOperator``: ``args``, ``job_dir``, ``labels``, ``master_type``, ...
     :param wait_timeout: limit of each of the three waits.
+    :raises ValueError: ``images`` names an unknown role.
     """
+    if unknown := sorted(set(images or {}) - set(_ROLES)):
+        raise ValueError(f"images must name roles of {', '.join(_ROLES)}; got {', '.join(unknown)}")
     # The service's own folder rule: the connection knows where results go, the job's id keeps attempts apart.
     bucket = f"{{{{ conn.get('{training_conn_id}').extra_dejson.get('job_bucket', '') }}}}"
     job_fields.setdefault("default_job_dir", f"{bucket}/{JOB_ID_MARK}")
     with TaskGroup(group_id=group_id, default_args={**_RETRIES, **(default_args or {})}) as group:  # type: ignore[arg-type]
-        build = BuildImageOperator(
-            task_id="build",
-            context_dir=str(context_dir),
-            image=image,
-            dockerfile=dockerfile,
-            build_args=dict(build_args or {}),
-        )
-        test = TestImageOperator(
-            task_id="test", image=_output(build), args=list(test_args), timeout=test_timeout
-        )
-        push = PushImageOperator(task_id="push", image=_output(build))
-        grant = GrantRegistryAccessOperator(
-            task_id="grant", image=_output(push), training_conn_id=training_conn_id
-        )
+
+        def make_image(role: RoleImage, suffix: str = "") -> ImageTasks:
+            build = BuildImageOperator(
+                task_id=f"build{suffix}",
+                context_dir=str(role.context_dir or context_dir),
+                image=role.image or image,
+                dockerfile=role.dockerfile,
+                build_args=dict((build_args if role.build_args is None else role.build_args) or {}),
+            )
+            test = TestImageOperator(
+                task_id=f"test{suffix}",
+                image=_output(build),
+                args=list(test_args if role.test_args is None else role.test_args),
+                timeout=test_timeout,
+            )
+            push = PushImageOperator(task_id=f"push{suffix}", image=_output(build))
+            grant = GrantRegistryAccessOperator(
+                task_id=f"grant{suffix}", image=_output(push), training_conn_id=training_conn_id
+            )
+            build >> test >> push >> grant
+            return ImageTasks(build=build, test=test, push=push, grant=grant)
+
+        master = make_image(RoleImage(dockerfile=dockerfile))
+        roles = {role: make_image(own, f"_{role}") for role, own in (images or {}).items()}
+        for role, tasks in roles.items():
+            config = {**(job_fields.get(f"{role}_config") or {}), "image_uri": _output(tasks.push)}
+            job_fields[f"{role}_config"] = config
         submit = SubmitTrainingJobOperator(
             task_id="submit",
             config_file=config_file,
             job=job,
-            image=_output(push),
+            image=_output(master.push),
             training_conn_id=training_conn_id,
             **job_fields,
         )
@@ -125,18 +181,20 @@ def training_pipeline(
             training_conn_id=training_conn_id,
             gcp_conn_id=gcp_conn_id,
         )
-        build >> test >> push >> grant >> submit >> scheduled >> running >> finished >> collect
+        [tasks.grant for tasks in (master, *roles.values())] >> submit
+        submit >> scheduled >> running >> finished >> collect
     return TrainingPipeline(
         group=group,
-        build=build,
-        test=test,
-        push=push,
-        grant=grant,
+        build=master.build,
+        test=master.test,
+        push=master.push,
+        grant=master.grant,
         submit=submit,
         wait_until_scheduled=scheduled,
         wait_until_running=running,
         wait_until_finished=finished,
         collect=collect,
+        roles=roles,
     )
 
 

@@ -13,7 +13,7 @@ from airflow.dag_processing.dagbag import DagBag
 from pydantic_settings import BaseSettings
 
 from container_training.clients.job_file import parse_job_file
-from container_training.core.cluster import ReplicaId, ReplicaRole, cluster_environment
+from container_training.core.cluster import ReplicaId, ReplicaRole, cluster_environment, replica_host
 from container_training.core.job_request import JobFields, job_request
 from container_training.core.job_spec import job_spec_from_wire
 from container_training.hooks.image import training_environment
@@ -42,6 +42,12 @@ CHAIN = {
 TASKS = {
     "train_mine": CHAIN,
     "retrain": CHAIN | {"publish"},
+    "train_cluster": CHAIN
+    | {
+        f"train.{name}_{role}"
+        for name in ("build", "test", "push", "grant")
+        for role in ("worker", "parameter_server")
+    },
     "train_image": {"submit", "finished", "collect"},
     "train_from_file": {"submit"},
     "train_shared_image": {"grant", "submit", "finished", "revoke"},
@@ -54,6 +60,7 @@ KINDS = {
     "config.yaml": "here",
     "python": "here",
     "cli": "tests/integration/test_cli.py",
+    "python distributed": "here",
     "shell": "tests/e2e/test_readme_shell.py",
     "trainer task.py": "tests/e2e/test_readme_shell.py",
     "trainer Dockerfile": "tests/e2e/test_readme_shell.py",
@@ -112,6 +119,29 @@ def test_python_runs_as_it_does_in_a_replica(
     answers.append(run(example)["is_master"])
 
     assert answers == [True, False, True]
+
+
+@pytest.mark.parametrize("example", examples("python distributed"), ids=str)
+def test_python_numbers_the_replicas_of_a_cluster(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
+    replicas = [
+        ReplicaId(role=ReplicaRole.MASTER),
+        *(ReplicaId(role=ReplicaRole.WORKER, index=index) for index in range(2)),
+        ReplicaId(role=ReplicaRole.PARAMETER_SERVER),
+    ]
+    answers = []
+
+    for replica in replicas[:3]:
+        environment = cluster_environment(
+            job_id="j", replica=replica, replicas=replicas, job_parameters={}, use_chief=True
+        )
+        monkeypatch.setenv("CLUSTER_SPEC", environment["CLUSTER_SPEC"])
+        answers.append(run(example))
+    monkeypatch.delenv("CLUSTER_SPEC")
+    alone = run(example)
+
+    assert [(answer["rank"], answer["world_size"]) for answer in answers] == [(0, 3), (1, 3), (2, 3)]
+    assert {answer["meeting_point"] for answer in answers} == {f"{replica_host('j', replicas[0])}:2222"}
+    assert (alone["rank"], alone["world_size"], alone["meeting_point"]) == (0, 1, "localhost:2222")
 
 
 @pytest.mark.parametrize("example", examples("trainer task.py"), ids=str)

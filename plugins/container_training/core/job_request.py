@@ -12,9 +12,24 @@ from pydantic import ValidationError
 
 from container_training.core.errors import FieldViolation, InvalidJobSpec
 from container_training.core.job_file import part_of, wire_names
-from container_training.core.wire import Job, WireModel
+from container_training.core.wire import Job, TrainingInput, WireModel
 
 DEFAULT_REGION = "us-central1"
+#: The fields of the roles beside the master's image, command and type, which have arguments of their own.
+_ROLE_FIELDS = (
+    "master_config",
+    "worker_type",
+    "worker_count",
+    "worker_config",
+    "parameter_server_type",
+    "parameter_server_count",
+    "parameter_server_config",
+    "evaluator_type",
+    "evaluator_count",
+    "evaluator_config",
+    "use_chief_in_tf_config",
+)
+_EMPTY: tuple[Any, ...] = (None, "", [])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +38,7 @@ class JobFields:
     The fields that a task sets one by one; ``None`` and empty text leave a field to the job's own form.
 
     :param default_job_dir: the job folder if nothing else names one.
+    :param worker_config: a ``ReplicaConfig`` in the API's own form, under the names of either case; so are the other configs.
     """
 
     image: str | None = None
@@ -34,6 +50,17 @@ class JobFields:
     region: str | None = None
     scale_tier: str | None = None
     master_type: str | None = None
+    master_config: Mapping[str, Any] | None = None
+    worker_type: str | None = None
+    worker_count: int | str | None = None
+    worker_config: Mapping[str, Any] | None = None
+    parameter_server_type: str | None = None
+    parameter_server_count: int | str | None = None
+    parameter_server_config: Mapping[str, Any] | None = None
+    evaluator_type: str | None = None
+    evaluator_count: int | str | None = None
+    evaluator_config: Mapping[str, Any] | None = None
+    use_chief_in_tf_config: bool | str | None = None
     max_wait_time: str | None = None
     max_running_time: str | None = None
     priority: int | str | None = None
@@ -63,7 +90,7 @@ def job_request(
     """
     own = _under_wire_names(_as_mapping(job), Job)
     wire = _overridden(file or {}, own, Job)
-    training = _part(wire, "trainingInput")
+    training = _overridden(_part(wire, "trainingInput"), _role_fields(fields), TrainingInput)
     master = _part(training, "masterConfig")
     scheduling = _part(training, "scheduling")
     _override(master, {"imageUri": fields.image, "containerCommand": _words(fields.command)})
@@ -88,7 +115,7 @@ def job_request(
         {
             "jobDir": fields.job_dir or training.get("jobDir") or fields.default_job_dir,
             "region": fields.region or training.get("region") or DEFAULT_REGION,
-            "scaleTier": fields.scale_tier or ("CUSTOM" if fields.master_type else None),
+            "scaleTier": fields.scale_tier or ("CUSTOM" if _has_types(fields) else None),
             "masterType": fields.master_type,
             "serviceAccount": fields.service_account,
             "network": fields.network,
@@ -134,7 +161,31 @@ def _part(wire: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def _override(wire: dict[str, Any], values: Mapping[str, Any]) -> None:
     # A template renders an unset parameter as empty text.
-    wire.update({name: value for name, value in values.items() if value not in (None, "", [])})
+    wire.update(_without_empty(values))
+
+
+def _without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value not in _EMPTY}
+
+
+def _role_fields(fields: JobFields) -> dict[str, Any]:
+    """Return the fields of the roles that are set, under the wire's names."""
+    given = {name: getattr(fields, name) for name in _ROLE_FIELDS}
+    return _under_wire_names(
+        _without_empty(
+            {
+                name: _without_empty(value) if isinstance(value, Mapping) else value
+                for name, value in given.items()
+            }
+        ),
+        TrainingInput,
+    )
+
+
+def _has_types(fields: JobFields) -> bool:
+    """Tell whether a machine type is set, which only the tier CUSTOM has."""
+    types = (fields.master_type, fields.worker_type, fields.parameter_server_type, fields.evaluator_type)
+    return any(types)
 
 
 def _words(value: Sequence[Any] | str | None) -> list[str] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -40,6 +41,14 @@ class JobDescriptionOperator(BaseOperator):
     :param default_job_dir: the same, for a job whose folder is given neither by ``job_dir`` nor by ``job`` nor by the file.
     :param labels: labels of the job; those that begin with ``airflow-`` are set when it is submitted.
     :param region: default ``us-central1``, unless ``job`` or the file names one.
+    :param scale_tier: default ``CUSTOM`` where a machine type is given, else that of the file, ``job`` or the service.
+    :param master_type: machine type of the master.
+    :param master_config: what ``image`` and ``command`` do not say of the master, in the API's own form (``ReplicaConfig``), like
+        ``{"accelerator_config": {"type": "NVIDIA_TESLA_T4", "count": 1}}``; merged member by member with that of file and ``job``.
+    :param worker_count: number of workers; for each role there is a count, a machine type and a config.
+    :param worker_type: machine type of each worker.
+    :param worker_config: what workers run that the master does not, like ``{"image_uri": ...}``; as ``master_config``.
+    :param use_chief_in_tf_config: ``TF_CONFIG`` calls the master ``chief``, as TensorFlow 2 wants it.
     :param max_wait_time: limit on waiting for a machine, like ``3600s``.
     :param max_running_time: limit on running, like ``3600s``.
     :param priority: 0 to 1000, higher first.
@@ -62,6 +71,17 @@ class JobDescriptionOperator(BaseOperator):
         "region",
         "scale_tier",
         "master_type",
+        "master_config",
+        "worker_type",
+        "worker_count",
+        "worker_config",
+        "parameter_server_type",
+        "parameter_server_count",
+        "parameter_server_config",
+        "evaluator_type",
+        "evaluator_count",
+        "evaluator_config",
+        "use_chief_in_tf_config",
         "max_wait_time",
         "max_running_time",
         "priority",
@@ -73,7 +93,17 @@ class JobDescriptionOperator(BaseOperator):
         "python_version",
         "training_conn_id",
     )
-    template_fields_renderers = {"job": "json", "labels": "json"}
+    template_fields_renderers = dict.fromkeys(
+        (
+            "job",
+            "labels",
+            "master_config",
+            "worker_config",
+            "parameter_server_config",
+            "evaluator_config",
+        ),
+        "json",
+    )
 
     def __init__(
         self,
@@ -90,6 +120,17 @@ class JobDescriptionOperator(BaseOperator):
         region: str | None = None,
         scale_tier: str | None = None,
         master_type: str | None = None,
+        master_config: Mapping[str, Any] | None = None,
+        worker_type: str | None = None,
+        worker_count: int | str | None = None,
+        worker_config: Mapping[str, Any] | None = None,
+        parameter_server_type: str | None = None,
+        parameter_server_count: int | str | None = None,
+        parameter_server_config: Mapping[str, Any] | None = None,
+        evaluator_type: str | None = None,
+        evaluator_count: int | str | None = None,
+        evaluator_config: Mapping[str, Any] | None = None,
+        use_chief_in_tf_config: bool | str | None = None,
         max_wait_time: str | None = None,
         max_running_time: str | None = None,
         priority: int | str | None = None,
@@ -115,6 +156,17 @@ class JobDescriptionOperator(BaseOperator):
         self.region = region
         self.scale_tier = scale_tier
         self.master_type = master_type
+        self.master_config = master_config
+        self.worker_type = worker_type
+        self.worker_count = worker_count
+        self.worker_config = worker_config
+        self.parameter_server_type = parameter_server_type
+        self.parameter_server_count = parameter_server_count
+        self.parameter_server_config = parameter_server_config
+        self.evaluator_type = evaluator_type
+        self.evaluator_count = evaluator_count
+        self.evaluator_config = evaluator_config
+        self.use_chief_in_tf_config = use_chief_in_tf_config
         self.max_wait_time = max_wait_time
         self.max_running_time = max_running_time
         self.priority = priority
@@ -127,27 +179,8 @@ class JobDescriptionOperator(BaseOperator):
         self.training_conn_id = training_conn_id
 
     def _request(self, context: Context) -> Job:
-        fields = JobFields(
-            image=self.image,
-            args=self.args,
-            command=self.command,
-            job_dir=self.job_dir,
-            default_job_dir=self.default_job_dir,
-            labels=self.labels,
-            region=self.region,
-            scale_tier=self.scale_tier,
-            master_type=self.master_type,
-            max_wait_time=self.max_wait_time,
-            max_running_time=self.max_running_time,
-            priority=self.priority,
-            service_account=self.service_account,
-            network=self.network,
-            package_uris=self.package_uris,
-            python_module=self.python_module,
-            runtime_version=self.runtime_version,
-            python_version=self.python_version,
-        )
-        return job_request(self.job, fields, self._file(context))
+        given = JobFields(**{field.name: getattr(self, field.name) for field in fields(JobFields)})
+        return job_request(self.job, given, self._file(context))
 
     def _file(self, context: Context) -> Mapping[str, Any]:
         """Return what the job file holds; empty text, as of a template, names none."""

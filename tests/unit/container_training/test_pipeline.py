@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from airflow.sdk import DAG
 
-from container_training.pipeline import TrainingPipeline, training_pipeline
+from container_training.pipeline import RoleImage, TrainingPipeline, training_pipeline
 
 
 def make_pipeline(**fields: Any) -> TrainingPipeline:
@@ -27,3 +28,86 @@ def test_a_job_folder_and_its_default_can_be_given() -> None:
     submit = make_pipeline(job_dir="gs://a/b", default_job_dir="gs://c/d").submit
 
     assert (submit.job_dir, submit.default_job_dir) == ("gs://a/b", "gs://c/d")
+
+
+def make_distributed(**fields: Any) -> TrainingPipeline:
+    return make_pipeline(
+        dockerfile="Dockerfile-master",
+        build_args={"BASE_IMAGE": "base:1"},
+        test_args=["--epochs", "1"],
+        images={
+            "worker": RoleImage(dockerfile="Dockerfile-worker"),
+            "parameter_server": RoleImage(
+                dockerfile="Dockerfile-ps",
+                context_dir="/ps",
+                image="HOST/demo/ps",
+                build_args={},
+                test_args=[],
+            ),
+        },
+        **fields,
+    )
+
+
+def test_one_image_has_the_tasks_that_it_always_had() -> None:
+    pipeline = make_pipeline()
+
+    assert set(pipeline.group.children) == {
+        f"train.{name}"
+        for name in (
+            "build",
+            "test",
+            "push",
+            "grant",
+            "submit",
+            "wait_until_scheduled",
+            "wait_until_running",
+            "wait_until_finished",
+            "collect",
+        )
+    }
+    assert not pipeline.roles
+
+
+def test_the_image_of_each_role_is_made_beside_the_masters() -> None:
+    pipeline = make_distributed()
+
+    for role, suffix in (("worker", "_worker"), ("parameter_server", "_parameter_server")):
+        tasks = pipeline.roles[role]
+        chain = [tasks.build, tasks.test, tasks.push, tasks.grant]
+        assert [task.task_id for task in chain] == [
+            f"train.{name}{suffix}" for name in ("build", "test", "push", "grant")
+        ]
+        assert not tasks.build.upstream_task_ids
+        assert tasks.test.upstream_task_ids == {tasks.build.task_id}
+        assert tasks.grant.task_id in pipeline.submit.upstream_task_ids
+    assert pipeline.grant.task_id in pipeline.submit.upstream_task_ids
+
+
+def test_a_role_has_the_masters_values_unless_it_has_its_own() -> None:
+    roles = make_distributed().roles
+
+    worker, server = roles["worker"], roles["parameter_server"]
+    assert (worker.build.context_dir, worker.build.dockerfile) == ("/trainer", "Dockerfile-worker")
+    assert (worker.build.image, worker.build.build_args) == ("HOST/demo/mine", {"BASE_IMAGE": "base:1"})
+    assert worker.test.args == ["--epochs", "1"]
+    assert (server.build.context_dir, server.build.dockerfile) == ("/ps", "Dockerfile-ps")
+    assert (server.build.image, server.build.build_args, server.test.args) == ("HOST/demo/ps", {}, [])
+
+
+def test_the_job_runs_what_was_pushed_for_each_role() -> None:
+    pipeline = make_distributed(worker_count=2, worker_config={"container_args": ["--fast"]})
+
+    submit = pipeline.submit
+    assert submit.worker_config == {
+        "container_args": ["--fast"],
+        "image_uri": pipeline.roles["worker"].push.output,
+    }
+    assert submit.parameter_server_config == {"image_uri": pipeline.roles["parameter_server"].push.output}
+    assert submit.evaluator_config is None
+    assert submit.worker_count == 2
+
+
+def test_the_image_of_an_unknown_role_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"images must name roles of worker, .*; got ps"):
+        make_pipeline(images={"ps": RoleImage(dockerfile="Dockerfile-ps")})
