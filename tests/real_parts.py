@@ -52,7 +52,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory, base_image: str) -> Iterator
         metadata_port=free_port(),
         base_image=base_image,
         training_environment={
-            "TRAINING_MEMORY_LIMIT_BYTES": str(512 * 1024**2),
+            "TRAINING_MEMORY_LIMIT_BYTES": str(1024**3),  # TensorFlow and PyTorch need more than half of it
             "TRAINING_STOP_GRACE_SECONDS": "2",
         },
     )

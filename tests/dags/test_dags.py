@@ -34,6 +34,9 @@ HEAVY = [
     "numpy",
     "airflow.providers.google",
     "airflow.providers.docker",
+    "torch",
+    "tensorflow",
+    "xgboost",
 ]
 
 
@@ -80,6 +83,32 @@ def test_every_attempt_of_train_digits_has_a_job_folder_of_its_own(airflow_db: P
     submit = read(DAGS / "train_digits.py").get_task("train.submit")
 
     assert submit.default_job_dir.endswith("/{job_id}")
+
+
+@pytest.mark.parametrize("name", ["train_pytorch_ddp", "train_tensorflow_ps", "train_xgboost"])
+def test_a_framework_is_built_before_the_images_that_are_made_from_it(name: str, airflow_db: Path) -> None:
+    dag = read(DAGS / f"{name}.py")
+
+    builds = {task_id for task_id in dag.task_ids if task_id.startswith("train.build")}
+    assert dag.get_task("framework").downstream_task_ids == builds
+    for build in builds:
+        # Side by side: none waits for another.
+        assert dag.get_task(build).upstream_task_ids == {"framework"}
+
+
+def test_train_tensorflow_ps_makes_an_image_for_each_role_as_the_guide_shows(airflow_db: Path) -> None:
+    dag = read(DAGS / "train_tensorflow_ps.py")
+
+    files = {
+        task_id.removeprefix("train.build"): Path(dag.get_task(task_id).dockerfile).name
+        for task_id in dag.task_ids
+        if task_id.startswith("train.build")
+    }
+    assert files == {
+        "": "Dockerfile-master",
+        "_worker": "Dockerfile-worker",
+        "_parameter_server": "Dockerfile-ps",
+    }
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

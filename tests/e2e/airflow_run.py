@@ -13,12 +13,14 @@ from local_stack.airflow_api import AirflowApi
 PATIENCE_SECONDS = 240.0
 
 
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Return once ``condition`` holds; fail after ``PATIENCE_SECONDS``."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+def wait_until(
+    condition: Callable[[], bool], what: str, *, patience_seconds: float = PATIENCE_SECONDS
+) -> None:
+    """Return once ``condition`` holds; fail after ``patience_seconds``."""
+    deadline = time.monotonic() + patience_seconds
     while not condition():
         if time.monotonic() > deadline:
-            raise AssertionError(f"{what}: not so after {PATIENCE_SECONDS:.0f} s")
+            raise AssertionError(f"{what}: not so after {patience_seconds:.0f} s")
         time.sleep(0.2)
 
 
@@ -37,14 +39,18 @@ class Run:
         api.unpause(dag_id)
         return cls(api, dag_id, api.trigger(dag_id, conf))
 
-    def wait_for(self, *states: str) -> str:
+    def wait_for(self, *states: str, patience_seconds: float = PATIENCE_SECONDS) -> str:
         """Return the run's state once it is one of ``states``."""
-        wait_until(lambda: self.api.run_state(self.dag_id, self.run_id) in states, f"run is {states}")
+        wait_until(
+            lambda: self.api.run_state(self.dag_id, self.run_id) in states,
+            f"run is {states}",
+            patience_seconds=patience_seconds,
+        )
         return self.api.run_state(self.dag_id, self.run_id)
 
-    def wait_for_end(self) -> str:
+    def wait_for_end(self, *, patience_seconds: float = PATIENCE_SECONDS) -> str:
         """Return how the run ended."""
-        return self.wait_for("success", "failed")
+        return self.wait_for("success", "failed", patience_seconds=patience_seconds)
 
     def states(self) -> dict[str, str]:
         """Return the state of each task."""

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+import arguments
 import data
 import hypertune
 import joblib
@@ -23,9 +24,9 @@ import storage
 DEFAULT_JOB_DIR = "output"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Run the trainer; return its exit code."""
-    options = parse_arguments(arguments)
+    options = parse_arguments(words)
     try:
         run(options)
     except (data.DataError, storage.StorageError, OSError) as error:
@@ -93,7 +94,7 @@ def write_results(job_dir: str, network: object, metrics: dict[str, float]) -> N
     print(f"metrics: {json.dumps(metrics)}")
 
 
-def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+def parse_arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the options; on a wrong one print what is wrong and exit with 2."""
     parser = argparse.ArgumentParser(
         prog="task.py", description="Train a classifier of handwritten digits.", allow_abbrev=False
@@ -108,56 +109,36 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         help="folder for model.joblib and metrics.json, local or gs://BUCKET/FOLDER (default: %(default)s)",
     )
     parser.add_argument(
-        "--epochs", type=_count, default=30, help="passes over the training rows (default: %(default)s)"
+        "--epochs",
+        type=arguments.count,
+        default=30,
+        help="passes over the training rows (default: %(default)s)",
     )
     parser.add_argument(
-        "--learning-rate", type=_rate, default=0.002, help="step size, at most 1 (default: %(default)s)"
+        "--learning-rate",
+        type=arguments.rate,
+        default=0.002,
+        help="step size, at most 1 (default: %(default)s)",
     )
     parser.add_argument(
-        "--hidden-units", type=_count, default=128, help="width of the hidden layer (default: %(default)s)"
+        "--hidden-units",
+        type=arguments.count,
+        default=128,
+        help="width of the hidden layer (default: %(default)s)",
     )
     parser.add_argument(
-        "--seed", type=_seed, default=0, help="decides the split and the weights (default: %(default)s)"
+        "--seed",
+        type=arguments.seed,
+        default=0,
+        help="decides the split and the weights (default: %(default)s)",
     )
     parser.add_argument(
-        "--test-fraction", type=_fraction, default=0.2, help="share of rows held out (default: %(default)s)"
+        "--test-fraction",
+        type=arguments.fraction,
+        default=0.2,
+        help="share of rows held out (default: %(default)s)",
     )
-    return parser.parse_args(arguments)
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a number, got {text!r}") from None
-
-
-def _count(text: str) -> int:
-    value = _number(text)  # a tuning service may hand on the integer 30 as '30.0'
-    if not value.is_integer() or value < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number >= 1, got {text!r}")
-    return int(value)
-
-
-def _seed(text: str) -> int:
-    value = _number(text)
-    if not value.is_integer() or not 0 <= value < 2**32:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to 4294967295, got {text!r}")
-    return int(value)
-
-
-def _rate(text: str) -> float:
-    value = _number(text)
-    if not 0 < value <= 1:
-        raise argparse.ArgumentTypeError(f"must be above 0 and at most 1, got {text!r}")
-    return value
-
-
-def _fraction(text: str) -> float:
-    value = _number(text)
-    if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"must lie between 0 and 1, got {text!r}")
-    return value
+    return parser.parse_args(words)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -13,33 +12,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-TRAINER = Path(__file__).resolve().parents[3] / "docker" / "trainers" / "digits"
-MODULES = ("task", "data", "model", "storage", "hypertune")
+from tests.unit.trainers.trainer_modules import trainer_modules
 
 
 @pytest.fixture(scope="module")
 def trainer() -> Iterator[SimpleNamespace]:
-    """The trainer's modules, imported as its container does; their names are free again afterwards."""
+    """The trainer's modules, and what it reported to the tuning service."""
     reports: list[dict[str, Any]] = []
     hypertune = ModuleType("hypertune")
     hypertune.HyperTune = lambda: SimpleNamespace(  # type: ignore[attr-defined]
         report_hyperparameter_tuning_metric=lambda **report: reports.append(report)
     )
-    before = {name: sys.modules.pop(name) for name in MODULES if name in sys.modules}
-    sys.modules["hypertune"] = hypertune
-    sys.path.insert(0, str(TRAINER))
-    try:
-        import data
-        import model
-        import storage
-        import task
-
-        yield SimpleNamespace(data=data, model=model, storage=storage, task=task, reports=reports)
-    finally:
-        sys.path.remove(str(TRAINER))
-        for name in MODULES:
-            sys.modules.pop(name, None)
-        sys.modules.update(before)
+    names = ["data", "model", "storage", "task"]
+    with trainer_modules(["digits"], names, {"hypertune": hypertune}) as modules:
+        modules.reports = reports
+        yield modules
 
 
 def make_csv(header: str = "") -> bytes:

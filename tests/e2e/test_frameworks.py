@@ -1,0 +1,145 @@
+"""The example DAGs of three frameworks under the real scheduler: replicas that train together, on images made on this machine."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Any
+
+import pytest
+
+from container_training.clients.training_api import TrainingClient, job_log_filter
+from container_training.core.results import JobResult
+from container_training.core.wire import TrainingInput
+from local_stack.airflow_api import AirflowApi
+from local_stack.stack import LocalStack
+from tests.e2e.airflow_run import Run
+
+#: The first build on a machine downloads a framework: a few hundred MB.
+BUILD_SECONDS = 1200.0
+pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(BUILD_SECONDS + 300)]
+
+GRADIENT_TOLERANCE = 1e-5
+SAVED_MODEL = {"saved_model.pb", "fingerprint.pb", "variables.index", "variables.data-00000-of-00001"}
+
+
+class Trained:
+    """A run that has ended well: its DAG run, its result, and the job as the service has it."""
+
+    def __init__(self, airflow: AirflowApi, stack: LocalStack, dag_id: str, **conf: Any) -> None:
+        self.run = Run.start(airflow, dag_id, conf)
+        assert self.run.wait_for_end(patience_seconds=BUILD_SECONDS) == "success", self.run.states()
+        self.result = JobResult.model_validate(self.run.xcom("train.collect"))
+        with TrainingClient(stack.settings.training_url, stack.settings.project) as training:
+            job = training.get_job(self.result.job_id)
+            entries = training.list_log_entries(job_log_filter(self.result.job_id), page_size=1000).entries
+        assert job.training_input is not None
+        self.input: TrainingInput = job.training_input
+        self.lines = [f"{entry.task_name}: {entry.message}" for entry in entries or []]
+
+
+def run_by_hand(image: str | None) -> str:
+    """Run the image as the guide tests it: alone, one epoch."""
+    assert image is not None
+    command = ["docker", "run", "--rm", "--network=none", image, "--epochs", "1"]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+
+
+@pytest.fixture(scope="module")
+def pytorch(airflow: AirflowApi, stack: LocalStack) -> Trained:
+    return Trained(airflow, stack, "train_pytorch_ddp", epochs=5)
+
+
+@pytest.fixture(scope="module")
+def tensorflow(airflow: AirflowApi, stack: LocalStack) -> Trained:
+    return Trained(airflow, stack, "train_tensorflow_ps", epochs=5)
+
+
+@pytest.fixture(scope="module")
+def xgboost(airflow: AirflowApi, stack: LocalStack) -> Trained:
+    return Trained(airflow, stack, "train_xgboost", epochs=8)
+
+
+def test_three_pytorch_replicas_have_the_gradient_of_one_process(pytorch: Trained) -> None:
+    metrics = pytorch.result.metrics
+
+    assert metrics["replicas"] == 3
+    assert metrics["gradient_difference"] <= GRADIENT_TOLERANCE
+    # What a replica computes from its part alone is another gradient: the one above is a result of the exchange.
+    assert metrics["gradient_difference_unshared"] > 1000 * GRADIENT_TOLERANCE
+
+
+def test_three_pytorch_replicas_learn_the_digits(pytorch: Trained) -> None:
+    assert pytorch.result.metrics["accuracy"] >= 0.85
+    assert pytorch.result.model_uri == f"{pytorch.result.job_dir}/model.pt"
+    assert {
+        "master-replica-0: rank 0 of 3 is there",
+        "worker-replica-0: rank 1 of 3 is there",
+        "worker-replica-1: rank 2 of 3 is there",
+    } <= set(pytorch.lines)
+
+
+def test_the_pytorch_image_runs_by_hand(pytorch: Trained) -> None:
+    assert '"replicas": 1' in run_by_hand(pytorch.result.image)
+
+
+def test_tensorflow_keeps_its_variables_on_the_parameter_server(tensorflow: Trained) -> None:
+    metrics = tensorflow.result.metrics
+
+    assert (metrics["workers"], metrics["parameter_servers"], metrics["steps"]) == (2, 1, 225)
+    assert metrics["variable_devices"] == ["/job:ps/replica:0/task:0/device:CPU:0"]
+    assert metrics["accuracy"] >= 0.85
+    for line in (
+        "worker-replica-0: worker 0 serves",
+        "worker-replica-1: worker 1 serves",
+        "ps-replica-0: ps 0",
+    ):
+        assert any(logged.startswith(line) for logged in tensorflow.lines), line
+
+
+def test_tensorflow_leaves_a_saved_model(tensorflow: Trained) -> None:
+    names = {file.uri.rpartition("/")[2] for file in tensorflow.result.files}
+
+    assert names == {*SAVED_MODEL, "metrics.json"}
+    assert tensorflow.result.model_uri == f"{tensorflow.result.job_dir}/model/saved_model.pb"
+
+
+def test_each_role_of_tensorflow_runs_an_image_of_its_own(tensorflow: Trained) -> None:
+    given = tensorflow.input
+    images = {
+        config.image_uri
+        for config in (given.master_config, given.worker_config, given.parameter_server_config)
+        if config is not None
+    }
+
+    assert len(images) == 3
+    assert given.use_chief_in_tf_config
+
+
+def test_the_tensorflow_images_run_by_hand(tensorflow: Trained) -> None:
+    given = tensorflow.input
+    assert given.worker_config is not None
+    assert given.parameter_server_config is not None
+
+    assert '"workers": 0' in run_by_hand(tensorflow.result.image)
+    for image in (given.worker_config.image_uri, given.parameter_server_config.image_uri):
+        assert "no cluster: a server at" in run_by_hand(image)
+
+
+def test_xgboost_meets_at_its_own_tracker_and_uses_the_rows_of_all(xgboost: Trained) -> None:
+    metrics = xgboost.result.metrics
+
+    assert (metrics["replicas"], metrics["train_rows"], metrics["epochs"]) == (3, 1437, 8)
+    assert metrics["accuracy"] >= 0.85
+    for name in ("master-replica-0", "worker-replica-0", "worker-replica-1"):
+        assert any(line.startswith(f"{name}: rank ") for line in xgboost.lines), name
+
+
+def test_a_framework_is_built_once_a_machine(
+    xgboost: Trained, airflow: AirflowApi, stack: LocalStack
+) -> None:
+    alone = Trained(airflow, stack, "train_xgboost", epochs=2, workers=0)
+
+    assert alone.run.xcom("framework") == xgboost.run.xcom("framework")
+    assert "is on the engine already" in alone.run.log("framework")
+    assert alone.result.image == xgboost.result.image
+    assert alone.result.metrics["replicas"] == 1
