@@ -13,6 +13,7 @@ from benchmarks import (
     demo_time,
     distributed,
     footprint,
+    log_flood,
     store_scale,
     submit_latency,
     warm_dag,
@@ -32,6 +33,7 @@ def main() -> int:
     image = _pushed_image(stack)
     figures["submit"] = submit_latency.measure(stack, image)
     figures["several replicas"] = distributed.measure(stack, image)
+    figures["log flood"] = log_flood.measure(stack, image)
     figures["warm DAG"] = warm_dag.measure(stack)
     figures["DAG files"] = dag_parse.measure()
     figures["idle"] = footprint.measure(stack)

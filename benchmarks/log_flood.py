@@ -179,7 +179,7 @@ def _wait_for_end(client: TrainingClient, job_id: str) -> list[float]:
 
 def _time_docker_run(image: str, arguments: list[str]) -> float:
     """Return the seconds that the program says it took, with the log driver that jobs have."""
-    options = ["--log-driver", "json-file", "--log-opt", "max-size=256m", "--log-opt", "max-file=2"]
+    options = ["--log-driver", "local", "--log-opt", "max-size=256m", "--log-opt", "compress=false"]
     command = ["docker", "run", "--detach", *options, image, "python3", "-c", PROGRAM, *arguments]
     container = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
     try:

@@ -15,6 +15,7 @@ import docker
 import httpx
 import pytest
 
+from benchmarks.log_flood import PROGRAM
 from container_training.clients.training_api import TrainingClient, job_log_filter
 from container_training.core.errors import TrainingError
 from container_training.core.image_ref import ImageRef
@@ -28,6 +29,8 @@ from local_stack.stack import LocalStack
 pytestmark = pytest.mark.docker
 
 PATIENCE_SECONDS = 60.0
+#: Writes at the pace of its arguments (seconds, bytes a second, bytes a line), says how it went, and fails.
+FLOOD = PROGRAM + "print('it failed', flush=True)\nraise SystemExit(3)\n"
 
 
 @pytest.fixture
@@ -199,6 +202,30 @@ def test_long_output_is_kept_whole_and_in_order(training: TrainingClient, submit
     lines = [e.message for e in read_log(training, job_id) if e.task_name == "master-replica-0"]
     assert lines[:-1] == [str(place) for place in range(20000)]
     assert lines[-1] == "x" * 50000
+
+
+def test_a_flood_keeps_its_beginning_and_its_end_and_says_what_was_dropped(
+    training: TrainingClient, submit: Callable[..., str]
+) -> None:
+    job_id = submit(FLOOD, "5", "10000000", "200")
+
+    job = wait_for(training, job_id, JobState.FAILED)
+
+    assert job.error_message == "The replica master 0 exited with a non-zero status of 3."
+    entries = [e for e in read_log(training, job_id) if e.task_name == "master-replica-0"]
+    lines = [entry.message for entry in entries]
+    *_, said, last = lines
+    written = int(said.split()[2])
+    kept = [int(line[:10]) for line in lines if line[:10].isdecimal()]
+    losses = [entry for entry in entries if entry.message.startswith("At least ")]
+    dropped = sum(int(entry.message.split()[2]) for entry in losses)
+    assert last == "it failed"
+    assert {entry.severity for entry in losses} == {Severity.WARNING}
+    assert kept == sorted(set(kept))
+    assert kept[0] == 0
+    assert kept[-400:] == list(range(written - 400, written))
+    assert written == 250_000
+    assert len(kept) + dropped == written
 
 
 def kill_service(stack: LocalStack) -> None:
