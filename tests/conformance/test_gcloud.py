@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -95,6 +96,59 @@ def test_describe_shows_the_state(jobs: Jobs, finished: str) -> None:
 
     assert done.returncode == 0, done.stderr
     assert {f"jobId: {finished}", "state: SUCCEEDED"} <= set(done.stdout.splitlines())
+
+
+def test_describe_summarizes_the_state(jobs: Jobs, finished: str) -> None:
+    done = jobs("describe", finished, "--summarize")
+
+    assert done.returncode == 0, done.stderr
+    assert finished in done.stdout
+    assert "SUCCEEDED" in done.stdout
+
+
+def test_submit_takes_a_config_file_and_the_users_arguments_replace_its_own(
+    jobs: Jobs, training: TrainingClient, pushed_image: ImageRef, job_id: str, tmp_path: Path
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        f"""
+labels:
+  team: files
+trainingInput:
+  scaleTier: CUSTOM
+  masterType: n1-standard-4
+  masterConfig:
+    imageUri: {pushed_image}
+  args: ["--of-the-file"]
+  scheduling:
+    maxRunningTime: 600s
+""",
+        encoding="utf-8",
+    )
+
+    command = ("python3", "-c", TRAINER, "--epochs", "2")
+    done = jobs("submit", "training", job_id, "--region", "us-central1", "--config", config, "--", *command)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [f"jobId: {job_id}", "state: QUEUED"]
+    wait_for(training, job_id, JobState.SUCCEEDED)
+    found = training.get_job(job_id)
+    asked = found.training_input or TrainingInput()
+    assert (found.labels, asked.master_type) == ({"team": "files"}, "n1-standard-4")
+    assert asked.args == [*command]
+
+
+def test_a_config_file_with_a_wrong_field_is_refused_by_its_name(
+    jobs: Jobs, pushed_image: ImageRef, job_id: str, tmp_path: Path
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("trainingInput:\n  scaleTeir: BASIC\n", encoding="utf-8")
+
+    image = ("--master-image-uri", str(pushed_image))
+    done = jobs("submit", "training", job_id, "--region", "us-central1", *image, "--config", config)
+
+    assert done.returncode == 1
+    assert "scaleTeir" in done.stderr
 
 
 def test_list_finds_the_job_by_a_filter(jobs: Jobs, finished: str) -> None:
