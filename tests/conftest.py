@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
@@ -55,6 +56,11 @@ def _isolate_airflow() -> Path:
 
 
 SCRATCH = _isolate_airflow()
+
+# The same examples in every run; HYPOTHESIS_PROFILE=search looks for new ones.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("search", deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 @pytest.fixture(scope="session")

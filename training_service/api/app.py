@@ -17,6 +17,7 @@ from training_service.api.iam import job_iam_router
 from training_service.api.jobs import jobs_router, projects_router
 from training_service.api.locations import locations_router
 from training_service.api.logging import logging_router
+from training_service.api.openapi import COMMON_ERRORS, correct_openapi
 from training_service.api.operations import operations_router
 from training_service.api.policies import artifact_registry_router, resource_manager_router
 from training_service.engine.base import Engine
@@ -61,6 +62,7 @@ def create_app(
         description="AI Platform Training's v1 API on one machine.",
         version=version,
         lifespan=lifespan,
+        responses=COMMON_ERRORS,
         dependencies=[Depends(_host_check(trusted_hosts)), Depends(access_check(access))],
     )
     app.include_router(projects_router())
@@ -75,6 +77,7 @@ def create_app(
     app.include_router(registry)
     app.include_router(operations_router(engine, metrics.registry, version))
     install_error_handlers(app)
+    correct_openapi(app)
 
     @app.middleware("http")
     async def measure(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:

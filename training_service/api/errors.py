@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic.alias_generators import to_snake
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 
 from container_training.core.errors import (
     FieldViolation,
@@ -84,12 +85,24 @@ def install_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     def _http(request: Request, error: HTTPException) -> JSONResponse:
         message = f"{request.method} {request.url.path}: {error.detail}"
-        return error_response(error.status_code, message)
+        response = error_response(error.status_code, message)
+        if error.status_code == 405:
+            response.headers["Allow"] = ", ".join(_methods_of(request))
+        return response
 
     @app.exception_handler(Exception)
     def _bug(request: Request, error: Exception) -> JSONResponse:
         logger.error("request failed", path=request.url.path, exc_info=error)
         return error_response(500, "Internal error encountered; the service's log has the details.")
+
+
+def _methods_of(request: Request) -> list[str]:
+    """Return the methods that the path has; each method is a route of its own, and Starlette names those of one."""
+    routes = [route for route in request.app.routes if isinstance(route, Route)]
+    matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+    # JOB:cancel also fits the path of a job; the longer one is meant.
+    path = max((route.path for route in matching), key=len, default="")
+    return sorted({method for route in matching if route.path == path for method in route.methods or ()})
 
 
 def _violation(request: Request, item: Any) -> FieldViolation:

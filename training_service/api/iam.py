@@ -16,6 +16,7 @@ from container_training.core.iam_wire import (
 )
 from training_service.access.control import AccessControl
 from training_service.api.access import CurrentCaller
+from training_service.api.openapi import errors
 from training_service.api.paths import ProjectPath
 from training_service.job_policies import JobPolicies
 from training_service.resources import job_resource
@@ -34,7 +35,7 @@ def job_iam_router(policies: JobPolicies, access: AccessControl) -> APIRouter:
         """Return a job's policy; the empty one if none was set."""
         return JSONResponse(policies.get(project, job_id, version).to_wire())
 
-    @router.post(":setIamPolicy", response_model=Policy)
+    @router.post(":setIamPolicy", response_model=Policy, responses=errors(409))
     def set_policy(project: ProjectPath, job_id: str, request: SetIamPolicyRequest) -> JSONResponse:
         """Replace a job's policy."""
         return JSONResponse(policies.set(project, job_id, request).to_wire())

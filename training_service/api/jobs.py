@@ -11,6 +11,7 @@ from container_training.core.wire import GetConfigResponse, Job, ListJobsRespons
 from training_service.access.control import AccessControl
 from training_service.access.roles import ACT_AS
 from training_service.api.access import CurrentCaller
+from training_service.api.openapi import errors
 from training_service.api.paths import ProjectPath
 from training_service.jobs import Jobs
 from training_service.projects import project_config
@@ -25,7 +26,7 @@ def jobs_router(jobs: Jobs, access: AccessControl) -> APIRouter:
     """Return the routes over ``jobs``. They are plain functions: the store blocks, so they run on worker threads."""
     router = APIRouter(prefix="/v1/projects/{project}", tags=["projects.jobs"])
 
-    @router.post("/jobs", response_model=Job)
+    @router.post("/jobs", response_model=Job, responses=errors(409))
     def create(project: ProjectPath, job: Job, caller: CurrentCaller) -> JSONResponse:
         """Submit a job; it belongs to the caller."""
         if job.training_input and job.training_input.service_account:
@@ -47,7 +48,7 @@ def jobs_router(jobs: Jobs, access: AccessControl) -> APIRouter:
         """Describe a job."""
         return _answer(jobs.get(project, job_id))
 
-    @router.patch("/jobs/{job_id}", response_model=Job)
+    @router.patch("/jobs/{job_id}", response_model=Job, responses=errors(409))
     def patch(
         project: ProjectPath,
         job_id: str,

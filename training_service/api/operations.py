@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from container_training.core.errors import EngineError
 from training_service.engine.base import Engine
+
+_PLAIN_TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {}}}}
 
 
 def operations_router(engine: Engine, registry: CollectorRegistry, version: str) -> APIRouter:
@@ -25,7 +29,7 @@ def operations_router(engine: Engine, registry: CollectorRegistry, version: str)
             )
         return JSONResponse({"status": "ok", "version": version, "engine": found})
 
-    @router.get("/metrics")
+    @router.get("/metrics", response_class=Response, responses=_PLAIN_TEXT)
     def metrics() -> Response:
         """Metrics in Prometheus' text form."""
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,64 @@
+"""The service's OpenAPI page: FastAPI's own, with the errors that the service really answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import FastAPI
+from pydantic import BaseModel, Field
+
+#: FastAPI documents its own form of a request that cannot be read; this service answers those with 400.
+_NOT_ANSWERED = "422"
+_NOT_ANSWERED_SCHEMAS = ("HTTPValidationError", "ValidationError")
+
+_MEANING = {
+    400: "The request breaks a rule; `details` names the fields.",
+    401: "The service wants a bearer token (`--require-auth`), and there is none that it knows.",
+    403: "The caller lacks the permission.",
+    404: "There is no such thing.",
+    409: "The name is taken, or the `etag` is stale.",
+    503: "The engine does not answer.",
+}
+
+
+class RpcStatus(BaseModel):
+    """``google.rpc.Status`` in JSON."""
+
+    code: int
+    message: str
+    status: str
+    details: list[dict[str, Any]] = Field(
+        default=[], description="`google.rpc.BadRequest` with `fieldViolations`"
+    )
+
+
+class ErrorBody(BaseModel):
+    """The body of every error."""
+
+    error: RpcStatus
+
+
+def errors(*codes: int) -> dict[int | str, dict[str, Any]]:
+    """Return what FastAPI's ``responses`` wants for errors with these HTTP statuses."""
+    return {code: {"model": ErrorBody, "description": _MEANING[code]} for code in codes}
+
+
+#: What any route may answer.
+COMMON_ERRORS = errors(400, 401, 403, 404)
+
+
+def correct_openapi(app: FastAPI) -> None:
+    """Have ``app`` leave out of its page what it never answers."""
+    generate: Callable[[], dict[str, Any]] = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        page = generate()
+        for operations in page["paths"].values():
+            for operation in operations.values():
+                operation["responses"].pop(_NOT_ANSWERED, None)
+        for name in _NOT_ANSWERED_SCHEMAS:
+            page["components"]["schemas"].pop(name, None)
+        return page
+
+    app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way
