@@ -14,7 +14,7 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis import GenerationMode
 from schemathesis.checks import CheckFunction
-from schemathesis.specs.openapi.checks import positive_data_acceptance
+from schemathesis.specs.openapi.checks import positive_data_acceptance, unsupported_method
 
 from tests.integration.live_service import IMAGE, run_service
 from training_service.engine.memory_engine import MemoryEngine
@@ -30,6 +30,8 @@ EXCLUDED: list[CheckFunction] = [
     # A request that breaks one of them fits the page and is refused with 400.
     positive_data_acceptance,
 ]
+#: Asked with another HTTP method, ``NAME:verb`` reads as a name, which is malformed (400) or of nothing (404), not 405.
+EXCLUDED_OF_CUSTOM_VERBS = [*EXCLUDED, unsupported_method]
 
 _app = build_service(ServiceSettings(database_url="sqlite://"), MemoryEngine())
 page = schemathesis.openapi.from_dict(_app.openapi())
@@ -47,12 +49,14 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @page.parametrize()
 @settings(max_examples=10, suppress_health_check=list(HealthCheck))
 def test_operation_keeps_to_the_page(case: schemathesis.Case, endpoint: str) -> None:
-    case.call_and_validate(base_url=endpoint, excluded_checks=EXCLUDED)
+    has_custom_verb = ":" in case.operation.path.rpartition("/")[2]
+    excluded = EXCLUDED_OF_CUSTOM_VERBS if has_custom_verb else EXCLUDED
+    case.call_and_validate(base_url=endpoint, excluded_checks=excluded)
     if case.path_parameters and case.meta and case.meta.generation.mode is GenerationMode.POSITIVE:
         case.path_parameters = {
             name: EXISTING.get(name, value) for name, value in case.path_parameters.items()
         }
-        case.call_and_validate(base_url=endpoint, excluded_checks=EXCLUDED)
+        case.call_and_validate(base_url=endpoint, excluded_checks=excluded)
 
 
 def test_page_is_served_with_its_title_and_the_errors_form(endpoint: str) -> None:
@@ -64,12 +68,9 @@ def test_page_is_served_with_its_title_and_the_errors_form(endpoint: str) -> Non
             assert operation["tags"], (method, path)
             assert "422" not in operation["responses"]
             for code in ("400", "401", "403", "404"):
-                assert _error_schema(operation, code) == "#/components/schemas/ErrorBody", (
-                    method,
-                    path,
-                    code,
-                )
+                found = _error_schema(operation, code)
+                assert found in ("ErrorBody", "StorageErrorBody"), (method, path, code)
 
 
 def _error_schema(operation: dict[str, Any], code: str) -> Any:
-    return operation["responses"][code]["content"]["application/json"]["schema"]["$ref"]
+    return operation["responses"][code]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]

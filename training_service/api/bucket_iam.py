@@ -15,6 +15,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from container_training.core.errors import EditConflict, TrainingError
@@ -24,6 +25,7 @@ from container_training.core.registry_resources import bucket_resource_name
 from container_training.core.resource_wire import BucketPermissions, BucketPolicy
 from training_service.access.control import AccessControl
 from training_service.api.access import CurrentCaller
+from training_service.api.openapi import errors
 from training_service.policies import Policies
 
 #: Bucket names: https://cloud.google.com/storage/docs/buckets#naming (3 to 63 characters, 222 with dots).
@@ -39,6 +41,28 @@ _REASONS = {
     412: "conditionNotMet",
     429: "rateLimitExceeded",
 }
+
+
+class StorageErrorItem(BaseModel):
+    """One cause of an error."""
+
+    message: str
+    domain: str
+    reason: str
+
+
+class StorageError(BaseModel):
+    """What went wrong."""
+
+    code: int
+    message: str
+    errors: list[StorageErrorItem]
+
+
+class StorageErrorBody(BaseModel):
+    """The body of an error in Cloud Storage's JSON API."""
+
+    error: StorageError
 
 
 class StorageRoute(APIRoute):
@@ -59,7 +83,12 @@ class StorageRoute(APIRoute):
 
 def bucket_iam_router(policies: Policies, access: AccessControl) -> APIRouter:
     """Return the routes of ``b/BUCKET/iam``."""
-    router = APIRouter(prefix="/storage/v1/b/{bucket}/iam", tags=["storage"], route_class=StorageRoute)
+    router = APIRouter(
+        prefix="/storage/v1/b/{bucket}/iam",
+        tags=["storage"],
+        route_class=StorageRoute,
+        responses=errors(400, 401, 403, 404, body=StorageErrorBody),
+    )
 
     @router.get("", response_model=BucketPolicy)
     def get_policy(
@@ -68,7 +97,7 @@ def bucket_iam_router(policies: Policies, access: AccessControl) -> APIRouter:
         """Return a bucket's policy; the empty one if none was set."""
         return _answer(bucket, policies.get(bucket_resource_name(bucket), version))
 
-    @router.put("", response_model=BucketPolicy)
+    @router.put("", response_model=BucketPolicy, responses=errors(412, body=StorageErrorBody))
     def set_policy(bucket: _Bucket, policy: BucketPolicy) -> JSONResponse:
         """Replace a bucket's policy."""
         request = SetIamPolicyRequest(
@@ -108,7 +137,7 @@ def _storage_error(request: Request, error: Exception) -> Response:
     body = json.loads(bytes(answer.body))["error"]
     code = 412 if isinstance(error, EditConflict) else answer.status_code
     reason = _REASONS.get(code, "backendError")
-    errors = [{"message": body["message"], "domain": "global", "reason": reason}]
+    cause = StorageErrorItem(message=body["message"], domain="global", reason=reason)
+    content = StorageErrorBody(error=StorageError(code=code, message=body["message"], errors=[cause]))
     challenge = {name: value for name, value in answer.headers.items() if name == "www-authenticate"}
-    content = {"error": {"code": code, "message": body["message"], "errors": errors}}
-    return JSONResponse(content, status_code=code, headers=challenge)
+    return JSONResponse(content.model_dump(), status_code=code, headers=challenge)

@@ -18,6 +18,7 @@ _MEANING = {
     403: "The caller lacks the permission.",
     404: "There is no such thing.",
     409: "The name is taken, or the `etag` is stale.",
+    412: "The `etag` is stale.",
     503: "The engine does not answer.",
 }
 
@@ -34,14 +35,14 @@ class RpcStatus(BaseModel):
 
 
 class ErrorBody(BaseModel):
-    """The body of every error."""
+    """The body of an error."""
 
     error: RpcStatus
 
 
-def errors(*codes: int) -> dict[int | str, dict[str, Any]]:
+def errors(*codes: int, body: type[BaseModel] = ErrorBody) -> dict[int | str, dict[str, Any]]:
     """Return what FastAPI's ``responses`` wants for errors with these HTTP statuses."""
-    return {code: {"model": ErrorBody, "description": _MEANING[code]} for code in codes}
+    return {code: {"model": body, "description": _MEANING[code]} for code in codes}
 
 
 #: What any route may answer.

@@ -21,6 +21,7 @@ from container_training.core.registry_resources import project_resource, reposit
 from container_training.core.resource_wire import Project, Repository
 from training_service.access.control import AccessControl
 from training_service.api.access import CurrentCaller
+from training_service.api.openapi import errors
 from training_service.api.paths import ProjectPath
 from training_service.policies import Policies
 from training_service.projects import project_number
@@ -44,7 +45,7 @@ def resource_manager_router(policies: Policies, access: AccessControl) -> APIRou
         name = project_resource(project).name
         return JSONResponse(policies.get(name, options.requested_policy_version or 0).to_wire())
 
-    @router.post(":setIamPolicy", response_model=Policy)
+    @router.post(":setIamPolicy", response_model=Policy, responses=errors(409))
     def set_policy(project: ProjectPath, request: SetIamPolicyRequest) -> JSONResponse:
         """Replace a project's policy."""
         return JSONResponse(policies.set(project_resource(project).name, request).to_wire())
@@ -90,7 +91,7 @@ def artifact_registry_router(policies: Policies, access: AccessControl) -> APIRo
         name = repository_resource(project, location, repository).name
         return JSONResponse(policies.get(name, version).to_wire())
 
-    @router.post(":setIamPolicy", response_model=Policy)
+    @router.post(":setIamPolicy", response_model=Policy, responses=errors(409))
     def set_policy(
         project: ProjectPath, location: _Location, repository: _RepositoryId, request: SetIamPolicyRequest
     ) -> JSONResponse:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from container_training.core.wire import WireModel
+from container_training.core.wire import Int32, WireModel
 
 
 class LogType(StrEnum):
@@ -62,13 +62,13 @@ class Policy(WireModel):
     audit_configs: list[AuditConfig] | None = None
     bindings: list[Binding] | None = None
     etag: str | None = None
-    version: int | None = None
+    version: Int32 | None = None
 
 
 class GetPolicyOptions(WireModel):
     """``GetPolicyOptions`` of Resource Manager: the newest form of a policy that the reader understands."""
 
-    requested_policy_version: int | None = None
+    requested_policy_version: Int32 | None = None
 
 
 class GetIamPolicyRequest(WireModel):

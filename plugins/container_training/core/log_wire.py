@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from container_training.core.wire import Timestamp, WireModel
+from container_training.core.wire import Int32, Timestamp, WireModel
 
 #: Task name of the service's own lines: state changes, scaling, limits.
 SERVICE_TASK_NAME = "service"
@@ -81,7 +81,7 @@ class ListLogEntriesRequest(WireModel):
     project_ids: list[str] = []
     filter: str = ""
     order_by: str = "timestamp asc"
-    page_size: int = 50
+    page_size: Int32 = 50
     page_token: str = ""
 
 

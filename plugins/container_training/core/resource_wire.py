@@ -8,7 +8,7 @@ test compares them.
 from __future__ import annotations
 
 from container_training.core.iam_wire import Binding
-from container_training.core.wire import Int64, WireModel
+from container_training.core.wire import Int32, Int64, WireModel
 
 
 class Project(WireModel):
@@ -33,7 +33,7 @@ class BucketPolicy(WireModel):
 
     kind: str | None = None
     resource_id: str | None = None
-    version: int | None = None
+    version: Int32 | None = None
     etag: str | None = None
     bindings: list[Binding] | None = None
 

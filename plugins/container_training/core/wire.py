@@ -62,6 +62,8 @@ Int64 = Annotated[
     Field(ge=-(2**63), le=2**63 - 1),
     PlainSerializer(str, return_type=str, when_used="json-unless-none"),
 ]
+#: A 32-bit integer, a number on the wire; pydantic alone would read ``false`` as 0.
+Int32 = Annotated[int, BeforeValidator(_not_bool), Field(ge=-(2**31), le=2**31 - 1)]
 Double = Annotated[float, PlainSerializer(_double, when_used="json-unless-none")]
 #: An aware UTC datetime, RFC 3339 on the wire.
 Timestamp = Annotated[
@@ -162,7 +164,7 @@ class AcceleratorConfig(WireModel):
 class DiskConfig(WireModel):
     """``GoogleCloudMlV1__DiskConfig``."""
 
-    boot_disk_size_gb: int | None = None
+    boot_disk_size_gb: Int32 | None = None
     boot_disk_type: str | None = None
 
 
@@ -188,7 +190,7 @@ class Scheduling(WireModel):
 
     max_running_time: str | None = None
     max_wait_time: str | None = None
-    priority: int | None = None
+    priority: Int32 | None = None
 
 
 class ParameterSpec(WireModel):
@@ -210,9 +212,9 @@ class HyperparameterSpec(WireModel):
     enable_trial_early_stopping: bool | None = None
     goal: Goal | None = None
     hyperparameter_metric_tag: str | None = None
-    max_failed_trials: int | None = None
-    max_parallel_trials: int | None = None
-    max_trials: int | None = None
+    max_failed_trials: Int32 | None = None
+    max_parallel_trials: Int32 | None = None
+    max_trials: Int32 | None = None
     params: list[ParameterSpec] | None = None
     resume_previous_job_id: str | None = None
 
