@@ -95,7 +95,7 @@ def _questions() -> dict[str, tuple[Ask, float | None]]:
     return {
         "get": (lambda client, turn: client.get(f"{_JOBS}/job_{turn * 6:06d}"), MAX_RATIO),
         "list of 20": (_listing(), MAX_RATIO),
-        "list, a page from the middle": (_listing(pageToken=str(SMALL // 2)), MAX_RATIO),
+        "list, a page from the middle": (_listing(pageToken=_token_after(SMALL // 2)), MAX_RATIO),
         "list state=FAILED": (_listing(filter="state=FAILED"), MAX_RATIO),
         "list state=RUNNING (none)": (_listing(filter="state=RUNNING"), MAX_RATIO),
         "list labels.team=t3": (_listing(filter="labels.team=t3"), MAX_RATIO),
@@ -117,6 +117,11 @@ def _listing(path: str = _JOBS, **params: str) -> Ask:
 
 def _create(client: httpx.Client, turn: int) -> httpx.Response:
     return client.post(_JOBS, json={"jobId": f"new_{turn}", "trainingInput": _TRAINING})
+
+
+def _token_after(place: int) -> str:
+    """Return the token of the page that follows the job at ``place``; its sequence is one more than its place."""
+    return f"{_FIRST_US + place * 1_000_000}-{place + 1}"
 
 
 def _moment(place: int) -> str:
