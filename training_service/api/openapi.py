@@ -19,6 +19,7 @@ _MEANING = {
     404: "There is no such thing.",
     409: "The name is taken, or the `etag` is stale.",
     412: "The `etag` is stale.",
+    413: "The body is too long.",
     503: "The engine does not answer.",
 }
 

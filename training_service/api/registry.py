@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import parse_qs
 
 import structlog
 from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel
 
 from container_training.core.registry_wire import ACCESS_TOKEN_USER
 from training_service.access.decision import Caller
 from training_service.access.identity import Authenticator, Unauthenticated
 from training_service.access.registry_tokens import SERVICE, RegistryTokens
+from training_service.api.openapi import errors
 
 logger = structlog.get_logger(__name__)
 
@@ -27,9 +29,23 @@ PATH = "/registry/token"
 _MAX_FORM_BYTES = 64 * 1024
 
 
+class RegistryError(BaseModel):
+    """One error in the registry's form [distribution: docs/spec/api.md, "Errors"]."""
+
+    code: str
+    message: str
+    detail: Any = None
+
+
+class RegistryErrorBody(BaseModel):
+    """The body of an error."""
+
+    errors: list[RegistryError]
+
+
 def registry_router(tokens: RegistryTokens, authenticator: Authenticator) -> APIRouter:
     """Return the routes that give out ``tokens`` to whom ``authenticator`` knows."""
-    router = APIRouter(tags=["registry"])
+    router = APIRouter(tags=["registry"], responses=errors(400, 401, 403, 404, body=RegistryErrorBody))
 
     @router.get(PATH)
     def by_basic(
@@ -45,7 +61,7 @@ def registry_router(tokens: RegistryTokens, authenticator: Authenticator) -> API
             return _error(401, "UNAUTHORIZED", "the Authorization header must be 'Basic' and a login")
         return answer(login, service, scope or [])
 
-    @router.post(PATH)
+    @router.post(PATH, responses=errors(413, body=RegistryErrorBody))
     async def by_form(request: Request) -> JSONResponse:
         """The same for a form with ``grant_type=password``."""
         body = b""
