@@ -86,6 +86,43 @@ def test_every_replica_of_a_distributed_job_finds_the_others_and_itself(
     }
 
 
+@pytest.mark.parametrize(
+    ("replica", "spec_task", "config_task"),
+    [
+        (MASTER, ("master", 0), ("chief", 0)),
+        (WORKERS[0], ("worker", 0), ("worker", 0)),
+        (WORKERS[1], ("worker", 1), ("worker", 1)),
+        (PARAMETER_SERVER, ("ps", 0), ("ps", 0)),
+        (EVALUATOR, ("evaluator", 0), ("evaluator", 0)),
+    ],
+)
+def test_the_whole_of_both_variables_in_every_replica_of_a_trial_with_a_chief(
+    replica: ReplicaId, spec_task: tuple[str, int], config_task: tuple[str, int]
+) -> None:
+    parameters = {"region": "us-central1", "workerCount": "2", "useChiefInTfConfig": True}
+
+    environment = make_environment(
+        replica=replica, replicas=DISTRIBUTED, job_parameters=parameters, use_chief=True, trial_id="3"
+    )
+
+    def expected(master: str, task: tuple[str, int]) -> dict[str, Any]:
+        return {
+            "cluster": {
+                master: [f"cmle-training-master-{DIGEST}-0:2222"],
+                "worker": [f"cmle-training-worker-{DIGEST}-0:2222", f"cmle-training-worker-{DIGEST}-1:2222"],
+                "ps": [f"cmle-training-ps-{DIGEST}-0:2222"],
+            },
+            "environment": "cloud",
+            "job": parameters,
+            "task": {"type": task[0], "index": task[1], "trial": "3"},
+        }
+
+    assert environment == {
+        "CLUSTER_SPEC": expected("master", spec_task),
+        "TF_CONFIG": expected("chief", config_task),
+    }
+
+
 def test_only_tf_config_says_chief() -> None:
     environment = make_environment(replicas=DISTRIBUTED, use_chief=True)
 
@@ -152,7 +189,9 @@ def test_all_replicas_agree_on_the_cluster_and_stand_at_their_own_index(
             for replica in replicas
         ]
 
-        assert all(spec["cluster"] == specs[0]["cluster"] for spec in specs)
+        shared = [{key: value for key, value in spec.items() if key != "task"} for spec in specs]
+        assert all(each == shared[0] for each in shared)
+        assert len({(spec["task"]["type"], spec["task"]["index"]) for spec in specs}) == len(replicas)
         for replica, spec in zip(replicas, specs, strict=True):
             task, address = spec["task"], f"{replica_host(JOB_ID, replica)}:{CLUSTER_PORT}"
             if replica.role is ReplicaRole.EVALUATOR:
