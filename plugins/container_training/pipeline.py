@@ -15,6 +15,7 @@ from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
 from container_training.operators.image import BuildImageOperator, PushImageOperator, TestImageOperator
 from container_training.operators.job_description import JOB_ID_MARK
+from container_training.operators.preflight import PreflightOperator
 from container_training.operators.registry_iam import GrantRegistryAccessOperator
 from container_training.operators.results import CollectTrainingResultsOperator
 from container_training.operators.training import SubmitTrainingJobOperator
@@ -61,12 +62,14 @@ class TrainingPipeline:
     """
     The group and its tasks, in their order; hang other tasks before or after ``group``, or any task of it.
 
+    :param preflight: beside test, push and grant; None if the chain has none.
     :param roles: the tasks of the images that roles other than the master have of their own.
     """
 
     group: TaskGroup
     build: BuildImageOperator
     test: TestImageOperator
+    preflight: PreflightOperator | None
     push: PushImageOperator
     grant: GrantRegistryAccessOperator
     submit: SubmitTrainingJobOperator
@@ -91,6 +94,7 @@ def training_pipeline(
     build_args: Mapping[str, str] | None = None,
     test_args: Sequence[str] = (),
     test_timeout: timedelta = timedelta(minutes=10),
+    preflight: bool = True,
     images: Mapping[str, RoleImage] | None = None,
     config_file: str | None = None,
     job: Mapping[str, Any] | str | None = None,
@@ -111,7 +115,8 @@ def training_pipeline(
 
     :param context_dir: folder with the Dockerfile.
     :param image: name under which the image is pushed, ``HOST/PROJECT/NAME``; the tag is derived from the content.
-    :param test_args: arguments of the local test run; make it short.
+    :param test_args: arguments of the local test run and of the preflight; make it short.
+    :param preflight: start one step of every role of the job on this machine before it is submitted.
     :param images: images of other roles, by ``worker``, ``parameter_server`` and ``evaluator``; each is built, tested, pushed and granted
         beside the master's, by tasks like ``build_worker``. A role without one runs the master's image.
     :param config_file: path of the job file, from the folder of the DAG's file.
@@ -152,14 +157,31 @@ def training_pipeline(
         for role, tasks in roles.items():
             config = {**(job_fields.get(f"{role}_config") or {}), "image_uri": _output(tasks.push)}
             job_fields[f"{role}_config"] = config
-        submit = SubmitTrainingJobOperator(
-            task_id="submit",
-            config_file=config_file,
-            job=job,
-            image=_output(master.push),
-            training_conn_id=training_conn_id,
+        description = {
+            "config_file": config_file,
+            "job": job,
+            "training_conn_id": training_conn_id,
             **job_fields,
-        )
+        }
+        submit = SubmitTrainingJobOperator(task_id="submit", image=_output(master.push), **description)
+        flight = None
+        if preflight:
+            for role, tasks in roles.items():  # what was built: it need not wait for the pushes
+                description[f"{role}_config"] = {
+                    **description[f"{role}_config"],
+                    "image_uri": _output(tasks.build),
+                }
+            if test_args:
+                # Replaced anyway; what they wait for need not be waited for.
+                description.pop("args", None)
+            flight = PreflightOperator(
+                task_id="preflight",
+                image=_output(master.build),
+                preflight_args=list(test_args),
+                gcp_conn_id=gcp_conn_id,
+                **description,
+            )
+            flight >> submit
 
         def wait(task_id: str, until: Until) -> TrainingJobSensor:
             return TrainingJobSensor(
@@ -187,6 +209,7 @@ def training_pipeline(
         group=group,
         build=master.build,
         test=master.test,
+        preflight=flight,
         push=master.push,
         grant=master.grant,
         submit=submit,

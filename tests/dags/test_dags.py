@@ -64,10 +64,12 @@ def test_train_digits_is_the_whole_chain_in_its_order(airflow_db: Path) -> None:
     dag = read(DAGS / "train_digits.py")
 
     tasks = [f"train.{name}" for name in CHAIN]
-    assert set(dag.task_ids) == {"upload_data", *tasks}
+    assert set(dag.task_ids) == {"upload_data", "train.preflight", *tasks}
     for before, after in pairwise(tasks):
         assert after in dag.get_task(before).downstream_task_ids
     assert "train.submit" in dag.get_task("upload_data").downstream_task_ids
+    preflight = dag.get_task("train.preflight")
+    assert (preflight.upstream_task_ids, preflight.downstream_task_ids) == ({"train.build"}, {"train.submit"})
 
 
 def test_the_waits_of_train_digits_are_deferrable_and_only_the_last_shows_the_log(airflow_db: Path) -> None:

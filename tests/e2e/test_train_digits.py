@@ -77,7 +77,7 @@ def test_demo_shows_each_task_and_where_the_ui_is(demo_lines: list[str], stack: 
     text = "\n".join(demo_lines)
 
     assert f"Airflow's UI: {stack.settings.airflow_url}" in text
-    for task in ("build", "test", "push", "grant", "submit", "wait_until_finished", "collect"):
+    for task in ("build", "test", "preflight", "push", "grant", "submit", "wait_until_finished", "collect"):
         assert f"train.{task}: finished" in text
 
 

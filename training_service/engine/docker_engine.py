@@ -13,7 +13,7 @@ from docker.types import LogConfig
 from docker.utils import kwargs_from_env
 
 from container_training.core.cluster import ReplicaId, ReplicaRole
-from container_training.core.confinement import DROPPED_CAPABILITIES, SECURITY_OPTIONS
+from container_training.core.confinement import DNS_OPTIONS, DROPPED_CAPABILITIES, SECURITY_OPTIONS
 from container_training.core.errors import ImageNotFound
 from container_training.core.image_ref import ImageRef
 from container_training.core.machines import Resources
@@ -38,8 +38,6 @@ _JOB, _PROJECT = f"{_LABEL}.job", f"{_LABEL}.project"
 #: A container's log on the engine's disk, until its job ends: at most this, the oldest part goes first. The engine's binary
 #: form: at 10 MB/s its JSON files set followers back, lose whole files for them, and take half a minute to read anew.
 _LOG_FILES = LogConfig(type="local", config={"max-size": "256m", "max-file": "2", "compress": "false"})
-#: The name of a replica that has not started yet must be known to be unknown soon, not after the usual ten seconds.
-_DNS_OPTIONS = ("timeout:1", "attempts:1")
 _TIMEOUT_SECONDS = 60
 _STATES = {"created": ReplicaState.CREATED, "exited": ReplicaState.EXITED, "dead": ReplicaState.EXITED}
 _EVENTS = ["start", "die", "destroy"]
@@ -242,7 +240,7 @@ class DockerEngine(Engine):
             init=True,  # so that SIGTERM reaches a trainer that is PID 1, and its children are reaped
             log_config=_LOG_FILES,
             network_mode=network,
-            dns_opt=list(_DNS_OPTIONS),
+            dns_opt=list(DNS_OPTIONS),
             device_requests=[device_request(gpus)] if gpus else None,
         )
         return {

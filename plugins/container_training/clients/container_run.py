@@ -14,7 +14,6 @@ import docker.errors
 from docker.api import APIClient
 
 from container_training.clients.containers import (
-    EXIT_MEANINGS,
     host_config,
     remove_container,
     remove_leftovers,
@@ -23,6 +22,7 @@ from container_training.clients.engine import OWNER_LABEL, Cancellation, engine_
 from container_training.clients.line_splitter import LineSplitter
 from container_training.core.confinement import PIDS_LIMIT
 from container_training.core.errors import FieldViolation, ImageTestFailed, InvalidJobSpec
+from container_training.core.restarts import EXIT_MEANINGS
 
 TAIL_LINES = 30
 

@@ -10,9 +10,8 @@ from docker.api import APIClient
 
 from container_training.clients.engine import OWNER_LABEL
 from container_training.core.confinement import DROPPED_CAPABILITIES, PIDS_LIMIT, SECURITY_OPTIONS
+from container_training.core.machines import Resources
 
-#: What the container's init, and shells, mean by these codes.
-EXIT_MEANINGS = {126: "the program cannot be executed", 127: "the program was not found"}
 _NANO = 1_000_000_000
 
 
@@ -43,6 +42,12 @@ def host_config(
         memswap_limit=memory_bytes,
         **options,
     )
+
+
+def host_resources(api_client: APIClient) -> Resources:
+    """Return what the engine's host has; its GPUs are not counted, as no container here gets any."""
+    info: dict[str, Any] = api_client.info()
+    return Resources(cpus=float(info["NCPU"]), memory_bytes=int(info["MemTotal"]))
 
 
 def remove_leftovers(api_client: APIClient, owner: str) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 from container_training.core.errors import ResultsMissing
 from container_training.core.results import ResultFile
 
+_DELETED_AT_ONCE = 1000
+
 
 class ObjectStore:
     """
@@ -57,6 +59,18 @@ class ObjectStore:
         blob = self._client.bucket(bucket).blob(name)
         content: bytes = blob.download_as_bytes(if_generation_match=found.generation)
         return content
+
+    def delete_folder(self, folder: str) -> list[ResultFile]:
+        """
+        Delete what is below ``folder``, at most 1000 objects of it; return what was there.
+
+        :raises ResultsMissing: the bucket does not exist.
+        """
+        files, _ = self.list_files(f"{folder.rstrip('/')}/", _DELETED_AT_ONCE)
+        for file in files:
+            bucket, name = split_uri(file.uri)
+            self._client.bucket(bucket).blob(name).delete()
+        return files
 
     def write_if_changed(self, uri: str, content: bytes, content_type: str) -> bool:
         """

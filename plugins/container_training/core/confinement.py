@@ -1,4 +1,4 @@
-"""What every container of a trainer is denied, in a job and in a local test alike."""
+"""What every container of a trainer is denied, and told, in a job and in a local test alike."""
 
 from __future__ import annotations
 
@@ -8,3 +8,5 @@ DROPPED_CAPABILITIES = ("AUDIT_WRITE", "MKNOD", "NET_BIND_SERVICE", "NET_RAW", "
 SECURITY_OPTIONS = ("no-new-privileges:true",)
 #: Processes and threads of one container; TensorFlow alone starts hundreds.
 PIDS_LIMIT = 4096
+#: The name of a replica that has not started yet must be known to be unknown soon, not after the usual ten seconds.
+DNS_OPTIONS = ("timeout:1", "attempts:1")

@@ -31,6 +31,7 @@ Every error of the project, one tree.
     |   + BuildContextMissing         no such folder or Dockerfile
     |   + BuildFailed                 a step of the Dockerfile failed
     |   + ImageTestFailed             the local test run did not exit with 0 in time
+    |   + PreflightFailed             a check of the preflight failed
     |   + PushFailed                  the registry refused the image
     |   + RegistryUnavailable         the registry did not answer, also after retries
     + PackageInvalid                  the caller's trainer folder or package cannot be built or uploaded
@@ -199,6 +200,10 @@ class BuildFailed(ImageError):
 
 class ImageTestFailed(ImageError):
     """The local test run exited non-zero or ran past its limit."""
+
+
+class PreflightFailed(ImageError):
+    """A check of the preflight failed, or it was cancelled; the message has the rows."""
 
 
 class PushFailed(ImageError):

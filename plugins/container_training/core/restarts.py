@@ -25,6 +25,8 @@ RETRYABLE_EXIT_CODES: Mapping[int, str] = {
     138: "SIGUSR1, by which a trainer asks for a restart",
     143: "SIGTERM",
 }
+#: What the container's init, and shells, mean by these statuses.
+EXIT_MEANINGS: Mapping[int, str] = {126: "the program cannot be executed", 127: "the program was not found"}
 
 
 def is_retryable(exit_code: int, *, out_of_memory: bool) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG
 
+from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.pipeline import RoleImage, TrainingPipeline, training_pipeline
 
 
@@ -57,6 +58,7 @@ def test_one_image_has_the_tasks_that_it_always_had() -> None:
         for name in (
             "build",
             "test",
+            "preflight",
             "push",
             "grant",
             "submit",
@@ -111,3 +113,48 @@ def test_the_job_runs_what_was_pushed_for_each_role() -> None:
 def test_the_image_of_an_unknown_role_is_refused() -> None:
     with pytest.raises(ValueError, match=r"images must name roles of worker, .*; got ps"):
         make_pipeline(images={"ps": RoleImage(dockerfile="Dockerfile-ps")})
+
+
+def test_the_preflight_describes_the_same_job_with_the_arguments_of_one_step() -> None:
+    chain = make_pipeline(
+        config_file="config.yaml", priority=3, args=["--epochs", "9"], test_args=["--epochs", "1"]
+    )
+
+    preflight = chain.preflight
+    assert preflight is not None
+    assert preflight.preflight_args == ["--epochs", "1"]
+    for name in set(SubmitTrainingJobOperator.template_fields) - {"image", "args"}:
+        assert getattr(preflight, name) == getattr(chain.submit, name)
+    assert preflight.upstream_task_ids == {"train.build"}
+    assert preflight.downstream_task_ids == {"train.submit"}
+
+
+def test_the_preflight_runs_what_was_built_for_each_role() -> None:
+    chain = make_distributed(worker_count=2, worker_config={"container_args": ["--fast"]})
+
+    preflight = chain.preflight
+    assert preflight is not None
+    assert preflight.worker_config == {
+        "container_args": ["--fast"],
+        "image_uri": chain.roles["worker"].build.output,
+    }
+    assert preflight.parameter_server_config == {
+        "image_uri": chain.roles["parameter_server"].build.output
+    }
+    assert preflight.upstream_task_ids == {
+        f"train.build{suffix}" for suffix in ("", "_worker", "_parameter_server")
+    }
+
+
+def test_without_arguments_for_one_step_the_preflight_takes_those_of_the_job() -> None:
+    preflight = make_pipeline(args=["--epochs", "9"]).preflight
+
+    assert preflight is not None
+    assert (preflight.args, preflight.preflight_args) == (["--epochs", "9"], [])
+
+
+def test_the_preflight_can_be_left_out() -> None:
+    chain = make_pipeline(preflight=False)
+
+    assert chain.preflight is None
+    assert "train.preflight" not in chain.submit.upstream_task_ids

@@ -1,0 +1,222 @@
+"""One step of every role of a job on this machine, before the job is submitted."""
+
+from __future__ import annotations
+
+import io
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from container_training.core.capacity import Capacity, grants
+from container_training.core.cluster import cluster_environment, replica_host
+from container_training.core.errors import PreflightFailed
+from container_training.core.job_id import TaskKey, job_id_for
+from container_training.core.job_spec import JobSpec, job_spec_from_wire
+from container_training.core.machines import usable
+from container_training.core.preflight import (
+    Check,
+    PreflightReport,
+    PreflightRow,
+    ReplicaOutcome,
+    Verdict,
+    replica_rows,
+)
+from container_training.core.preflight_plan import preflight_job, preflight_replicas
+from container_training.core.replica_spec import ReplicaSpec
+from container_training.core.results import ResultFile
+from container_training.hooks.failures import final_unless_transient
+from container_training.hooks.image import training_environment
+from container_training.hooks.storage import StorageHook
+from container_training.hooks.training import TrainingHook
+from container_training.operators.engine_task import EngineOperator
+from container_training.operators.job_description import JobDescriptionOperator, for_attempt
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from container_training.clients.cluster_run import ReplicaLaunch
+
+DEFAULT_WATCH_SECONDS = 20.0
+#: The service's own default (``TRAINING_STOP_GRACE_SECONDS``).
+DEFAULT_GRACE_SECONDS = 10.0
+_TABLE_WIDTH = 140
+_SHOWN_FILES = 5
+
+
+class PreflightOperator(EngineOperator, JobDescriptionOperator):
+    """
+    Starts one step of every role of a job on this machine's engine, and says in one table what would fail.
+
+    Takes the arguments of ``SubmitTrainingJobOperator``. At most two replicas of each role run side by side, on a network of their
+    own, with the job's images, arguments, cluster variables and limits, and a job folder of their own within the job's. Checked are:
+    that each entry point starts and does not fail; that CLUSTER_SPEC and TF_CONFIG agree and are read; that SIGTERM ends each replica in
+    time; that the job folder can be written to. Containers get no GPUs. All of it is removed afterwards, in every case.
+
+    A check that fails ends the task without a retry; an engine, a registry or an object store that does not answer leaves it to
+    Airflow's retries.
+
+    :param preflight_args: arguments that make one step, in place of the job's; text is split as a shell would. Replicas whose
+        arguments differ from the master's keep their own. (templated)
+    :param seconds: how long the replicas are watched; less if the master ends well before, or one fails.
+    :param grace_seconds: between SIGTERM and SIGKILL.
+    :param memory_bytes: memory limit of each container; default: its machine type's, as far as the machine has it.
+    :param gcp_conn_id: Google connection that may write to the job folder. (templated)
+    :return: the table (``PreflightReport``); after a failed check, it is in the XCom all the same.
+    """
+
+    template_fields: Sequence[str] = (
+        *JobDescriptionOperator.template_fields,
+        "preflight_args",
+        "gcp_conn_id",
+        "docker_conn_id",
+        "docker_url",
+    )
+
+    def __init__(
+        self,
+        *,
+        preflight_args: Sequence[Any] | str | None = None,
+        seconds: float = DEFAULT_WATCH_SECONDS,
+        grace_seconds: float = DEFAULT_GRACE_SECONDS,
+        memory_bytes: int | None = None,
+        gcp_conn_id: str = StorageHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.preflight_args = preflight_args
+        self.seconds = seconds
+        self.grace_seconds = grace_seconds
+        self.memory_bytes = memory_bytes
+        self.gcp_conn_id = gcp_conn_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Run the checks; return the table."""
+        key = TaskKey.of(context["ti"])
+        with final_unless_transient():
+            job = for_attempt(self._request(context), self.job_id or job_id_for(key, attempt=1), {})
+            job = preflight_job(job, key.digest)
+            spec = job_spec_from_wire(TrainingHook(self.training_conn_id).project, job)
+            replicas = preflight_replicas(spec, self._args())
+            rows = replica_rows(self._run(spec, replicas, f"airflow-{key.digest}"), self.grace_seconds)
+            report = PreflightReport.of([*rows, *self._job_dir_rows(spec), *_accelerator_rows(replicas)])
+            table = _table(report.rows)
+            for line in table.splitlines():
+                self.log.info("%s", line)
+            value = report.model_dump(mode="json")
+            if not report.ok:
+                context["ti"].xcom_push(key="return_value", value=value)
+                raise PreflightFailed(
+                    f"{len(report.failed)} of {len(report.rows)} checks failed:\n{_table(report.failed)}"
+                )
+        return value
+
+    def _args(self) -> list[str]:
+        args = self.preflight_args
+        return shlex.split(args) if isinstance(args, str) else [str(word) for word in args or ()]
+
+    def _run(self, spec: JobSpec, replicas: Sequence[ReplicaSpec], owner: str) -> list[ReplicaOutcome]:
+        from container_training.clients.cluster_run import run_cluster
+
+        launches = self._launches(spec, replicas)
+        for launch in launches:
+            self.log.info(
+                "%s: %s %s",
+                launch.replica.task_name,
+                launch.image,
+                shlex.join([*launch.command, *launch.args]),
+            )
+        return run_cluster(
+            self.hook.api_client,
+            launches,
+            owner=owner,
+            watch_seconds=self.seconds,
+            grace_seconds=self.grace_seconds,
+            find_login=self.hook.find_login,
+            on_line=self._log_line,
+            cancellation=self._new_cancellation(),
+        )
+
+    def _launches(self, spec: JobSpec, replicas: Sequence[ReplicaSpec]) -> list[ReplicaLaunch]:
+        from container_training.clients.cluster_run import ReplicaLaunch
+        from container_training.clients.containers import host_resources
+
+        room = usable(host_resources(self.hook.api_client))
+        limits = grants(replicas, Capacity(each=room, total=room))
+        environment = training_environment(self.training_conn_id)
+        return [
+            ReplicaLaunch(
+                replica=item.replica,
+                image=item.image.pullable,
+                command=item.command,
+                args=item.args,
+                environment=cluster_environment(
+                    job_id=spec.job_id,
+                    replica=item.replica,
+                    replicas=[other.replica for other in replicas],
+                    job_parameters=spec.training_input.to_wire(),
+                    use_chief=spec.use_chief,
+                )
+                | environment,
+                hostname=replica_host(spec.job_id, item.replica),
+                memory_bytes=self.memory_bytes or granted.memory_bytes,
+                cpus=granted.cpus,
+            )
+            for item, granted in zip(replicas, limits, strict=True)
+        ]
+
+    def _job_dir_rows(self, spec: JobSpec) -> list[PreflightRow]:
+        """Try to write to the preflight's folder; what the trainer wrote there is named and removed."""
+        from container_training.clients.folder_probe import probe_folder
+
+        folder = spec.training_input.job_dir
+        if not folder:
+            return [_folder_row("the job", Verdict.NOT_CHECKED, "it has no job directory")]
+        probe = probe_folder(StorageHook(self.gcp_conn_id).get_conn(), folder)
+        if probe.problem:
+            return [_folder_row(folder, Verdict.FAILED, probe.problem)]
+        rows = [_folder_row(folder, Verdict.OK, "this worker wrote, read back and deleted an object")]
+        if probe.files:
+            return [
+                *rows,
+                _folder_row("the trainer", Verdict.OK, f"it wrote {_named(probe.files, folder)}; deleted"),
+            ]
+        return [*rows, _folder_row("the trainer", Verdict.NOT_CHECKED, "it wrote nothing in this time")]
+
+
+def _named(files: Sequence[ResultFile], folder: str) -> str:
+    names = [file.uri.removeprefix(f"{folder}/") for file in files]
+    more = f" and {len(names) - _SHOWN_FILES} more" if len(names) > _SHOWN_FILES else ""
+    return ", ".join(names[:_SHOWN_FILES]) + more
+
+
+def _folder_row(where: str, result: Verdict, why: str) -> PreflightRow:
+    return PreflightRow(check=Check.JOB_DIR, where=where, result=result, why=why)
+
+
+def _accelerator_rows(replicas: Sequence[ReplicaSpec]) -> list[PreflightRow]:
+    return [
+        PreflightRow(
+            check=Check.ACCELERATORS,
+            where=item.replica.task_name,
+            result=Verdict.NOT_CHECKED,
+            why=f"the job gives it {item.gpus} x {item.gpu or 'GPU'}, a preflight none",
+        )
+        for item in replicas
+        if item.gpus
+    ]
+
+
+def _table(rows: Sequence[PreflightRow]) -> str:
+    """Return ``rows`` as text without colours: a task's log is a file."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("check", "where", "result", "why", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in (row.check, row.where, row.result, row.why)))
+    text = io.StringIO()
+    Console(
+        file=text, width=_TABLE_WIDTH, color_system=None, markup=False, emoji=False, highlight=False
+    ).print(table)
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
