@@ -30,6 +30,7 @@ CHAIN = {
     for name in (
         "build",
         "test",
+        "preflight",
         "push",
         "grant",
         "submit",
@@ -52,6 +53,7 @@ TASKS = {
     "train_from_file": {"submit"},
     "train_shared_image": {"grant", "submit", "finished", "revoke"},
     "train_my_package": {"package", "submit"},
+    "train_after_a_preflight": {"preflight", "submit"},
 }
 #: Kinds of examples and the file that tests them; a kind that is not here is a typing error.
 KINDS = {

@@ -138,9 +138,7 @@ def test_the_preflight_runs_what_was_built_for_each_role() -> None:
         "container_args": ["--fast"],
         "image_uri": chain.roles["worker"].build.output,
     }
-    assert preflight.parameter_server_config == {
-        "image_uri": chain.roles["parameter_server"].build.output
-    }
+    assert preflight.parameter_server_config == {"image_uri": chain.roles["parameter_server"].build.output}
     assert preflight.upstream_task_ids == {
         f"train.build{suffix}" for suffix in ("", "_worker", "_parameter_server")
     }
