@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from http import HTTPStatus
 from typing import Any
 
 import docker.errors
 from docker.api import APIClient
 
-from container_training.clients.engine import OWNER_LABEL
+from container_training.clients.engine import OWNER_LABEL, engine_errors
 from container_training.core.confinement import DROPPED_CAPABILITIES, PIDS_LIMIT, SECURITY_OPTIONS
 from container_training.core.machines import Resources
 
@@ -45,8 +46,13 @@ def host_config(
 
 
 def host_resources(api_client: APIClient) -> Resources:
-    """Return what the engine's host has; its GPUs are not counted, as no container here gets any."""
-    info: dict[str, Any] = api_client.info()
+    """
+    Return what the engine's host has; its GPUs are not counted, as no container here gets any.
+
+    :raises EngineUnavailable: the engine does not answer.
+    """
+    with engine_errors():
+        info: dict[str, Any] = api_client.info()
     return Resources(cpus=float(info["NCPU"]), memory_bytes=int(info["MemTotal"]))
 
 
@@ -61,6 +67,10 @@ def remove_leftovers(api_client: APIClient, owner: str) -> None:
 
 
 def remove_container(api_client: APIClient, container: str) -> None:
-    """Remove ``container`` with its volumes, running or not; that it is gone already is what was wanted."""
-    with suppress(docker.errors.NotFound):
+    """Remove ``container`` with its volumes, running or not; that it is gone, or just going, is what was wanted."""
+    try:
         api_client.remove_container(container, force=True, v=True)
+    except docker.errors.APIError as error:
+        # 409: somebody else is removing it, like a task's on_kill.
+        if error.status_code not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+            raise
