@@ -10,7 +10,7 @@ in place, so a kill in that moment loses the store. It keeps objects under their
   thread-safe), and only then written back;
 - files are replaced atomically;
 - contents lie under the hash of their object's name;
-- policies of buckets are the training service's (``bucket_policies.py``);
+- policies of buckets are the training service's (``bucket_policies.py``), and containers cannot reach them;
 - uploads of gcloud are taken: a multipart one whose boundary is in single quotes, and a resumable one below
   ``/resumable/upload``;
 - links to an object's content name the host that the reader asked, not the one that the writer did: containers and this
@@ -41,6 +41,7 @@ from gcp_storage_emulator import server as emulator
 from gcp_storage_emulator.storage import Storage, _FileStore
 
 from local_stack.bucket_policies import BucketPolicies, bucket_of_policy
+from local_stack.relay import CONTAINERS_ADDRESS
 
 logger = logging.getLogger(__name__)
 
@@ -139,6 +140,10 @@ class RequestHandler(emulator.RequestHandler):  # type: ignore[misc]  # the emul
 
     def _answer_policy(self, method: str, body: bytes) -> None:
         """Ask the training service, without the lock: other requests need not wait for it."""
+        if self.client_address[0] == CONTAINERS_ADDRESS:
+            # A job that may write into a bucket must not thereby decide who else may.
+            self.send_error(HTTPStatus.FORBIDDEN, "containers cannot read or change the policies of buckets")
+            return
         with self._lock:
             buckets = frozenset(self.storage.buckets)
         status, answer = self._policies.answer(method, self.path, self.headers, body, buckets)

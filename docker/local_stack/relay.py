@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 CHUNK_BYTES = 64 * 1024
 CONNECT_TIMEOUT_SECONDS = 5.0
+#: Where relayed connections come from on loopback, so that a program there can tell containers from this machine's users.
+CONTAINERS_ADDRESS = "127.0.0.2"
 
 
 class Address(NamedTuple):
@@ -53,7 +55,9 @@ async def relay(listen: Address, to: Address) -> None:
 async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, to: Address) -> None:
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
-            far_reader, far_writer = await asyncio.open_connection(to.host, to.port)
+            far_reader, far_writer = await asyncio.open_connection(
+                to.host, to.port, local_addr=(CONTAINERS_ADDRESS, 0)
+            )
     except OSError as error:  # TimeoutError is one
         print(f"{to.host}:{to.port} does not accept a connection: {error}", flush=True)
         writer.transport.abort()  # a reset, which clients retry, and not an empty answer

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -137,3 +139,23 @@ def test_the_callers_token_goes_along_and_its_cookies_do_not() -> None:
     assert str(request.url) == "http://training.test:1/storage/v1/b/present/iam?alt=json"
     assert request.headers["Authorization"] == "Bearer t"
     assert "Cookie" not in request.headers
+
+
+def test_a_container_reaches_objects_and_no_policies(store: httpx.Client) -> None:
+    """Containers come through the relay: what writes into a bucket must not decide who else may."""
+    port = free_port()
+    command = [sys.executable, "-m", "local_stack.relay", "--listen", f"127.0.0.1:{port}", "--to"]
+    with subprocess.Popen(
+        [*command, f"127.0.0.1:{store.base_url.port}"], stdout=subprocess.PIPE, text=True
+    ) as relay:
+        try:
+            assert relay.stdout is not None
+            assert relay.stdout.readline().startswith("relaying")
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as container:
+                assert container.get("/storage/v1/b/present").status_code == 200
+                for path in ("/storage/v1/b/present/iam", "/b/present/iam"):
+                    assert container.get(path).status_code == 403
+                    assert container.put(path, json={"bindings": [BINDING]}).status_code == 403
+        finally:
+            relay.terminate()
+    assert "bindings" not in store.get("/storage/v1/b/present/iam").json()
