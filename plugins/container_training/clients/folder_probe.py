@@ -33,7 +33,7 @@ def probe_folder(store: ObjectStore, folder: str) -> FolderProbe:
     :raises TransportError: the object store did not answer, or could not.
     """
     # Imported here: it takes half a second, which no DAG parse may cost.
-    from google.api_core.exceptions import ClientError, GoogleAPICallError, NotFound, RetryError
+    from google.api_core.exceptions import ClientError, GoogleAPICallError, RetryError
     from google.auth.exceptions import GoogleAuthError
     from requests import RequestException
 
@@ -42,10 +42,10 @@ def probe_folder(store: ObjectStore, folder: str) -> FolderProbe:
         store.write_if_changed(uri, _CONTENT, "text/plain")
         found = store.read(uri, len(_CONTENT))
         files = tuple(file for file in store.delete_folder(folder) if file.uri != uri)
-    except NotFound:
-        return FolderProbe(problem=f"the bucket of {folder} does not exist")
-    except (ClientError, ResultsMissing, GoogleAuthError) as error:
-        return FolderProbe(problem=f"{type(error).__name__}: {error}")
+    except ResultsMissing as error:
+        return FolderProbe(problem=str(error))
+    except (ClientError, GoogleAuthError) as error:
+        return FolderProbe(problem=f"{uri}: {type(error).__name__}: {error}")
     except (GoogleAPICallError, RetryError, RequestException) as error:
         raise TransportError(f"the object store did not answer for {uri}: {error}") from error
     problem = "" if found == _CONTENT else f"{uri} was written, but what is read back is not what was written"

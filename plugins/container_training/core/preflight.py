@@ -44,7 +44,7 @@ class PreflightRow(ResultModel):
     """
     One check.
 
-    :param where: a replica, as its log lines name it (``worker-replica-0``), or a folder.
+    :param where: a replica, as its log lines name it (``worker-replica-0``), ``all replicas``, ``this worker``, ``the trainer``.
     """
 
     check: Check

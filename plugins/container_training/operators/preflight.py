@@ -170,11 +170,15 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
 
         folder = spec.training_input.job_dir
         if not folder:
-            return [_folder_row("the job", Verdict.NOT_CHECKED, "it has no job directory")]
+            return [_folder_row("this worker", Verdict.NOT_CHECKED, "the job has no job directory")]
         probe = probe_folder(StorageHook(self.gcp_conn_id).get_conn(), folder)
         if probe.problem:
-            return [_folder_row(folder, Verdict.FAILED, probe.problem)]
-        rows = [_folder_row(folder, Verdict.OK, "this worker wrote, read back and deleted an object")]
+            return [_folder_row("this worker", Verdict.FAILED, probe.problem)]
+        rows = [
+            _folder_row(
+                "this worker", Verdict.OK, f"it wrote, read back and deleted an object below {folder}"
+            )
+        ]
         if probe.files:
             return [
                 *rows,
@@ -212,7 +216,9 @@ def _table(rows: Sequence[PreflightRow]) -> str:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table("check", "where", "result", "why", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("check", "where", "result", "why"):
+        table.add_column(name, overflow="fold")  # a path is never cut
     for row in rows:
         table.add_row(*(Text(cell) for cell in (row.check, row.where, row.result, row.why)))
     text = io.StringIO()

@@ -12,11 +12,11 @@ from unittest import mock
 import pytest
 import requests
 from airflow.sdk.exceptions import AirflowFailException
-from google.api_core.exceptions import Forbidden, NotFound, ServiceUnavailable
+from google.api_core.exceptions import Forbidden, ServiceUnavailable
 
 from container_training.clients.folder_probe import probe_folder
 from container_training.clients.storage import ObjectStore
-from container_training.core.errors import EngineUnavailable, TransportError
+from container_training.core.errors import EngineUnavailable, ResultsMissing, TransportError
 from container_training.core.results import ResultFile
 from container_training.hooks.image import ImageHook
 from container_training.operators.preflight import PreflightOperator
@@ -91,7 +91,10 @@ def test_a_folder_that_can_be_written_is_emptied_and_what_was_in_it_is_named() -
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"write_if_changed.side_effect": NotFound("no bucket")}, f"the bucket of {FOLDER} does not exist"),
+        (
+            {"write_if_changed.side_effect": ResultsMissing("bucket 'b' does not exist")},
+            "bucket 'b' does not exist",
+        ),
         (
             {"write_if_changed.side_effect": Forbidden("no storage.objects.create")},
             "Forbidden: 403 no storage.objects.create",
