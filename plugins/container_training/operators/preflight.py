@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 DEFAULT_WATCH_SECONDS = 20.0
 #: The service's own default (``TRAINING_STOP_GRACE_SECONDS``).
 DEFAULT_GRACE_SECONDS = 10.0
-_TABLE_WIDTH = 140
+#: Wider than any line: where a line breaks, whoever shows the log decides, and a path is never cut.
+_TABLE_WIDTH = 20_000
 _SHOWN_FILES = 5
 
 
@@ -216,9 +217,7 @@ def _table(rows: Sequence[PreflightRow]) -> str:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("check", "where", "result", "why"):
-        table.add_column(name, overflow="fold")  # a path is never cut
+    table = Table("check", "where", "result", "why", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for row in rows:
         table.add_row(*(Text(cell) for cell in (row.check, row.where, row.result, row.why)))
     text = io.StringIO()
