@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections import Counter
+from collections.abc import Sequence
 from enum import StrEnum
-from functools import cached_property
 
 from container_training.core.capacity import Capacity
 from container_training.core.errors import QuotaExceeded
@@ -20,9 +22,13 @@ class Accelerators(StrEnum):
     IGNORE = "ignore"  #: it runs without, and its log says so
 
 
+#: Machines come and go: how old an answer may be.
+_FRESH_SECONDS = 10.0
+
+
 class HostCapacity:
     """
-    The room of one engine's host; asked for once, when it is first needed.
+    The room of an engine's machines; asked for when it is needed, every ten seconds at most.
 
     :param overcommit: how many times over cores and memory may be promised; 1: never more than there is.
     :param max_replicas: how many containers of jobs there may be; 0: any number.
@@ -46,24 +52,46 @@ class HostCapacity:
         self._cpu_limit = cpu_limit
         self._memory_limit_bytes = memory_limit_bytes
         self._accelerators = accelerators
+        self._lock = threading.Lock()
+        self._known: Capacity | None = None
+        self._known_at = 0.0
 
-    @cached_property
+    @property
     def capacity(self) -> Capacity:
         """
         The room.
 
         :raises EngineUnavailable: nobody knows: the engine does not answer.
         """
-        host = self._engine.host_resources()
-        gpus = host.gpus if self._accelerators is Accelerators.REQUIRE else 0
-        whole = usable(host)
-        each = usable(host, cpu_limit=self._cpu_limit, memory_limit_bytes=self._memory_limit_bytes)
+        with self._lock:
+            if self._known is None or time.monotonic() - self._known_at > _FRESH_SECONDS:
+                self._known = self._capacity_of(self._engine.hosts())
+                self._known_at = time.monotonic()
+            return self._known
+
+    def _capacity_of(self, hosts: Sequence[Resources]) -> Capacity:
+        """
+        Return the room of ``hosts`` together; one container has at most what the largest of them has.
+
+        "Largest" by cores, memory and GPUs each: a limit need not be reached, and a machine may be the largest in one
+        of them only.
+        """
+        each = [
+            usable(host, cpu_limit=self._cpu_limit, memory_limit_bytes=self._memory_limit_bytes)
+            for host in hosts
+        ]
+        whole = [usable(host) for host in hosts]
+        counts_gpus = self._accelerators is Accelerators.REQUIRE
         return Capacity(
-            each=each,
+            each=Resources(
+                cpus=max(host.cpus for host in each),
+                memory_bytes=max(host.memory_bytes for host in each),
+                gpus=max(host.gpus for host in each),
+            ),
             total=Resources(
-                cpus=whole.cpus * self._overcommit,
-                memory_bytes=int(whole.memory_bytes * self._overcommit),
-                gpus=gpus,
+                cpus=sum(host.cpus for host in whole) * self._overcommit,
+                memory_bytes=int(sum(host.memory_bytes for host in whole) * self._overcommit),
+                gpus=sum(host.gpus for host in whole) if counts_gpus else 0,
             ),
             replicas=self._max_replicas,
         )

@@ -57,6 +57,7 @@ class LogCollector:
         self._lock = threading.Lock()
         self._batches: dict[str, LogBatch] = {}
         self._exited: set[str] = set()
+        self._present: set[str] = set()
         self._drained: set[str] = set()
         self._work = threading.Event()
         self._stopping = threading.Event()
@@ -80,6 +81,7 @@ class LogCollector:
         """Make sure that the container is followed; returns at once."""
         container = observed.container_id
         with self._lock:
+            self._present.add(container)
             if observed.state is ReplicaState.EXITED:
                 self._exited.add(container)
             started = observed.state is not ReplicaState.CREATED
@@ -106,6 +108,7 @@ class LogCollector:
         with self._lock:
             self._exited &= keep
             self._drained &= keep
+            self._present &= keep
 
     def _budget(self, record: JobRecord) -> JobBudget:
         """Return what all replicas of a job share; after a restart, less what is stored."""
@@ -121,7 +124,7 @@ class LogCollector:
             while not whole and not self._stopping.is_set():
                 # Asked before reading: only a log that is read after the exit is known to be whole.
                 with self._lock:
-                    ended = container in self._exited
+                    ended = container in self._exited or container not in self._present
                 read = self._read(container, batch, is_last=ended)
                 whole = ended and read
                 if whole:

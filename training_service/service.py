@@ -22,6 +22,7 @@ from training_service.api.registry import registry_router
 from training_service.database import open_database, read_meta
 from training_service.engine.base import Engine
 from training_service.engine.docker_engine import DockerEngine
+from training_service.engine.swarm_engine import SwarmEngine
 from training_service.host_capacity import HostCapacity
 from training_service.image_access import CheckedImages
 from training_service.job_policies import JobPolicies
@@ -37,7 +38,7 @@ from training_service.metrics import Metrics
 from training_service.policies import Policies
 from training_service.policy_store import PolicyStore
 from training_service.scheduler import Scheduler
-from training_service.settings import ServiceSettings
+from training_service.settings import EngineKind, ServiceSettings
 
 #: Slow actions side by side: pulls, starts, stops and removals of different jobs.
 _WORKERS = 16
@@ -49,7 +50,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
     """
     Return the app of a whole service; its scheduler lives as long as the app runs.
 
-    :param engine: for tests; by default the Docker Engine of ``settings``.
+    :param engine: for tests; by default that of ``settings``.
     :raises InvalidTokensFile: the tokens file is needed and cannot be used.
     :raises InvalidSigningKey: the signing key cannot be used.
     """
@@ -60,7 +61,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
     policies = PolicyStore(database)
     logs = LogStore(database)
     store = JobStore(database, logs)
-    engine = engine or DockerEngine(read_meta(database, "service_id"), settings.docker_host, settings.gpus)
+    engine = engine or _engine(settings, read_meta(database, "service_id"))
     metrics = Metrics()
     metrics.watch_jobs(store.count_by_state)
     host = HostCapacity(
@@ -151,6 +152,12 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
     )
 
 
+def _engine(settings: ServiceSettings, service_id: str) -> Engine:
+    if settings.engine is EngineKind.SWARM:
+        return SwarmEngine(service_id, settings.docker_host, stop_grace_seconds=settings.stop_grace_seconds)
+    return DockerEngine(service_id, settings.docker_host, settings.gpus)
+
+
 def _authenticator(settings: ServiceSettings, identities: IdentityTokens) -> Authenticator:
     if settings.require_auth and settings.tokens_file is None:
         raise InvalidTokensFile("--require-auth needs --tokens-file: without one, nobody may do anything")
@@ -166,7 +173,8 @@ def _authenticator(settings: ServiceSettings, identities: IdentityTokens) -> Aut
 def _metadata_server(
     settings: ServiceSettings, jobs: JobIdentities, identities: IdentityTokens
 ) -> MetadataServer | None:
-    if not settings.metadata_host:
+    # On several machines nobody can tell a container by its address.
+    if not settings.metadata_host or settings.engine is EngineKind.SWARM:
         return None
     app = create_metadata_app(jobs.find, identities)
     return MetadataServer(app, settings.metadata_host, settings.metadata_port)

@@ -21,6 +21,13 @@ class LogFormat(StrEnum):
     JSON = "json"
 
 
+class EngineKind(StrEnum):
+    """On what containers run."""
+
+    DOCKER = "docker"  #: one machine: a Docker Engine
+    SWARM = "swarm"  #: several: a Docker Swarm, through a manager of it
+
+
 class ServiceSettings(BaseSettings):
     """
     All that can be set, with defaults for one machine.
@@ -35,6 +42,7 @@ class ServiceSettings(BaseSettings):
     :param metadata_host: address of this machine that containers reach, where the metadata endpoint of jobs listens:
         the gateway of the engine's bridge; empty: there is no such endpoint.
     :param metadata_port: its port; running containers keep it, so that it must stay.
+    :param engine: ``docker``: containers run on the engine's machine; ``swarm``: on those of the swarm that it manages.
     :param docker_host: engine to use; empty: ``DOCKER_HOST`` or the default socket, as the docker client does.
     :param container_env: variables that every container gets, e.g. ``STORAGE_EMULATOR_HOST``.
     :param runtime_images: the image of each runtime version, for jobs of packages.
@@ -67,6 +75,7 @@ class ServiceSettings(BaseSettings):
     registry: str = ""
     metadata_host: str = ""
     metadata_port: int = Field(default=8471, ge=1, le=65535)
+    engine: EngineKind = EngineKind.DOCKER
     docker_host: str = ""
     container_env: dict[str, str] = {}
     runtime_images: dict[str, RuntimeImage] = {}

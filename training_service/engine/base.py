@@ -1,15 +1,15 @@
 """
 What the service asks of a container engine, and nothing more.
 
-Two implementations: ``docker_engine.py`` and ``memory_engine.py``. One contract suite (``tests/contract``) runs on
-both. Every method may be repeated: starting what runs, stopping what has stopped and removing what is gone are no
+Three implementations: ``docker_engine.py`` (one machine), ``swarm_engine.py`` (several) and ``memory_engine.py``. One
+contract suite (``tests/contract``) runs on all. Every method may be repeated: starting what runs, stopping what has stopped and removing what is gone are no
 errors. All methods are safe to call from several threads.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -123,8 +123,12 @@ class Engine(ABC):
         """Return the engine's version."""
 
     @abstractmethod
-    def host_resources(self) -> Resources:
-        """Return the cores and the memory of the engine's host."""
+    def hosts(self) -> Sequence[Resources]:
+        """
+        Return the cores and the memory of each machine that containers can be started on now; at least one.
+
+        A container is on one of them, a job's containers may be on several.
+        """
 
     @abstractmethod
     def find_image(self, ref: ImageRef) -> PulledImage | None:
@@ -157,11 +161,19 @@ class Engine(ABC):
 
     @abstractmethod
     def job_at(self, address: str) -> str | None:
-        """Return the uid of the job whose running container has ``address`` on its network; ``None``: no such one."""
+        """
+        Return the uid of the job whose running container has ``address`` on its network.
+
+        :return: ``None``: no such one, or an engine whose containers cannot be told by their address.
+        """
 
     @abstractmethod
     def stop_replica(self, container_id: str, grace_seconds: float) -> None:
-        """Send SIGTERM, then SIGKILL after ``grace_seconds``; returns when the container has ended."""
+        """
+        Send SIGTERM, then SIGKILL after ``grace_seconds``; returns when the container has ended.
+
+        An engine that fixes the grace period at the start of a container keeps to that one.
+        """
 
     @abstractmethod
     def remove_job(self, job_uid: str) -> None:

@@ -9,15 +9,11 @@ from typing import Any
 
 import docker
 from docker.errors import APIError, NotFound
-from docker.types import LogConfig
-from docker.utils import kwargs_from_env
 
-from container_training.core.cluster import ReplicaId, ReplicaRole
 from container_training.core.confinement import DNS_OPTIONS, DROPPED_CAPABILITIES, SECURITY_OPTIONS
 from container_training.core.errors import ImageNotFound
 from container_training.core.image_ref import ImageRef
 from container_training.core.machines import Resources
-from container_training.core.restarts import Attempt
 from container_training.core.states import ReplicaState
 from training_service.engine.base import (
     Engine,
@@ -27,18 +23,19 @@ from training_service.engine.base import (
     PulledImage,
     ReplicaLaunch,
 )
+from training_service.engine.docker_client import DockerConnection
 from training_service.engine.docker_errors import classify, engine_errors
 from training_service.engine.docker_gpus import GPUS_LABEL, count_gpus, device_request, free_gpus
-from training_service.engine.docker_logs import read_frames
+from training_service.engine.docker_logs import LOG_FILES, read_frames
+from training_service.engine.labels import (
+    JOB_UID,
+    SERVICE,
+    attempt_of,
+    job_labels,
+    replica_labels,
+    replica_of,
+)
 
-_LABEL = "container-training"
-_SERVICE, _JOB_UID = f"{_LABEL}.service", f"{_LABEL}.job-uid"
-_ROLE, _INDEX, _ATTEMPT = f"{_LABEL}.role", f"{_LABEL}.index", f"{_LABEL}.attempt"
-_JOB, _PROJECT = f"{_LABEL}.job", f"{_LABEL}.project"
-#: A container's log on the engine's disk, until its job ends: at most this, the oldest part goes first. The engine's binary
-#: form: at 10 MB/s its JSON files set followers back, lose whole files for them, and take half a minute to read anew.
-_LOG_FILES = LogConfig(type="local", config={"max-size": "256m", "max-file": "2", "compress": "false"})
-_TIMEOUT_SECONDS = 60
 _STATES = {"created": ReplicaState.CREATED, "exited": ReplicaState.EXITED, "dead": ReplicaState.EXITED}
 _EVENTS = ["start", "die", "destroy"]
 
@@ -54,37 +51,26 @@ class DockerEngine(Engine):
 
     def __init__(self, service_id: str, docker_host: str = "", gpus: int | None = None) -> None:
         self._service_id = service_id
-        self._docker_host = docker_host
+        self._connection = DockerConnection(docker_host)
         self._gpus = gpus
-        self._lock = threading.Lock()
         self._network_lock = threading.Lock()
         self._gpu_lock = threading.Lock()
-        self._api: docker.APIClient | None = None
 
     @property
     def _client(self) -> docker.APIClient:
-        # Made when first needed: the service starts, and says what is wrong, also while the engine is down.
-        with self._lock, engine_errors("connect"):
-            if self._api is None:
-                environment = kwargs_from_env()
-                if self._docker_host:
-                    environment["base_url"] = self._docker_host
-                self._api = docker.APIClient(
-                    version="auto", timeout=_TIMEOUT_SECONDS, max_pool_size=64, **environment
-                )
-            return self._api
+        return self._connection.client
 
     def ping(self) -> str:
         client = self._client
         with engine_errors("ask for the version"):
             return str(client.version()["Version"])
 
-    def host_resources(self) -> Resources:
+    def hosts(self) -> Sequence[Resources]:
         client = self._client
         with engine_errors("ask for the host's size"):
             info = client.info()
         gpus = count_gpus(info) if self._gpus is None else self._gpus
-        return Resources(cpus=float(info["NCPU"]), memory_bytes=int(info["MemTotal"]), gpus=gpus)
+        return [Resources(cpus=float(info["NCPU"]), memory_bytes=int(info["MemTotal"]), gpus=gpus)]
 
     def find_image(self, ref: ImageRef) -> PulledImage | None:
         client = self._client
@@ -137,7 +123,7 @@ class DockerEngine(Engine):
         replicas = tuple(
             observed for item in containers if (observed := self._observe_one(client, item)) is not None
         )
-        uids = {item["Labels"][_JOB_UID] for item in (*containers, *networks)}
+        uids = {item["Labels"][JOB_UID] for item in (*containers, *networks)}
         return EngineView(replicas=replicas, job_uids=frozenset(uids))
 
     def job_at(self, address: str) -> str | None:
@@ -147,7 +133,7 @@ class DockerEngine(Engine):
         for item in containers:
             for network in item["NetworkSettings"]["Networks"].values():
                 if address and network["IPAddress"] == address:
-                    return str(item["Labels"][_JOB_UID])
+                    return str(item["Labels"][JOB_UID])
         return None
 
     def stop_replica(self, container_id: str, grace_seconds: float) -> None:
@@ -160,7 +146,7 @@ class DockerEngine(Engine):
 
     def remove_job(self, job_uid: str) -> None:
         client = self._client
-        label = {"label": [*self._own, f"{_JOB_UID}={job_uid}"]}
+        label = {"label": [*self._own, f"{JOB_UID}={job_uid}"]}
         with engine_errors(f"remove what job {job_uid} left"):
             for item in client.containers(all=True, filters=label):
                 _ignore_missing(client.remove_container, item["Id"], v=True, force=True)
@@ -170,7 +156,7 @@ class DockerEngine(Engine):
     def read_logs(self, container_id: str, since_ns: int, *, follow: bool = True) -> Iterator[LogLine]:
         client = self._client
         with engine_errors(f"read the log of container {container_id[:12]}"):
-            yield from read_frames(client, container_id, since_ns, follow=follow)
+            yield from read_frames(client, f"containers/{container_id}", since_ns, follow=follow)
 
     def events(self) -> Iterator[None]:
         client = self._client
@@ -181,18 +167,7 @@ class DockerEngine(Engine):
 
     @property
     def _own(self) -> list[str]:
-        return [f"{_SERVICE}={self._service_id}"]
-
-    def _labels(self, launch: ReplicaLaunch) -> dict[str, str]:
-        return {
-            _SERVICE: self._service_id,
-            _JOB_UID: launch.job_uid,
-            _PROJECT: launch.project,
-            _JOB: launch.job_id,
-            _ROLE: launch.replica.role.value,
-            _INDEX: str(launch.replica.index),
-            _ATTEMPT: str(launch.attempt),
-        }
+        return [f"{SERVICE}={self._service_id}"]
 
     def _ensure_network(self, launch: ReplicaLaunch) -> str:
         """Make the job's own network unless it is there; two networks of one name are possible, so look first."""
@@ -200,12 +175,7 @@ class DockerEngine(Engine):
         client = self._client
         with self._network_lock, engine_errors(f"make the network of job {launch.job_id}"):
             if not client.networks(names=[name]):
-                labels = {
-                    key: value
-                    for key, value in self._labels(launch).items()
-                    if key not in (_ROLE, _INDEX, _ATTEMPT)
-                }
-                client.create_network(name, driver="bridge", labels=labels)
+                client.create_network(name, driver="bridge", labels=job_labels(self._service_id, launch))
         return name
 
     def _create(self, client: docker.APIClient, launch: ReplicaLaunch, name: str, network: str) -> None:
@@ -215,7 +185,7 @@ class DockerEngine(Engine):
         # From the look at what is free until the container carries what it took, nobody else may look.
         with self._gpu_lock:
             containers = client.containers(all=True, filters={"label": GPUS_LABEL})
-            total = self.host_resources().gpus
+            total = sum(host.gpus for host in self.hosts())
             gpus = free_gpus(launch.resources.gpus, total, containers)
             client.create_container(**self._container(client, launch, name, network, gpus))
 
@@ -238,7 +208,7 @@ class DockerEngine(Engine):
             cap_drop=list(DROPPED_CAPABILITIES),
             extra_hosts={"host.docker.internal": "host-gateway"},
             init=True,  # so that SIGTERM reaches a trainer that is PID 1, and its children are reaped
-            log_config=_LOG_FILES,
+            log_config=LOG_FILES,
             network_mode=network,
             dns_opt=list(DNS_OPTIONS),
             device_requests=[device_request(gpus)] if gpus else None,
@@ -250,7 +220,8 @@ class DockerEngine(Engine):
             "entrypoint": list(launch.command) or None,
             "command": list(launch.args) or None,
             "environment": dict(launch.environment),
-            "labels": self._labels(launch) | ({GPUS_LABEL: ",".join(gpus)} if gpus else {}),
+            "labels": replica_labels(self._service_id, launch)
+            | ({GPUS_LABEL: ",".join(gpus)} if gpus else {}),
             "host_config": host_config,
             "networking_config": client.create_networking_config(
                 {network: client.create_endpoint_config(aliases=[launch.host_name])}  # type: ignore[arg-type]  # stubs: one endpoint
@@ -268,9 +239,9 @@ class DockerEngine(Engine):
         status = _STATES.get(state["Status"], ReplicaState.RUNNING)
         exited = status is ReplicaState.EXITED
         return ObservedReplica(
-            job_uid=labels[_JOB_UID],
-            replica=ReplicaId(role=ReplicaRole(labels[_ROLE]), index=int(labels[_INDEX])),
-            attempt=Attempt.parse(labels.get(_ATTEMPT, str(Attempt()))),
+            job_uid=labels[JOB_UID],
+            replica=replica_of(labels),
+            attempt=attempt_of(labels),
             container_id=item["Id"],
             state=status,
             exit_code=int(state["ExitCode"]) if exited else None,

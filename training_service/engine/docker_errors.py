@@ -23,6 +23,8 @@ from container_training.core.errors import (
 )
 
 _NO_ROOM = ("no space left on device", "disk quota exceeded")
+#: The engine is there, but is not, or not now, a manager of a swarm: its own words say what to do.
+_NO_MANAGER = ("is not a swarm manager", "does not have a leader")
 _NO_IMAGE = (
     "manifest unknown",
     "manifest for",
@@ -71,6 +73,8 @@ def classify(doing: str, text: str) -> TrainingError:
     message = f"{doing}: {text.strip()}"
     if any(sign in lowered for sign in _NO_ROOM):
         return DiskFull(f"{message}; free space on the engine's disk (docker system df shows what takes it)")
+    if any(sign in lowered for sign in _NO_MANAGER):
+        return EngineUnavailable(message)
     if any(sign in lowered for sign in _NO_REGISTRY):
         return RegistryUnavailable(message)
     if any(sign in lowered for sign in _NO_IMAGE):

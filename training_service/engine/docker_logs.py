@@ -1,5 +1,5 @@
 """
-A container's log from the engine: both streams in their order, each line with its stream and its time.
+A container's or a Swarm task's log from the engine: both streams in their order, each line with its stream and its time.
 
 docker-py's ``logs`` either mixes the streams or reads one of them; the engine's own framing keeps both apart:
 docs.docker.com/reference/api/engine, "ContainerAttach", stream format.
@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
@@ -18,12 +18,19 @@ from functools import lru_cache
 import docker
 import requests
 import urllib3
-from docker.errors import create_api_error_from_http_exception
+from docker.errors import APIError
+from docker.types import LogConfig
 
 from training_service.engine.base import LogLine, LogStream
+from training_service.engine.docker_client import raise_for_status
 
 _HEADER = struct.Struct(">BxxxL")
 _STREAMS = {0: LogStream.STDOUT, 1: LogStream.STDOUT, 2: LogStream.STDERR}
+#: A container's log on the engine's disk, until its job ends: at most this, the oldest part goes first. The engine's binary
+#: form: at 10 MB/s its JSON files set followers back, lose whole files for them, and take half a minute to read anew.
+LOG_FILES = LogConfig(type="local", config={"max-size": "256m", "max-file": "2", "compress": "false"})
+#: Not the container's words but the engine's own, e.g. that the machine of a task does not answer.
+_ENGINE_ERROR = 3
 #: A line without an end grows up to this and is then given out in parts, so that memory stays bounded.
 _MAX_LINE_BYTES = 1 << 20
 #: More lines than the engine keeps of a flood of short ones; 8 bytes each.
@@ -31,12 +38,19 @@ _REMEMBERED_STAMPS = 1 << 21
 
 
 def read_frames(
-    client: docker.APIClient, container_id: str, since_ns: int, *, follow: bool
+    client: docker.APIClient,
+    source: str,
+    since_ns: int,
+    *,
+    follow: bool,
+    on_open: Callable[[requests.Response], None] = lambda _: None,
 ) -> Iterator[LogLine]:
     """
-    Yield the lines of ``container_id`` from ``since_ns`` on, each once.
+    Yield the lines of ``source`` from ``since_ns`` on, each once.
 
-    :param follow: go on until the container ends; else until what there is has been read.
+    :param source: ``containers/ID`` or ``tasks/ID``.
+    :param follow: go on until the container ends (for a task: for ever); else until what there is has been read.
+    :param on_open: called with the answer before it is read.
     :raises docker.errors.APIError: the engine refused, e.g. there is no such container.
     """
     params: dict[str, int | str] = {
@@ -46,12 +60,10 @@ def read_frames(
         "timestamps": 1,
         "since": f"{since_ns // 10**9}.{since_ns % 10**9:09d}",
     }
-    url = f"{client.base_url}/v{client.api_version}/containers/{container_id}/logs"
+    url = f"{client.base_url}/v{client.api_version}/{source}/logs"
     with client.get(url, params=params, stream=True, timeout=None) as response:
-        try:
-            response.raise_for_status()
-        except requests.HTTPError as error:
-            create_api_error_from_http_exception(error)
+        raise_for_status(response)
+        on_open(response)
         unended: dict[LogStream, LogLine] = {}
         repeats = {stream: _Repeats() for stream in LogStream}
         for stream, payload in _frames(response.raw):
@@ -105,7 +117,10 @@ def _frames(raw: urllib3.response.BaseHTTPResponse) -> Iterator[tuple[LogStream,
                 end = _HEADER.size + size
                 if len(buffer) < end:
                     break
-                yield _STREAMS[kind], bytes(buffer[_HEADER.size : end])
+                payload = bytes(buffer[_HEADER.size : end])
+                if kind == _ENGINE_ERROR:
+                    raise APIError("log", explanation=payload.decode(errors="replace").strip())
+                yield _STREAMS[kind], payload
                 del buffer[:end]
     except urllib3.exceptions.ProtocolError:
         # The engine went away in the middle: the caller reads on from its last line.

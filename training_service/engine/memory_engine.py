@@ -5,7 +5,7 @@ An engine in memory with a virtual clock, for tests and simulations: time passes
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -125,9 +125,9 @@ class MemoryEngine(Engine):
         self._answer()
         return "memory"
 
-    def host_resources(self) -> Resources:
+    def hosts(self) -> Sequence[Resources]:
         self._answer()
-        return self._host
+        return [self._host]
 
     def find_image(self, ref: ImageRef) -> PulledImage | None:
         self._answer()

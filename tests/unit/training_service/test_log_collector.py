@@ -65,3 +65,24 @@ def test_last_line_without_an_end_is_stored_when_nothing_more_can_come(world: Wo
     engine.readings = [[HALF]]
 
     assert collect(world, engine) == ["first half"]
+
+
+def test_a_container_that_is_gone_is_followed_no_more(world: World) -> None:
+    world.add_image(image=IMAGE)
+    world.submit()
+    record = world.store.get(PROJECT, "job")
+    running = ObservedReplica(
+        job_uid=record.uid,
+        replica=ReplicaId(role=ReplicaRole.MASTER),
+        container_id="container",
+        state=ReplicaState.RUNNING,
+    )
+    ended = threading.Event()
+    collector = LogCollector(MemoryEngine(), world.logs, on_drained=ended.set)
+
+    collector.follow(record, running)
+    assert not ended.wait(0.3), "an engine may refuse a log that it has: it is asked again"
+    collector.forget(present=[])
+
+    assert ended.wait(PATIENCE_SECONDS)
+    collector.stop()

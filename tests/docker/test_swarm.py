@@ -1,0 +1,333 @@
+"""Jobs on several machines: replicas are spread, find each other by name, outlive a machine, and leave nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+
+from container_training.clients.training_api import TrainingClient, job_log_filter
+from container_training.core.cluster import ReplicaId, ReplicaRole
+from container_training.core.errors import ImageNotFound
+from container_training.core.image_ref import ImageRef
+from container_training.core.machines import Resources
+from container_training.core.restarts import Attempt
+from container_training.core.states import JobState
+from container_training.core.wire import Job, ReplicaConfig, TrainingInput
+from local_stack.part import answers_ok
+from local_stack.ports import free_port
+from tests.swarm_nodes import Node, Swarm, remove_leftovers, wait_until
+from tests.swarm_parts import LockedImage
+from training_service.engine.base import ReplicaLaunch
+from training_service.engine.swarm_engine import SwarmEngine
+
+pytestmark = pytest.mark.docker
+
+PROJECT = "demo-project"
+PATIENCE_SECONDS = 90.0
+WORKERS = 3
+#: A worker answers with its name and a number that is another one each time it is started. The master meets all of them,
+#: and once more when ``again`` is asked for: with one that was started again among them.
+MEET = """
+import json, os, random, socket, socketserver, sys, threading, time
+spec = json.loads(os.environ["CLUSTER_SPEC"])
+run = random.random()
+
+class Answer(socketserver.BaseRequestHandler):
+    def handle(self):
+        self.request.sendall(f"worker-{spec['task']['index']} {run}".encode())
+
+def meet():
+    met = {}
+    for host in spec["cluster"]["worker"]:
+        name, port = host.split(":")
+        while name not in met:
+            try:
+                with socket.create_connection((name, int(port)), timeout=2) as peer:
+                    met[name] = peer.recv(100).decode()
+            except OSError:
+                time.sleep(0.2)
+    return met
+
+if spec["task"]["type"] == "worker":
+    print("up", flush=True)
+    socketserver.ThreadingTCPServer(("", 2222), Answer).serve_forever()
+first = meet()
+print("met", json.dumps(sorted(text.split()[0] for text in first.values())), flush=True)
+if "again" in sys.argv:
+    while (now := meet()) == first:
+        time.sleep(0.5)
+    print("met again", sum(now[name] != first[name] for name in now), flush=True)
+"""
+COUNT = "import time\nfor number in range(60): print('line', number, flush=True); time.sleep(0.25)"
+SLEEP = "import time; print('up', flush=True); time.sleep(600)"
+
+
+class Service:
+    """A training service over the swarm, as a process of its own."""
+
+    def __init__(self, folder: Path, manager: str) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._log = folder / "service.log"
+        self._environment = os.environ | {
+            "TRAINING_ENGINE": "swarm",
+            "TRAINING_DOCKER_HOST": manager,
+            "TRAINING_PORT": str(self.port),
+            "TRAINING_DATABASE_URL": f"sqlite:///{folder / 'jobs.db'}",
+            "TRAINING_STOP_GRACE_SECONDS": "1",
+            "TRAINING_MEMORY_LIMIT_BYTES": str(256 * 1024**2),
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "training_service", "serve"]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(command, env=self._environment, stdout=log, stderr=log)
+        wait_until(lambda: answers_ok(f"{self.url}/health"), f"no service; see {self._log}")
+
+    def end(self, how: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(how)
+        self._process.wait(timeout=30)
+
+
+@pytest.fixture(scope="module")
+def service(swarm: Swarm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    service = Service(tmp_path_factory.mktemp("swarm-service"), swarm.manager.docker_host)
+    service.start()
+    yield service
+    service.end(signal.SIGTERM)
+
+
+@pytest.fixture
+def training(service: Service) -> Iterator[TrainingClient]:
+    with TrainingClient(service.url, PROJECT) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def engines(swarm: Swarm) -> Iterator[dict[str, docker.APIClient]]:
+    """A client of each machine's engine, by the machine's name."""
+    clients = {node.name: node.client() for node in swarm.nodes}
+    yield clients
+    for client in clients.values():
+        client.close()
+
+
+@pytest.fixture
+def submit(training: TrainingClient, swarm_image: ImageRef, job_id: str) -> Callable[..., str]:
+    """Submit a master and three workers that all run ``program``."""
+
+    def submit(program: str, *args: str) -> str:
+        config = ReplicaConfig(
+            image_uri=str(swarm_image),
+            container_command=["python3", "-u", "-c", program],
+            container_args=list(args) or None,
+        )
+        training_input = TrainingInput(
+            region="us-central1",
+            scale_tier="CUSTOM",
+            master_type="n1-standard-4",
+            master_config=config,
+            worker_type="n1-standard-4",
+            worker_count=WORKERS,
+            worker_config=config,
+        )
+        training.create_job(Job(job_id=job_id, training_input=training_input))
+        return job_id
+
+    return submit
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(engines: dict[str, docker.APIClient], job_id: str) -> Iterator[None]:
+    """After each test the job's services, networks and containers are gone, on every machine."""
+    yield
+    label = {"label": f"container-training.job={job_id}"}
+    manager = engines["node1"]
+    until(lambda: not manager.services(filters=label) and not manager.networks(filters=label))
+    until(lambda: not any(engine.containers(all=True, filters=label) for engine in engines.values()))
+    assert not any(engine.networks(filters=label) for engine in engines.values())
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"not so after {PATIENCE_SECONDS} s"
+        time.sleep(0.1)
+
+
+def until_state(training: TrainingClient, job_id: str, state: JobState) -> Job:
+    until(lambda: (now := training.get_job(job_id).state) is state or (now is not None and now.is_terminal))
+    job = training.get_job(job_id)
+    assert job.state is state, job.error_message
+    return job
+
+
+def messages(training: TrainingClient, job_id: str) -> list[str]:
+    entries = training.list_log_entries(job_log_filter(job_id), page_size=1000).entries or []
+    return [f"{entry.task_name}: {entry.message}" for entry in entries]
+
+
+def machines(engines: dict[str, docker.APIClient], job_id: str) -> dict[str, str]:
+    """Return the machine of each running container of the job, by the replica's host name."""
+    label = {"label": f"container-training.job={job_id}"}
+    found: list[tuple[str, dict[str, Any]]] = [
+        (name, engine.inspect_container(item["Id"]))
+        for name, engine in engines.items()
+        for item in engine.containers(filters=label)
+    ]
+    return {container["Config"]["Hostname"]: name for name, container in found}
+
+
+def test_replicas_are_spread_and_meet_by_name(
+    training: TrainingClient,
+    submit: Callable[..., str],
+    engines: dict[str, docker.APIClient],
+    swarm_image: ImageRef,
+) -> None:
+    job_id = submit(MEET, "again")
+
+    until_state(training, job_id, JobState.RUNNING)
+    until(lambda: any("met" in line for line in messages(training, job_id)))
+    placed = machines(engines, job_id)
+    training.cancel_job(job_id)
+    until_state(training, job_id, JobState.CANCELLED)
+
+    (met,) = [line for line in messages(training, job_id) if line.startswith("master-replica-0: met")]
+    assert json.loads(met.partition("met ")[2]) == ["worker-0", "worker-1", "worker-2"]
+    assert len(placed) == 1 + WORKERS
+    assert set(placed.values()) == {"node1", "node2", "node3"}
+    for engine in engines.values():
+        assert engine.images(swarm_image.name), "no machine had the image before: it came from the registry"
+
+
+def test_a_machine_that_dies_costs_a_restart(
+    training: TrainingClient,
+    submit: Callable[..., str],
+    swarm: Swarm,
+    engines: dict[str, docker.APIClient],
+) -> None:
+    job_id = submit(MEET, "again")
+    until(lambda: any("met" in line for line in messages(training, job_id)))
+    placed = machines(engines, job_id)
+    (masters,) = [name for host, name in placed.items() if "master" in host]
+    victim: Node = next(node for node in swarm.nodes[1:] if node.name != masters)
+    lost = [host for host, name in placed.items() if name == victim.name]
+    assert lost
+
+    victim.power_off()
+    try:
+        until_state(training, job_id, JobState.SUCCEEDED)
+    finally:
+        victim.start()
+        swarm.wait_for_ready()
+
+    lines = messages(training, job_id)
+    assert f"master-replica-0: met again {len(lost)}" in lines
+    assert any("was lost" in line and "restart 1 of 5" in line for line in lines)
+
+
+def test_a_cancelled_job_ends_on_every_machine(
+    training: TrainingClient, submit: Callable[..., str], engines: dict[str, docker.APIClient]
+) -> None:
+    job_id = submit(SLEEP)
+    until_state(training, job_id, JobState.RUNNING)
+
+    training.cancel_job(job_id)
+
+    until_state(training, job_id, JobState.CANCELLED)
+    assert machines(engines, job_id) == {}
+    assert sum(line.endswith("-replica-0: up") for line in messages(training, job_id)) == 2
+
+
+def test_a_killed_service_takes_its_job_over_again(
+    training: TrainingClient, submit: Callable[..., str], service: Service
+) -> None:
+    job_id = submit(COUNT)
+    until_state(training, job_id, JobState.RUNNING)
+
+    service.end(signal.SIGKILL)
+    time.sleep(2)
+    service.start()
+    until_state(training, job_id, JobState.SUCCEEDED)
+
+    counted = [line for line in messages(training, job_id) if line.startswith("master-replica-0: line")]
+    assert counted == [f"master-replica-0: line {number}" for number in range(60)]
+
+
+def test_machines_pull_with_the_token_that_the_job_got(
+    swarm: Swarm, locked_image: LockedImage, engines: dict[str, docker.APIClient]
+) -> None:
+    engine = SwarmEngine(f"test-{uuid.uuid4().hex}", swarm.manager.docker_host, stop_grace_seconds=1)
+    with pytest.raises(ImageNotFound):
+        engine.pull_image(locked_image.ref)
+
+    pulled = engine.pull_image(locked_image.ref, locked_image.token)
+    launch = ReplicaLaunch(
+        job_uid=uuid.uuid4().hex[:12],
+        job_id="job",
+        project=PROJECT,
+        replica=ReplicaId(role=ReplicaRole.MASTER),
+        attempt=Attempt(),
+        image_id=pulled.image_id,
+        host_name="master",
+        command=("python3", "-c", "print(42)"),
+        args=(),
+        environment={},
+        resources=Resources(cpus=1, memory_bytes=64 * 1024**2),
+        pids_limit=64,
+    )
+    engine.start_replica(launch)
+    until(lambda: engine.observe().replicas[0].exit_code == 0)
+    engine.remove_job(launch.job_uid)
+
+    # A service that was started anew has no token, and says that the image is to be asked for again.
+    other = SwarmEngine(f"test-{uuid.uuid4().hex}", swarm.manager.docker_host, stop_grace_seconds=1)
+    for each in engines.values():
+        for image in each.images(locked_image.ref.name):
+            each.remove_image(image["Id"], force=True)
+    with pytest.raises(ImageNotFound):
+        other.start_replica(launch)
+    other.remove_job(launch.job_uid)
+
+
+def test_machines_end_with_the_tests_and_the_next_tests_clean_up() -> None:
+    program = (
+        "from tests.swarm_nodes import Swarm; swarm = Swarm(1, [5000]); swarm.up();"
+        "print(swarm.name, flush=True); input()"
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        name = process.stdout.readline().strip()
+        process.kill()
+
+    until(lambda: not processes_of(name))
+    assert Path(f"/run/netns/{name}-1").exists()
+    remove_leftovers()
+
+    left = [*Path("/run/netns").glob(f"{name}*"), *Path("/var/tmp").glob(f"{name}*")]
+    left += [*Path("/sys/class/net").glob(f"{name}*"), *Path("/sys/fs/cgroup").glob(f"*/{name}*")]
+    assert left == []
+
+
+def processes_of(name: str) -> list[str]:
+    """Return the command lines of the processes of that run's machines."""
+    commands = [
+        path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if path.exists()
+    ]
+    return [command for command in commands if f"/{name}" in command]

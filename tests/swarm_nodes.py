@@ -1,0 +1,321 @@
+"""
+Machines of a Docker Swarm, made on one machine: each is a Docker Engine in namespaces of its own.
+
+Nothing is changed in the machine's own network namespace but one leg of a veth pair: the switch between the nodes stands
+in a namespace of its own, where neither the host's firewall nor its engine's rules apply. A node is all that hangs below
+the first process of its PID namespace, so that killing that one process is what pulling the plug of a machine is. Nodes
+end with the process that made them, however that ends; what is left of files and interfaces is removed by the next one.
+
+Needs root, iproute2, util-linux, and the Docker Engine's own programs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import docker
+
+_PREFIX = "ctsw"
+_PATIENCE_SECONDS = 30.0
+_RUN_NETNS = Path("/run/netns")
+_CGROUPS = Path("/sys/fs/cgroup")
+_FOLDERS = Path("/var/tmp")
+_PROGRAMS = ("ip", "mount", "nsenter", "unshare", "setpriv", "dockerd", "docker-init")
+#: How often nodes report to the manager; a node that is silent for about three times this long is down.
+_HEARTBEAT_SECONDS = 2
+
+
+class Switch:
+    """The wire between nodes: a bridge in a namespace of its own, with one leg in the machine's."""
+
+    def __init__(self, name: str, network: str) -> None:
+        self.name = name
+        self.network = network
+        self.namespace = f"{name}-sw"
+        self.host_address = f"{network}.1"
+
+    def up(self) -> None:
+        """Make the bridge and the host's leg."""
+        _ip("netns", "add", self.namespace)
+        _ip("-n", self.namespace, "link", "set", "lo", "up")
+        _ip("-n", self.namespace, "link", "add", "br0", "type", "bridge")
+        _ip("-n", self.namespace, "link", "set", "br0", "up")
+        _ip("link", "add", f"{self.name}-h", "type", "veth", "peer", "name", "host", "netns", self.namespace)
+        _ip("-n", self.namespace, "link", "set", "host", "master", "br0", "up")
+        _ip("addr", "add", f"{self.host_address}/24", "dev", f"{self.name}-h")
+        _ip("link", "set", f"{self.name}-h", "up")
+
+    def plug(self, index: int, namespace: str, address: str) -> None:
+        """Make the namespace of a node, with an ``eth0`` that hangs on the bridge."""
+        port = f"n{index}"
+        _ip("netns", "add", namespace)
+        _ip(
+            "-n",
+            self.namespace,
+            "link",
+            "add",
+            port,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "eth0",
+            "netns",
+            namespace,
+        )
+        _ip("-n", self.namespace, "link", "set", port, "master", "br0", "up")
+        _ip("-n", namespace, "link", "set", "lo", "up")
+        _ip("-n", namespace, "addr", "add", f"{address}/24", "dev", "eth0")
+        _ip("-n", namespace, "link", "set", "eth0", "up")
+        _ip("-n", namespace, "route", "add", "default", "via", self.host_address)
+
+
+class Node:
+    """One machine of the swarm."""
+
+    def __init__(self, index: int, switch: Switch, folder: Path, configuration: dict[str, object]) -> None:
+        self.index = index
+        self.name = f"node{index}"
+        self.address = f"{switch.network}.{10 + index}"
+        self.folder = folder / f"n{index}"
+        self.docker_host = f"unix://{self.folder / 'docker.sock'}"
+        self._namespace = f"{switch.name}-{index}"
+        self._configuration = configuration
+        self._holder: subprocess.Popen[bytes] | None = None
+        self._daemon: subprocess.Popen[bytes] | None = None
+        self.folder.mkdir(parents=True)
+        switch.plug(index, self._namespace, self.address)
+
+    def start(self) -> None:
+        """Switch the machine on; returns when its engine answers."""
+        self._hold()
+        self._start_engine()
+
+    def power_off(self) -> None:
+        """Pull the plug: every process of the machine ends at once."""
+        if self._holder is None:
+            return
+        self._holder.kill()  # the first process of its PID namespace ends with it, and takes all others along
+        self._holder.wait()
+        if self._daemon is not None:
+            self._daemon.wait()
+        self._holder = self._daemon = None
+
+    def client(self) -> docker.APIClient:
+        """Return a new client of the machine's engine."""
+        return docker.APIClient(base_url=self.docker_host, version="auto", timeout=60)
+
+    def _hold(self) -> None:
+        """Make the machine's namespaces, held by an init process."""
+        # Not "ip netns exec": that hides /sys/fs/cgroup from the engine.
+        boot = (
+            f"hostname {self.name} && mount -t tmpfs tmpfs /run && mkdir -p /run/lock"
+            " && exec docker-init -s -- sleep infinity"
+        )
+        # setpriv: the kernel kills the node when the tests' process ends, also by SIGKILL.
+        self._holder = self._spawn(
+            "hold", "setpriv", "--pdeathsig", "KILL",
+            "nsenter", f"--net={_RUN_NETNS / self._namespace}",
+            "unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child",
+            "--propagation", "private", "--mount-proc", "bash", "-c", boot,
+        )  # fmt: skip
+        wait_until(lambda: self._init_name() == "docker-init", f"{self.name} has no init process")
+
+    def _start_engine(self) -> None:
+        (self.folder / "daemon.json").write_text(json.dumps(self._configuration))
+        # What a machine forgets when it is switched off is below /run: an old pid there is that of somebody else now.
+        self._daemon = self._spawn(
+            "engine", "nsenter", "-t", str(self._init_pid()), "--mount", "--uts", "--ipc", "--net", "--pid",
+            "dockerd", "--config-file", str(self.folder / "daemon.json"), "--data-root", str(self.folder / "data"),
+            "--exec-root", "/run/docker", "--pidfile", "/run/docker.pid",
+            "-H", self.docker_host, "--cgroup-parent", f"/{self._namespace}", "--storage-driver", "overlay2",
+        )  # fmt: skip
+        wait_until(self._answers, f"the engine of {self.name} does not answer; see {self.folder}/engine.log")
+
+    def _spawn(self, log: str, *command: str) -> subprocess.Popen[bytes]:
+        with (self.folder / f"{log}.log").open("ab") as file:
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+
+    def _answers(self) -> bool:
+        # Asked with a socket first: docker-py leaves the one open that did not connect.
+        with socket.socket(socket.AF_UNIX) as probe:
+            if probe.connect_ex(str(self.folder / "docker.sock")) != 0:
+                return False
+        client = self.client()
+        client.close()
+        return True
+
+    def _init_pid(self) -> int:
+        assert self._holder is not None
+        children = Path(f"/proc/{self._holder.pid}/task/{self._holder.pid}/children").read_text().split()
+        return int(children[0]) if children else 0
+
+    def _init_name(self) -> str:
+        pid = self._init_pid()
+        return Path(f"/proc/{pid}/comm").read_text().strip() if pid else ""
+
+
+class Swarm:
+    """
+    A manager that runs containers too, and workers, joined.
+
+    :param registry_ports: where on the switch's host address the nodes may find registries without TLS.
+    """
+
+    def __init__(self, nodes: int, registry_ports: Sequence[int]) -> None:
+        check_can_make_nodes()
+        remove_leftovers()
+        self.name = f"{_PREFIX}{os.getpid()}"
+        self.folder = _FOLDERS / self.name
+        self._lock = _lock(self.folder)
+        # In memory, as nodes have many thousand files that go together; a disk takes half a minute to forget them.
+        self.disk = self.folder / "disk"
+        self.disk.mkdir()
+        _run("mount", "-t", "tmpfs", "-o", "size=8g,mode=0700", "tmpfs", str(self.disk))
+        self.switch = Switch(self.name, _free_network())
+        self._registry_ports = registry_ports
+        self._count = nodes
+        self.nodes: list[Node] = []
+
+    def up(self) -> None:
+        """Start all nodes and join them."""
+        self.switch.up()
+        configuration: dict[str, object] = {
+            "insecure-registries": [self.registry(port) for port in self._registry_ports],
+            "dns-opts": ["timeout:1", "attempts:1"],
+        }
+        for index in range(1, self._count + 1):
+            self.nodes.append(Node(index, self.switch, self.disk, configuration))
+        for node in self.nodes:
+            node.start()
+        manager = self.manager.client()
+        specification = manager.create_swarm_spec(dispatcher_heartbeat_period=_HEARTBEAT_SECONDS * 10**9)
+        first = self.manager.address
+        manager.init_swarm(first, f"{first}:2377", swarm_spec=specification, data_path_addr=first)
+        token = manager.inspect_swarm()["JoinTokens"]["Worker"]
+        manager.close()
+        for node in self.nodes[1:]:
+            client = node.client()
+            client.join_swarm(
+                [f"{first}:2377"], token, f"{node.address}:2377", node.address, data_path_addr=node.address
+            )
+            client.close()
+        self.wait_for_ready()
+
+    def down(self) -> None:
+        """End all nodes and remove all that was made for them; may be repeated."""
+        for node in self.nodes:
+            node.power_off()
+        _remove(self.name)
+        if self._lock is not None:
+            os.close(self._lock)
+
+    @property
+    def manager(self) -> Node:
+        """The node that is asked."""
+        return self.nodes[0]
+
+    def registry(self, port: int) -> str:
+        """Return the ``HOST:PORT`` of a registry, as every machine reaches it."""
+        return f"{self.switch.host_address}:{port}"
+
+    def wait_for_ready(self) -> None:
+        """Return when the manager sees every node."""
+        client = self.manager.client()
+
+        def all_ready() -> bool:
+            return [node["Status"]["State"] for node in client.nodes()] == ["ready"] * self._count
+
+        wait_until(all_ready, "not every node is ready")
+        client.close()
+
+
+def check_can_make_nodes() -> None:
+    """:raises RuntimeError: this process cannot make nodes; the message says what is missing."""
+    missing = [program for program in _PROGRAMS if shutil.which(program) is None]
+    if os.geteuid() != 0:
+        missing.insert(0, "root")
+    if missing:
+        raise RuntimeError(
+            f"the nodes of a swarm need {', '.join(missing)}: run the tests as root on Debian or Ubuntu with the packages "
+            "iproute2, util-linux and docker.io"
+        )
+
+
+def remove_leftovers() -> None:
+    """Remove what is left of runs whose process is gone."""
+    for folder in sorted(_FOLDERS.glob(f"{_PREFIX}*")):
+        lock = _lock(folder)
+        if lock is not None:
+            _remove(folder.name)
+            os.close(lock)
+
+
+def wait_until(condition: Callable[[], bool], otherwise: str) -> None:
+    """Return once ``condition`` holds; fail with ``otherwise`` after half a minute."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"after {_PATIENCE_SECONDS:.0f} s: {otherwise}")
+        time.sleep(0.05)
+
+
+def _lock(folder: Path) -> int | None:
+    """Take the folder's lock, which its run holds as long as its process lives; ``None``: it lives."""
+    folder.mkdir(exist_ok=True)
+    handle = os.open(folder / "lock", os.O_CREAT | os.O_RDWR)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        return None
+    return handle
+
+
+def _remove(name: str) -> None:
+    """Remove the interfaces, namespaces, control groups and files of a run whose processes have ended."""
+    if Path(f"/sys/class/net/{name}-h").exists():
+        _ip("link", "del", f"{name}-h")
+    for namespace in sorted(_RUN_NETNS.glob(f"{name}-*")):
+        _ip("netns", "del", namespace.name)
+    wait_until(lambda: _remove_groups(name), f"control groups of {name} are in use")
+    disk = _FOLDERS / name / "disk"
+    if disk.is_mount():
+        _run("umount", str(disk))
+    shutil.rmtree(_FOLDERS / name)
+
+
+def _remove_groups(name: str) -> bool:
+    """Remove the run's control groups, innermost first; whether all are gone."""
+    groups = [*_CGROUPS.glob(f"{name}-*"), *_CGROUPS.glob(f"*/{name}-*")]  # version 2, and version 1
+    for group in groups:
+        for folder, _, _ in os.walk(group, topdown=False):
+            with contextlib.suppress(OSError):  # the kernel still counts a process that has just ended
+                Path(folder).rmdir()
+    return not any(group.exists() for group in groups)
+
+
+def _free_network() -> str:
+    """Return the first three numbers of a network that no interface of this machine is in."""
+    used = _ip("-o", "-4", "addr")
+    return next(network for third in range(77, 250) if f" {(network := f'10.77.{third}')}." not in used)
+
+
+def _ip(*arguments: str) -> str:
+    return _run("ip", *arguments)
+
+
+def _run(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
+    return done.stdout

@@ -1,0 +1,80 @@
+"""The service that a run of a replica is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from container_training.core.cluster import ReplicaId, ReplicaRole
+from container_training.core.machines import Resources
+from container_training.core.restarts import Attempt
+from training_service.engine.base import ReplicaLaunch
+from training_service.engine.labels import attempt_of, replica_labels, replica_of
+from training_service.engine.swarm_spec import is_stopped, service_name, service_spec, stopped
+from training_service.engine.swarm_tasks import Node
+
+MIB = 1024**2
+LAUNCH = ReplicaLaunch(
+    job_uid="0123456789ab",
+    job_id="job",
+    project="project",
+    replica=ReplicaId(role=ReplicaRole.WORKER, index=1),
+    attempt=Attempt(retry=1, restart=2),
+    image_id="registry.test/project/image@sha256:" + "0" * 64,
+    host_name="cmle-training-worker-0123456789-1",
+    command=(),
+    args=("--lr", "0.1"),
+    environment={"GREETING": "hello"},
+    resources=Resources(cpus=1.5, memory_bytes=64 * MIB, gpus=2),
+    pids_limit=64,
+)
+
+
+def machine(node_id: str, cpus: float, memory_bytes: int) -> Node:
+    resources = Resources(cpus=cpus, memory_bytes=memory_bytes)
+    return Node(node_id=node_id, name=node_id, resources=resources, is_down=False, is_open=True)
+
+
+def test_service_is_bounded_and_runs_once() -> None:
+    nodes = [machine("slow", 1, 512 * MIB), machine("small", 4, 32 * MIB), machine("right", 2, 64 * MIB)]
+    labels = replica_labels("service", LAUNCH)
+
+    spec = service_spec(LAUNCH, network_id="net", labels=labels, grace_seconds=2.5, nodes=nodes)
+
+    template = spec["TaskTemplate"]
+    container = template["ContainerSpec"]
+    assert spec["Name"] == service_name(LAUNCH) == "ct-0123456789ab-worker-replica-1-1-2"
+    assert spec["Mode"] == {"Replicated": {"Replicas": 1}}
+    assert template["RestartPolicy"] == {"Condition": "none"}
+    assert template["Resources"]["Limits"] == {"NanoCPUs": 15 * 10**8, "MemoryBytes": 64 * MIB, "Pids": 64}
+    assert template["Resources"]["Reservations"] == {
+        "GenericResources": [{"DiscreteResourceSpec": {"Kind": "NVIDIA-GPU", "Value": 2}}]
+    }
+    assert template["Placement"]["Constraints"] == ["node.id!=slow", "node.id!=small"]
+    assert template["Networks"] == [{"Target": "net", "Aliases": [LAUNCH.host_name]}]
+    assert container["Command"] is None
+    assert container["Args"] == ["--lr", "0.1"]
+    assert container["Env"] == ["GREETING=hello"]
+    assert container["StopGracePeriod"] == 2_500_000_000
+    assert "NET_RAW" in container["CapabilityDrop"]
+    assert (replica_of(container["Labels"]), attempt_of(container["Labels"])) == (
+        LAUNCH.replica,
+        LAUNCH.attempt,
+    )
+
+
+def test_without_gpus_nothing_is_reserved() -> None:
+    launch = replace(LAUNCH, resources=Resources(cpus=1, memory_bytes=64 * MIB))
+
+    spec = service_spec(launch, network_id="net", labels={}, grace_seconds=1, nodes=[])
+
+    assert "Reservations" not in spec["TaskTemplate"]["Resources"]
+
+
+def test_stopped_service_keeps_all_but_its_place() -> None:
+    spec = service_spec(LAUNCH, network_id="net", labels={}, grace_seconds=1, nodes=[])
+
+    after = stopped(spec)
+
+    assert (is_stopped(spec), is_stopped(after)) == (False, True)
+    after["TaskTemplate"]["Placement"] = spec["TaskTemplate"]["Placement"]
+    assert after == spec
