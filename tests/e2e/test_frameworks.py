@@ -5,14 +5,16 @@ from __future__ import annotations
 import subprocess
 from typing import Any
 
+import docker
 import pytest
 
 from container_training.clients.training_api import TrainingClient, job_log_filter
 from container_training.core.results import JobResult
-from container_training.core.wire import TrainingInput
+from container_training.core.states import JobState
+from container_training.core.wire import Job, TrainingInput
 from local_stack.airflow_api import AirflowApi
 from local_stack.stack import LocalStack
-from tests.e2e.airflow_run import Run
+from tests.e2e.airflow_run import Run, wait_until
 
 #: The first build on a machine downloads a framework: a few hundred MB.
 BUILD_SECONDS = 1200.0
@@ -80,6 +82,39 @@ def test_three_pytorch_replicas_learn_the_digits(pytorch: Trained) -> None:
 
 def test_the_pytorch_image_runs_by_hand(pytorch: Trained) -> None:
     assert '"replicas": 1' in run_by_hand(pytorch.result.image)
+
+
+def test_pytorch_replicas_begin_anew_when_one_of_them_is_killed(
+    pytorch: Trained, training: TrainingClient, engine_client: docker.APIClient, job_id: str
+) -> None:
+    folder = f"{pytorch.result.job_dir}_again"
+    given = pytorch.input.model_copy(update={"args": ["--epochs", "150"], "job_dir": folder})
+    training.create_job(Job(job_id=job_id, training_input=given))
+
+    def lines() -> str:
+        return "\n".join(
+            entry.message
+            for entry in training.list_log_entries(job_log_filter(job_id), page_size=1000).entries or []
+        )
+
+    wait_until(lambda: "epoch 2/150" in lines(), "the replicas train")
+    (worker,) = engine_client.containers(
+        filters={
+            "label": [
+                f"container-training.job={job_id}",
+                "container-training.role=worker",
+                "container-training.index=0",
+            ]
+        }
+    )
+    engine_client.kill(worker["Id"])
+    wait_until(lambda: bool((state := training.get_job(job_id).state) and state.is_terminal), "the job ends")
+
+    job = training.get_job(job_id)
+    assert job.state is JobState.SUCCEEDED, job.error_message
+    assert "worker-replica-0 restart 1 of 5" in lines()
+    assert "a peer is gone, starting again" in lines()
+    assert lines().count("rank 0 of 3 is there") >= 2
 
 
 def test_tensorflow_keeps_its_variables_on_the_parameter_server(tensorflow: Trained) -> None:

@@ -2,7 +2,8 @@
 Train a classifier of handwritten digits on all replicas of a job: torch.distributed over gloo.
 
 Rank and world size come from ``CLUSTER_SPEC``; alone, the world is one process. The master writes ``model.pt`` and
-``metrics.json`` to the job directory. Exit code: 0 done, 1 failed (the reason is on stderr), 2 wrong arguments.
+``metrics.json`` to the job directory. Exit code: 0 done, 1 failed (the reason is on stderr), 2 wrong arguments, 138 a peer is
+gone: the service starts this replica again, and all begin anew.
 """
 
 from __future__ import annotations
@@ -27,6 +28,13 @@ from replica import PATIENCE_SECONDS, ClusterError, Replica, read_replica, wait_
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
+#: 128 + SIGUSR1, by which a replica asks to be started again.
+START_AGAIN = 138
+
+
+class PeerLost(Exception):
+    """Another replica is gone, perhaps to come back; the message has gloo's words."""
+
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the trainer; return its exit code."""
@@ -36,6 +44,9 @@ def main(words: Sequence[str] | None = None) -> int:
     except (data.DataError, storage.StorageError, ClusterError, OSError) as error:
         print(f"pytorch_ddp: {error}", file=sys.stderr)
         return 1
+    except PeerLost as error:
+        print(f"pytorch_ddp: a peer is gone, starting again: {error}", file=sys.stderr)
+        return START_AGAIN
     return 0
 
 
@@ -75,7 +86,12 @@ def train(
 
 @contextmanager
 def process_group(replica: Replica) -> Iterator[None]:
-    """Meet the other replicas at the master's address, and part from them when all are done. Raises ``ClusterError``."""
+    """
+    Meet the other replicas at the master's address, and part from them when all are done.
+
+    :raises ClusterError: the master has no address.
+    :raises PeerLost: one of them did not come, or went away.
+    """
     wait_for_name(replica.master_host)
     try:
         distributed.init_process_group(
@@ -85,11 +101,13 @@ def process_group(replica: Replica) -> Iterator[None]:
             world_size=replica.world_size,
             timeout=timedelta(seconds=PATIENCE_SECONDS),
         )
-    except RuntimeError as error:
-        raise ClusterError(f"the {replica.world_size} replicas did not meet: {error}") from error
-    print(f"rank {replica.rank} of {replica.world_size} is there")
-    yield
-    distributed.barrier()
+        print(f"rank {replica.rank} of {replica.world_size} is there")
+        yield
+        distributed.barrier()
+    except RuntimeError as error:  # the only class of gloo's errors
+        if replica.world_size == 1:
+            raise
+        raise PeerLost(str(error).splitlines()[0]) from error
     distributed.destroy_process_group()
 
 
