@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from container_training.core.accelerator_rules import NO_TPU, accelerators_from_wire
 from container_training.core.cluster import ReplicaId, ReplicaRole
 from container_training.core.errors import InvalidImageRef
 from container_training.core.image_ref import ImageRef, parse_image_ref
 from container_training.core.machines import (
-    ACCELERATOR_COUNTS,
     MACHINE_TYPES,
     TPU_MACHINE,
-    TPU_TYPES,
-    MachineFamily,
     MachineType,
 )
 from container_training.core.python_package import (
@@ -30,7 +28,6 @@ from container_training.core.python_package import (
 from container_training.core.scale_tiers import TIER_SHAPES, TierShape
 from container_training.core.violations import Violations
 from container_training.core.wire import (
-    AcceleratorConfig,
     AcceleratorType,
     DiskConfig,
     ReplicaConfig,
@@ -42,7 +39,6 @@ from container_training.core.wire import (
 MAX_REPLICAS = 128
 #: discovery: DiskConfig.bootDiskType "Valid values".
 _DISK_TYPES = ("pd-ssd", "pd-standard")
-_NO_TPU = "this service has no TPUs; use a machine type with CPUs or GPUs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +84,7 @@ def replicas_from_wire(
     # captured: gcloud leaves scaleTier out unless given, so the server must default.
     tier = training.scale_tier or ScaleTier.BASIC
     if tier is ScaleTier.BASIC_TPU:
-        rules.add("trainingInput.scaleTier", f"{_NO_TPU}; got {tier.value}")
+        rules.add("trainingInput.scaleTier", f"{NO_TPU}; got {tier.value}")
         return ()
     roles = list(
         _custom_roles(rules, training) if tier is ScaleTier.CUSTOM else _tier_roles(rules, training, tier)
@@ -242,7 +238,7 @@ def _replicas_of(
     path = f"trainingInput.{role.path}Config"
     _check_disk(rules, f"{path}.diskConfig", config.disk_config or DiskConfig())
     if config.tpu_tf_version:
-        rules.add(f"{path}.tpuTfVersion", f"can only be set for TPU workers; {_NO_TPU}")
+        rules.add(f"{path}.tpuTfVersion", f"can only be set for TPU workers; {NO_TPU}")
     image = master_image
     if role.role is not ReplicaRole.MASTER and config.image_uri:
         if is_package_job(training):
@@ -250,7 +246,7 @@ def _replicas_of(
         image = _image(rules, f"{path}.imageUri", config.image_uri)
     command, args = _arguments(training, config)
     machine = _machine(rules, role)
-    gpus, gpu = _accelerators(
+    gpus, gpu = accelerators_from_wire(
         rules, f"{path}.acceleratorConfig", config.accelerator_config, machine, is_custom=is_custom
     )
     if image is None or machine is None:
@@ -272,7 +268,7 @@ def _replicas_of(
 def _machine(rules: Violations, role: _Role) -> MachineType | None:
     path = f"trainingInput.{role.path}Type"
     if role.machine == TPU_MACHINE:
-        rules.add(path, f"{_NO_TPU}; got {role.machine!r}")
+        rules.add(path, f"{NO_TPU}; got {role.machine!r}")
         return None
     machine = MACHINE_TYPES.get(role.machine or "")
     if machine is None:
@@ -286,40 +282,6 @@ def _check_disk(rules: Violations, path: str, disk: DiskConfig) -> None:
         rules.add(f"{path}.bootDiskType", f"must be {known}; got {disk.boot_disk_type!r}")
     if disk.boot_disk_size_gb is not None and disk.boot_disk_size_gb < 0:  # [unverified]
         rules.add(f"{path}.bootDiskSizeGb", f"must not be negative; got {disk.boot_disk_size_gb}")
-
-
-def _accelerators(
-    rules: Violations,
-    path: str,
-    config: AcceleratorConfig | None,
-    machine: MachineType | None,
-    *,
-    is_custom: bool,
-) -> tuple[int, AcceleratorType | None]:
-    """Return how many accelerators of which kind a replica has: its machine's own, or those that are attached."""
-    built_in = (machine.gpus, machine.gpu) if machine else (0, None)
-    count = (config and config.count) or 0
-    if config is None or not count:
-        return built_in
-    kind = config.type
-    if kind in TPU_TYPES:
-        rules.add(f"{path}.type", f"{_NO_TPU}; got {kind}")
-    elif kind is None or kind is AcceleratorType.ACCELERATOR_TYPE_UNSPECIFIED:
-        rules.add(f"{path}.type", "must be set when count is more than 0")
-    elif count not in ACCELERATOR_COUNTS[kind]:
-        known = ", ".join(map(str, ACCELERATOR_COUNTS[kind]))
-        rules.add(f"{path}.count", f"must be one of {known} for {kind.value}; got {count}")
-    elif not is_custom or (machine and machine.family is MachineFamily.LEGACY):
-        rules.add(path, "can only be set with scaleTier CUSTOM and a Compute Engine machine type")
-    elif (machine and machine.gpus) and (count, kind) != built_in:
-        rules.add(
-            path, f"{machine.name} comes with {machine.gpus} x {machine.gpu}; got {count} x {kind.value}"
-        )
-    elif kind is AcceleratorType.NVIDIA_TESLA_A100 and not (machine and machine.gpus):
-        rules.add(f"{path}.type", f"{kind.value} comes with the machine types a2-* only")
-    else:
-        return count, kind
-    return built_in
 
 
 def _arguments(training: TrainingInput, config: ReplicaConfig) -> tuple[tuple[str, ...], tuple[str, ...]]:
