@@ -31,7 +31,6 @@ from training_service.job_messages import (
     state_message,
     without_gpus_message,
 )
-from training_service.job_store import JobStore
 from training_service.metrics import Metrics
 from training_service.reconcile import (
     Action,
@@ -45,6 +44,7 @@ from training_service.reconcile import (
 )
 from training_service.records import JobRecord
 from training_service.runtimes import RuntimeImage, get_runtime
+from training_service.store.job_store import JobStore
 
 #: Containers of one job that are started or stopped side by side; the engine itself works them off a few at a time.
 _SIDE_BY_SIDE = 32

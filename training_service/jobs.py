@@ -12,8 +12,8 @@ from container_training.core.python_package import Runtimes
 from container_training.core.states import JobState
 from container_training.core.wire import Job, ListJobsResponse
 from training_service.clock import Clock, utc_now
-from training_service.job_store import JobStore
 from training_service.records import JobRecord, etag
+from training_service.store.job_store import JobStore
 
 #: discovery: ListJobs page_size, "defaults to 20, the maximum page size is 100".
 DEFAULT_PAGE_SIZE = 20

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from container_training.core.errors import EditConflict
 from container_training.core.iam_policy import Permissions, check_permissions, check_readable, merged_policy
 from container_training.core.iam_wire import Policy, SetIamPolicyRequest
-from training_service.policy_store import PolicyStore
 from training_service.records import etag
+from training_service.store.policy_store import PolicyStore
 
 
 class Policies:

@@ -20,10 +20,10 @@ from container_training.core.errors import EngineError
 from training_service.actions import Actions
 from training_service.clock import Clock, utc_now
 from training_service.engine.base import Engine, EngineView, ObservedReplica
-from training_service.job_store import JobStore
 from training_service.metrics import Metrics
 from training_service.reconcile import Action, Conclude, RemoveJob, StartAgain, Transition, reconcile
 from training_service.records import JobRecord
+from training_service.store.job_store import JobStore
 
 #: The loop is woken by events; these are only the longest it sleeps without one.
 _ACTIVE_SECONDS = 1.0

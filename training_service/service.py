@@ -19,26 +19,26 @@ from training_service.access.tokens_file import InvalidTokensFile, read_tokens_f
 from training_service.actions import Actions
 from training_service.api.app import TRUSTED_HOSTS, create_app
 from training_service.api.registry import registry_router
-from training_service.database import open_database, read_meta
 from training_service.engine.base import Engine
 from training_service.engine.docker_engine import DockerEngine
 from training_service.engine.swarm_engine import SwarmEngine
 from training_service.host_capacity import HostCapacity
 from training_service.image_access import CheckedImages
 from training_service.job_policies import JobPolicies
-from training_service.job_store import JobStore
 from training_service.jobs import Jobs
-from training_service.log_collector import LogCollector
-from training_service.log_limiter import LogLimit
-from training_service.log_store import LogStore
+from training_service.logs.collector import LogCollector
+from training_service.logs.limiter import LogLimit
+from training_service.logs.store import LogStore
 from training_service.metadata.app import create_metadata_app
 from training_service.metadata.identities import JobIdentities
 from training_service.metadata.server import MetadataServer, metadata_environment
 from training_service.metrics import Metrics
 from training_service.policies import Policies
-from training_service.policy_store import PolicyStore
 from training_service.scheduler import Scheduler
 from training_service.settings import EngineKind, ServiceSettings
+from training_service.store.database import open_database, read_meta
+from training_service.store.job_store import JobStore
+from training_service.store.policy_store import PolicyStore
 
 #: Slow actions side by side: pulls, starts, stops and removals of different jobs.
 _WORKERS = 16

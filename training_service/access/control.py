@@ -5,7 +5,7 @@ from __future__ import annotations
 from container_training.core.errors import AccessDenied
 from training_service.access.decision import Caller, lineage, may
 from training_service.access.identity import Authenticator, Unauthenticated
-from training_service.policy_store import PolicyStore
+from training_service.store.policy_store import PolicyStore
 
 
 class AccessControl:

@@ -23,7 +23,7 @@ from training_service.api.policies import artifact_registry_router, resource_man
 from training_service.engine.base import Engine
 from training_service.job_policies import JobPolicies
 from training_service.jobs import Jobs
-from training_service.log_store import LogStore
+from training_service.logs.store import LogStore
 from training_service.metrics import Metrics
 from training_service.policies import Policies
 

@@ -10,7 +10,7 @@ from container_training.core.log_wire import ListLogEntriesRequest, ListLogEntri
 from training_service.access.control import AccessControl
 from training_service.access.roles import LOG_LIST
 from training_service.api.access import CurrentCaller
-from training_service.log_store import LogStore
+from training_service.logs.store import LogStore
 
 #: Logging API: entries.list pageSize, at most 1000.
 MAX_PAGE_SIZE = 1000

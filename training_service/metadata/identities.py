@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from container_training.core.errors import EngineError
 from training_service.engine.base import Engine
-from training_service.job_store import JobStore
 from training_service.metadata.tree import DEFAULT_REGION, JobIdentity
 from training_service.projects import project_config, project_number
+from training_service.store.job_store import JobStore
 
 
 class JobIdentities:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.training_service.world import World
-from training_service.database import open_database
+from training_service.store.database import open_database
 
 
 @pytest.fixture

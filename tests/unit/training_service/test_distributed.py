@@ -15,10 +15,10 @@ from container_training.core.machines import GIB, Resources
 from container_training.core.states import JobState, ReplicaState
 from container_training.core.wire import ReplicaConfig
 from tests.unit.training_service.world import PROJECT, World
-from training_service.database import open_database
 from training_service.engine.base import EngineView
 from training_service.engine.memory_engine import Behaviour, MemoryEngine
 from training_service.host_capacity import Accelerators, HostCapacity
+from training_service.store.database import open_database
 
 MASTER_IMAGE = "registry.test/project/master:1"
 WORKER_IMAGE = "registry.test/project/worker:1"

@@ -16,10 +16,10 @@ from training_service.access.control import AccessControl
 from training_service.access.identity import Authenticator, IdentityTokens
 from training_service.access.registry_tokens import RegistryTokens
 from training_service.access.signing_key import SigningKey
-from training_service.database import open_database
 from training_service.engine.memory_engine import Behaviour
 from training_service.image_access import AnyImage, CheckedImages, ImageAccess
-from training_service.policy_store import PolicyStore
+from training_service.store.database import open_database
+from training_service.store.policy_store import PolicyStore
 
 from .world import World
 

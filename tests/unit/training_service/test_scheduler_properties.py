@@ -12,9 +12,9 @@ from container_training.core.errors import EngineError
 from container_training.core.states import LEGAL, TERMINAL, JobState
 from container_training.core.wire import ReplicaConfig
 from tests.unit.training_service.world import PROJECT, World
-from training_service.database import open_database
 from training_service.engine.base import EngineView
 from training_service.engine.memory_engine import Behaviour
+from training_service.store.database import open_database
 
 _IMAGES = {
     "registry.test/p/quick:1": Behaviour(run_seconds=1),

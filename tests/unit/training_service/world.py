@@ -19,14 +19,14 @@ from training_service.engine.base import ObservedReplica
 from training_service.engine.memory_engine import Behaviour, MemoryEngine
 from training_service.host_capacity import HostCapacity
 from training_service.image_access import ImageAccess
-from training_service.job_store import JobStore
 from training_service.jobs import Jobs
-from training_service.log_batch import LogBatch
-from training_service.log_store import LogStore
+from training_service.logs.batch import LogBatch
+from training_service.logs.store import LogStore
 from training_service.metrics import Metrics
 from training_service.records import JobRecord
 from training_service.runtimes import RuntimeImage
 from training_service.scheduler import Scheduler
+from training_service.store.job_store import JobStore
 
 IMAGE = "registry.test/project/trainer:1"
 PROJECT = "project"

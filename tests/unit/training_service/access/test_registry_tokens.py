@@ -13,8 +13,8 @@ from training_service.access.decision import Caller, agent_of
 from training_service.access.identity import Authenticator, IdentityTokens
 from training_service.access.registry_tokens import ISSUER, SERVICE, RegistryTokens
 from training_service.access.signing_key import SigningKey
-from training_service.database import open_database
-from training_service.policy_store import PolicyStore
+from training_service.store.database import open_database
+from training_service.store.policy_store import PolicyStore
 
 REPOSITORY = "projects/other/locations/local/repositories/digits"
 AGENT = Caller(principal=agent_of("demo"))

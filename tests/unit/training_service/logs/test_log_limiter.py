@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from training_service.engine.base import LogLine, LogStream
-from training_service.log_limiter import (
+from training_service.logs.limiter import (
     TAIL_BYTES,
     WINDOW_SECONDS,
     JobBudget,

@@ -10,11 +10,11 @@ import pytest
 from container_training.clients.training_api import job_log_filter
 from container_training.core.errors import InvalidFilter
 from container_training.core.log_wire import LogEntry, Severity
-from training_service.database import open_database
 from training_service.engine.base import LogLine, LogStream
-from training_service.log_batch import LogBatch
-from training_service.log_lines import MAX_TEXT_CHARACTERS
-from training_service.log_store import LogStore, NewLogEntry
+from training_service.logs.batch import LogBatch
+from training_service.logs.lines import MAX_TEXT_CHARACTERS
+from training_service.logs.store import LogStore, NewLogEntry
+from training_service.store.database import open_database
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NOW_NS = int(NOW.timestamp()) * 10**9

@@ -25,12 +25,12 @@ from container_training.core.restarts import Attempts
 from container_training.core.states import TERMINAL, JobState, advance
 from container_training.core.wire import Job, TrainingInput
 from training_service.clock import Clock, utc_now
-from training_service.database import from_us, jobs, read_meta, to_us, writing
-from training_service.filter_sql import FieldSql, filter_to_sql, text_field, time_field
-from training_service.log_store import LogStore, NewLogEntry
-from training_service.policy_store import insert_policy
+from training_service.logs.store import LogStore, NewLogEntry
 from training_service.records import JobRecord
 from training_service.resources import job_resource, owner_policy
+from training_service.store.database import from_us, jobs, read_meta, to_us, writing
+from training_service.store.filter_sql import FieldSql, filter_to_sql, text_field, time_field
+from training_service.store.policy_store import insert_policy
 
 _TIME_COLUMN = {
     JobState.PREPARING: "preparing_us",

@@ -23,8 +23,8 @@ from container_training.core.errors import InvalidFilter
 from container_training.core.filters import parse_filter
 from container_training.core.log_wire import JOB_RESOURCE_TYPE, LogEntry, MonitoredResource, Severity
 from training_service.clock import Clock, utc_now
-from training_service.database import from_us, log_entries, to_us, writing
-from training_service.filter_sql import (
+from training_service.store.database import from_us, log_entries, to_us, writing
+from training_service.store.filter_sql import (
     FieldSql,
     constant_field,
     filter_to_sql,

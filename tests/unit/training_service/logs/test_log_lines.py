@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from container_training.core.log_wire import Severity
 from training_service.engine.base import LogStream
-from training_service.log_lines import MAX_TEXT_CHARACTERS, Payload, read_payload, severity_of
+from training_service.logs.lines import MAX_TEXT_CHARACTERS, Payload, read_payload, severity_of
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -14,9 +14,8 @@ from collections.abc import Callable, Sequence
 
 from container_training.core.log_wire import Severity
 from container_training.core.wire import format_timestamp
-from training_service.database import from_us
 from training_service.engine.base import LogLine
-from training_service.log_limiter import (
+from training_service.logs.limiter import (
     LOSS_SUFFIX,
     WINDOW_SECONDS,
     JobBudget,
@@ -26,8 +25,9 @@ from training_service.log_limiter import (
     Loss,
     PlacedLine,
 )
-from training_service.log_lines import read_payload
-from training_service.log_store import LogStore, NewLogEntry
+from training_service.logs.lines import read_payload
+from training_service.logs.store import LogStore, NewLogEntry
+from training_service.store.database import from_us
 
 #: A full batch is stored by the reader itself, which so waits for the store.
 _BATCH_LINES = 1000

@@ -11,7 +11,7 @@ from container_training.core.states import ReplicaState
 from tests.unit.training_service.world import IMAGE, PROJECT, World
 from training_service.engine.base import LogLine, LogStream, ObservedReplica
 from training_service.engine.memory_engine import MemoryEngine
-from training_service.log_collector import LogCollector
+from training_service.logs.collector import LogCollector
 
 PATIENCE_SECONDS = 10.0
 WHOLE = LogLine(timestamp_ns=10**18, stream=LogStream.STDOUT, text="first half, second half")

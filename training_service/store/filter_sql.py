@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from container_training.core.errors import InvalidFilter
 from container_training.core.filters import And, Comparison, Filter, Not, Or
-from training_service.database import to_us
+from training_service.store.database import to_us
 
 #: Builds the condition for one comparison.
 FieldSql = Callable[[Comparison], sa.ColumnElement[bool]]

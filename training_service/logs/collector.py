@@ -3,7 +3,7 @@ Containers' output into log entries.
 
 One thread a container follows its log, one thread for all stores what has been read every fifth of a second. A reader
 that is ahead of the store waits, so memory stays bounded, and the trainer never notices: the engine keeps its log on
-disk. After a crash, reading goes on from the newest stored line. Of a flood the middle is dropped (``log_limiter.py``).
+disk. After a crash, reading goes on from the newest stored line. Of a flood the middle is dropped (``limiter.py``).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import structlog
 from container_training.core.errors import EngineError, EngineUnavailable
 from container_training.core.states import ReplicaState
 from training_service.engine.base import Engine, ObservedReplica
-from training_service.log_batch import LogBatch
-from training_service.log_limiter import JobBudget, LogLimit, Loss
-from training_service.log_store import LogStore
+from training_service.logs.batch import LogBatch
+from training_service.logs.limiter import JobBudget, LogLimit, Loss
+from training_service.logs.store import LogStore
 from training_service.records import JobRecord
 
 _FLUSH_SECONDS = 0.2
