@@ -118,7 +118,8 @@ def _phase(task: Mapping[str, Any], node: Node | None) -> TaskPhase:
         is_lost = state == "failed" and not container.get("ExitCode")
         return TaskPhase.LOST if is_lost else TaskPhase.ENDED
     if state == "rejected":
-        return TaskPhase.REFUSED
+        # With a container: the swarm took a running one from its machine.
+        return TaskPhase.LOST if container.get("ContainerID") else TaskPhase.REFUSED
     if state in _BEFORE_NODE:
         return TaskPhase.WAITS
     if state in ("orphaned", "remove") or node is None or node.is_down:

@@ -57,6 +57,7 @@ def task(
         (task("failed", "started", 3), TaskPhase.ENDED),
         (task("shutdown", "shutdown", 143), TaskPhase.ENDED),
         (task("rejected", "preparing", container=""), TaskPhase.REFUSED),
+        (task("rejected", "started"), TaskPhase.LOST),
         (task("failed", "starting", 127), TaskPhase.REFUSED),
         (task("shutdown", "shutdown", container=""), TaskPhase.REFUSED),
         (task("failed", "started", 0), TaskPhase.LOST),
