@@ -1,4 +1,4 @@
-"""What the tests need from this machine: an engine, a base image, and the registry's program."""
+"""What the tests need from this machine: an engine, a base image, the registry's program, and networks for nodes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import platform
 from importlib.metadata import version
 
 from local_stack.base_image import BaseImage
+from local_stack.packages import find_program
 from local_stack.registry import ensure_registry_program
 from local_stack.settings import Part
 from local_stack.stack import LocalStack
@@ -19,6 +20,9 @@ def bring_up_test_bed(stack: LocalStack) -> None:
 
     :raises LocalStackError: something cannot be had on this machine.
     """
+    if find_program("ip") is None and stack.packages.refusal() is None:
+        # The nodes of the swarm that tests make have networks of their own.
+        stack.packages.install(["iproute2"], start_services=False)
     stack.up([Part.ENGINE, Part.BASE_IMAGE])
     program = ensure_registry_program(stack.settings, stack.packages)
     rows = {
