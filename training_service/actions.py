@@ -33,14 +33,15 @@ from training_service.job_messages import (
 )
 from training_service.metrics import Metrics
 from training_service.reconcile import (
-    Action,
     Conclude,
+    Decision,
     PullImages,
     RemoveJob,
     StartAgain,
     StartReplicas,
     StopReplicas,
     Transition,
+    Work,
 )
 from training_service.records import JobRecord
 from training_service.runtimes import RuntimeImage, get_runtime
@@ -109,8 +110,8 @@ class Actions:
             self._metrics.state_seconds.labels(job.state.value).observe(max(seconds, 0))
         return moved
 
-    def decide(self, action: Transition | Conclude | StartAgain) -> bool:
-        """Carry out an action that only writes; whether this call wrote something."""
+    def decide(self, action: Decision) -> bool:
+        """Write a decision; whether this call wrote something."""
         match action:
             case Transition():
                 return self.advance(action)
@@ -120,9 +121,9 @@ class Actions:
                 self._store.record_attempts(job, attempts, why)
                 return True
 
-    def perform(self, action: Action) -> None:
+    def perform(self, action: Work) -> None:
         """
-        Carry out ``action``; blocks until it is done.
+        Have the engine do ``action``; blocks until it is done.
 
         :raises EngineError: it was not done and may be tried again; the job is as it was.
         """
@@ -137,8 +138,6 @@ class Actions:
                 _side_by_side(self._stop, observed)
             case RemoveJob(job_uid=uid):
                 self._engine.remove_job(uid)
-            case _:
-                self.decide(action)
 
     def _pull(self, job: JobRecord, image: ImageRef) -> bool:
         """Pull one image of the job; whether it is there."""

@@ -85,7 +85,11 @@ class RemoveJob:
     job_uid: str
 
 
-Action = Transition | Conclude | StartAgain | PullImages | StartReplicas | StopReplicas | RemoveJob
+#: Only written: done at once, by the loop itself.
+Decision = Transition | Conclude | StartAgain
+#: Done by the engine, which takes its time.
+Work = PullImages | StartReplicas | StopReplicas | RemoveJob
+Action = Decision | Work
 
 
 def reconcile(

@@ -21,7 +21,7 @@ from training_service.actions import Actions
 from training_service.clock import Clock, utc_now
 from training_service.engine.base import Engine, EngineView, ObservedReplica
 from training_service.metrics import Metrics
-from training_service.reconcile import Action, Conclude, RemoveJob, StartAgain, Transition, reconcile
+from training_service.reconcile import Action, Decision, RemoveJob, Work, reconcile
 from training_service.records import JobRecord
 from training_service.store.job_store import JobStore
 
@@ -136,7 +136,7 @@ class Scheduler:
         self._collector.forget({observed.container_id for observed in view.replicas})
 
     def _perform(self, action: Action) -> None:
-        if isinstance(action, (Transition, Conclude, StartAgain)):
+        if isinstance(action, Decision):
             if self._actions.decide(action):
                 self._wake.set()
             return
@@ -147,7 +147,7 @@ class Scheduler:
             self._busy.add(uid)
         self._executor.submit(self._act, uid, action)
 
-    def _act(self, uid: str, action: Action) -> None:
+    def _act(self, uid: str, action: Work) -> None:
         try:
             self._actions.perform(action)
         except EngineError as error:
