@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,19 +10,17 @@ import pytest
 
 from container_training.clients.training_api import TrainingClient
 from container_training.core.wire import Job, ReplicaConfig, TrainingInput
+from tests.conformance.gcloud import Result, require_gcloud, run_gcloud
 from tests.integration.live_service import IMAGE, LiveService, run_service
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 OWNER, NOBODY = "owner-token-of-some-length", "nobody-token-of-some-length"
-CALL_TIMEOUT_SECONDS = 120
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveService]:
-    if shutil.which("gcloud") is None:
-        say = pytest.fail if os.environ.get("CI") else pytest.skip
-        say("gcloud is not on this machine")
+    require_gcloud()
     folder = tmp_path_factory.mktemp("service")
     tokens = folder / "tokens.json"
     principals = [
@@ -44,26 +39,17 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveService]:
         yield service
 
 
-def describe(service: LiveService, folder: Path, token: str) -> subprocess.CompletedProcess[str]:
+def describe(service: LiveService, folder: Path, token: str) -> Result:
     """``gcloud ai-platform jobs describe a_job`` with the token in a file, as gcloud reads it."""
     file = folder / "token"
     file.write_text(token)
-    environment = os.environ | {
-        "CLOUDSDK_CONFIG": str(folder),
+    environment = {
         "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(file),
         "CLOUDSDK_CORE_PROJECT": "demo-project",
         "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_ML": f"{service.endpoint}/",
     }
-    return subprocess.run(
-        ["gcloud", "ai-platform", "jobs", "describe", "a_job"],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=CALL_TIMEOUT_SECONDS,
-        check=False,
-    )
+    return run_gcloud("ai-platform", "jobs", "describe", "a_job", environment=environment, config=folder)
 
 
 def test_gcloud_with_a_token_is_let_in(service: LiveService, tmp_path: Path) -> None:

@@ -7,10 +7,7 @@ two jobs.
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -24,10 +21,10 @@ from container_training.core.states import JobState
 from container_training.core.wire import Job, ReplicaConfig, TrainingInput
 from local_stack.environment import client_environment
 from local_stack.stack import LocalStack
+from tests.conformance.gcloud import Result, require_gcloud, run_gcloud
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.timeout(300)]
 
-CALL_TIMEOUT_SECONDS = 150
 PATIENCE_SECONDS = 60.0
 TRAINER = """
 import json, sys, time
@@ -49,7 +46,6 @@ EXPECTED = [
     ("ERROR", MASTER, "no data"),
 ]
 Line = tuple[str, str, str]
-Result = subprocess.CompletedProcess[str]
 
 
 @pytest.fixture(scope="module")
@@ -57,25 +53,13 @@ def jobs(
     stack: LocalStack, base_image: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., Result]:
     """Run ``gcloud ai-platform jobs ...`` with the environment of ``make env``."""
-    if shutil.which("gcloud") is None:
-        say = pytest.fail if os.environ.get("CI") else pytest.skip
-        say("gcloud is not on this machine")
-    environment = os.environ | client_environment(stack.settings, base_image=base_image)
+    require_gcloud()
+    environment = client_environment(stack.settings, base_image=base_image)
 
     def run(*arguments: str) -> Result:
-        # Calls run side by side, and gcloud locks its folder.
-        own = environment | {"CLOUDSDK_CONFIG": str(tmp_path_factory.mktemp("gcloud"))}
-        done = subprocess.run(
-            ["gcloud", "ai-platform", "jobs", *arguments],
-            env=own,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=CALL_TIMEOUT_SECONDS,
-            check=False,
-        )
-        print(done.args, done.returncode, done.stdout, done.stderr, sep="\n")
-        return done
+        # Calls run side by side.
+        config = tmp_path_factory.mktemp("gcloud")
+        return run_gcloud("ai-platform", "jobs", *arguments, environment=environment, config=config)
 
     return run
 

@@ -15,17 +15,17 @@ import docker
 import docker.errors
 import pytest
 
-from container_training.clients.training_api import TrainingClient, job_log_filter
+from container_training.clients.training_api import TrainingClient
 from container_training.core.errors import TrainingError
 from container_training.core.image_ref import ImageRef
 from container_training.core.states import JobState
 from container_training.core.wire import Job, ReplicaConfig, TrainingInput
 from local_stack.settings import Part
 from local_stack.stack import LocalStack
+from tests.job_watch import messages, until, until_state
 
 pytestmark = pytest.mark.docker
 
-PATIENCE_SECONDS = 60.0
 #: Every replica listens on its port; the master asks each for its role, and ends when all have answered.
 MEET = """
 import json, os, socket, socketserver, sys, threading, time
@@ -104,25 +104,6 @@ def nothing_is_left(engine_client: docker.APIClient, job_id: str) -> Iterator[No
             and not engine_client.networks(filters=label)
         )
     )
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"not so after {PATIENCE_SECONDS} s"
-        time.sleep(0.05)
-
-
-def until_state(training: TrainingClient, job_id: str, state: JobState) -> Job:
-    until(lambda: (now := training.get_job(job_id).state) is state or (now is not None and now.is_terminal))
-    job = training.get_job(job_id)
-    assert job.state is state, job.error_message
-    return job
-
-
-def messages(training: TrainingClient, job_id: str) -> list[str]:
-    entries = training.list_log_entries(job_log_filter(job_id), page_size=1000).entries or []
-    return [f"{entry.task_name}: {entry.message}" for entry in entries]
 
 
 def container(engine: docker.APIClient, job_id: str, role: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 import docker
 import pytest
 
-from container_training.clients.training_api import TrainingClient, job_log_filter
+from container_training.clients.training_api import TrainingClient
 from container_training.core.cluster import ReplicaId, ReplicaRole
 from container_training.core.errors import ImageNotFound
 from container_training.core.image_ref import ImageRef
@@ -26,6 +26,7 @@ from container_training.core.states import JobState
 from container_training.core.wire import Job, ReplicaConfig, TrainingInput
 from local_stack.part import answers_ok
 from local_stack.ports import free_port
+from tests.job_watch import messages, until, until_state
 from tests.swarm_nodes import Node, Swarm, remove_leftovers, wait_until
 from tests.swarm_parts import LockedImage
 from training_service.engine.base import ReplicaLaunch
@@ -34,7 +35,6 @@ from training_service.engine.swarm_engine import SwarmEngine
 pytestmark = pytest.mark.docker
 
 PROJECT = "demo-project"
-PATIENCE_SECONDS = 90.0
 WORKERS = 3
 #: A worker answers with its name and a number that is another one each time it is started. The master meets all of them,
 #: and once more when ``again`` is asked for: with one that was started again among them.
@@ -159,25 +159,6 @@ def nothing_is_left(engines: dict[str, docker.APIClient], job_id: str) -> Iterat
     until(lambda: not manager.services(filters=label) and not manager.networks(filters=label))
     until(lambda: not any(engine.containers(all=True, filters=label) for engine in engines.values()))
     assert not any(engine.networks(filters=label) for engine in engines.values())
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"not so after {PATIENCE_SECONDS} s"
-        time.sleep(0.1)
-
-
-def until_state(training: TrainingClient, job_id: str, state: JobState) -> Job:
-    until(lambda: (now := training.get_job(job_id).state) is state or (now is not None and now.is_terminal))
-    job = training.get_job(job_id)
-    assert job.state is state, job.error_message
-    return job
-
-
-def messages(training: TrainingClient, job_id: str) -> list[str]:
-    entries = training.list_log_entries(job_log_filter(job_id), page_size=1000).entries or []
-    return [f"{entry.task_name}: {entry.message}" for entry in entries]
 
 
 def machines(engines: dict[str, docker.APIClient], job_id: str) -> dict[str, str]:

@@ -25,6 +25,7 @@ from container_training.core.wire import Job, ReplicaConfig, TrainingInput
 from local_stack.credentials import registry_login
 from local_stack.settings import Part
 from local_stack.stack import LocalStack
+from tests.job_watch import until
 
 pytestmark = pytest.mark.docker
 
@@ -65,15 +66,7 @@ def nothing_is_left(engine_client: docker.APIClient, job_id: str) -> Iterator[No
             filters=label
         )
 
-    wait_until(is_gone)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not so after {PATIENCE_SECONDS} s")
-        time.sleep(0.05)
+    until(is_gone)
 
 
 def wait_for(training: TrainingClient, job_id: str, *states: JobState) -> Job:
@@ -185,7 +178,7 @@ def test_cancel_stops_a_stubborn_trainer_after_the_grace_period(
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up'); time.sleep(600)"
     )
     wait_for(training, job_id, JobState.RUNNING)
-    wait_until(lambda: "up" in [entry.message for entry in read_log(training, job_id)])
+    until(lambda: "up" in [entry.message for entry in read_log(training, job_id)])
 
     training.cancel_job(job_id)
 
@@ -295,7 +288,7 @@ def test_volumes_of_an_image_go_with_the_job(
         return {volume["Name"] for volume in engine_client.volumes()["Volumes"] or []} <= before
 
     assert job.state is JobState.SUCCEEDED
-    wait_until(volumes_are_gone)
+    until(volumes_are_gone)
     engine_client.remove_image(f"{repository}:test", force=True)
 
 
@@ -308,7 +301,7 @@ def test_container_that_somebody_removes_is_started_again(
     (container,) = engine_client.containers(filters={"label": label})
 
     engine_client.remove_container(container["Id"], force=True)
-    wait_until(lambda: bool(engine_client.containers(filters={"label": label})))
+    until(lambda: bool(engine_client.containers(filters={"label": label})))
 
     (again,) = engine_client.containers(filters={"label": label})
     assert again["Id"] != container["Id"]
