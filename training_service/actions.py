@@ -36,8 +36,8 @@ from training_service.reconcile import (
     Conclude,
     Decision,
     PullImages,
+    RecordAttempts,
     RemoveJob,
-    StartAgain,
     StartReplicas,
     StopReplicas,
     Transition,
@@ -117,7 +117,7 @@ class Actions:
                 return self.advance(action)
             case Conclude(job=job, outcome=outcome, error_message=message):
                 return self._store.record_outcome(job, outcome, message)
-            case StartAgain(job=job, attempts=attempts, why=why):
+            case RecordAttempts(job=job, attempts=attempts, why=why):
                 self._store.record_attempts(job, attempts, why)
                 return True
 

@@ -46,12 +46,12 @@ class Conclude:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartAgain:
-    """Write that replicas, or all of them, are to be started once more, and why."""
+class RecordAttempts:
+    """Write what is to be started once more, and why; or, without a reason, that it has been."""
 
     job: JobRecord
     attempts: Attempts
-    why: str
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class RemoveJob:
 
 
 #: Only written: done at once, by the loop itself.
-Decision = Transition | Conclude | StartAgain
+Decision = Transition | Conclude | RecordAttempts
 #: Done by the engine, which takes its time.
 Work = PullImages | StartReplicas | StopReplicas | RemoveJob
 Action = Decision | Work
@@ -169,7 +169,7 @@ def _run(
     if isinstance(verdict, Over):
         return [Conclude(job=job, outcome=verdict.outcome, error_message=verdict.error_message)]
     if verdict is not None:
-        return [StartAgain(job=job, attempts=verdict.attempts, why=verdict.why)]
+        return [RecordAttempts(job=job, attempts=verdict.attempts, why=verdict.why)]
     # Before a retry of the whole job starts, all of the try before it has ended: they share host names.
     outdated = [each for each in _running(observed) if each not in current.values()]
     if outdated:
@@ -190,7 +190,7 @@ def _note_started(job: JobRecord, current: dict[ReplicaId, ObservedReplica]) -> 
     started = [replica for replica in current if replica.task_name in job.attempts.pending]
     if not started:
         return []
-    return [StartAgain(job=job, attempts=job.attempts.started(started), why="")]
+    return [RecordAttempts(job=job, attempts=job.attempts.started(started))]
 
 
 def _wind_down(

@@ -20,8 +20,8 @@ from training_service.reconcile import (
     Action,
     Conclude,
     PullImages,
+    RecordAttempts,
     RemoveJob,
-    StartAgain,
     StartReplicas,
     StopReplicas,
     Transition,
@@ -155,9 +155,7 @@ def test_a_replica_that_is_to_be_started_again_is_started_once() -> None:
     again = make_replica(ReplicaState.RUNNING, attempt=Attempt(0, 1), container_id="again")
 
     assert look(record, killed) == [StartReplicas(job=record, replicas=(record.spec.master,))]
-    assert look(record, killed, again) == [
-        StartAgain(job=record, attempts=attempts.started([MASTER]), why="")
-    ]
+    assert look(record, killed, again) == [RecordAttempts(job=record, attempts=attempts.started([MASTER]))]
 
 
 def test_an_earlier_try_of_the_job_is_stopped_before_the_next_starts() -> None:
