@@ -39,6 +39,14 @@ class IamEndpoints:
     artifact_registry: str = "https://artifactregistry.googleapis.com"
     storage: str = "https://storage.googleapis.com"
 
+    @property
+    def are_remote(self) -> bool:
+        """Whether they are Google's, or others by TLS, to which a proxy of the environment may be the only way."""
+        return all(
+            url.startswith("https://")
+            for url in (self.resource_manager, self.artifact_registry, self.storage)
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyEdit:
@@ -76,7 +84,9 @@ class IamPoliciesClient:
         self._endpoints = endpoints
         self._patience_seconds = patience_seconds
         # trust_env: a proxy of the environment must not see requests to the loopback service.
-        self._http = httpx.Client(auth=auth, timeout=timeout_seconds, transport=transport, trust_env=False)
+        self._http = httpx.Client(
+            auth=auth, timeout=timeout_seconds, transport=transport, trust_env=endpoints.are_remote
+        )
 
     def __enter__(self) -> Self:
         return self
