@@ -21,6 +21,7 @@ from container_training.core.job_rules import (
 )
 from container_training.core.python_package import Runtimes
 from container_training.core.replica_spec import ReplicaSpec, replicas_from_wire
+from container_training.core.study_spec import StudySpec
 from container_training.core.violations import Violations
 from container_training.core.wire import Job, Scheduling, TrainingInput
 
@@ -34,6 +35,7 @@ class JobSpec:
     :param max_wait: limit on QUEUED and PREPARING together; ``None``: none.
     :param max_running: limit on RUNNING.
     :param priority: 0 to 1000, higher first.
+    :param study: what a tuning job searches for; ``None``: the job trains once.
     """
 
     project: str
@@ -44,6 +46,7 @@ class JobSpec:
     max_wait: timedelta | None = None
     max_running: timedelta = DEFAULT_RUNNING
     priority: int = 0
+    study: StudySpec | None = None
 
     @property
     def master(self) -> ReplicaSpec:
@@ -112,4 +115,5 @@ def _read(rules: Violations, project: str, job: Job, runtimes: Runtimes | None =
         max_wait=limits.max_wait,
         max_running=limits.max_running,
         priority=limits.priority,
+        study=StudySpec.from_wire(training.hyperparameters) if training.hyperparameters else None,
     )
