@@ -54,7 +54,6 @@ class FieldRow:
     :param echoed: a request's value is answered as sent; of an output field: some answer has it.
     :param refused: the words of the refusal; empty: a good value is not refused.
     :param refused_values: the good values that are refused, where others are not.
-    :param refused_with: the field above, if the refusal is that one's.
     """
 
     schema: str
@@ -65,7 +64,6 @@ class FieldRow:
     echoed: bool
     refused: str = ""
     refused_values: tuple[str, ...] = ()
-    refused_with: str = ""
     note: Note
 
     @property
@@ -129,7 +127,7 @@ def _input_row(schema: str, name: str, prop: Mapping[str, Any]) -> FieldRow:
     refusals = {_shown(sample.value): refusal_of(path, sample) for sample in samples}
     refused = [shown for shown, refusal in refusals.items() if refusal]
     is_refused = len(refused) == len(refusals)
-    by, words = next(refusal for refusal in refusals.values() if refusal) if refused else ("", "")
+    words = next(refusal[1] for refusal in refusals.values() if refusal) if refused else ""
     return FieldRow(
         schema=schema,
         name=name,
@@ -139,7 +137,6 @@ def _input_row(schema: str, name: str, prop: Mapping[str, Any]) -> FieldRow:
         echoed=any(is_echoed(path, sample) for sample in samples),
         refused=words if is_refused else "",
         refused_values=() if is_refused else tuple(refused),
-        refused_with=by if is_refused and by != indexed(path) else "",
         note=_note(schema, name),
     )
 

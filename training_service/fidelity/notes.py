@@ -67,7 +67,8 @@ _TYPE = Note(
     deviation="A job that is larger than the machine is scaled down, and its log says so; legacy sizes are recalled.",
     certainty=Certainty.UNVERIFIED,
 )
-_NO_TUNING = "This service does not tune hyperparameters yet"
+_NO_TUNING = "This service runs no trials yet"
+_UNUSED_SEARCH = _differs(f"Checked, and not used. {_NO_TUNING}.")
 _NO_OPERATIONS = _differs(
     "Nothing of training is a long-running operation, so that there are none to answer."
 )
@@ -207,6 +208,27 @@ NOTES: Mapping[str, Note] = {
         deviation="There is one queue, not one for each type of accelerator.",
         certainty=Certainty.DISCOVERY,
     ),
+    "HyperparameterSpec": _UNUSED_SEARCH,
+    "HyperparameterSpec.maxTrials": _differs(
+        "At most 1,000, as AI Platform Vizier's quota says.", Certainty.DOCS
+    ),
+    "HyperparameterSpec.params": _differs("At most 64.", Certainty.UNVERIFIED),
+    "ParameterSpec": _UNUSED_SEARCH,
+    "ParameterSpec.categoricalValues": _differs(
+        "Refused for another type; the real service may ignore them.", Certainty.UNVERIFIED
+    ),
+    "ParameterSpec.discreteValues": _differs(
+        "Refused for another type; the real service may ignore them.", Certainty.UNVERIFIED
+    ),
+    "ParameterSpec.maxValue": _differs(
+        "May equal `minValue`: the parameter is fixed. 2^53 at most for `INTEGER`.",
+        Certainty.UNVERIFIED,
+    ),
+    "ParameterSpec.minValue": _differs("Has to be written also where it is 0.", Certainty.UNVERIFIED),
+    "ParameterSpec.parameterName": _differs(
+        "The pattern is inferred: what can be an argument `--NAME`.", Certainty.UNVERIFIED
+    ),
+    "TrainingInput.hyperparameters": _UNUSED_SEARCH,
     "TrainingOutput": _differs(f"{_NO_TUNING}, has no ML units to count and no interactive shells."),
     "HyperparameterOutput": _differs(f"{_NO_TUNING}."),
     "HyperparameterMetric": _differs(f"{_NO_TUNING}."),
@@ -226,6 +248,24 @@ def _role(role: str, **fields: Any) -> dict[str, Any]:
 
 def _each(*values: Any, **beside: Any) -> tuple[Sample, ...]:
     return tuple(Sample(value=value, **beside) for value in values)
+
+
+#: A good parameter, to change one field of.
+_RATE = {"parameterName": "rate", "type": "DOUBLE", "minValue": 0.1, "maxValue": 1.0}
+_UNITS = {"parameterName": "units", "type": "INTEGER", "minValue": 8, "maxValue": 64}
+_KERNEL = {"parameterName": "kernel", "type": "CATEGORICAL", "categoricalValues": ["rbf", "linear"]}
+_DEPTH = {"parameterName": "depth", "type": "DISCRETE", "discreteValues": [1.0, 2.5, 4.0]}
+
+
+def _param(param: Mapping[str, Any], *values: Any) -> tuple[Sample, ...]:
+    """Return the values of a field of ``param``, a job's only one."""
+    beside = {f"trainingInput.hyperparameters.params[].{name}": value for name, value in param.items()}
+    return _each(*values, beside=beside)
+
+
+def _search(*values: Any) -> tuple[Sample, ...]:
+    """Return the values of a field of a search that has one parameter."""
+    return _each(*values, beside={"trainingInput.hyperparameters.params": [_RATE]})
 
 
 def _package(name: str, value: Any) -> tuple[Sample, ...]:
@@ -273,6 +313,28 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
     "ReplicaConfig.imageUri": _each("registry.example/project/trainer:2"),
     "DiskConfig.bootDiskType": _each("pd-ssd", "pd-standard"),
     "EncryptionConfig.kmsKeyName": _each("projects/p/locations/us-central1/keyRings/r/cryptoKeys/k"),
+    "TrainingInput.hyperparameters": _each({"params": [_RATE]}),
+    "HyperparameterSpec.algorithm": (
+        *_search("ALGORITHM_UNSPECIFIED", "RANDOM_SEARCH"),
+        *_each("GRID_SEARCH", beside={"trainingInput.hyperparameters.params": [_UNITS, _KERNEL, _DEPTH]}),
+    ),
+    "HyperparameterSpec.enableTrialEarlyStopping": _search(True, False),
+    "HyperparameterSpec.goal": _search("GOAL_TYPE_UNSPECIFIED", "MAXIMIZE", "MINIMIZE"),
+    "HyperparameterSpec.hyperparameterMetricTag": _search("accuracy"),
+    "HyperparameterSpec.maxFailedTrials": _search(2),
+    "HyperparameterSpec.maxParallelTrials": _search(2),
+    "HyperparameterSpec.maxTrials": _search(20),
+    "HyperparameterSpec.params": _each([_RATE, _UNITS, _KERNEL, _DEPTH]),
+    "HyperparameterSpec.resumePreviousJobId": _search("digits_0"),
+    "ParameterSpec.categoricalValues": _param(_KERNEL, ["rbf"]),
+    "ParameterSpec.discreteValues": _param(_DEPTH, [1.5, 2.5]),
+    "ParameterSpec.maxValue": _param(_RATE, 2.5),
+    "ParameterSpec.minValue": _param(_RATE, 0.01),
+    "ParameterSpec.parameterName": _param(_RATE, "learning_rate"),
+    "ParameterSpec.scaleType": _param(
+        _RATE, "NONE", "UNIT_LINEAR_SCALE", "UNIT_LOG_SCALE", "UNIT_REVERSE_LOG_SCALE"
+    ),
+    "ParameterSpec.type": (*_param(_RATE, "DOUBLE"), *_param(_UNITS, "INTEGER"), *_param(_DEPTH, "DISCRETE")),
     "Scheduling.maxRunningTime": _each("7200s"),
     "Scheduling.maxWaitTime": _each("3600s"),
 }
@@ -303,6 +365,19 @@ BAD_SAMPLES: Mapping[str, tuple[Sample, ...]] = {
     "DiskConfig.bootDiskSizeGb": _each(-1),
     "DiskConfig.bootDiskType": _each("floppy"),
     "EncryptionConfig.kmsKeyName": _each("key"),
+    "HyperparameterSpec.hyperparameterMetricTag": _search("a\nb"),
+    "HyperparameterSpec.maxFailedTrials": _search(-1),
+    "HyperparameterSpec.maxParallelTrials": _search(-1),
+    "HyperparameterSpec.maxTrials": _search(-1, 1001),
+    "HyperparameterSpec.params": _each([]),
+    "HyperparameterSpec.resumePreviousJobId": _search("0-digits"),
+    "ParameterSpec.categoricalValues": _param(_KERNEL, []),
+    "ParameterSpec.discreteValues": _param(_DEPTH, []),
+    "ParameterSpec.maxValue": _param(_RATE, 0.01),
+    "ParameterSpec.minValue": _param({**_RATE, "scaleType": "UNIT_LOG_SCALE"}, 0.0),
+    "ParameterSpec.parameterName": _param(_RATE, "job-dir"),
+    "ParameterSpec.scaleType": _param(_KERNEL, "UNIT_LINEAR_SCALE"),
+    "ParameterSpec.type": _param(_RATE, "PARAMETER_TYPE_UNSPECIFIED"),
     "Scheduling.maxRunningTime": _each("2h", "0s"),
     "Scheduling.maxWaitTime": _each("60s"),
     "Scheduling.priority": _each(1001),

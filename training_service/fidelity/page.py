@@ -178,7 +178,7 @@ def _input_table(rows: Sequence[FieldRow]) -> str:
             _yes(bool(row.note.enforced)),
             _yes(row.echoed),
             _refused(row),
-            _sentences("" if row.refused_with else _sentence(row.refused), _own_note(row)),
+            _sentences(_sentence(row.refused), _own_note(row)),
         )
         for row in rows
     ]
@@ -197,8 +197,6 @@ def _own_note(row: FieldRow) -> str:
 
 
 def _refused(row: FieldRow) -> str:
-    if row.refused_with:
-        return f"with `{row.refused_with}`"
     return _names(row.refused_values) or _yes(bool(row.refused))
 
 

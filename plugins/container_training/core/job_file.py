@@ -295,8 +295,9 @@ def _places() -> list[tuple[str, type[WireModel]]]:
     while waiting:
         path, model = waiting.pop(0)
         places.append((path, model))
-        for name in _fields(model):
-            part = part_of(model, name)
-            if part:
-                waiting.append((f"{path}.{name}", part))
+        for name, held in _fields(model).items():
+            if get_origin(held) is list:
+                name, held = f"{name}[]", _bare(get_args(held)[0])
+            if isinstance(held, type) and issubclass(held, WireModel):
+                waiting.append((f"{path}.{name}", held))
     return places

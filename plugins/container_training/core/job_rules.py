@@ -29,7 +29,6 @@ DEFAULT_RUNNING = timedelta(seconds=604800)
 
 #: Fields of the API that this version refuses by name rather than ignoring: path -> why.
 _NOT_YET = {
-    "hyperparameters": "this service does not tune hyperparameters yet",
     "enable_web_access": "this service has no interactive shells; leave it out and use `docker exec` on its machine",
 }
 

@@ -2,7 +2,7 @@
 From the wire's Job to a ``JobSpec`` that is known to be good.
 
 ``job_spec_from_wire`` reports every broken rule at once, by the camelCase path of the field, so that a caller mends a
-request in one go. The rules themselves: ``job_rules.py`` and ``replica_spec.py``.
+request in one go. The rules themselves: ``job_rules.py``, ``replica_spec.py`` and ``hyperparameter_rules.py``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from datetime import timedelta
 
 from container_training.core.cluster import ReplicaRole
 from container_training.core.errors import InvalidJobSpec
+from container_training.core.hyperparameter_rules import check_hyperparameters
 from container_training.core.job_rules import (
     DEFAULT_RUNNING,
     check_formats,
@@ -104,6 +105,8 @@ def _read(rules: Violations, project: str, job: Job, runtimes: Runtimes | None =
     check_formats(rules, training)
     replicas = replicas_from_wire(rules, training, runtimes)
     limits = limits_from_wire(rules, training.scheduling or Scheduling())
+    if training.hyperparameters is not None:
+        check_hyperparameters(rules, job, training.hyperparameters)
     if not replicas or replicas[0].replica.role is not ReplicaRole.MASTER:
         return None
     return JobSpec(

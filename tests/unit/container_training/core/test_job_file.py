@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from container_training.clients.job_file import MAX_BYTES, MAX_DEPTH, parse_job_file
 from container_training.core.errors import FieldViolation, InvalidJobSpec
 from container_training.core.job_file import MAX_PROBLEMS
-from container_training.core.wire import TrainingInput, WireModel
+from container_training.core.job_spec import job_spec_from_wire
+from container_training.core.wire import Goal, Job, TrainingInput, WireModel
 
 #: Example 2 of the guide "Submit a training job", "Format your configuration parameters".
 GUIDE = """\
@@ -93,6 +94,36 @@ def test_values_are_read_as_in_json_and_the_core_schema_of_yaml(text: str, expec
     assert read(text) == expected
 
 
+def test_a_file_of_a_tuning_job_is_a_good_search() -> None:
+    text = """
+trainingInput:
+  masterConfig: {imageUri: gcr.io/demo/train:1}
+  hyperparameters:
+    goal: MINIMIZE
+    hyperparameterMetricTag: eval/loss
+    max_trials: 20
+    maxParallelTrials: 4
+    enableTrialEarlyStopping: true
+    params:
+      - {parameterName: rate, type: DOUBLE, minValue: 1e-4, maxValue: 0.1, scaleType: UNIT_LOG_SCALE}
+      - {parameterName: units, type: INTEGER, minValue: 16, maxValue: 256, scaleType: UNIT_LINEAR_SCALE}
+      - parameterName: kernel
+        type: CATEGORICAL
+        categoricalValues: [rbf, linear]
+      - parameterName: depth
+        type: DISCRETE
+        discreteValues: [1.5, 2, 4]
+"""
+
+    spec = job_spec_from_wire("demo", Job.model_validate(read(text) | {"jobId": "tune"}))
+
+    assert spec.study is not None
+    assert (spec.study.goal, spec.study.max_trials, spec.study.stops_early) == (Goal.MINIMIZE, 20, True)
+    params = spec.study.search.params or []
+    assert [param.parameter_name for param in params] == ["rate", "units", "kernel", "depth"]
+    assert params[3].discrete_values == [1.5, 2.0, 4.0]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -107,6 +138,16 @@ def test_values_are_read_as_in_json_and_the_core_schema_of_yaml(text: str, expec
          "trainingInput.jobId: config.yaml:1: unknown key, it belongs into the top level"),
         ("trainingInput:\n  hyperparameters:\n    params:\n      - type: DOUBLE\n      - minvalue: 1",
          "trainingInput.hyperparameters.params[1].minvalue: config.yaml:5: unknown key, did you mean 'minValue'?"),
+        ("trainingInput:\n  hyperparameters:\n    maxTrails: 3",
+         "trainingInput.hyperparameters.maxTrails: config.yaml:3: unknown key, did you mean 'maxTrials'?"),
+        ("trainingInput:\n  hyperparameters:\n    params: []\n    scaleType: NONE",
+         ("trainingInput.hyperparameters.scaleType: config.yaml:4: unknown key, "
+          "it belongs into trainingInput.hyperparameters.params[]")),
+        ("trainingInput:\n  maxTrials: 3",
+         "trainingInput.maxTrials: config.yaml:2: unknown key, it belongs into trainingInput.hyperparameters"),
+        ("trainingInput:\n  hyperparameters:\n    params:\n    - type: DOBLE",
+         ("trainingInput.hyperparameters.params[0].type: config.yaml:4: must be one of "
+          "PARAMETER_TYPE_UNSPECIFIED, DOUBLE, INTEGER, CATEGORICAL, DISCRETE, got 'DOBLE', did you mean 'DOUBLE'?")),
         ("? [a]\n: 1", "config_file: config.yaml:1: a key must be text, got a list"),
     ],
 )  # fmt: skip

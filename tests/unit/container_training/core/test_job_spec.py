@@ -20,6 +20,7 @@ from container_training.core.replica_spec import ReplicaSpec
 from container_training.core.wire import Job, TrainingInput
 
 IMAGE = "gcr.io/demo/train:1"
+TUNED = {"parameterName": "rate", "type": "DOUBLE", "minValue": 0.1, "maxValue": 1}
 JOB_DIR_RULE = "must be a Cloud Storage path gs://BUCKET/FOLDER; got "
 KMS_RULE = "must be projects/PROJECT/locations/REGION/keyRings/RING/cryptoKeys/KEY; got "
 DURATION_RULE = "must be seconds followed by 's', like '3600s'; got "
@@ -157,12 +158,6 @@ def test_a_prediction_job_is_refused_by_name(prediction: dict[str, Any]) -> None
 @pytest.mark.parametrize(
     ("field", "value", "path", "why"),
     [
-        (
-            "hyperparameters",
-            {"maxTrials": 2},
-            "trainingInput.hyperparameters",
-            "this service does not tune hyperparameters yet",
-        ),
         (
             "enable_web_access",
             True,
@@ -584,7 +579,7 @@ _trainings = st.fixed_dictionaries(
     optional={
         "args": _arguments,
         "evaluatorCount": _maybe(0, 1, -1),
-        "hyperparameters": _maybe({}, {"maxTrials": 2}),
+        "hyperparameters": _maybe({}, {"maxTrials": 2}, {"params": [TUNED]}, {"params": [TUNED, TUNED]}),
         "jobDir": _maybe("gs://bkt/d", "gs://", "") | st.text(max_size=8),
         "masterConfig": st.none() | _configs,
         "masterType": _maybe("", "n1-standard-8", "standard_gpu", "m9") | st.text(max_size=4),
