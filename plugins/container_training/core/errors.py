@@ -34,8 +34,10 @@ Every error of the project, one tree.
     |   + PreflightFailed             a check of the preflight failed
     |   + PushFailed                  the registry refused the image
     |   + RegistryUnavailable         the registry did not answer, also after retries
+    + InvalidPrice(ValueError)        prices or a limit of cost that cannot be read, or a machine without a price
     + PackageInvalid                  the caller's trainer folder or package cannot be built or uploaded
     + JobFailed                       the job's own end, not ours
+    + CostLimitReached                a wait cancelled the job, as it had cost what it may
     + ResultsMissing                  the job ended well but left no readable results
 
 Messages say what is wrong, the rule, the value and the way out. ``raise ... from error`` keeps the cause.
@@ -236,3 +238,11 @@ class JobFailed(TrainingError):
 
 class ResultsMissing(TrainingError):
     """The job succeeded, but its results (``metrics.json`` ...) are absent or unreadable."""
+
+
+class InvalidPrice(TrainingError, ValueError):
+    """Prices, or a limit of cost, cannot be read, or a machine type of the job has no price."""
+
+
+class CostLimitReached(TrainingError):
+    """The job has cost as much as its wait allows, and was cancelled."""

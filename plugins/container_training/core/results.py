@@ -7,6 +7,7 @@ from datetime import datetime
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from container_training.core.states import JobState
+from container_training.core.wire import Goal
 
 
 class ResultModel(BaseModel):
@@ -32,13 +33,97 @@ class ResultFile(ResultModel):
     crc32c: str
 
 
+class Cost(ResultModel):
+    """
+    What a job has cost.
+
+    :param currency: that of the price list, as it is called there; may be empty.
+    :param per_second: of all replicas of one run, of a tuning job of one trial.
+    :param seconds: time of RUNNING that is paid for; of a tuning job that of all trials together.
+    """
+
+    total: float
+    currency: str
+    per_second: float
+    seconds: float
+
+
+class TrialRow(ResultModel):
+    """
+    One trial.
+
+    :param objective: its final metric; ``None`` where it reported none, or no finite one.
+    :param step: training step of that metric.
+    :param seconds: from its start to its end, or to now; ``None`` before it starts.
+    :param hyperparameters: name to value as text, as the trainer got it.
+    :param cost: in the currency of the price list; ``None`` where no price is known.
+    """
+
+    trial_id: str
+    state: JobState
+    is_stopped_early: bool
+    objective: float | None
+    step: int | None
+    seconds: float | None
+    ended_at: datetime | None
+    hyperparameters: dict[str, str]
+    cost: float | None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the trial ended with a result: by itself, or stopped early."""
+        return self.state.is_terminal and (self.state is JobState.SUCCEEDED or self.is_stopped_early)
+
+
+class BestTrial(ResultModel):
+    """
+    The trial that a tuning job was for.
+
+    :param args: the arguments that train this configuration again.
+    :param model_uri: its model; ``None`` if it wrote none, or nobody has looked.
+    """
+
+    trial_id: str
+    objective: float
+    step: int | None
+    hyperparameters: dict[str, str]
+    args: list[str]
+    job_dir: str
+    model_uri: str | None = None
+
+
+class StudyResult(ResultModel):
+    """
+    What a tuning job found.
+
+    :param completed: trials with a result, those that were stopped early included.
+    :param best: ``None`` if no trial ended with an objective.
+    :param trials: by number; if there are more than the caller wanted, the best ones.
+    :param trials_left_out: how many are not in ``trials``.
+    """
+
+    goal: Goal
+    metric_tag: str
+    max_trials: int
+    completed: int
+    stopped_early: int
+    running: int
+    failed: int
+    cancelled: int
+    best: BestTrial | None
+    trials: list[TrialRow]
+    trials_left_out: int
+
+
 class JobResult(ResultModel):
     """
-    The result of one job.
+    The result of one job; of a tuning job, ``metrics``, ``model_uri`` and ``files`` are those of its best trial.
 
     :param image: the image by digest, ``HOST/REPOSITORY@sha256:...``.
-    :param metrics: the contents of the metrics file, a JSON object.
+    :param metrics: the contents of the metrics file, a JSON object; of a trial without one, its objective.
     :param model_uri: the job directory's model, if the trainer wrote one.
+    :param study: of a tuning job.
+    :param cost: ``None`` where the connection has no price for a machine of the job.
     """
 
     job_id: str
@@ -49,6 +134,8 @@ class JobResult(ResultModel):
     model_uri: str | None
     files: list[ResultFile]
     seconds: StateSeconds
+    study: StudyResult | None = None
+    cost: Cost | None = None
 
 
 class StateTimes(ResultModel):
