@@ -39,6 +39,11 @@ def get_provider_info() -> dict[str, Any]:
                         "Container environment",
                         "JSON object of environment variables that local test runs get, as jobs do.",
                     ),
+                    "prices": _text(
+                        "Prices",
+                        "JSON object of machine types and accelerators and their prices per second; what jobs cost.",
+                    ),
+                    "currency": _text("Currency", "What the prices are in, like EUR."),
                     "resource_manager_endpoint": _endpoint("Resource Manager"),
                     "artifact_registry_endpoint": _endpoint("Artifact Registry"),
                     "storage_endpoint": _endpoint("Cloud Storage"),

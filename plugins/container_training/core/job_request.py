@@ -15,8 +15,9 @@ from container_training.core.job_file import part_of, wire_names
 from container_training.core.wire import Job, TrainingInput, WireModel
 
 DEFAULT_REGION = "us-central1"
-#: The fields of the roles beside the master's image, command and type, which have arguments of their own.
-_ROLE_FIELDS = (
+#: Fields that are called as on the wire and merged with the job's own: those of the roles, beside the master's image, command
+#: and type, and the search.
+_MERGED_FIELDS = (
     "master_config",
     "worker_type",
     "worker_count",
@@ -28,6 +29,7 @@ _ROLE_FIELDS = (
     "evaluator_count",
     "evaluator_config",
     "use_chief_in_tf_config",
+    "hyperparameters",
 )
 _EMPTY: tuple[Any, ...] = (None, "", [])
 
@@ -38,6 +40,8 @@ class JobFields:
     The fields that a task sets one by one; ``None`` and empty text leave a field to the job's own form.
 
     :param default_job_dir: the job folder if nothing else names one.
+    :param args: words, or text that is split as a shell would; a list among the words stands for its own words.
+    :param hyperparameters: what a tuning job searches for, a ``HyperparameterSpec`` in the API's own form.
     :param worker_config: a ``ReplicaConfig`` in the API's own form, under the names of either case; so are the other configs.
     """
 
@@ -66,6 +70,7 @@ class JobFields:
     priority: int | str | None = None
     service_account: str | None = None
     network: str | None = None
+    hyperparameters: Mapping[str, Any] | None = None
     package_uris: Sequence[str] | str | None = None
     python_module: str | None = None
     runtime_version: str | None = None
@@ -90,7 +95,7 @@ def job_request(
     """
     own = _under_wire_names(_as_mapping(job), Job)
     wire = _overridden(file or {}, own, Job)
-    training = _overridden(_part(wire, "trainingInput"), _role_fields(fields), TrainingInput)
+    training = _overridden(_part(wire, "trainingInput"), _merged_fields(fields), TrainingInput)
     master = _part(training, "masterConfig")
     scheduling = _part(training, "scheduling")
     _override(master, {"imageUri": fields.image, "containerCommand": _words(fields.command)})
@@ -168,9 +173,9 @@ def _without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value not in _EMPTY}
 
 
-def _role_fields(fields: JobFields) -> dict[str, Any]:
-    """Return the fields of the roles that are set, under the wire's names."""
-    given = {name: getattr(fields, name) for name in _ROLE_FIELDS}
+def _merged_fields(fields: JobFields) -> dict[str, Any]:
+    """Return those of ``_MERGED_FIELDS`` that are set, under the wire's names."""
+    given = {name: getattr(fields, name) for name in _MERGED_FIELDS}
     return _under_wire_names(
         _without_empty(
             {
@@ -191,7 +196,11 @@ def _has_types(fields: JobFields) -> bool:
 def _words(value: Sequence[Any] | str | None) -> list[str] | None:
     if value is None:
         return None
-    return shlex.split(value) if isinstance(value, str) else [str(word) for word in value]
+    if isinstance(value, str):
+        return shlex.split(value)
+    # A list within the list is the output of another task, such as the arguments of the best trial.
+    parts = ([part] if not isinstance(part, list | tuple) else part for part in value)
+    return [str(word) for part in parts for word in part]
 
 
 def _violations(error: ValidationError) -> list[FieldViolation]:

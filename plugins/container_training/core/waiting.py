@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
+from container_training.core.cost import Meter
 from container_training.core.errors import JobFailed, PollTimeout
 from container_training.core.log_cursor import LogCursor
+from container_training.core.progress import Progress, is_to_be_cancelled, limit_text, look_at
 from container_training.core.states import JobState
 from container_training.core.wire import Job, format_timestamp
 
@@ -39,6 +41,7 @@ class Outcome(StrEnum):
     REACHED = "REACHED"
     TIMED_OUT = "TIMED_OUT"  #: its own limit came first; the job goes on
     REFUSED = "REFUSED"  #: the service answered with an error that waiting does not mend
+    COST_LIMIT = "COST_LIMIT"  #: the job had cost what it may, and was cancelled
 
 
 class WaitEvent(TypedDict):
@@ -49,6 +52,8 @@ class WaitEvent(TypedDict):
     state: str | None  #: last state seen, if any
     message: str  #: ``errorMessage`` of the job, or why the wait ended
     error: NotRequired[str]  #: class name of the error, where REFUSED
+    study: NotRequired[dict[str, Any]]  #: ``StudyResult`` without its table, of a tuning job
+    cost: NotRequired[dict[str, Any]]  #: ``Cost``, where a price is known
 
 
 class WatchMemory(TypedDict):
@@ -57,6 +62,8 @@ class WatchMemory(TypedDict):
     state: str | None
     since: str | None
     log_cursor: str | None
+    shown: NotRequired[str]  #: key of the progress that was shown last
+    is_over_limit: NotRequired[bool]
 
 
 @dataclass(slots=True)
@@ -66,6 +73,10 @@ class JobWatch:
 
     :param since: when the job entered ``state``, as far as it is known.
     :param silent_since: when the service stopped answering; ``None`` while it answers.
+    :param meter: what is known of money; ``None``: neither trials nor cost are looked at.
+    :param progress: of the last answer.
+    :param shown: key of the progress that was logged last.
+    :param is_over_limit: this wait cancelled the job, because of what it costs.
     """
 
     job_id: str
@@ -74,12 +85,29 @@ class JobWatch:
     silent_since: datetime | None = None
     failures: int = 0
     log: LogCursor = field(default_factory=LogCursor)
+    meter: Meter | None = None
+    progress: Progress | None = None
+    shown: str = ""
+    is_over_limit: bool = False
 
     def see(self, job: Job, now: datetime) -> Iterator[str]:
-        """Take in an answer; yields a line when the state changed or the service is back."""
+        """
+        Take in an answer; yields a line when the state or the progress changed, or the service is back.
+
+        :raises InvalidPrice: the job's cost is limited, and not known.
+        """
         if self.silent_since is not None:
             yield f"the training service answers again, after {_seconds(self.silent_since, now)}"
         self.silent_since, self.failures = None, 0
+        yield from self._see_state(job, now)
+        if self.meter is None:
+            return
+        self.progress = look_at(job, now, self.meter)
+        if self.progress.key != self.shown:
+            self.shown = self.progress.key
+            yield self.progress.line
+
+    def _see_state(self, job: Job, now: datetime) -> Iterator[str]:
         state = job.state or JobState.QUEUED
         if state is self.state:
             return
@@ -98,35 +126,64 @@ class JobWatch:
             self.silent_since = now
             yield f"{error}; still waiting, until {format_timestamp(deadline_at)}"
 
+    def has_to_cancel(self, job: Job) -> bool:
+        """Whether ``job``, just seen, has reached its limit of cost and is to be cancelled."""
+        if self.meter is None or self.progress is None:
+            return False
+        is_due = is_to_be_cancelled(job, self.progress, self.meter)
+        self.is_over_limit = self.is_over_limit or is_due
+        return is_due
+
+    def cancelled_line(self) -> str:
+        """Return what is worth logging when the job is cancelled because of its cost."""
+        money = self.meter.text(self.progress.cost) if self.meter and self.progress else ""
+        return f"job {self.job_id} is being cancelled: {money}"
+
+    def reached(self, job: Job) -> WaitEvent:
+        """Return the event of a wait that came to its end with ``job``, just seen."""
+        event: WaitEvent = {
+            "outcome": Outcome.REACHED,
+            "job_id": job.job_id or "",
+            "state": job.state,
+            "message": job.error_message or "",
+        }
+        if self.meter is None or self.progress is None:
+            return event
+        if self.progress.study:
+            event["study"] = self.progress.study.model_dump(mode="json")
+        if self.progress.cost:
+            event["cost"] = self.progress.cost.model_dump(mode="json")
+        # Another process may have cancelled it before this one took the wait over: then the cost says so.
+        is_over = self.is_over_limit or self.meter.is_spent(self.progress.cost)
+        if job.state is JobState.CANCELLED and is_over:
+            event["outcome"] = Outcome.COST_LIMIT
+            event["message"] = limit_text(self.job_id, self.progress, self.meter)
+        return event
+
     def to_json(self) -> WatchMemory:
         """Return what a later process needs to go on without saying anything twice."""
         return {
             "state": self.state,
             "since": format_timestamp(self.since) if self.since else None,
             "log_cursor": self.log.to_json(),
+            "shown": self.shown,
+            "is_over_limit": self.is_over_limit,
         }
 
     @classmethod
-    def from_json(cls, job_id: str, memory: WatchMemory | None) -> JobWatch:
+    def from_json(cls, job_id: str, memory: WatchMemory | None, meter: Meter | None = None) -> JobWatch:
         """Return the watch that ``to_json`` wrote, or a new one."""
         if not memory:
-            return cls(job_id)
+            return cls(job_id, meter=meter)
         return cls(
             job_id,
+            meter=meter,
+            shown=memory.get("shown", ""),
+            is_over_limit=memory.get("is_over_limit", False),
             state=JobState(memory["state"]) if memory["state"] else None,
             since=datetime.fromisoformat(memory["since"]) if memory["since"] else None,
             log=LogCursor.from_json(memory["log_cursor"]),
         )
-
-
-def reached(job: Job) -> WaitEvent:
-    """Return the event of a wait that came to its end."""
-    return {
-        "outcome": Outcome.REACHED,
-        "job_id": job.job_id or "",
-        "state": job.state,
-        "message": job.error_message or "",
-    }
 
 
 def raise_unless_well(job_id: str, state: str | None, error_message: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from airflow.sdk import BaseHook
 
 from container_training.clients.training_api import AsyncTrainingClient, TrainingClient, job_log_filter
+from container_training.core.cost import PriceList, parse_prices
 from container_training.core.errors import TrainingError
 from container_training.core.log_wire import SERVICE_TASK_NAME, LogEntry
 from container_training.core.wire import GetConfigResponse, Job
@@ -22,7 +23,8 @@ class TrainingHook(BaseHook):
     Talks to the training service of one connection.
 
     :param training_conn_id: connection with host, port, schema (``http`` unless given), the extra ``project``, and
-        as its password a bearer token, if the service wants one.
+        as its password a bearer token, if the service wants one. The extras ``prices``, an object of machine types or
+        accelerators and their prices per second, and ``currency`` say what jobs cost.
     """
 
     conn_name_attr = "training_conn_id"
@@ -55,6 +57,15 @@ class TrainingHook(BaseHook):
         """Return a new client for asyncio; the caller closes it."""
         connection = await self.aget_connection(self.training_conn_id)
         return AsyncTrainingClient(*_address(connection), headers=bearer_headers(connection))
+
+    @property
+    def prices(self) -> PriceList:
+        """Prices of the connection. :raises InvalidPrice: they cannot be read."""
+        return _prices(self._connection)
+
+    async def aget_prices(self) -> PriceList:
+        """Return the prices of the connection. :raises InvalidPrice: they cannot be read."""
+        return _prices(await self.aget_connection(self.training_conn_id))
 
     @property
     def project(self) -> str:
@@ -121,6 +132,12 @@ def _address(connection: Connection) -> tuple[str, str]:
             connection.conn_id, "extra.project", "the project id, under which jobs are submitted"
         )
     return endpoint, str(project)
+
+
+def _prices(connection: Connection) -> PriceList:
+    extra = connection.extra_dejson
+    source = f"extra.prices of connection {connection.conn_id!r}"
+    return parse_prices(extra.get("prices"), source, extra.get("currency"))
 
 
 class InvalidConnection(TrainingError):

@@ -34,7 +34,8 @@ class JobDescriptionOperator(BaseOperator):
     :param job: ``Job`` resource as a mapping, or as JSON text.
     :param job_id: id of the first attempt; default: a pure function of DAG, task, run and map index.
     :param image: ``masterConfig.imageUri``, best by digest.
-    :param args: arguments of the image; text is split as a shell would.
+    :param args: arguments of the image; text is split as a shell would. A list among them stands for its words, so that the output
+        of another task fits in: ``args=[collect.output["best_trial_args"], "--epochs", "50"]``.
     :param command: replaces the image's entry point (``masterConfig.containerCommand``).
     :param job_dir: ``gs://`` folder for the results; the service passes it on as ``--job-dir``. ``{job_id}`` in it stands for
         the job's id, so that every attempt has a folder of its own.
@@ -52,6 +53,7 @@ class JobDescriptionOperator(BaseOperator):
     :param max_wait_time: limit on waiting for a machine, like ``3600s``.
     :param max_running_time: limit on running, like ``3600s``.
     :param priority: 0 to 1000, higher first.
+    :param hyperparameters: makes it a tuning job: the search (``HyperparameterSpec``), in the API's own form.
     :param package_uris: packages to run in place of an image, as ``PackageTrainerOperator`` returns them.
     :param python_module: what runs of them, ``trainer.task``.
     :param runtime_version: what they run on, like ``2.11``.
@@ -73,6 +75,7 @@ class JobDescriptionOperator(BaseOperator):
             "worker_config",
             "parameter_server_config",
             "evaluator_config",
+            "hyperparameters",
         ),
         "json",
     )
@@ -108,6 +111,7 @@ class JobDescriptionOperator(BaseOperator):
         priority: int | str | None = None,
         service_account: str | None = None,
         network: str | None = None,
+        hyperparameters: Mapping[str, Any] | None = None,
         package_uris: Sequence[str] | str | None = None,
         python_module: str | None = None,
         runtime_version: str | None = None,
@@ -144,6 +148,7 @@ class JobDescriptionOperator(BaseOperator):
         self.priority = priority
         self.service_account = service_account
         self.network = network
+        self.hyperparameters = hyperparameters
         self.package_uris = package_uris
         self.python_module = python_module
         self.runtime_version = runtime_version

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +17,13 @@ from tenacity import (
     wait_random_exponential,
 )
 
+from container_training.core.cost import parse_max_cost
 from container_training.core.errors import JobConflict, JobNotFound
 from container_training.core.intent import Intent, Step, is_owned, next_step, owner_labels, request_hash
 from container_training.core.job_id import TaskKey, job_id_for, numbered_job_id
 from container_training.core.job_spec import job_spec_from_wire
 from container_training.core.retrying import TRANSIENT
-from container_training.core.wire import Job
+from container_training.core.wire import Job, TrainingInput
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.training import TrainingHook
 from container_training.operators.job_description import JobDescriptionOperator, for_attempt
@@ -46,13 +47,17 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
     a dead worker - the next run looks first: its own job with the same request is adopted if it lives or succeeded;
     after one that failed or was cancelled, the next attempt is submitted under the next id.
 
+    :param max_cost: the limit of cost that the ``TrainingJobSensor`` keeps; here it is only checked that there is a price for every
+        machine of the job, before it is submitted. (templated)
     :return: the job's id.
     """
 
+    template_fields: Sequence[str] = (*JobDescriptionOperator.template_fields, "max_cost")
     ui_color = "#f6e8db"
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, *, max_cost: float | str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.max_cost = max_cost
         self._intent: Intent | None = None
         self._is_killed = False
         self._sleep: Callable[[float], None] = time.sleep
@@ -85,6 +90,8 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         """Apply the API's rules here, so that a mistake is found before the call and in all its parts."""
         probe = Intent(request_hash="0", job_id=self._job_id(request, key, 1), owner="0")
         job_spec_from_wire(self.hook.project, _labelled(request, key, probe))
+        if parse_max_cost(self.max_cost) is not None:
+            self.hook.prices.cost_per_second(request.training_input or TrainingInput())
 
     def _job_id(self, request: Job, key: TaskKey, attempt: int) -> str:
         chosen = self.job_id or request.job_id

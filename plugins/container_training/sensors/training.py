@@ -13,7 +13,8 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout
 
 from container_training.clients.training_api import job_log_filter
-from container_training.core.errors import ServiceError
+from container_training.core.cost import Meter, parse_max_cost
+from container_training.core.errors import CostLimitReached, ServiceError
 from container_training.core.intent import is_owned, owner_within
 from container_training.core.log_cursor import log_line
 from container_training.core.retrying import TRANSIENT
@@ -24,7 +25,6 @@ from container_training.core.waiting import (
     WaitEvent,
     poll_timeout,
     raise_unless_well,
-    reached,
 )
 from container_training.core.wire import Job
 from container_training.hooks.failures import final_unless_transient
@@ -49,7 +49,8 @@ class TrainingJobSensor(BaseSensorOperator):
     Waits until a job has left a state or has ended; fails if the job failed or was cancelled.
 
     While the training service does not answer, the wait goes on, and the log says so; it ends at ``timeout``. A job that
-    outlives the wait goes on. ``until="finished"`` shows the job's new log lines in the task's log.
+    outlives the wait goes on. ``until="finished"`` shows the job's new log lines in the task's log, and how far the trials of
+    a tuning job are; where the connection has prices, what it has cost, too.
 
     Deferrable unless told otherwise: the wait then costs no worker. With ``deferrable=False`` the modes ``poke`` and
     ``reschedule`` work as for every sensor.
@@ -59,13 +60,16 @@ class TrainingJobSensor(BaseSensorOperator):
     :param stream_logs: ``None``: only when waiting for the end.
     :param cancel_on_kill: cancel the job when this task is marked as failed, if this DAG run submitted it. A cleared task
         leaves the job alone and waits for it anew.
+    :param max_cost: cancel the job once it has cost so much, and fail; at the prices of the connection (its extra ``prices``),
+        which must have all machine types of the job then. Only where the end is waited for. The job may be anybody's. (templated)
     :param poke_interval: seconds between two looks; 1, or 15 in reschedule mode.
     :param timeout: seconds until the wait gives up; Airflow's ``[sensors] default_timeout`` (7 days).
-    :return: the job's state.
+    :return: the job's state. Beside it, under the key ``study``, the figures of a tuning job and its best trial so far, and under
+        ``cost`` what the job has cost; both also where the task fails.
     """
 
     # cancel_on_kill is here so that the API server, which has only the rendered fields, can read it (listener.py).
-    template_fields: Sequence[str] = ("job_id", "training_conn_id", "cancel_on_kill")
+    template_fields: Sequence[str] = ("job_id", "training_conn_id", "cancel_on_kill", "max_cost")
     ui_color = "#dbe9f6"
 
     def __init__(
@@ -77,6 +81,7 @@ class TrainingJobSensor(BaseSensorOperator):
         deferrable: bool = True,
         stream_logs: bool | None = None,
         cancel_on_kill: bool = True,
+        max_cost: float | str | None = None,
         poke_interval: timedelta | float | None = None,
         **kwargs: Any,
     ) -> None:
@@ -90,6 +95,7 @@ class TrainingJobSensor(BaseSensorOperator):
         self.deferrable = deferrable
         self.stream_logs = self.until is Until.FINISHED if stream_logs is None else stream_logs
         self.cancel_on_kill = cancel_on_kill
+        self.max_cost = max_cost
         self._watch: JobWatch | None = None
         self._owner = ""
         self._deadline_at: datetime | None = None
@@ -106,12 +112,12 @@ class TrainingJobSensor(BaseSensorOperator):
         self._deadline_at = self._now() + timedelta(seconds=self.timeout)
         if not self.deferrable:
             return self._execute_poking(context)
-        watch = JobWatch(self.job_id)
         # A deferral costs seconds; a job that is there already does not need it.
         with final_unless_transient():
+            watch = JobWatch(self.job_id, meter=self._meter())
             job = self._look(watch, context)
             if job and job.state and self.until.is_reached(job.state):
-                return self._finish(reached(job))
+                return self._finish(watch.reached(job), context)
         self.defer(
             trigger=JobTrigger(
                 job_id=self.job_id,
@@ -121,6 +127,7 @@ class TrainingJobSensor(BaseSensorOperator):
                 poll_interval_seconds=self.poke_interval,
                 stream_logs=self.stream_logs,
                 cancel_on_kill=self.cancel_on_kill,
+                max_cost=watch.meter.max_cost if watch.meter else None,
                 owner=self._owner,
                 watch=watch.to_json(),
             ),
@@ -132,15 +139,15 @@ class TrainingJobSensor(BaseSensorOperator):
     def execute_complete(self, context: Context, event: WaitEvent) -> str | None:
         """Turn the trigger's event into the task's end."""
         with final_unless_transient():
-            return self._finish(event)
+            return self._finish(event, context)
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Look once; done when the wait's end is reached."""
-        watch = self._remembered_watch(context)
         with final_unless_transient():
+            watch = self._remembered_watch(context)
             job = self._look(watch, context)
             if job and job.state and self.until.is_reached(job.state):
-                return PokeReturnValue(is_done=True, xcom_value=self._finish(reached(job)))
+                return PokeReturnValue(is_done=True, xcom_value=self._finish(watch.reached(job), context))
         self._remember(watch, context)
         return PokeReturnValue(is_done=False)
 
@@ -182,6 +189,9 @@ class TrainingJobSensor(BaseSensorOperator):
             self._say(watch.see(job, self._now()))
             self._owner = owner_within(job, context["ti"].dag_id, context["ti"].run_id)
             self._show_log(watch)
+            if watch.has_to_cancel(job):
+                self.hook.cancel_job(self.job_id)
+                self.log.warning("%s", watch.cancelled_line())
         except TRANSIENT as error:
             for line in watch.miss(error, self._now(), self._deadline_at or self._now()):
                 self.log.warning("%s", line)
@@ -211,8 +221,17 @@ class TrainingJobSensor(BaseSensorOperator):
                 is_last_page = False
             watch.log.finish()
 
-    def _finish(self, event: WaitEvent) -> str | None:
-        """Return the job's state, or raise what the event stands for."""
+    def _meter(self) -> Meter | None:
+        """Return what is known of money, where the end is waited for. :raises InvalidPrice: it cannot be read."""
+        if self.until is not Until.FINISHED:
+            return None
+        return Meter(prices=self.hook.prices, max_cost=parse_max_cost(self.max_cost))
+
+    def _finish(self, event: WaitEvent, context: Context) -> str | None:
+        """Return the job's state, or raise what the event stands for; what is known of trials and cost is kept in both cases."""
+        for key in ("study", "cost"):
+            if key in event:
+                context["ti"].xcom_push(key=key, value=event[key])
         if event["outcome"] == Outcome.TIMED_OUT:
             raise AirflowSensorTimeout(self._timeout_text(event["state"]))
         if event["outcome"] == Outcome.REFUSED:
@@ -220,6 +239,8 @@ class TrainingJobSensor(BaseSensorOperator):
             raise AirflowFailException(
                 f"{name}: {event['message']}; job {event['job_id']!r} cannot be waited for"
             )
+        if event["outcome"] == Outcome.COST_LIMIT:
+            raise CostLimitReached(event["message"])
         raise_unless_well(event["job_id"], event["state"], event["message"])
         return event["state"]
 
@@ -233,7 +254,9 @@ class TrainingJobSensor(BaseSensorOperator):
             stored = self._store(context).get(_MEMORY) if self._store(context) else None
             # A new attempt has a log of its own, which begins anew.
             is_ours = isinstance(stored, dict) and stored.get("try_number") == context["ti"].try_number
-            self._watch = JobWatch.from_json(self.job_id, cast(Any, stored)["watch"] if is_ours else None)
+            self._watch = JobWatch.from_json(
+                self.job_id, cast(Any, stored)["watch"] if is_ours else None, self._meter()
+            )
         return self._watch
 
     def _remember(self, watch: JobWatch, context: Context) -> None:

@@ -13,11 +13,12 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
 from container_training.clients.training_api import AsyncTrainingClient, job_log_filter
+from container_training.core.cost import Meter
 from container_training.core.errors import ServiceError, TrainingError
 from container_training.core.intent import is_owned, owner_within
 from container_training.core.log_cursor import log_line
 from container_training.core.retrying import TRANSIENT, backoff_seconds
-from container_training.core.waiting import JobWatch, Outcome, Until, WaitEvent, WatchMemory, reached
+from container_training.core.waiting import JobWatch, Outcome, Until, WaitEvent, WatchMemory
 from container_training.hooks.training import TrainingHook
 from container_training.triggers.killing import TaskFate, fate_of
 
@@ -40,6 +41,7 @@ class JobTrigger(BaseTrigger):
     :param deadline_at: aware time in ISO form at which the wait gives up; a moment, not a duration, so that a triggerer's
         restart does not prolong it.
     :param stream_logs: show the job's new log lines in the task's log.
+    :param max_cost: cancel the job once it has cost so much; at the prices of the connection.
     :param owner: token of the job's owner label; a killed task cancels the job only if the label still has it.
     :param watch: what the task saw already, so that nothing is said twice.
     """
@@ -54,6 +56,7 @@ class JobTrigger(BaseTrigger):
         poll_interval_seconds: float = 1.0,
         stream_logs: bool = False,
         cancel_on_kill: bool = True,
+        max_cost: float | None = None,
         owner: str = "",
         watch: WatchMemory | None = None,
     ) -> None:
@@ -65,6 +68,7 @@ class JobTrigger(BaseTrigger):
         self.poll_interval_seconds = poll_interval_seconds
         self.stream_logs = stream_logs
         self.cancel_on_kill = cancel_on_kill
+        self.max_cost = max_cost
         self.owner = owner
         self.watch = watch
         # Tests put a virtual clock here.
@@ -83,6 +87,7 @@ class JobTrigger(BaseTrigger):
                 "poll_interval_seconds": self.poll_interval_seconds,
                 "stream_logs": self.stream_logs,
                 "cancel_on_kill": self.cancel_on_kill,
+                "max_cost": self.max_cost,
                 "owner": self.owner,
                 "watch": self.watch,
             },
@@ -92,7 +97,10 @@ class JobTrigger(BaseTrigger):
         """Yield exactly one event."""
         watch = JobWatch.from_json(self.job_id, self.watch)
         try:
-            async with await TrainingHook(self.training_conn_id).get_async_conn() as client:
+            hook = TrainingHook(self.training_conn_id)
+            if Until(self.until) is Until.FINISHED:
+                watch.meter = Meter(prices=await hook.aget_prices(), max_cost=self.max_cost)
+            async with await hook.get_async_conn() as client:
                 event = await self._wait(client, watch)
         except (TrainingError, AirflowNotFoundException) as error:
             event = self._event(Outcome.REFUSED, watch, str(error), type(error).__name__)
@@ -108,7 +116,10 @@ class JobTrigger(BaseTrigger):
                 # The service stores every line before it writes a state that ends the job: nothing is left behind.
                 await self._show_log(client, watch)
                 if job.state and until.is_reached(job.state):
-                    return reached(job)
+                    return watch.reached(job)
+                if watch.has_to_cancel(job):
+                    await client.cancel_job(self.job_id)
+                    self.log.warning("%s", watch.cancelled_line())
             except TRANSIENT as error:
                 for line in watch.miss(error, self.now(), deadline_at):
                     self.log.warning("%s", line)

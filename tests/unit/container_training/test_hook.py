@@ -118,6 +118,8 @@ def test_airflow_knows_the_connection_type_and_its_form() -> None:
         "image_prefix",
         "base_image",
         "container_env",
+        "prices",
+        "currency",
         "resource_manager_endpoint",
         "artifact_registry_endpoint",
         "storage_endpoint",

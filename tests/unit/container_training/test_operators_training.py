@@ -483,7 +483,7 @@ def test_a_bad_file_is_final_and_nothing_is_sent(
 
 def test_everything_that_describes_the_job_is_templated() -> None:
     described = {field.name for field in fields(JobFields)}
-    described |= {"config_file", "job", "job_id", "training_conn_id"}
+    described |= {"config_file", "job", "job_id", "training_conn_id", "max_cost"}
 
     assert described == set(SubmitTrainingJobOperator.template_fields)
 
@@ -516,3 +516,46 @@ def test_packages_beside_an_image_are_refused_before_anything_is_sent(
         submit(context, package_uris="gs://bkt/trainer-0.0.0.tar.gz")
 
     assert service.requests == []
+
+
+SEARCH = {
+    "goal": "MAXIMIZE",
+    "max_trials": 4,
+    "params": [{"parameter_name": "lr", "type": "DOUBLE", "min_value": 0.001, "max_value": 0.1}],
+}
+
+
+def test_a_search_makes_it_a_tuning_job(service: FakeService, context: Any) -> None:
+    submit(context, hyperparameters=SEARCH)
+
+    (job,) = service.jobs.values()
+    assert job.training_input is not None
+    assert job.training_input.hyperparameters is not None
+    assert job.training_input.hyperparameters.to_wire() == {
+        "goal": "MAXIMIZE",
+        "maxTrials": 4,
+        "params": [{"parameterName": "lr", "type": "DOUBLE", "minValue": 0.001, "maxValue": 0.1}],
+    }
+
+
+def test_the_output_of_a_task_fits_between_other_arguments(service: FakeService, context: Any) -> None:
+    submit(context, args=[["--lr=0.01", "--units=64"], "--epochs", 50])
+
+    (job,) = service.jobs.values()
+    assert job.training_input is not None
+    assert job.training_input.args == ["--lr=0.01", "--units=64", "--epochs", "50"]
+
+
+def test_a_job_with_a_limit_of_cost_and_no_price_is_not_submitted(service: FakeService, context: Any) -> None:
+    with pytest.raises(
+        AirflowFailException, match=r"InvalidPrice: extra\.prices of .* no price for 'n1-standard-4'"
+    ):
+        submit(context, max_cost="5")
+
+    assert service.jobs == {}
+
+
+def test_an_empty_limit_of_a_template_is_none(service: FakeService, context: Any) -> None:
+    submit(context, max_cost="")
+
+    assert len(service.jobs) == 1

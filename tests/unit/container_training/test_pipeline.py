@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG
 
-from container_training.operators.training import SubmitTrainingJobOperator
+from container_training.operators.job_description import JobDescriptionOperator
 from container_training.pipeline import RoleImage, TrainingPipeline, training_pipeline
 
 
@@ -123,7 +123,7 @@ def test_the_preflight_describes_the_same_job_with_the_arguments_of_one_step() -
     preflight = chain.preflight
     assert preflight is not None
     assert preflight.preflight_args == ["--epochs", "1"]
-    for name in set(SubmitTrainingJobOperator.template_fields) - {"image", "args"}:
+    for name in set(JobDescriptionOperator.template_fields) - {"image", "args"}:
         assert getattr(preflight, name) == getattr(chain.submit, name)
     assert preflight.upstream_task_ids == {"train.build"}
     assert preflight.downstream_task_ids == {"train.submit"}

@@ -26,6 +26,7 @@ ARGUMENTS: dict[str, Any] = {
     "poll_interval_seconds": 1.0,
     "stream_logs": True,
     "cancel_on_kill": True,
+    "max_cost": None,
     "owner": "token",
     "watch": None,
 }
