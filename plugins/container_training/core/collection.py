@@ -10,7 +10,7 @@ from typing import Any
 
 from container_training.core.errors import JobFailed, ResultsMissing
 from container_training.core.log_wire import LogEntry
-from container_training.core.results import StateTimes
+from container_training.core.results import StateTimes, StudyResult
 from container_training.core.states import JobState
 from container_training.core.wire import Job
 
@@ -19,16 +19,19 @@ MAX_METRICS_BYTES = 1024 * 1024
 _MAX_NAMES = 10
 
 
-def require_succeeded(job: Job) -> None:
+def require_succeeded(job: Job, study: StudyResult | None = None) -> None:
     """
     Return if ``job`` has results.
 
+    :param study: of a tuning job whose results are wanted however it ended, if one of its trials ended well.
     :raises JobFailed: it ended otherwise.
     :raises ResultsMissing: it has not ended.
     """
     if job.state is JobState.SUCCEEDED:
         return
     if job.state and job.state.is_terminal:
+        if study is not None and study.best is not None:
+            return
         raise JobFailed(job.job_id or "", job.state, job.error_message or "")
     raise ResultsMissing(
         f"job {job.job_id!r} is {job.state}; its results can be collected once it has SUCCEEDED, so wait for its end first"
@@ -65,6 +68,14 @@ def no_metrics(job_id: str, uri: str, folder: str, names: Iterable[str]) -> Resu
     return ResultsMissing(
         f"job {job_id!r} left no {uri.removeprefix(folder)!r} in {folder}; {there}. "
         "The trainer must write it below its --job-dir"
+    )
+
+
+def no_best_trial(job_id: str, study: StudyResult) -> ResultsMissing:
+    """Return the error of a tuning job of which no trial reported its metric."""
+    return ResultsMissing(
+        f"no trial of job {job_id!r} ended with a finite {study.metric_tag!r}: {study.completed} completed, {study.failed} failed, "
+        f"{study.cancelled} cancelled. The trainer must report it under this name (hyperparameterMetricTag) with cloudml-hypertune"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -10,16 +11,19 @@ from airflow.sdk import BaseOperator
 from container_training.clients.storage import ObjectStore
 from container_training.core.collection import (
     MAX_METRICS_BYTES,
+    no_best_trial,
     no_metrics,
     parse_metrics,
     require_succeeded,
     state_times,
 )
+from container_training.core.cost import Meter
 from container_training.core.errors import ResultsMissing, ServiceError
 from container_training.core.log_wire import LogEntry
-from container_training.core.results import JobResult, ResultFile
+from container_training.core.results import JobResult, ResultFile, StudyResult
 from container_training.core.retrying import TRANSIENT
 from container_training.core.states import JobState
+from container_training.core.trials import progress_line, study_result, trial_line
 from container_training.core.wire import Job, TrainingInput
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.storage import StorageHook
@@ -27,6 +31,9 @@ from container_training.hooks.training import TrainingHook
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+#: Key of the output with which a job trains the best configuration.
+BEST_TRIAL_ARGS = "best_trial_args"
 
 
 class CollectTrainingResultsOperator(BaseOperator):
@@ -36,6 +43,14 @@ class CollectTrainingResultsOperator(BaseOperator):
     The result (:class:`JobResult`) is small: names, sizes and checksums of the files, not their contents. A job without a
     readable metrics file fails the task without retry, and the error names the files that are there.
 
+    Of a tuning job it is the result of the best trial, and ``study`` has the figures of the study and a table of the trials. The
+    arguments that train the best configuration again are also returned under the key ``best_trial_args``:
+    ``SubmitTrainingJobOperator(args=collect.output["best_trial_args"])``. ``cost`` says what the job has cost, where the connection
+    has prices.
+
+    :param accept_partial: take also a tuning job that FAILED or was CANCELLED, as ``max_cost`` does, if one of its trials ended well; with
+        ``trigger_rule="all_done"`` the task then runs after a wait that failed.
+    :param max_trials: rows of the table of trials; of more the best ones are kept.
     :param metrics_file: below the job folder; a JSON object of at most 1 MiB.
     :param model_file: below the job folder; ``model_uri`` is ``None`` where it is absent.
     :param max_files: list at most so many files; the log says if there are more.
@@ -58,6 +73,8 @@ class CollectTrainingResultsOperator(BaseOperator):
         metrics_file: str = "metrics.json",
         model_file: str = "model.joblib",
         max_files: int = 1000,
+        accept_partial: bool = False,
+        max_trials: int = 500,
         training_conn_id: str = TrainingHook.default_conn_name,
         gcp_conn_id: str = StorageHook.default_conn_name,
         **kwargs: Any,
@@ -67,6 +84,8 @@ class CollectTrainingResultsOperator(BaseOperator):
         self.metrics_file = metrics_file
         self.model_file = model_file
         self.max_files = max_files
+        self.accept_partial = accept_partial
+        self.max_trials = max_trials
         self.training_conn_id = training_conn_id
         self.gcp_conn_id = gcp_conn_id
 
@@ -74,19 +93,35 @@ class CollectTrainingResultsOperator(BaseOperator):
         """Return the job's result as JSON values."""
         hook = TrainingHook(self.training_conn_id)
         with final_unless_transient():
-            job = hook.get_job(self.job_id)
-            require_succeeded(job)
-            result = self._collect(job, hook)
-        self.log.info("job %s: %s in %.1f s", self.job_id, result.metrics, result.seconds.total)
+            job, meter = hook.get_job(self.job_id), Meter(prices=hook.prices)
+            now = datetime.now(UTC)
+            study = study_result(job, now, meter.cost_per_second(job), max_trials=self.max_trials)
+            require_succeeded(job, study if self.accept_partial else None)
+            result = self._collect(job, hook, study).model_copy(update={"cost": meter.cost(job, now)})
+        self._say(result, meter)
+        if result.study and result.study.best:
+            context["ti"].xcom_push(key=BEST_TRIAL_ARGS, value=result.study.best.args)
         return result.model_dump(mode="json")
 
-    def _collect(self, job: Job, hook: TrainingHook) -> JobResult:
+    def _say(self, result: JobResult, meter: Meter) -> None:
+        self.log.info("job %s: %s in %.1f s", self.job_id, result.metrics, result.seconds.total)
+        if result.study:
+            self.log.info("%s", progress_line(result.study))
+            for row in result.study.trials:
+                self.log.info("%s", trial_line(row))
+        if result.cost:
+            self.log.info("%s", meter.text(result.cost))
+
+    def _collect(self, job: Job, hook: TrainingHook, study: StudyResult | None) -> JobResult:
         training = job.training_input or TrainingInput()
         if not training.job_dir:
             raise ResultsMissing(
                 f"job {self.job_id!r} has no jobDir, so it could leave no results; set job_dir"
             )
-        folder = training.job_dir.rstrip("/") + "/"
+        best = study.best if study else None
+        if study is not None and best is None:
+            raise no_best_trial(self.job_id, study)
+        folder = (best.job_dir if best else training.job_dir).rstrip("/") + "/"
         store = StorageHook(self.gcp_conn_id).get_conn()
         files, has_more = store.list_files(folder, self.max_files)
         if has_more:
@@ -95,23 +130,31 @@ class CollectTrainingResultsOperator(BaseOperator):
             )
         model_uri = folder + self.model_file
         has_model = any(file.uri == model_uri for file in files) or (has_more and _exists(store, model_uri))
+        if study is not None and best is not None and has_model:
+            study = study.model_copy(update={"best": best.model_copy(update={"model_uri": model_uri})})
         return JobResult(
             job_id=self.job_id,
             state=job.state or JobState.SUCCEEDED,
             image=(training.master_config and training.master_config.image_uri) or "",
             job_dir=training.job_dir,
-            metrics=self._metrics(store, folder, files),
+            metrics=self._metrics(store, folder, files, study),
             model_uri=model_uri if has_model else None,
             files=files,
             seconds=state_times(job, self._service_log(hook)).seconds(),
+            study=study,
         )
 
-    def _metrics(self, store: ObjectStore, folder: str, files: Sequence[ResultFile]) -> dict[str, Any]:
+    def _metrics(
+        self, store: ObjectStore, folder: str, files: Sequence[ResultFile], study: StudyResult | None
+    ) -> dict[str, Any]:
         uri = folder + self.metrics_file
         content = store.read(uri, MAX_METRICS_BYTES)
-        if content is None:
-            raise no_metrics(self.job_id, uri, folder, (file.uri.removeprefix(folder) for file in files))
-        return parse_metrics(content, uri)
+        if content is not None:
+            return parse_metrics(content, uri)
+        if study is not None and study.best is not None:
+            # A trial owes its report, not a file.
+            return {study.metric_tag: study.best.objective}
+        raise no_metrics(self.job_id, uri, folder, (file.uri.removeprefix(folder) for file in files))
 
     def _service_log(self, hook: TrainingHook) -> list[LogEntry]:
         try:

@@ -13,6 +13,7 @@ import httpx
 import pytest
 import structlog
 
+from .fake_bucket import FakeBucket
 from .fake_service import PROJECT, FakeService
 
 
@@ -39,6 +40,17 @@ def service(monkeypatch: pytest.MonkeyPatch) -> FakeService:
     for name, handler in (("TrainingClient", fake.handle), ("AsyncTrainingClient", fake.handle_async)):
         client = functools.partial(getattr(training, name), transport=httpx.MockTransport(handler))
         monkeypatch.setattr(training, name, client)
+    return fake
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> FakeBucket:
+    """Return the bucket that every hook of the test reads and writes."""
+    from container_training.clients.storage import ObjectStore
+    from container_training.hooks.storage import StorageHook
+
+    fake = FakeBucket()
+    monkeypatch.setattr(StorageHook, "store", ObjectStore(fake))
     return fake
 
 
