@@ -8,6 +8,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import docker
 import pytest
@@ -18,9 +19,17 @@ from container_training.core.image_ref import ImageRef, parse_image_ref
 from container_training.core.machines import Resources
 from container_training.core.restarts import Attempt
 from container_training.core.states import ReplicaState
-from training_service.engine.base import Engine, EngineView, ObservedReplica, ReplicaLaunch
+from training_service.engine.base import (
+    METRIC_FILE,
+    METRIC_FILE_NAME,
+    Engine,
+    EngineView,
+    ObservedReplica,
+    ReplicaLaunch,
+)
 from training_service.engine.docker_engine import DockerEngine
 from training_service.engine.memory_engine import Behaviour, MemoryEngine
+from training_service.engine.scripted_reports import ScriptedReport
 from training_service.engine.swarm_engine import SwarmEngine
 
 MIB = 1024**2
@@ -38,7 +47,7 @@ class Bench(ABC):
 
     @abstractmethod
     def launch(self, behaviour: str) -> ReplicaLaunch:
-        """Return a launch: ``prints``, ``fails``, ``sleeps``, ``stubborn``, ``hungry`` or ``broken``."""
+        """Return a launch: ``prints``, ``fails``, ``sleeps``, ``stubborn``, ``hungry``, ``reports`` or ``broken``."""
 
     @abstractmethod
     def pass_time(self) -> None:
@@ -69,6 +78,9 @@ class MemoryBench(Bench):
             "fails": Behaviour(exit_code=3),
             "sleeps": Behaviour(run_seconds=10**9),
             "stubborn": Behaviour(run_seconds=10**9, ignores_sigterm=True),
+            "reports": Behaviour(
+                reports=(ScriptedReport(after_seconds=0, tag="accuracy", step=1, value=0.5),)
+            ),
             "hungry": Behaviour(exit_code=137, out_of_memory=True),
             "broken": Behaviour(exit_code=127, lines=("exec no-such-program failed",)),
         }
@@ -88,6 +100,7 @@ PROGRAMS = {
     "fails": "import sys; sys.exit(3)",
     "sleeps": "import time; time.sleep(600)",
     "stubborn": "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)",
+    "reports": "import os; open(os.environ['METRIC_FILE'], 'w').write('accuracy\\n')",
     "hungry": "held = [bytearray(16 << 20) for _ in range(64)]",
 }
 
@@ -131,7 +144,7 @@ def make_launch(image_id: str) -> ReplicaLaunch:
         host_name="cmle-training-master-0123456789-0",
         command=(),
         args=(),
-        environment={"GREETING": "hello"},
+        environment={"GREETING": "hello", "METRIC_FILE": METRIC_FILE},
         resources=Resources(cpus=1, memory_bytes=64 * MIB),
         pids_limit=64,
     )
@@ -276,6 +289,21 @@ class TestEngineContract:
         assert again[-1] == lines[-1]
         assert len(again) < 2 or lines[0].timestamp_ns == lines[1].timestamp_ns
 
+    def test_metric_file_of_a_replica_is_seen_by_the_service_or_refused(
+        self, bench: Bench, tmp_path: Path
+    ) -> None:
+        launch = replace(bench.launch("reports"), metric_folder=str(tmp_path))
+
+        if not bench.engine.can_read_metrics:
+            with pytest.raises(EngineError, match="metrics"):
+                bench.engine.start_replica(launch)
+            return
+        bench.engine.start_replica(launch)
+        ended = bench.wait_for(is_ended)
+
+        assert ended.exit_code == 0
+        assert "accuracy" in (tmp_path / METRIC_FILE_NAME).read_text()
+
     def test_log_of_a_missing_container_is_an_error(self, bench: Bench) -> None:
         with pytest.raises(EngineError):
             list(bench.engine.read_logs("0" * 64, 0))
@@ -306,6 +334,13 @@ class TestDockerEngine:
     def test_registry_that_is_down_is_told_from_a_missing_image(self) -> None:
         with pytest.raises(RegistryUnavailable):
             DockerEngine("test").pull_image(parse_image_ref("127.0.0.1:1/project/image:1"))
+
+    def test_an_engine_on_another_machine_refuses_to_share_a_folder(self) -> None:
+        engine = DockerEngine("test", "tcp://203.0.113.1:2375")
+        launch = replace(make_launch("image"), metric_folder="/folder")
+
+        with pytest.raises(EngineError, match="another machine"):
+            engine.start_replica(launch)
 
     def test_container_is_bounded_unprivileged_and_alone_in_its_network(
         self, pushed_image: ImageRef, engine_client: docker.APIClient

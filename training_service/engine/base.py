@@ -20,6 +20,12 @@ from container_training.core.machines import Resources
 from container_training.core.restarts import Attempt
 from container_training.core.states import ReplicaState
 
+#: Where a container finds the folder that it shares with the service, and in it the file of its metrics. Neither the
+#: image nor the trainer has anything at this path, and a ``/tmp`` of the trainer's own does not hide it.
+METRIC_FOLDER = "/run/container-training"
+METRIC_FILE_NAME = "output.metrics"
+METRIC_FILE = f"{METRIC_FOLDER}/{METRIC_FILE_NAME}"
+
 
 class LogStream(StrEnum):
     """Which of a container's two outputs a line came from."""
@@ -59,6 +65,8 @@ class ReplicaLaunch:
     :param attempt: which run of the replica this is; each has a container of its own.
     :param host_name: what the other replicas resolve it by; the same in every attempt.
     :param command: replaces the image's entry point; empty: the image's own.
+    :param metric_folder: absolute path of the service's machine that the container sees, and may write to, as
+        ``METRIC_FOLDER``; empty: none.
     """
 
     job_uid: str
@@ -73,6 +81,7 @@ class ReplicaLaunch:
     environment: Mapping[str, str]
     resources: Resources
     pids_limit: int
+    metric_folder: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +127,11 @@ class Engine(ABC):
     Every method raises ``EngineUnavailable`` when the engine does not answer, and ``EngineError`` when it refuses.
     """
 
+    @property
+    @abstractmethod
+    def can_read_metrics(self) -> bool:
+        """Whether containers run on the service's own machine, so that both can share a ``metric_folder``."""
+
     @abstractmethod
     def ping(self) -> str:
         """Return the engine's version."""
@@ -152,7 +166,8 @@ class Engine(ABC):
         Make the job's network and the replica's container, and start it.
 
         :raises ImageNotFound: the image has left the engine.
-        :raises EngineError: the container cannot be started, e.g. its command does not exist.
+        :raises EngineError: the container cannot be started, e.g. its command does not exist, or it should have a
+            ``metric_folder`` and the engine is not one that ``can_read_metrics``.
         """
 
     @abstractmethod

@@ -28,6 +28,12 @@ class DockerConnection:
         self._api: docker.APIClient | None = None
 
     @property
+    def is_local(self) -> bool:
+        """Whether the engine is behind a socket file, and so on this machine."""
+        host = self._docker_host or str(kwargs_from_env().get("base_url") or "")
+        return not host or host.startswith(("unix://", "http+unix://", "/"))
+
+    @property
     def client(self) -> docker.APIClient:
         """
         The client.

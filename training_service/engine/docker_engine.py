@@ -9,13 +9,15 @@ from typing import Any
 
 import docker
 from docker.errors import APIError, NotFound
+from docker.types import Mount
 
 from container_training.core.confinement import DNS_OPTIONS, DROPPED_CAPABILITIES, SECURITY_OPTIONS
-from container_training.core.errors import ImageNotFound
+from container_training.core.errors import EngineError, ImageNotFound
 from container_training.core.image_ref import ImageRef
 from container_training.core.machines import Resources
 from container_training.core.states import ReplicaState
 from training_service.engine.base import (
+    METRIC_FOLDER,
     Engine,
     EngineView,
     LogLine,
@@ -59,6 +61,11 @@ class DockerEngine(Engine):
     @property
     def _client(self) -> docker.APIClient:
         return self._connection.client
+
+    @property
+    def can_read_metrics(self) -> bool:
+        # A bind mount is of the engine's machine; an engine behind a socket file is on this one.
+        return self._connection.is_local
 
     def ping(self) -> str:
         client = self._client
@@ -104,6 +111,11 @@ class DockerEngine(Engine):
         return pulled
 
     def start_replica(self, launch: ReplicaLaunch) -> None:
+        if launch.metric_folder and not self.can_read_metrics:
+            raise EngineError(
+                "the metrics of a trial are read through a folder, which an engine on another machine cannot share: use "
+                "an engine behind a unix:// socket"
+            )
         client = self._client
         name = f"ct-{launch.job_uid}-{launch.replica.task_name}-{launch.attempt}"
         network = self._ensure_network(launch)
@@ -212,6 +224,10 @@ class DockerEngine(Engine):
             network_mode=network,
             dns_opt=list(DNS_OPTIONS),
             device_requests=[device_request(gpus)] if gpus else None,
+            # A mount, not a bind: the engine would make a folder that is missing, and nobody would read it.
+            mounts=[Mount(METRIC_FOLDER, launch.metric_folder, type="bind")]
+            if launch.metric_folder
+            else None,
         )
         return {
             "name": name,

@@ -5,7 +5,7 @@ An engine in memory with a virtual clock, for tests and simulations: time passes
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -29,6 +29,8 @@ from training_service.engine.base import (
     PulledImage,
     ReplicaLaunch,
 )
+from training_service.engine.scripted_reports import ScriptedReport, due_reports, write_metric_file
+from training_service.tuning.measurement import Report
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 _KILLED = 137
@@ -41,6 +43,8 @@ class Behaviour:
 
     :param run_seconds: virtual seconds until they end by themselves.
     :param ignores_sigterm: they end only after the grace period, with 137.
+    :param reports: the metrics that each reports; a stop, or the end, cuts them short.
+    :param report: the same as a function of how a container was started, so that a simulation can compute them.
     :param failures: how many runs of a replica end with ``exit_code``, before the next ends with 0; ``None``: all.
     """
 
@@ -51,6 +55,8 @@ class Behaviour:
     ignores_sigterm: bool = False
     start_error: str = ""
     failures: int | None = None
+    reports: tuple[ScriptedReport, ...] = ()
+    report: Callable[[ReplicaLaunch], Iterable[ScriptedReport]] | None = None
 
 
 @dataclass(slots=True)
@@ -59,6 +65,8 @@ class _Container:
     behaviour: Behaviour
     observed: ObservedReplica
     lines: list[LogLine] = field(default_factory=list)
+    reports: tuple[ScriptedReport, ...] = ()
+    written: int = 0
 
 
 class MemoryEngine(Engine):
@@ -98,6 +106,7 @@ class MemoryEngine(Engine):
                 end = started and started + timedelta(seconds=container.behaviour.run_seconds)
                 if container.observed.state is ReplicaState.RUNNING and end and end <= self.now:
                     self._end(container, self._exit_code(container), end)
+                self._write_reports(container)
 
     def lose(self, job_uid: str, replica: ReplicaId | None = None) -> None:
         """Remove a job's containers, or those of one replica, as if somebody else had."""
@@ -120,6 +129,16 @@ class MemoryEngine(Engine):
     def launches(self) -> list[ReplicaLaunch]:
         """Return what the present containers were started with."""
         return [container.launch for container in self._containers.values()]
+
+    def reports(self, container_id: str) -> list[Report]:
+        """Return what the container has reported until now, or until its end."""
+        with self._lock:
+            container = self._containers.get(container_id)
+            return self._due(container) if container else []
+
+    @property
+    def can_read_metrics(self) -> bool:
+        return True
 
     def ping(self) -> str:
         self._answer()
@@ -172,8 +191,13 @@ class MemoryEngine(Engine):
                 for place, text in enumerate(behaviour.lines)
             ]
             self._containers[key] = _Container(
-                launch=launch, behaviour=behaviour, observed=observed, lines=lines
+                launch=launch,
+                behaviour=behaviour,
+                observed=observed,
+                lines=lines,
+                reports=(*behaviour.reports, *(behaviour.report(launch) if behaviour.report else ())),
             )
+            self._write_reports(self._containers[key])
             self._event.set()
 
     def observe(self) -> EngineView:
@@ -229,6 +253,20 @@ class MemoryEngine(Engine):
     def _answer(self) -> None:
         if not self.available:
             raise EngineUnavailable("the memory engine was switched off")
+
+    def _due(self, container: _Container) -> list[Report]:
+        observed = container.observed
+        if observed.started_at is None:
+            return []
+        return due_reports(container.reports, observed.started_at, observed.finished_at or self.now)
+
+    def _write_reports(self, container: _Container) -> None:
+        """Write the file as the trainer would, one report after the other."""
+        if container.launch.metric_folder and container.reports:
+            due = self._due(container)
+            for count in range(container.written + 1, len(due) + 1):
+                write_metric_file(container.launch.metric_folder, due[:count])
+            container.written = len(due)
 
     def _exit_code(self, container: _Container) -> int:
         behaviour, attempt = container.behaviour, container.launch.attempt

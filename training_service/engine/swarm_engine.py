@@ -71,6 +71,10 @@ class SwarmEngine(Engine):
         self._started_at: dict[str, datetime] = {}
         self._out_of_memory: dict[str, bool] = {}
 
+    @property
+    def can_read_metrics(self) -> bool:
+        return False
+
     def ping(self) -> str:
         return self._swarm.version()
 
@@ -87,6 +91,11 @@ class SwarmEngine(Engine):
         return self._images.look_up(self._swarm.client, ref, token)
 
     def start_replica(self, launch: ReplicaLaunch) -> None:
+        if launch.metric_folder:
+            raise EngineError(
+                "the metrics of a trial are read through a folder, which the machines of a swarm do not share: run tuning "
+                "jobs on one machine, with TRAINING_ENGINE=docker"
+            )
         self._remove_lost_runs(launch)
         for tries_left in reversed(range(_PULLS)):
             service_id = self._ensure_service(launch)

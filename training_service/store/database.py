@@ -99,6 +99,22 @@ log_entries = sa.Table(
     sa.Index("log_entries_by_arrival", "project", "job_id", "received_us"),
 )
 
+#: What trials reported. A source is one stream of reports of a job: a run of its master, or a summary file.
+measurements = sa.Table(
+    "measurements",
+    metadata,
+    sa.Column("id", _BigKey, primary_key=True, autoincrement=True),
+    sa.Column("job_uid", sa.String(32), nullable=False),
+    sa.Column("source", sa.String(512), nullable=False),
+    sa.Column("sequence", sa.BigInteger, nullable=False),
+    sa.Column("tag", sa.String(256), nullable=False),
+    sa.Column("step", sa.BigInteger, nullable=False),
+    sa.Column("value", sa.Double),  # NULL: not a number, which SQLite cannot store otherwise
+    sa.Column("reported_us", sa.BigInteger, nullable=False),
+    sa.UniqueConstraint("job_uid", "source", "sequence"),
+    sa.Index("measurements_by_tag", "job_uid", "tag", "id"),
+)
+
 
 def to_us(moment: datetime) -> int:
     """Return ``moment`` (aware) as microseconds since the epoch, exactly."""

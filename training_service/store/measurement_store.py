@@ -1,0 +1,106 @@
+"""What trials reported, in the database: written once, in the order of the reports, never changed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from training_service.store.database import measurements, writing
+from training_service.tuning.measurement import Report
+
+_c = measurements.c
+#: Ids in one query; SQLite takes 32,766 parameters, and a plan for many is no faster.
+_CHUNK = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """
+    A report as it is stored.
+
+    :param source: which stream of the job's reports it came from: the run of its master (``0.0``), or a summary file.
+    :param sequence: its 0-based place in that stream, all tags counted.
+    """
+
+    job_uid: str
+    source: str
+    sequence: int
+    report: Report
+
+
+class MeasurementStore:
+    """Reads and writes ``measurements``; safe for threads."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def append(self, new: Sequence[Measurement]) -> None:
+        """Store ``new`` in one transaction; what is there under the same (job, source, sequence) stays as it is."""
+        if not new:
+            return
+        rows = [
+            {
+                "job_uid": one.job_uid,
+                "source": one.source,
+                "sequence": one.sequence,
+                "tag": one.report.tag,
+                "step": one.report.step,
+                "value": None if math.isnan(one.report.value) else one.report.value,
+                "reported_us": one.report.reported_us,
+            }
+            for one in new
+        ]
+        with writing(self._engine).begin() as connection:
+            insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+            connection.execute(insert(measurements).on_conflict_do_nothing(), rows)
+
+    def of(self, job_uid: str, tag: str) -> list[Measurement]:
+        """Return all that one trial reported under ``tag``, in the order of the reports."""
+        return self.of_many([job_uid], tag).get(job_uid, [])
+
+    def of_many(self, job_uids: Iterable[str], tag: str) -> dict[str, list[Measurement]]:
+        """Return the same of many trials by their uid, in one query a thousand; those without a report are left out."""
+        uids = list(job_uids)
+        found: dict[str, list[Measurement]] = {}
+        with self._engine.connect() as connection:
+            for start in range(0, len(uids), _CHUNK):
+                query = (
+                    sa.select(measurements)
+                    .where(_c.job_uid.in_(uids[start : start + _CHUNK]), _c.tag == tag)
+                    .order_by(_c.id)
+                )
+                for row in connection.execute(query):
+                    found.setdefault(row.job_uid, []).append(_measurement(row))
+        return found
+
+    def tags(self, job_uid: str) -> tuple[str, ...]:
+        """Return the tags under which a trial reported, sorted."""
+        query = sa.select(_c.tag).distinct().where(_c.job_uid == job_uid).order_by(_c.tag)
+        with self._engine.connect() as connection:
+            return tuple(connection.execute(query).scalars())
+
+    def newest(self, job_uid: str, source: str, count: int) -> list[Measurement]:
+        """Return the last ``count`` reports of one stream, oldest first; from there reading goes on."""
+        query = (
+            sa.select(measurements)
+            .where(_c.job_uid == job_uid, _c.source == source)
+            .order_by(_c.sequence.desc())
+            .limit(count)
+        )
+        with self._engine.connect() as connection:
+            return [_measurement(row) for row in connection.execute(query)][::-1]
+
+
+def _measurement(row: Any) -> Measurement:
+    value = math.nan if row.value is None else row.value
+    return Measurement(
+        job_uid=row.job_uid,
+        source=row.source,
+        sequence=row.sequence,
+        report=Report(tag=row.tag, step=row.step, value=value, reported_us=row.reported_us),
+    )
