@@ -1,0 +1,88 @@
+"""Plots of a tuning job, written beside its results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from container_training.core.errors import ResultsMissing
+from container_training.core.results import TrialRow
+from container_training.core.study_spec import StudySpec
+from container_training.core.trial_plots import best_so_far, parallel_coordinates
+from container_training.core.trials import study_of, trial_rows
+from container_training.core.wire import Job
+from container_training.hooks.failures import final_unless_transient
+from container_training.hooks.storage import StorageHook
+from container_training.hooks.training import TrainingHook
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+_PLOTS = {"parallel-coordinates": parallel_coordinates, "best-so-far": best_so_far}
+_FOLDER = "plots"
+#: Pixels of the PNG a point: readable on a screen of high resolution.
+_SCALE = 2.0
+
+
+class PlotTrialsOperator(BaseOperator):
+    """
+    Draws the trials of a tuning job and writes the plots to ``plots/`` in the job's folder, as HTML and PNG.
+
+    ``parallel-coordinates`` has a line a trial over its hyperparameters and objective; ``best-so-far`` the best objective after
+    so many trials. The HTML needs no network: all that draws it is in the file. The job need not have ended, nor well.
+
+    :param job_id: the job. (templated)
+    :param gcp_conn_id: Google connection that may write to the job folder. (templated)
+    :return: ``{"parallel-coordinates": {"html": URI, "png": URI}, "best-so-far": ...}``.
+    """
+
+    template_fields: Sequence[str] = ("job_id", "training_conn_id", "gcp_conn_id")
+    ui_color = "#e0f3e2"
+
+    def __init__(
+        self,
+        *,
+        job_id: str,
+        training_conn_id: str = TrainingHook.default_conn_name,
+        gcp_conn_id: str = StorageHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.job_id = job_id
+        self.training_conn_id = training_conn_id
+        self.gcp_conn_id = gcp_conn_id
+
+    def execute(self, context: Context) -> dict[str, dict[str, str]]:
+        """Return the addresses of the plots."""
+        with final_unless_transient():
+            job = TrainingHook(self.training_conn_id).get_job(self.job_id)
+            study, folder = self._study(job)
+            return self._write(study, trial_rows(job, datetime.now(UTC)), folder)
+
+    def _study(self, job: Job) -> tuple[StudySpec, str]:
+        study = study_of(job)
+        if study is None:
+            raise ResultsMissing(f"job {self.job_id!r} has no trials to plot: it has no hyperparameters")
+        job_dir = job.training_input.job_dir if job.training_input else None
+        if not job_dir:
+            raise ResultsMissing(f"job {self.job_id!r} has no jobDir to write plots to; set job_dir")
+        return study, f"{job_dir.rstrip('/')}/{_FOLDER}"
+
+    def _write(self, study: StudySpec, rows: Sequence[TrialRow], folder: str) -> dict[str, dict[str, str]]:
+        # Imported here: 84 MB with a JavaScript engine, which no DAG parse may load.
+        import vl_convert
+
+        store = StorageHook(self.gcp_conn_id).get_conn()
+        written: dict[str, dict[str, str]] = {}
+        for name, draw in _PLOTS.items():
+            spec = draw(self.job_id, study, rows)
+            html = vl_convert.vegalite_to_html(spec, bundle=True).encode()
+            png = vl_convert.vegalite_to_png(spec, scale=_SCALE)
+            written[name] = {"html": f"{folder}/{name}.html", "png": f"{folder}/{name}.png"}
+            store.write_if_changed(written[name]["html"], html, "text/html")
+            store.write_if_changed(written[name]["png"], png, "image/png")
+            self.log.info("%s: %s and %s", name, written[name]["html"], written[name]["png"])
+        return written
