@@ -12,6 +12,7 @@ from benchmarks import (
     dag_parse,
     demo_time,
     distributed,
+    early_stopping,
     footprint,
     log_flood,
     store_scale,
@@ -39,6 +40,7 @@ def main() -> int:
     figures["idle"] = footprint.measure(stack)
     figures["stored jobs"] = store_scale.measure()
     figures["create rate"] = create_rate.measure()
+    figures["early stopping"] = early_stopping.measure()
     holds = print_report(figures)
     print(f"written to {write_report(figures)}")
     return 0 if holds else 1

@@ -41,8 +41,8 @@ _NAME_RULE = (
 )
 #: The service passes ``--job-dir`` itself; argparse reads both spellings into ``job_dir``.
 _RESERVED = ("job-dir", "job_dir")
-#: [unverified] One line that fits into an environment variable, where trainers find the tag.
-_METRIC_TAG = re.compile(r"[^\x00-\x1f\x7f]{1,256}")
+#: [unverified] What fits into an environment variable, where trainers find the tag; longer ones are not read from their reports.
+_MAX_METRIC_TAG = 256
 
 _LOGARITHMIC = (ScaleType.UNIT_LOG_SCALE, ScaleType.UNIT_REVERSE_LOG_SCALE)
 
@@ -54,10 +54,12 @@ def check_hyperparameters(rules: Violations, job: Job, search: HyperparameterSpe
     Pure. More trials in parallel than trials, and more failures than trials, are no mistakes: they limit nothing.
     """
     _check_counts(rules, search)
-    tag = search.hyperparameter_metric_tag
-    rules.check_form(
-        f"{PATH}.hyperparameterMetricTag", tag, _METRIC_TAG, "one line of at most 256 characters"
-    )
+    tag = search.hyperparameter_metric_tag or ""
+    if len(tag) > _MAX_METRIC_TAG or not tag.isprintable():
+        rules.add(
+            f"{PATH}.hyperparameterMetricTag",
+            f"must be at most {_MAX_METRIC_TAG} printable characters; got {tag!r}",
+        )
     _check_resumed(rules, search.resume_previous_job_id, job.job_id)
     params = search.params or []
     if not params:
