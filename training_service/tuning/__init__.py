@@ -1,1 +1,1 @@
-"""Hyperparameter search: which trial comes next. Everything in here is pure: no clock, no store, no engine."""
+"""Hyperparameter tuning: which trial comes next, and which is stopped. Everything in here is pure: no clock, no store, no engine."""
