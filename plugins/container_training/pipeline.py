@@ -15,9 +15,10 @@ from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
 from container_training.operators.image import BuildImageOperator, PushImageOperator, TestImageOperator
 from container_training.operators.job_description import JOB_ID_MARK
+from container_training.operators.plots import PlotTrialsOperator
 from container_training.operators.preflight import PreflightOperator
 from container_training.operators.registry_iam import GrantRegistryAccessOperator
-from container_training.operators.results import CollectTrainingResultsOperator
+from container_training.operators.results import BEST_TRIAL_ARGS, CollectTrainingResultsOperator
 from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.sensors.training import TrainingJobSensor
 
@@ -63,6 +64,7 @@ class TrainingPipeline:
     The group and its tasks, in their order; hang other tasks before or after ``group``, or any task of it.
 
     :param preflight: beside test, push and grant; None if the chain has none.
+    :param plot: beside collect; None if the job does not tune.
     :param roles: the tasks of the images that roles other than the master have of their own.
     """
 
@@ -77,12 +79,18 @@ class TrainingPipeline:
     wait_until_running: TrainingJobSensor
     wait_until_finished: TrainingJobSensor
     collect: CollectTrainingResultsOperator
+    plot: PlotTrialsOperator | None = None
     roles: Mapping[str, ImageTasks] = field(default_factory=dict)
 
     @property
     def result(self) -> XComArg:
         """The result of the job (``JobResult`` as JSON values), for tasks that come after."""
         return XComArg(self.collect)
+
+    @property
+    def best_trial_args(self) -> XComArg:
+        """The arguments of a tuning job's best trial, for ``args`` of a job that trains it in full."""
+        return XComArg(self.collect, key=BEST_TRIAL_ARGS)
 
 
 def training_pipeline(
@@ -98,6 +106,8 @@ def training_pipeline(
     images: Mapping[str, RoleImage] | None = None,
     config_file: str | None = None,
     job: Mapping[str, Any] | str | None = None,
+    tuning: bool | None = None,
+    max_cost: float | str | None = None,
     wait_timeout: timedelta = timedelta(days=7),
     metrics_file: str = "metrics.json",
     model_file: str = "model.joblib",
@@ -107,7 +117,8 @@ def training_pipeline(
     **job_fields: Any,
 ) -> TrainingPipeline:
     """
-    Return the tasks build, test, push, grant, submit, wait_until_scheduled, wait_until_running, wait_until_finished, collect.
+    Return the tasks build, test, push, grant, submit, wait_until_scheduled, wait_until_running, wait_until_finished, collect;
+    and plot, if the job tunes hyperparameters.
 
     Call it within a DAG. The job is described once, by a job file, by ``job`` in the API's own form and by ``job_fields``, the
     later ones overriding the earlier ones; its image is the one that was built, by digest, and its job folder is
@@ -121,6 +132,9 @@ def training_pipeline(
         beside the master's, by tasks like ``build_worker``. A role without one runs the master's image.
     :param config_file: path of the job file, from the folder of the DAG's file.
     :param job_fields: fields of ``SubmitTrainingJobOperator``: ``args``, ``job_dir``, ``labels``, ``master_type``, ...
+    :param tuning: draw the trials; default: if ``job`` or ``hyperparameters`` says that it is a tuning job. A job file is only read when
+        the job is submitted, so say it where the search is in there.
+    :param max_cost: the job is cancelled once it has cost so much, at the prices of the connection (``TrainingJobSensor``).
     :param wait_timeout: limit of each of the three waits.
     :raises ValueError: ``images`` names an unknown role.
     """
@@ -163,7 +177,9 @@ def training_pipeline(
             "training_conn_id": training_conn_id,
             **job_fields,
         }
-        submit = SubmitTrainingJobOperator(task_id="submit", image=_output(master.push), **description)
+        submit = SubmitTrainingJobOperator(
+            task_id="submit", image=_output(master.push), max_cost=max_cost, **description
+        )
         flight = None
         if preflight:
             for role, tasks in roles.items():  # what was built: it need not wait for the pushes
@@ -183,18 +199,19 @@ def training_pipeline(
             )
             flight >> submit
 
-        def wait(task_id: str, until: Until) -> TrainingJobSensor:
+        def wait(task_id: str, until: Until, **limits: Any) -> TrainingJobSensor:
             return TrainingJobSensor(
                 task_id=task_id,
                 job_id=_output(submit),
                 until=until,
                 timeout=wait_timeout,
                 training_conn_id=training_conn_id,
+                **limits,
             )
 
         scheduled = wait("wait_until_scheduled", Until.LEFT_QUEUED)
         running = wait("wait_until_running", Until.LEFT_PREPARING)
-        finished = wait("wait_until_finished", Until.FINISHED)
+        finished = wait("wait_until_finished", Until.FINISHED, max_cost=max_cost)
         collect = CollectTrainingResultsOperator(
             task_id="collect",
             job_id=_output(submit),
@@ -205,6 +222,15 @@ def training_pipeline(
         )
         [tasks.grant for tasks in (master, *roles.values())] >> submit
         submit >> scheduled >> running >> finished >> collect
+        plot = None
+        if _is_tuning(job, job_fields) if tuning is None else tuning:
+            plot = PlotTrialsOperator(
+                task_id="plot",
+                job_id=_output(submit),
+                training_conn_id=training_conn_id,
+                gcp_conn_id=gcp_conn_id,
+            )
+            finished >> plot
     return TrainingPipeline(
         group=group,
         build=master.build,
@@ -217,8 +243,16 @@ def training_pipeline(
         wait_until_running=running,
         wait_until_finished=finished,
         collect=collect,
+        plot=plot,
         roles=roles,
     )
+
+
+def _is_tuning(job: Mapping[str, Any] | str | None, fields: Mapping[str, Any]) -> bool:
+    """Return whether a job has a search, as far as the DAG itself says it; text may be a template."""
+    own = job if isinstance(job, Mapping) else {}
+    training = own.get("trainingInput") or own.get("training_input") or {}
+    return bool(fields.get("hyperparameters") or training.get("hyperparameters"))
 
 
 def _output(task: Any) -> str:

@@ -156,3 +156,41 @@ def test_the_preflight_can_be_left_out() -> None:
 
     assert chain.preflight is None
     assert "train.preflight" not in chain.submit.upstream_task_ids
+
+
+SEARCH = {"maxTrials": 4, "params": [{"parameterName": "lr", "type": "DOUBLE", "minValue": 0, "maxValue": 1}]}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"hyperparameters": SEARCH},
+        {"job": {"trainingInput": {"hyperparameters": SEARCH}}},
+        {"config_file": "config.yaml", "tuning": True},
+    ],
+)
+def test_the_trials_of_a_tuning_job_are_drawn_beside_its_collection(fields: dict[str, Any]) -> None:
+    chain = make_pipeline(**fields)
+
+    assert chain.plot is not None
+    assert chain.plot.upstream_task_ids == {"train.submit", "train.wait_until_finished"}
+    assert chain.plot.job_id == chain.submit.output
+
+
+@pytest.mark.parametrize("fields", [{}, {"job": "{}"}, {"hyperparameters": SEARCH, "tuning": False}])
+def test_without_a_search_nothing_is_drawn(fields: dict[str, Any]) -> None:
+    assert make_pipeline(**fields).plot is None
+
+
+def test_a_limit_of_cost_is_checked_before_the_job_and_kept_by_the_last_wait() -> None:
+    chain = make_pipeline(max_cost=2.5)
+
+    assert chain.submit.max_cost == chain.wait_until_finished.max_cost == 2.5
+    assert chain.wait_until_scheduled.max_cost is None
+
+
+def test_a_later_task_gets_the_arguments_of_the_best_trial() -> None:
+    chain = make_pipeline(hyperparameters=SEARCH)
+
+    assert chain.best_trial_args.key == "best_trial_args"
+    assert chain.best_trial_args.operator is chain.collect
