@@ -13,6 +13,7 @@ from sklearn.neural_network import MLPClassifier
 
 #: Small batches: 1,437 rows make 45 steps an epoch, so that 30 epochs are enough.
 BATCH_ROWS = 32
+ACTIVATIONS = ("relu", "tanh", "logistic")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,11 +26,14 @@ class Epoch:
     test_loss: float
 
 
-def make_model(*, hidden_units: int, learning_rate: float, train_rows: int, seed: int) -> MLPClassifier:
+def make_model(
+    *, hidden_units: int, learning_rate: float, activation: str, train_rows: int, seed: int
+) -> MLPClassifier:
     """Return an untrained model; the same arguments lead to the same training."""
     return MLPClassifier(
         hidden_layer_sizes=(hidden_units,),
         learning_rate_init=learning_rate,
+        activation=activation,
         batch_size=min(BATCH_ROWS, train_rows),
         random_state=seed,
     )

@@ -47,14 +47,20 @@ def run(options: argparse.Namespace) -> None:
     network = model.make_model(
         hidden_units=options.hidden_units,
         learning_rate=options.learning_rate,
+        activation=options.activation,
         train_rows=len(rows.train_labels),
         seed=options.seed,
     )
+    # In a tuning job the service reads these reports, while the trainer runs; elsewhere nobody does.
+    tuner = hypertune.HyperTune()
     started = time.monotonic()
     for epoch in model.train(network, rows, epochs=options.epochs):
         print(
             f"epoch {epoch.number}/{options.epochs}: train loss {epoch.train_loss:.4f}, "
             f"test loss {epoch.test_loss:.4f}, test accuracy {epoch.test_accuracy:.4f}"
+        )
+        tuner.report_hyperparameter_tuning_metric(
+            hyperparameter_metric_tag="accuracy", metric_value=epoch.test_accuracy, global_step=epoch.number
         )
     metrics = {
         "accuracy": epoch.test_accuracy,
@@ -64,10 +70,6 @@ def run(options: argparse.Namespace) -> None:
         "test_rows": len(rows.test_labels),
     }
     print(f"trained in {time.monotonic() - started:.1f} s")
-    # In a tuning job the service reads this report; elsewhere nobody does.
-    hypertune.HyperTune().report_hyperparameter_tuning_metric(
-        hyperparameter_metric_tag="accuracy", metric_value=epoch.test_accuracy, global_step=options.epochs
-    )
     write_results(options.job_dir, network, metrics)
 
 
@@ -125,6 +127,12 @@ def parse_arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         type=arguments.count,
         default=128,
         help="width of the hidden layer (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--activation",
+        choices=model.ACTIVATIONS,
+        default="relu",
+        help="of the hidden layer (default: %(default)s)",
     )
     parser.add_argument(
         "--seed",

@@ -61,6 +61,20 @@ def test_the_saved_model_has_the_reported_accuracy(trainer: SimpleNamespace, tmp
     assert accuracy == json.loads((tmp_path / "metrics.json").read_text())["accuracy"]
 
 
+def test_the_tuning_service_gets_the_accuracy_of_every_epoch(
+    trainer: SimpleNamespace, tmp_path: Path
+) -> None:
+    trainer.reports.clear()
+
+    words = ["--learning-rate=0.01", "--hidden-units=16.0", "--activation=tanh", "--epochs", "3"]
+    assert trainer.task.main([*words, "--job-dir", str(tmp_path)]) == 0
+
+    assert [report["global_step"] for report in trainer.reports] == [1, 2, 3]
+    assert {report["hyperparameter_metric_tag"] for report in trainer.reports} == {"accuracy"}
+    metrics = json.loads((tmp_path / "metrics.json").read_text())
+    assert trainer.reports[-1]["metric_value"] == metrics["accuracy"]
+
+
 @pytest.mark.parametrize("header", ["", "pixel_0,label\n"])
 def test_a_csv_file_is_read_with_and_without_a_header(trainer: SimpleNamespace, header: str) -> None:
     images, labels = trainer.data.parse_csv(make_csv(header))
@@ -117,6 +131,7 @@ def test_data_that_cannot_be_used_ends_with_1_and_a_reason(
         ["--learning-rate", "0"],
         ["--learning-rate", "nan"],
         ["--hidden-units", "x"],
+        ["--activation", "step"],
         ["--test-fraction", "1"],
         ["--seed", "-1"],
         ["--unknown", "1"],
