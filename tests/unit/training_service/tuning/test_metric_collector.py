@@ -1,0 +1,269 @@
+"""Collecting metrics: every report once, whatever the trainer's pace and end, and whatever it does to its folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from container_training.core.cluster import ReplicaId, ReplicaRole
+from container_training.core.states import ReplicaState
+from tests.unit.training_service.tuning import reporter
+from tests.unit.training_service.world import PROJECT, World
+from training_service.engine.base import METRIC_FILE_NAME, ObservedReplica
+from training_service.records import JobRecord
+from training_service.store.database import open_database
+from training_service.store.measurement_store import MeasurementStore
+from training_service.tuning.metric_collector import MetricCollector
+
+MASTER = ReplicaId(role=ReplicaRole.MASTER)
+PATIENCE_SECONDS = 30.0
+LINE = b'{"accuracy": "0.5", "checkpoint_path": "", "global_step": "1", "timestamp": 1.5, "trial": "1"}\n'
+
+
+def make_record(world: World) -> JobRecord:
+    world.add_image()
+    world.submit()
+    return world.store.get(PROJECT, "job")
+
+
+class Collected:
+    """A collector over a folder of the test's own, and what came of it."""
+
+    def __init__(self, folder: Path, *, is_trial: bool = True) -> None:
+        self.root = folder / "metrics"
+        self.store = MeasurementStore(open_database(f"sqlite:///{folder / 'metrics.db'}"))
+        self.notes: list[str] = []
+        self.is_drained = threading.Event()
+        self.collector = MetricCollector(
+            self.root,
+            self.store,
+            self.is_drained.set,
+            is_trial=lambda _: is_trial,
+            note=lambda _, message: self.notes.append(message),
+        )
+
+    def end(self, record: JobRecord) -> None:
+        """Tell that the container has ended, and wait until its last report is stored."""
+        self.collector.follow(record, observed(record, ReplicaState.EXITED))
+        assert self.is_drained.wait(PATIENCE_SECONDS)
+        assert self.collector.drained == {"container"}
+
+    def steps(self, record: JobRecord) -> list[int]:
+        return [one.report.step for one in self.store.of(record.uid, "accuracy")]
+
+
+@contextmanager
+def collecting(folder: Path, keep: tuple[str, ...] = ()) -> Iterator[Collected]:
+    collected = Collected(folder)
+    collected.collector.start(keep)
+    yield collected
+    collected.collector.stop()
+
+
+def observed(record: JobRecord, state: ReplicaState) -> ObservedReplica:
+    return ObservedReplica(
+        job_uid=record.uid,
+        replica=MASTER,
+        container_id="container",
+        state=state,
+        exit_code=0 if state is ReplicaState.EXITED else None,
+    )
+
+
+def run_reporter(mount: str, count: int, pause: float, *options: str) -> subprocess.Popen[str]:
+    program = [sys.executable, reporter.__file__, f"{mount}/{METRIC_FILE_NAME}", str(count), str(pause)]
+    return subprocess.Popen([*program, *options], stdout=subprocess.PIPE, text=True)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("option", [(), ("new",)], ids=["one reporter", "a reporter for each report"])
+def test_a_tight_loop_loses_no_report(world: World, tmp_path: Path, option: tuple[str, ...]) -> None:
+    record = make_record(world)
+
+    with collecting(tmp_path) as collected:
+        trainer = run_reporter(collected.collector.prepare(record, MASTER), 1000, 0, *option)
+        trainer.communicate(timeout=PATIENCE_SECONDS)
+        collected.end(record)
+
+    assert collected.steps(record) == list(range(1, 1001))
+    assert collected.notes == []
+
+
+def test_what_was_reported_before_a_trainer_is_killed_is_stored(world: World, tmp_path: Path) -> None:
+    record = make_record(world)
+
+    with collecting(tmp_path) as collected:
+        trainer = run_reporter(collected.collector.prepare(record, MASTER), 10**6, 0)
+        assert trainer.stdout
+        done = [int(trainer.stdout.readline()) for _ in range(250)]
+        trainer.kill()
+        done += [int(line) for line in trainer.communicate()[0].splitlines()]
+        collected.end(record)
+
+    # The report that it was killed in may be there, too.
+    assert collected.steps(record)[: len(done)] == done
+    assert len(collected.steps(record)) <= len(done) + 1
+
+
+_SERVICE = """
+import sys, time
+from pathlib import Path
+from tests.unit.training_service.tuning.test_metric_collector import MASTER, Collected, make_record
+from tests.unit.training_service.world import World
+from training_service.store.database import open_database
+folder = Path(sys.argv[1])
+record = make_record(World(open_database(f"sqlite:///{folder / 'jobs.db'}")))
+collected = Collected(folder)
+collected.collector.start()
+print(record.uid, collected.collector.prepare(record, MASTER), flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_service_that_is_killed_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    service = subprocess.Popen(
+        [sys.executable, "-c", _SERVICE, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert service.stdout
+    uid, mount = service.stdout.readline().split()
+    trainer = run_reporter(mount, 400, 0.005)
+    assert trainer.stdout
+    seen = [int(trainer.stdout.readline()) for _ in range(150)]
+    service.kill()
+    service.communicate()
+    while len(seen) < 190:  # fewer than the file keeps
+        seen.append(int(trainer.stdout.readline()))
+    record = World(open_database(f"sqlite:///{tmp_path / 'jobs.db'}")).store.get(PROJECT, "job")
+
+    with collecting(tmp_path, keep=(uid,)) as collected:
+        collected.collector.follow(record, observed(record, ReplicaState.RUNNING))
+        trainer.communicate(timeout=PATIENCE_SECONDS)
+        collected.end(record)
+
+    assert collected.steps(record) == list(range(1, 401))
+    assert collected.notes == []
+
+
+def test_a_gap_is_told_in_the_log_of_the_job(world: World, tmp_path: Path) -> None:
+    record = make_record(world)
+    with collecting(tmp_path) as before:
+        mount = before.collector.prepare(record, MASTER)
+        run_reporter(mount, 50, 0).communicate(timeout=PATIENCE_SECONDS)
+        wait_until(lambda: len(before.steps(record)) == 50)
+    run_reporter(mount, 250, 0).communicate(timeout=PATIENCE_SECONDS)  # nobody reads
+
+    with collecting(tmp_path, keep=(record.uid,)) as collected:
+        collected.end(record)
+
+    assert collected.steps(record) == [*range(1, 51), *range(151, 251)]
+    assert len(collected.notes) == 1
+    assert "lost" in collected.notes[0]
+
+
+def test_a_trainer_that_keeps_the_file_open_is_read_meanwhile(world: World, tmp_path: Path) -> None:
+    record = make_record(world)
+
+    with collecting(tmp_path) as collected:
+        mount = collected.collector.prepare(record, MASTER)
+        with Path(mount, METRIC_FILE_NAME).open("ab", buffering=0) as file:
+            file.write(LINE)
+            wait_until(lambda: collected.steps(record) == [1])
+            file.write(LINE.replace(b'"1"', b'"2"', 1))
+            wait_until(lambda: collected.steps(record) == [1, 2])
+        collected.end(record)
+
+    assert collected.steps(record) == [1, 2]
+
+
+def _remove_and_write(path: Path) -> None:
+    path.unlink()
+    path.write_bytes(LINE)
+
+
+def _make_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+    (path / "inside").write_bytes(LINE)
+
+
+def _make_link(path: Path) -> None:
+    secret = path.parent / "secret"
+    secret.write_bytes(LINE)
+    path.unlink()
+    path.symlink_to(secret)
+
+
+def _make_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _make_huge(path: Path) -> None:
+    path.unlink()
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+@pytest.mark.parametrize(
+    ("trick", "steps"),
+    [(_remove_and_write, [1]), (_make_folder, []), (_make_link, []), (_make_pipe, []), (_make_huge, [])],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_no_trick_with_the_file_stops_the_reading(
+    world: World, tmp_path: Path, trick: Callable[[Path], None], steps: list[int]
+) -> None:
+    record = make_record(world)
+
+    with collecting(tmp_path) as collected:
+        path = Path(collected.collector.prepare(record, MASTER), METRIC_FILE_NAME)
+        trick(path)
+        wait_until(lambda: path.is_file() and not path.is_symlink() and path.stat().st_size == 0)
+        path.write_bytes(LINE.replace(b'"1"', b'"2"', 1))
+        collected.end(record)
+
+    assert collected.steps(record) == [*steps, 2]
+
+
+def test_what_reports_nothing_is_drained_at_once(world: World, tmp_path: Path) -> None:
+    record = make_record(world)
+    collected = Collected(tmp_path, is_trial=False)
+    worker = ReplicaId(role=ReplicaRole.WORKER)
+
+    collected.collector.follow(record, observed(record, ReplicaState.RUNNING))
+
+    assert collected.collector.drained == {"container"}
+    assert collected.collector.prepare(record, MASTER) == ""
+    collected.collector.forget(present=set())
+    assert collected.collector.drained == frozenset()
+    with collecting(tmp_path) as trials:
+        trials.collector.follow(record, replace(observed(record, ReplicaState.RUNNING), replica=worker))
+        assert trials.collector.drained == {"container"}
+
+
+def test_folders_go_with_their_jobs(world: World, tmp_path: Path) -> None:
+    record = make_record(world)
+    (tmp_path / "metrics" / "left-over" / "mount").mkdir(parents=True)
+
+    with collecting(tmp_path) as collected:
+        assert not (collected.root / "left-over").exists()
+        assert Path(collected.collector.prepare(record, MASTER)).stat().st_mode & 0o777 == 0o777
+        collected.end(record)
+        collected.collector.remove(record.uid)
+
+        assert list(collected.root.iterdir()) == []
+        assert collected.collector.drained == frozenset()
