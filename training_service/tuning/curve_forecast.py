@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr
 
 Array = NDArray[np.float64]
 
@@ -75,6 +74,9 @@ def chance_to_exceed(target: float, track: Track, completed: Sequence[Track]) ->
     scales[scales <= 1e-9 * largest] = np.inf  # the same for all: says nothing
     rows = np.hstack([np.ones((len(shapes), 1)), (shapes - shapes[:-1].mean(axis=0)) / scales])
     mean, scale, degrees = _predict(rows[:-1], gains, rows[-1])
+    # SciPy takes its time and memory: only a service that stops trials early pays for it.
+    from scipy.special import stdtr
+
     # A sudden gain that others have had is no surprise, whatever a normal noise says of it.
     return max(float(stdtr(degrees, (mean - wanted) / scale)), float((gains >= wanted).mean()))
 

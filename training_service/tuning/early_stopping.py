@@ -62,10 +62,13 @@ class StopRule(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopReason:
-    """Why a trial is stopped: ``text`` is a clause with the figures."""
+    """Why a trial is stopped: ``text`` is a clause with the figures, and what ``str`` gives."""
 
     rule: StopRule
     text: str
+
+    def __str__(self) -> str:
+        return self.text
 
 
 class Ending(StrEnum):

@@ -62,7 +62,7 @@ def test_a_trial_below_the_median_of_the_averages_is_stopped_with_the_figures() 
 
     assert reason is not None
     assert reason.rule is StopRule.MEDIAN
-    assert reason.text == (
+    assert str(reason) == (
         "its best value by step 3, 0.3, is worse than 0.5, the median of the averages of 5 completed trials by then"
     )
 
