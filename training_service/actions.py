@@ -22,6 +22,7 @@ from container_training.core.log_wire import Severity
 from container_training.core.machines import Resources
 from container_training.core.replica_spec import ReplicaSpec
 from container_training.core.states import JobState
+from container_training.core.study_spec import StudySpec
 from training_service.clock import Clock, utc_now
 from training_service.engine.base import Engine, ObservedReplica, PulledImage, ReplicaLaunch
 from training_service.image_access import AnyImage, ImageAccess
@@ -32,20 +33,23 @@ from training_service.job_messages import (
     without_gpus_message,
 )
 from training_service.metrics import Metrics
-from training_service.reconcile import (
+from training_service.records import JobRecord
+from training_service.runtimes import RuntimeImage, get_runtime
+from training_service.store.job_store import JobStore
+from training_service.tuning.trial_planner import TrialPlanner
+from training_service.work import (
+    AddTrial,
     Conclude,
     Decision,
     PullImages,
     RecordAttempts,
     RemoveJob,
     StartReplicas,
+    StopEarly,
     StopReplicas,
     Transition,
     Work,
 )
-from training_service.records import JobRecord
-from training_service.runtimes import RuntimeImage, get_runtime
-from training_service.store.job_store import JobStore
 
 #: Containers of one job that are started or stopped side by side; the engine itself works them off a few at a time.
 _SIDE_BY_SIDE = 32
@@ -58,6 +62,7 @@ class Actions:
     """
     Carries out actions; every one may be repeated. Safe for threads, one action a job at a time.
 
+    :param trials: adds trials to tuning jobs.
     :param capacity: the room of the machine; raises ``EngineUnavailable`` while nobody knows it.
     :param container_env: variables that every container gets.
     :param pull_retry: how long an unreachable registry is asked again.
@@ -71,6 +76,7 @@ class Actions:
         store: JobStore,
         engine: Engine,
         metrics: Metrics,
+        trials: TrialPlanner,
         capacity: Callable[[], Capacity],
         container_env: Mapping[str, str],
         stop_grace_seconds: float,
@@ -84,6 +90,7 @@ class Actions:
         self._image_access = image_access or AnyImage()
         self._engine = engine
         self._metrics = metrics
+        self._trials = trials
         self._capacity = capacity
         self._container_env = dict(container_env)
         self._stop_grace_seconds = stop_grace_seconds
@@ -117,6 +124,8 @@ class Actions:
                 return self.advance(action)
             case Conclude(job=job, outcome=outcome, error_message=message):
                 return self._store.record_outcome(job, outcome, message)
+            case StopEarly(job=job, reason=reason, is_spared=is_spared):
+                return self._store.record_early_stop(job, reason, is_spared=is_spared)
             case RecordAttempts(job=job, attempts=attempts, why=why):
                 self._store.record_attempts(job, attempts, why)
                 return True
@@ -128,6 +137,8 @@ class Actions:
         :raises EngineError: it was not done and may be tried again; the job is as it was.
         """
         match action:
+            case AddTrial(job=job):
+                self._trials.add(job)
             case PullImages(job=job, images=images):
                 for image in images:
                     if not self._pull(job, image):
@@ -233,7 +244,9 @@ class Actions:
                 replicas=[other.replica for other in spec.replicas],
                 job_parameters=spec.training_input.to_wire(),
                 use_chief=spec.use_chief,
+                trial_id=job.trial_id,
             ),
+            **_trial_environment(job),
         }
         return ReplicaLaunch(
             job_uid=job.uid,
@@ -249,6 +262,17 @@ class Actions:
             resources=granted,
             pids_limit=self._pids_limit,
         )
+
+
+def _trial_environment(job: JobRecord) -> dict[str, str]:
+    """Return what tells a trainer that it is a trial [code: public trainers]."""
+    study = job.spec.training_input.hyperparameters
+    if job.trial is None or study is None:
+        return {}
+    return {
+        "CLOUD_ML_TRIAL_ID": job.trial_id,
+        "CLOUD_ML_HP_METRIC_TAG": StudySpec.from_wire(study).metric_tag,
+    }
 
 
 def _side_by_side(do: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:

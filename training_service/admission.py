@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from container_training.core.capacity import Capacity, Load, grants, has_room, load_of
+from container_training.core.states import JobState
 from training_service.records import JobRecord
 
 
@@ -15,22 +16,28 @@ def admitted(active: Iterable[JobRecord], queued: Iterable[JobRecord], capacity:
     Pure. Nobody overtakes: a job for which there is no room yet holds the smaller ones behind it, so that it starts
     as soon as enough others have ended, however many small ones come.
 
+    A tuning job starts as soon as there is room for one trial; from then on its trials are what takes room, and the job
+    keeps the place in the queue of those that are still to be planned.
+
     :param active: jobs that hold room: all that have neither ended nor wait.
+    :param queued: with a tuning job once for every trial that it may add now.
     """
-    used = sum((_load(job, capacity) for job in active), Load())
+    used = sum((_load(job, capacity) for job in active if not job.spec.study), Load())
     chosen = []
     for job in sorted(queued, key=queue_order):
         load = _load(job, capacity)
         if not has_room(used, load, capacity):
             break
         used += load
-        chosen.append(job)
+        if job.state is JobState.QUEUED and job not in chosen:
+            chosen.append(job)
     return chosen
 
 
-def queue_order(job: JobRecord) -> tuple[int, int]:
-    """Return the sort key of the queue: higher priority first, then the older."""
-    return -job.spec.priority, job.sequence
+def queue_order(job: JobRecord) -> tuple[int, int, int]:
+    """Return the sort key of the queue: higher priority first, then the older; a trial stands where its study does."""
+    place = job.trial.study_sequence if job.trial else job.sequence
+    return -job.spec.priority, place, job.sequence
 
 
 def _load(job: JobRecord, capacity: Capacity) -> Load:

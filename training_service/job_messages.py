@@ -8,11 +8,14 @@ from container_training.core.cluster import ReplicaId, ReplicaRole
 from container_training.core.machines import GIB, Resources, is_scaled_down
 from container_training.core.replica_spec import ReplicaSpec
 from container_training.core.states import JobState
+from container_training.core.trial_spec import hyperparameter_args
 from training_service.records import JobRecord
 
 
 def state_message(job: JobRecord, to: JobState, error_message: str) -> str:
     """Return the line that tells of a job's new state."""
+    if job.trial:
+        return _trial_message(job, to, error_message)
     job_id = job.spec.job_id
     images = ", ".join(dict.fromkeys(str(replica.image) for replica in job.spec.replicas))
     texts = {
@@ -24,6 +27,29 @@ def state_message(job: JobRecord, to: JobState, error_message: str) -> str:
         JobState.CANCELLED: "Job cancelled.",
     }
     return texts[to]
+
+
+def queued_message(job: JobRecord) -> str:
+    """Return a job's, or a trial's, first line."""
+    if job.trial:
+        return f"Trial {job.trial_id} is queued: {_assignment(job)}."
+    return f"Job {job.spec.job_id} is queued."
+
+
+def _trial_message(job: JobRecord, to: JobState, error_message: str) -> str:
+    texts = {
+        JobState.PREPARING: "is being prepared.",
+        JobState.RUNNING: f"is running: {_assignment(job)}.",
+        JobState.SUCCEEDED: "completed successfully.",
+        JobState.FAILED: f"failed: {error_message}",
+        JobState.CANCELLING: f"is being cancelled: {error_message}",
+        JobState.CANCELLED: "cancelled.",
+    }
+    return f"Trial {job.trial_id} {texts[to]}"
+
+
+def _assignment(job: JobRecord) -> str:
+    return " ".join(hyperparameter_args(job.trial.hyperparameters)) if job.trial else ""
 
 
 def images_message(users: Sequence[ReplicaId], image: str) -> str:

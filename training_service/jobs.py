@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from container_training.core.errors import EditConflict, FieldViolation, InvalidRequest
+from container_training.core.errors import (
+    EditConflict,
+    FieldViolation,
+    InvalidJobSpec,
+    InvalidRequest,
+    JobNotFound,
+)
 from container_training.core.field_mask import parse_field_mask
 from container_training.core.job_rules import label_violations
 from container_training.core.job_spec import JobSpec, job_spec_from_wire
 from container_training.core.python_package import Runtimes
 from container_training.core.states import JobState
-from container_training.core.wire import Job, ListJobsResponse
+from container_training.core.wire import Job, ListJobsResponse, TrainingOutput
 from training_service.clock import Clock, utc_now
 from training_service.records import JobRecord, etag
 from training_service.store.job_store import JobStore
+from training_service.tuning.output import TuningOutputs
+from training_service.tuning.resume import check_resume
 
 #: discovery: ListJobs page_size, "defaults to 20, the maximum page size is 100".
 DEFAULT_PAGE_SIZE = 20
@@ -31,6 +39,7 @@ class Jobs:
 
     :param notify: called after a write that the loop should look at; wakes it.
     :param check_quota: raises ``QuotaExceeded`` for a job that this machine can never run.
+    :param outputs: the trials of tuning jobs.
     :param runtimes: runtime versions, and the versions of Python that each has.
     """
 
@@ -39,6 +48,7 @@ class Jobs:
         store: JobStore,
         notify: Callable[[], None],
         check_quota: Callable[[JobSpec], None],
+        outputs: TuningOutputs,
         clock: Clock = utc_now,
         *,
         runtimes: Runtimes | None = None,
@@ -46,6 +56,7 @@ class Jobs:
         self._store = store
         self._notify = notify
         self._check_quota = check_quota
+        self._outputs = outputs
         self._clock = clock
         self._runtimes = runtimes or {}
 
@@ -61,13 +72,16 @@ class Jobs:
         """
         spec = job_spec_from_wire(project, job, self._runtimes)
         self._check_quota(spec)
+        if spec.study and spec.study.resume_job_id:
+            check_resume(spec.study, self._resumed(project, spec.study.resume_job_id))
         record = self._store.insert(spec, owner)
         self._notify()
         return self._wire(record)
 
     def get(self, project: str, job_id: str) -> Job:
         """Return one job. :raises JobNotFound: there is none."""
-        return self._wire(self._store.get(project, job_id))
+        record = self._store.get(project, job_id)
+        return self._wire(record, self._outputs.of([record], with_curves=True).get(record.uid))
 
     def list_page(
         self, project: str, filter_text: str = "", page_size: int = 0, page_token: str = ""
@@ -78,7 +92,11 @@ class Jobs:
             project, filter_text=filter_text, page_size=size, page_token=page_token
         )
         positions = self._store.queue_positions(records)
-        wire = [record.to_wire(position=positions.get(record.uid)) for record in records]
+        outputs = self._outputs.of(records)
+        wire = [
+            record.to_wire(position=positions.get(record.uid), output=outputs.get(record.uid))
+            for record in records
+        ]
         return ListJobsResponse(jobs=wire or None, next_page_token=token or None)
 
     def patch(self, project: str, job_id: str, job: Job, update_mask: str) -> Job:
@@ -124,8 +142,16 @@ class Jobs:
                 return
             record = self._store.get(project, job_id)
 
-    def _wire(self, record: JobRecord) -> Job:
-        return record.to_wire(position=self._store.queue_positions([record]).get(record.uid))
+    def _resumed(self, project: str, job_id: str) -> JobRecord:
+        try:
+            return self._store.get(project, job_id)
+        except JobNotFound as error:
+            field = "trainingInput.hyperparameters.resumePreviousJobId"
+            raise InvalidJobSpec([FieldViolation(field=field, description=str(error))]) from error
+
+    def _wire(self, record: JobRecord, output: TrainingOutput | None = None) -> Job:
+        position = self._store.queue_positions([record]).get(record.uid)
+        return record.to_wire(position=position, output=output)
 
 
 def _patch_mask(job: Job, update_mask: str) -> frozenset[str]:

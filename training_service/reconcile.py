@@ -9,87 +9,30 @@ and the next one goes on.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 
 from container_training.core.capacity import Capacity
 from container_training.core.cluster import ReplicaId
-from container_training.core.image_ref import ImageRef
-from container_training.core.job_spec import JobSpec
 from container_training.core.replica_spec import ReplicaSpec
-from container_training.core.restarts import Attempts
 from container_training.core.states import JobState, ReplicaState
 from training_service.admission import admitted
 from training_service.engine.base import EngineView, ObservedReplica
+from training_service.limits import limit_reached
 from training_service.records import JobRecord
+from training_service.tuning.study import StudyView, free_slots
+from training_service.tuning.study_steps import study_steps, trial_steps
 from training_service.verdict import Over, judge
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transition:
-    """Write ``to`` as the job's state, as of ``at``."""
-
-    job: JobRecord
-    to: JobState
-    at: datetime
-    error_message: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conclude:
-    """Write how the job will end; what still runs of it is stopped before it does."""
-
-    job: JobRecord
-    outcome: JobState
-    error_message: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordAttempts:
-    """Write what is to be started once more, and why; or, without a reason, that it has been."""
-
-    job: JobRecord
-    attempts: Attempts
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PullImages:
-    """Make images present on the engine and record their ids."""
-
-    job: JobRecord
-    images: tuple[ImageRef, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartReplicas:
-    """Start replicas of the job, side by side."""
-
-    job: JobRecord
-    replicas: tuple[ReplicaSpec, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopReplicas:
-    """Stop replicas, side by side: SIGTERM, grace, SIGKILL."""
-
-    job: JobRecord
-    observed: tuple[ObservedReplica, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveJob:
-    """Remove what an ended (or unknown) job left on the engine."""
-
-    job_uid: str
-
-
-#: Only written: done at once, by the loop itself.
-Decision = Transition | Conclude | RecordAttempts
-#: Done by the engine, which takes its time.
-Work = PullImages | StartReplicas | StopReplicas | RemoveJob
-Action = Decision | Work
+from training_service.work import (
+    Action,
+    Conclude,
+    PullImages,
+    RecordAttempts,
+    RemoveJob,
+    StartReplicas,
+    StopReplicas,
+    Transition,
+)
 
 
 def reconcile(
@@ -100,6 +43,7 @@ def reconcile(
     busy: Collection[str],
     now: datetime,
     capacity: Capacity,
+    studies: Mapping[str, StudyView] | None = None,
 ) -> list[Action]:
     """
     Return the actions that bring the engine and the records closer to what was asked.
@@ -111,22 +55,45 @@ def reconcile(
     :param drained: container ids whose log is stored to its last line.
     :param busy: uids of jobs for which an action is under way; they are left alone.
     :param capacity: what may be promised to the jobs that prepare, run or are cancelled side by side.
+    :param studies: by uid, what is known of the tuning jobs among ``jobs``.
     """
+    studies = studies or {}
+    trials: dict[str, list[JobRecord]] = defaultdict(list)
+    for job in jobs:
+        if job.trial:
+            trials[job.trial.study_uid].append(job)
     observed: dict[str, list[ObservedReplica]] = defaultdict(list)
     for replica in view.replicas:
         observed[replica.job_uid].append(replica)
     actions: list[Action] = []
     for job in jobs:
-        if job.uid not in busy:
+        if job.uid in busy:
+            continue
+        if job.spec.study:
+            actions += study_steps(job, studies[job.uid], trials[job.uid], now)
+        elif job.trial and (study := studies.get(job.trial.study_uid)):
+            actions += trial_steps(job, study, _next_steps(job, observed[job.uid], drained, now))
+        else:
             actions += _next_steps(job, observed[job.uid], drained, now)
     active = [job for job in jobs if job.state is not JobState.QUEUED]
-    queued = [job for job in jobs if job.state is JobState.QUEUED and not _limit_reached(job, now)]
+    queued = [job for job in jobs if job.state is JobState.QUEUED and not limit_reached(job, now)]
+    queued += [job for job in jobs for _ in range(_trials_to_plan(job, studies, trials))]
     actions += [
         Transition(job=job, to=JobState.PREPARING, at=now) for job in admitted(active, queued, capacity)
     ]
     alive = {job.uid for job in jobs}
     actions += [RemoveJob(job_uid=uid) for uid in sorted(view.job_uids - alive - set(busy))]
     return actions
+
+
+def _trials_to_plan(
+    job: JobRecord, studies: Mapping[str, StudyView], trials: Mapping[str, Sequence[JobRecord]]
+) -> int:
+    """Return for how many trials beyond itself a tuning job stands in the queue."""
+    if job.spec.study is None or job.is_ending:
+        return 0
+    free = free_slots(studies[job.uid], len(trials[job.uid]))
+    return max(free - 1, 0) if job.state is JobState.QUEUED else free
 
 
 def _next_steps(
@@ -137,7 +104,7 @@ def _next_steps(
     if job.outcome:
         return _wind_down(job, observed, drained, now, job.outcome)
     current = {each.replica: each for each in observed if each.attempt == job.attempts.of(each.replica)}
-    expired = _limit_reached(job, now)
+    expired = limit_reached(job, now)
     master = current.get(job.spec.master.replica)
     # A master that ended in time has ended in time, however late somebody looks.
     if expired and not (master and master.state is ReplicaState.EXITED):
@@ -151,7 +118,7 @@ def _next_steps(
 
 
 def _prepare(job: JobRecord, current: dict[ReplicaId, ObservedReplica]) -> list[Action]:
-    if images := missing_images(job.spec, job.images):
+    if images := job.missing_images:
         return [PullImages(job=job, images=images)]
     if missing := _not_started(job, current):
         return [StartReplicas(job=job, replicas=missing)]
@@ -180,7 +147,7 @@ def _run(
     if not pending:
         return _note_started(job, current)
     # An image may have left the engine since.
-    if images := missing_images(job.spec, job.images):
+    if images := job.missing_images:
         return [PullImages(job=job, images=images)]
     return [StartReplicas(job=job, replicas=pending)]
 
@@ -222,29 +189,3 @@ def _not_started(job: JobRecord, current: dict[ReplicaId, ObservedReplica]) -> t
         for spec in job.spec.replicas
         if spec.replica not in current or current[spec.replica].state is ReplicaState.CREATED
     )
-
-
-def missing_images(spec: JobSpec, known: Collection[str]) -> tuple[ImageRef, ...]:
-    """Return the images of ``spec`` that are not among the ``known`` references, each once. Pure."""
-    wanted = dict.fromkeys(replica.image for replica in spec.replicas)
-    return tuple(image for image in wanted if image.pullable not in known)
-
-
-def _limit_reached(job: JobRecord, now: datetime) -> str:
-    """
-    Return why the job has to be cancelled, or nothing.
-
-    Source: discovery, Scheduling.maxWaitTime (QUEUED and PREPARING, from creation) and maxRunningTime (from RUNNING);
-    the texts are [unverified].
-    """
-    max_wait, max_running = job.spec.max_wait, job.spec.max_running
-    if job.state in (JobState.QUEUED, JobState.PREPARING):
-        if max_wait is not None and now - job.created_at >= max_wait:
-            return _limit_text("waited", "scheduling.maxWaitTime", max_wait)
-    elif job.state is JobState.RUNNING and job.running_at and now - job.running_at >= max_running:
-        return _limit_text("ran", "scheduling.maxRunningTime", max_running)
-    return ""
-
-
-def _limit_text(did: str, name: str, limit: timedelta) -> str:
-    return f"The job was cancelled because it {did} longer than {name} ({limit.total_seconds():.15g}s)."

@@ -21,9 +21,11 @@ from training_service.actions import Actions
 from training_service.clock import Clock, utc_now
 from training_service.engine.base import Engine, EngineView, ObservedReplica
 from training_service.metrics import Metrics
-from training_service.reconcile import Action, Decision, RemoveJob, Work, reconcile
+from training_service.reconcile import reconcile
 from training_service.records import JobRecord
 from training_service.store.job_store import JobStore
+from training_service.tuning.studies import Studies
+from training_service.work import Action, Decision, RemoveJob, Work
 
 #: The loop is woken by events; these are only the longest it sleeps without one.
 _ACTIVE_SECONDS = 1.0
@@ -51,6 +53,7 @@ class Scheduler:
     Moves every job towards its end.
 
     :param capacity: the room of the machine; raises ``EngineUnavailable`` while nobody knows it.
+    :param studies: what is known of tuning jobs' trials.
     :param executor: runs slow actions; tests pass one that runs them at once.
     :param retry_seconds: pause before an action that the engine refused is asked for again.
     """
@@ -65,6 +68,7 @@ class Scheduler:
         executor: Executor,
         metrics: Metrics,
         capacity: Callable[[], Capacity],
+        studies: Studies,
         retry_seconds: float = 1.0,
         clock: Clock = utc_now,
     ) -> None:
@@ -75,6 +79,7 @@ class Scheduler:
         self._executor = executor
         self._metrics = metrics
         self._capacity = capacity
+        self._studies = studies
         self._retry_seconds = retry_seconds
         self._clock = clock
         self._wake = threading.Event()
@@ -123,6 +128,7 @@ class Scheduler:
             busy=busy,
             now=self._clock(),
             capacity=self._capacity(),
+            studies=self._studies.look(jobs),
         )
         for action in actions:
             self._perform(action)

@@ -38,7 +38,11 @@ from training_service.scheduler import Scheduler
 from training_service.settings import EngineKind, ServiceSettings
 from training_service.store.database import open_database, read_meta
 from training_service.store.job_store import JobStore
+from training_service.store.measurement_store import MeasurementStore
 from training_service.store.policy_store import PolicyStore
+from training_service.tuning.output import TuningOutputs
+from training_service.tuning.studies import Studies
+from training_service.tuning.trial_planner import TrialPlanner
 
 #: Slow actions side by side: pulls, starts, stops and removals of different jobs.
 _WORKERS = 16
@@ -75,10 +79,13 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
     metadata = _metadata_server(settings, JobIdentities(engine, store), identities)
     access = AccessControl(policies, authenticator, is_required=settings.require_auth)
     registry_tokens = RegistryTokens(key, access)
+    measurements = MeasurementStore(database)
+    studies = Studies(store, measurements)
     actions = Actions(
         store=store,
         engine=engine,
         metrics=metrics,
+        trials=TrialPlanner(store, studies),
         container_env=(
             metadata_environment(settings.metadata_host, settings.metadata_port) if metadata else {}
         )
@@ -111,6 +118,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         executor=executor,
         metrics=metrics,
         capacity=lambda: host.capacity,
+        studies=studies,
     )
 
     @contextmanager
@@ -137,6 +145,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
             store,
             scheduler.notify,
             host.check_quota,
+            TuningOutputs(store, measurements),
             runtimes={version: image.python_versions for version, image in settings.runtime_images.items()},
         ),
         job_policies=JobPolicies(store, Policies(policies)),

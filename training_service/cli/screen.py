@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable
+from datetime import UTC, datetime
 
 from rich.console import Console
 from rich.table import Table
@@ -14,18 +14,13 @@ from rich.text import Text
 
 from container_training.core.log_wire import LogEntry, Severity
 from container_training.core.states import JobState
+from container_training.core.trials import progress_line, study_result
 from container_training.core.wire import Job, WireModel
+from training_service.cli.styles import STATE_STYLES, duration_text
+from training_service.cli.trials_table import trials_table
 
 #: Wide enough that no pipe ever gets a cut or folded line.
 _PIPE_WIDTH = 100_000
-_STATE_STYLES: Mapping[JobState | None, str] = {
-    JobState.SUCCEEDED: "green",
-    JobState.FAILED: "bold red",
-    JobState.CANCELLED: "yellow",
-    JobState.CANCELLING: "yellow",
-    JobState.RUNNING: "cyan",
-    JobState.PREPARING: "blue",
-}
 #: What a trainer writes must not steer the reader's terminal: all control characters but tab and line feed.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -71,6 +66,7 @@ class Screen:
         table.add_column(style="bold", no_wrap=True)
         table.add_column(overflow="fold")
         training = job.training_input
+        study = study_result(job, datetime.now(UTC))
         rows: dict[str, str | Text | None] = {
             "job": job.job_id,
             "state": _state(job),
@@ -80,6 +76,7 @@ class Screen:
             "started": _moment(job.start_time),
             "ended": _moment(job.end_time),
             "took": _took(job),
+            "trials": progress_line(study).removeprefix("trials: ") if study else None,
             "image": _image(job),
             "arguments": " ".join(training.args or []) if training else None,
             "job directory": training.job_dir if training else None,
@@ -89,6 +86,9 @@ class Screen:
             if value:
                 table.add_row(name, Text(_printable(value)) if isinstance(value, str) else value)
         self.out.print(table)
+        if study and study.trials:
+            self.out.print()
+            self.out.print(trials_table(study))
 
     def show_entry(self, entry: LogEntry) -> None:
         """Print one line of a log; JSON has a line to itself."""
@@ -111,7 +111,7 @@ def describe_progress(job: Job) -> str:
     if job.state is JobState.QUEUED and job.job_position is not None:
         parts.append(f"position {job.job_position}")
     if since is not None and not (job.state and job.state.is_terminal):
-        parts.append(f"for {_duration(datetime.now(UTC) - since)}")
+        parts.append(f"for {duration_text((datetime.now(UTC) - since).total_seconds())}")
     return ", ".join(parts)
 
 
@@ -125,7 +125,7 @@ def _console(*, stderr: bool) -> Console:
 
 
 def _state(job: Job) -> Text:
-    return Text(job.state.value if job.state else "", style=_STATE_STYLES.get(job.state, ""))
+    return Text(job.state.value if job.state else "", style=STATE_STYLES.get(job.state, ""))
 
 
 def _moment(moment: datetime | None) -> str:
@@ -136,11 +136,7 @@ def _moment(moment: datetime | None) -> str:
 def _took(job: Job) -> str:
     if job.start_time is None:
         return ""
-    return _duration((job.end_time or datetime.now(UTC)) - job.start_time)
-
-
-def _duration(length: timedelta) -> str:
-    return str(timedelta(seconds=max(round(length.total_seconds()), 0)))
+    return duration_text(((job.end_time or datetime.now(UTC)) - job.start_time).total_seconds())
 
 
 def _image(job: Job) -> str:

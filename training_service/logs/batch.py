@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 
 from container_training.core.log_wire import Severity
 from container_training.core.wire import format_timestamp
@@ -26,7 +27,7 @@ from training_service.logs.limiter import (
     PlacedLine,
 )
 from training_service.logs.lines import read_payload
-from training_service.logs.store import LogStore, NewLogEntry
+from training_service.logs.store import LogSource, LogStore, NewLogEntry
 from training_service.store.database import from_us
 
 #: A full batch is stored by the reader itself, which so waits for the store.
@@ -49,16 +50,15 @@ class LogBatch:
     def __init__(
         self,
         store: LogStore,
-        project: str,
-        job_id: str,
-        task_name: str,
+        source: LogSource,
         *,
         limit: LogLimit | None = None,
         budget: JobBudget | None = None,
         on_loss: Callable[[Loss], None] = lambda _: None,
     ) -> None:
         self._store = store
-        self._key = (project, job_id, task_name)
+        self._source = source
+        self._fields = asdict(source)
         self._limit = limit or LogLimit()
         self._limiter = LogLimiter(self._limit, budget or JobBudget(self._limit.job_bytes))
         self._on_loss = on_loss
@@ -90,12 +90,12 @@ class LogBatch:
         self._read_from_ns = self.since_ns
 
     def _go_on_from_the_store(self) -> None:
-        newest = self._store.newest_insert_id(*self._key)
+        newest = self._store.newest_insert_id(self._source)
         if newest is None:
             return
         self._newest_ns = _instant(newest)
         self._shown_us = self._newest_ns // _NS_PER_US
-        for insert_id in self._store.insert_ids_since(*self._key, _insert_id(self.since_ns, 0)):
+        for insert_id in self._store.insert_ids_since(self._source, _insert_id(self.since_ns, 0)):
             self._remember(_instant(insert_id), insert_id)
             if insert_id.endswith(LOSS_SUFFIX):
                 self._dropped_up_to = insert_id  # what is older and not stored was counted in this loss
@@ -105,7 +105,7 @@ class LogBatch:
         at_ns = line.timestamp_ns
         self._place = self._place + 1 if at_ns == self._instant_ns else 0
         self._instant_ns = at_ns
-        insert_id = _insert_id(at_ns, self._place)
+        insert_id = _insert_id(at_ns, self._place, self._source.trial_id)
         if at_ns < self._read_from_ns or insert_id in self._taken or insert_id < self._dropped_up_to:
             return
         self._newest_ns = max(self._newest_ns, at_ns)
@@ -150,11 +150,8 @@ class LogBatch:
         # Times never run backwards within a replica, so (timestamp, insertId) is the order of plain lines.
         received_at = from_us(self._monotonic_us(placed.line.timestamp_ns))
         payload = read_payload(placed.line.text, placed.line.stream, received_at)
-        project, job_id, task_name = self._key
         return NewLogEntry(
-            project=project,
-            job_id=job_id,
-            task_name=task_name,
+            **self._fields,
             insert_id=placed.insert_id,
             timestamp=payload.timestamp,
             severity=payload.severity,
@@ -163,11 +160,8 @@ class LogBatch:
         )
 
     def _loss_entry(self, loss: Loss) -> NewLogEntry:
-        project, job_id, task_name = self._key
         return NewLogEntry(
-            project=project,
-            job_id=job_id,
-            task_name=task_name,
+            **self._fields,
             insert_id=loss.insert_id,
             timestamp=from_us(self._monotonic_us(loss.last_ns)),
             severity=Severity.WARNING,
@@ -185,8 +179,9 @@ class LogBatch:
             self._taken.remove(self._taken_order.popleft()[1])
 
 
-def _insert_id(at_ns: int, place: int) -> str:
-    return f"{at_ns:020d}-{place:06d}"
+def _insert_id(at_ns: int, place: int, trial_id: str = "") -> str:
+    """Return what orders a replica's lines and tells them apart from those of other trials of the same nanosecond."""
+    return f"{at_ns:020d}-{place:06d}" + (f"-trial{trial_id}." if trial_id else "")
 
 
 def _instant(insert_id: str) -> int:

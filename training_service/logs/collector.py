@@ -20,7 +20,7 @@ from container_training.core.states import ReplicaState
 from training_service.engine.base import Engine, ObservedReplica
 from training_service.logs.batch import LogBatch
 from training_service.logs.limiter import JobBudget, LogLimit, Loss
-from training_service.logs.store import LogStore
+from training_service.logs.store import LogSource, LogStore
 from training_service.records import JobRecord
 
 _FLUSH_SECONDS = 0.2
@@ -89,9 +89,12 @@ class LogCollector:
                 return
             batch = LogBatch(
                 self._store,
-                record.spec.project,
-                record.spec.job_id,
-                observed.replica.task_name,
+                LogSource(
+                    project=record.spec.project,
+                    job_id=record.spec.job_id,
+                    task_name=observed.replica.task_name,
+                    trial_id=record.trial_id,
+                ),
                 limit=self._limit,
                 budget=self._budget(record),
                 on_loss=self._on_loss,

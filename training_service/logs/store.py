@@ -64,6 +64,16 @@ _PREFIXES: dict[str, Callable[[str], FieldSql]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogSource:
+    """Whose lines: a replica of a job or, where ``trial_id`` is set, of one of its trials."""
+
+    project: str
+    job_id: str
+    task_name: str
+    trial_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NewLogEntry:
     """A line to store; the same (project, job, task, insert id) is stored once, however often it is written."""
 
@@ -106,17 +116,17 @@ class LogStore:
         insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
         connection.execute(insert(log_entries).on_conflict_do_nothing(), rows)
 
-    def newest_insert_id(self, project: str, job_id: str, task_name: str) -> str | None:
+    def newest_insert_id(self, source: LogSource) -> str | None:
         """Return the largest insert id of one replica's lines, from which reading goes on."""
-        query = sa.select(sa.func.max(_c.insert_id)).where(*_replica(project, job_id, task_name))
+        query = sa.select(sa.func.max(_c.insert_id)).where(*_lines_of(source))
         with self._engine.connect() as connection:
             return connection.execute(query).scalar()
 
-    def insert_ids_since(self, project: str, job_id: str, task_name: str, insert_id: str) -> list[str]:
+    def insert_ids_since(self, source: LogSource, insert_id: str) -> list[str]:
         """Return the insert ids of one replica's lines from ``insert_id`` on, in their order."""
         query = (
             sa.select(_c.insert_id)
-            .where(*_replica(project, job_id, task_name), _c.insert_id >= insert_id)
+            .where(*_lines_of(source), _c.insert_id >= insert_id)
             .order_by(_c.insert_id)
         )
         with self._engine.connect() as connection:
@@ -167,8 +177,13 @@ class LogStore:
         return page, ""
 
 
-def _replica(project: str, job_id: str, task_name: str) -> tuple[sa.ColumnElement[bool], ...]:
-    return (_c.project == project, _c.job_id == job_id, _c.task_name == task_name)
+def _lines_of(source: LogSource) -> tuple[sa.ColumnElement[bool], ...]:
+    return (
+        _c.project == source.project,
+        _c.job_id == source.job_id,
+        _c.task_name == source.task_name,
+        _c.trial_id == source.trial_id,
+    )
 
 
 def _row(entry: NewLogEntry, received_us: int) -> dict[str, Any]:

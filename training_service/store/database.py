@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import sqlalchemy as sa
 
 #: Grows when the tables change; a service refuses a database that is newer than itself.
-SCHEMA_VERSION = "2"
+SCHEMA_VERSION = "3"
 #: What brings the tables of the version before to a version; new tables are made anyway.
 _MIGRATIONS: Mapping[str, tuple[str, ...]] = {
     "2": (
@@ -23,11 +23,21 @@ _MIGRATIONS: Mapping[str, tuple[str, ...]] = {
         "ALTER TABLE jobs ADD COLUMN outcome VARCHAR(16) NOT NULL DEFAULT ''",
         "ALTER TABLE jobs DROP COLUMN image_id",
     ),
+    "3": (
+        "ALTER TABLE jobs ADD COLUMN study_uid VARCHAR(32) NOT NULL DEFAULT ''",
+        "ALTER TABLE jobs ADD COLUMN trial JSON NOT NULL DEFAULT '{}'",
+    ),
 }
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 #: Indices of earlier versions that others have replaced.
-_FORMER_INDICES = ("jobs_by_state", "jobs_by_project")
+_FORMER_INDICES = (
+    "jobs_by_state",
+    "jobs_by_project",
+    "jobs_by_time",
+    "jobs_by_state_and_time",
+    "jobs_in_queue",
+)
 
 #: One lock a database: all engines made by ``execution_options`` share their pool.
 _turns: WeakKeyDictionary[sa.Pool, AbstractContextManager[Any]] = WeakKeyDictionary()
@@ -63,13 +73,24 @@ jobs = sa.Table(
     sa.Column("attempts", sa.JSON, nullable=False, server_default="{}"),
     sa.Column("outcome", sa.String(16), nullable=False, server_default=""),
     sa.Column("version", sa.Integer, nullable=False, default=1),
+    # A trial is a row of its own, which the API's list does not show: its job_id is one that no job can have.
+    sa.Column("study_uid", sa.String(32), nullable=False, server_default=""),
+    sa.Column("trial", sa.JSON, nullable=False, server_default="{}"),
     sa.UniqueConstraint("project", "job_id"),
-    # The list of a project, and of those in one state, newest first.
-    sa.Index("jobs_by_time", "project", "created_us", "sequence"),
-    sa.Index("jobs_by_state_and_time", "project", "state", "created_us", "sequence"),
 )
-#: The queue in its order, and the number of jobs by state.
-sa.Index("jobs_in_queue", jobs.c.state, jobs.c.priority.desc(), jobs.c.sequence)
+#: Not a trial. Written out, without a parameter: only so do the indices below serve.
+is_job = jobs.c.study_uid == sa.literal_column("''")
+# The list of a project, and of those in one state, newest first.
+for _name, _columns in {
+    "whole_jobs_by_time": (jobs.c.project, jobs.c.created_us, jobs.c.sequence),
+    "whole_jobs_by_state_and_time": (jobs.c.project, jobs.c.state, jobs.c.created_us, jobs.c.sequence),
+    # The queue in its order, and the number of jobs by state.
+    "whole_jobs_in_queue": (jobs.c.state, jobs.c.priority.desc(), jobs.c.sequence),
+}.items():
+    sa.Index(_name, *_columns, sqlite_where=is_job, postgresql_where=is_job)
+sa.Index("trials_by_study_and_state", jobs.c.study_uid, jobs.c.state)
+#: What has not ended, jobs and trials alike.
+sa.Index("jobs_by_state_and_sequence", jobs.c.state, jobs.c.sequence)
 
 #: IAM policies by resource name; a resource without a row has the empty policy.
 policies = sa.Table(

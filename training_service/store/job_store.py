@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -23,12 +23,14 @@ from container_training.core.job_spec import JobSpec, accepted_job_spec
 from container_training.core.log_wire import SERVICE_TASK_NAME, Severity
 from container_training.core.restarts import Attempts
 from container_training.core.states import TERMINAL, JobState, advance
+from container_training.core.trial_spec import trial_spec
 from container_training.core.wire import Job, TrainingInput
 from training_service.clock import Clock, utc_now
+from training_service.job_messages import queued_message
 from training_service.logs.store import LogStore, NewLogEntry
-from training_service.records import JobRecord
+from training_service.records import JobRecord, Trial, TrialSummary
 from training_service.resources import job_resource, owner_policy
-from training_service.store.database import from_us, jobs, read_meta, to_us, writing
+from training_service.store.database import from_us, is_job, jobs, read_meta, to_us, writing
 from training_service.store.filter_sql import FieldSql, filter_to_sql, text_field, time_field
 from training_service.store.policy_store import insert_policy
 
@@ -42,6 +44,17 @@ _TOKEN = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 _LIST_ORDER = (jobs.c.created_us, jobs.c.sequence)
 #: How many queued jobs the loop looks at: more than can start between two looks.
 _QUEUE_HEAD = 50
+#: Values that one statement names; databases bound them.
+_ROWS_AT_ONCE = 500
+#: What is read of a trial to show it: not its spec, which takes long to check.
+_SUMMARY = (
+    jobs.c.uid,
+    jobs.c.study_uid,
+    jobs.c.trial,
+    jobs.c.state,
+    jobs.c.running_us,
+    jobs.c.ended_us,
+)
 _FIELDS: dict[str, FieldSql] = {
     "jobId": text_field(jobs.c.job_id),
     "state": text_field(jobs.c.state),
@@ -54,13 +67,16 @@ _FIELDS: dict[str, FieldSql] = {
 def _select_active() -> sa.Select[Any]:
     queued = jobs.c.state == JobState.QUEUED.value
     started = jobs.c.state.in_(sorted({*JobState} - TERMINAL - {JobState.QUEUED}))
-    head = sa.select(jobs.c.sequence).where(queued).order_by(jobs.c.priority.desc(), jobs.c.sequence)
+    head = sa.select(jobs.c.sequence).where(is_job, queued).order_by(jobs.c.priority.desc(), jobs.c.sequence)
+    # Trials are few: a study has no more of them at a time than it may run side by side.
+    trials = sa.and_(queued, jobs.c.study_uid != "")
     impatient = sa.and_(
+        is_job,
         queued,
         jobs.c.created_us <= sa.bindparam("old"),
         jobs.c.training_input[("scheduling", "maxWaitTime")].as_string().is_not(None),
     )
-    wanted = sa.or_(started, jobs.c.sequence.in_(head.limit(_QUEUE_HEAD)), impatient)
+    wanted = sa.or_(started, jobs.c.sequence.in_(head.limit(_QUEUE_HEAD)), trials, impatient)
     return sa.select(jobs).where(wanted).order_by(jobs.c.sequence)
 
 
@@ -70,7 +86,8 @@ def _select_positions() -> sa.Select[Any]:
         other.c.priority > jobs.c.priority,
         sa.and_(other.c.priority == jobs.c.priority, other.c.sequence < jobs.c.sequence),
     )
-    count = sa.select(sa.func.count()).where(other.c.state == JobState.QUEUED.value, ahead).scalar_subquery()
+    waiting = sa.and_(other.c.study_uid == sa.literal_column("''"), other.c.state == JobState.QUEUED.value)
+    count = sa.select(sa.func.count()).where(waiting, ahead).scalar_subquery()
     uids: sa.BindParameter[Any] = sa.bindparam("uids", expanding=True)
     return sa.select(jobs.c.uid, (count + 1).label("position")).where(jobs.c.uid.in_(uids))
 
@@ -112,7 +129,7 @@ class JobStore:
                 if owner:
                     insert_policy(connection, job_resource(spec.project, spec.job_id), owner_policy(owner))
                 record = _record(row)
-                self._logs.append_with(connection, [_state_entry(record, f"Job {spec.job_id} is queued.")])
+                self._logs.append_with(connection, [_state_entry(record, queued_message(record))])
         except IntegrityError as error:
             message = (
                 f"job {spec.job_id!r} already exists in project {spec.project!r}; "
@@ -120,6 +137,81 @@ class JobStore:
             )
             raise JobConflict(message, code=409, status="ALREADY_EXISTS") from error
         return record
+
+    def insert_trial(self, study: JobRecord, number: int, hyperparameters: Mapping[str, str]) -> bool:
+        """
+        Store a new QUEUED trial of the tuning job ``study``, unless that is ending or has this trial.
+
+        It runs the very images that were pulled for the study, also where a tag has moved since.
+
+        :return: whether it was stored.
+        """
+        trial = {
+            "job_id": study.spec.job_id,
+            "sequence": study.sequence,
+            "number": number,
+            "hyperparameters": dict(hyperparameters),
+        }
+        goes_on = sa.exists().where(
+            jobs.c.uid == study.uid, jobs.c.state == study.state.value, jobs.c.outcome == ""
+        )
+        values = {
+            "uid": secrets.token_hex(6),
+            "project": study.spec.project,
+            "job_id": f"{study.uid}/{number}",
+            "labels": study.spec.labels,
+            "training_input": study.spec.training_input.to_wire(),
+            "state": JobState.QUEUED.value,
+            "priority": study.spec.priority,
+            "created_us": to_us(self._clock()),
+            "images": dict(study.images),
+            "study_uid": study.uid,
+            "trial": trial,
+        }
+        with writing(self._engine).begin() as connection:
+            taken = sa.select(jobs.c.uid).where(
+                jobs.c.study_uid == study.uid, jobs.c.job_id == values["job_id"]
+            )
+            if not connection.scalar(sa.select(goes_on)) or connection.scalar(taken):
+                return False
+            row = connection.execute(sa.insert(jobs).values(**values).returning(jobs)).one()
+            self._logs.append_with(connection, [_state_entry(record := _record(row), queued_message(record))])
+        return True
+
+    def trial_summaries(self, study_uids: Iterable[str]) -> list[TrialSummary]:
+        """Return the trials of tuning jobs, ended or not, in the order of their numbers."""
+        uids = list(study_uids)
+        if not uids:
+            return []
+        query = sa.select(*_SUMMARY).where(jobs.c.study_uid.in_(uids)).order_by(jobs.c.sequence)
+        with self._engine.connect() as connection:
+            return [_summary(row) for row in connection.execute(query)]
+
+    def active_trials(self, study_uid: str) -> list[JobRecord]:
+        """Return the trials of a tuning job that have not ended, in the order of their numbers."""
+        going_on = jobs.c.state.not_in(sorted(TERMINAL))
+        query = sa.select(jobs).where(jobs.c.study_uid == study_uid, going_on).order_by(jobs.c.sequence)
+        with self._engine.connect() as connection:
+            return [_record(row) for row in connection.execute(query)]
+
+    def ended_trials(self, study_uid: str, known: Collection[int]) -> list[JobRecord]:
+        """Return the trials of a tuning job that have ended, without those whose sequences are ``known``."""
+        ended = sa.and_(jobs.c.study_uid == study_uid, jobs.c.state.in_(sorted(TERMINAL)))
+        with self._engine.connect() as connection:
+            sequences = connection.execute(sa.select(jobs.c.sequence).where(ended)).scalars()
+            new = sorted(set(sequences) - set(known))
+            rows: list[Any] = []
+            for start in range(0, len(new), _ROWS_AT_ONCE):
+                some = jobs.c.sequence.in_(new[start : start + _ROWS_AT_ONCE])
+                rows += connection.execute(sa.select(jobs).where(some).order_by(jobs.c.sequence))
+        return [_record(row) for row in rows]
+
+    def count_ended_trials(self, study_uid: str) -> int:
+        """Return how many trials of a tuning job have ended."""
+        ended = jobs.c.state.in_(sorted(TERMINAL))
+        query = sa.select(sa.func.count()).where(jobs.c.study_uid == study_uid, ended)
+        with self._engine.connect() as connection:
+            return int(connection.execute(query).scalar_one())
 
     def get(self, project: str, job_id: str) -> JobRecord:
         """Return one job. :raises JobNotFound: there is none."""
@@ -144,7 +236,7 @@ class JobStore:
 
         :raises InvalidFilter: the filter or the token cannot be read.
         """
-        query = sa.select(jobs).where(jobs.c.project == project)
+        query = sa.select(jobs).where(is_job, jobs.c.project == project)
         tree = parse_filter(filter_text)
         if tree is not None:
             query = query.where(filter_to_sql(tree, _FIELDS, {"labels.": _label_field}))
@@ -159,10 +251,10 @@ class JobStore:
 
     def list_active(self) -> list[JobRecord]:
         """
-        Return the jobs that the loop has to look at, oldest first.
+        Return the jobs and trials that the loop has to look at, oldest first.
 
-        They are: all that have left the queue and not ended; the head of the queue, since nobody overtakes in it; and
-        all that may have waited longer than they want to. What stands further back costs nothing.
+        They are: all that have left the queue and not ended; the head of the queue, since nobody overtakes in it; the
+        trials that wait; and all that may have waited longer than they want to. What stands further back costs nothing.
         """
         old = to_us(self._clock() - MIN_WAIT)
         with self._engine.connect() as connection:
@@ -170,7 +262,7 @@ class JobStore:
 
     def count_by_state(self) -> dict[JobState, int]:
         """Return how many jobs are in each state; states without a job are absent."""
-        query = sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state)
+        query = sa.select(jobs.c.state, sa.func.count()).where(is_job).group_by(jobs.c.state)
         with self._engine.connect() as connection:
             return {JobState(state): count for state, count in connection.execute(query)}
 
@@ -240,6 +332,29 @@ class JobStore:
         with writing(self._engine).begin() as connection:
             return connection.execute(sa.update(jobs).where(same).values(**values)).rowcount == 1
 
+    def record_early_stop(self, trial: JobRecord, reason: str, *, is_spared: bool) -> bool:
+        """
+        Keep that a running trial is stopped early, and will so have succeeded; or that it is spared and runs on.
+
+        :return: whether it was written; ``False``: the trial was decided about before.
+        """
+        same = sa.and_(jobs.c.uid == trial.uid, jobs.c.state == trial.state.value, jobs.c.outcome == "")
+        outcome = "" if is_spared else JobState.SUCCEEDED.value
+        with writing(self._engine).begin() as connection:
+            known = connection.execute(sa.select(jobs.c.trial).where(same)).scalar_one_or_none()
+            if known is None or known.get("spared"):
+                return False
+            kept = known | {"spared" if is_spared else "stopped": reason}
+            connection.execute(sa.update(jobs).where(same).values(trial=kept, outcome=outcome))
+            did = (
+                "runs on for comparison, though it would have been stopped"
+                if is_spared
+                else "is stopped early"
+            )
+            message = f"Trial {trial.trial_id} {did}: {reason}"
+            self._logs.append_with(connection, [_entry(trial, self._clock(), message, Severity.INFO)])
+        return True
+
     def record_attempts(self, record: JobRecord, attempts: Attempts, message: str = "") -> None:
         """Keep what is to be started again, and ``message`` in the job's log."""
         with writing(self._engine).begin() as connection:
@@ -255,7 +370,7 @@ class JobStore:
 
 
 def _one(project: str, job_id: str) -> sa.Select[Any]:
-    return sa.select(jobs).where(jobs.c.project == project, jobs.c.job_id == job_id)
+    return sa.select(jobs).where(is_job, jobs.c.project == project, jobs.c.job_id == job_id)
 
 
 def _read_token(token: str) -> tuple[int, int]:
@@ -270,15 +385,20 @@ def _label_field(key: str) -> FieldSql:
 
 
 def _record(row: Any) -> JobRecord:
+    trial = _trial(row) if row.study_uid else None
     job = Job(
-        job_id=row.job_id,
+        job_id=row.trial["job_id"] if trial else row.job_id,
         labels=row.labels or None,
         training_input=TrainingInput.model_validate(row.training_input),
     )
     return JobRecord(
         uid=row.uid,
         sequence=row.sequence,
-        spec=accepted_job_spec(row.project, job),
+        spec=(
+            trial_spec(row.project, job, trial.number, trial.hyperparameters)
+            if trial
+            else accepted_job_spec(row.project, job)
+        ),
         state=JobState(row.state),
         created_at=from_us(row.created_us),
         preparing_at=_moment(row.preparing_us),
@@ -289,6 +409,31 @@ def _record(row: Any) -> JobRecord:
         attempts=Attempts.from_json(row.attempts),
         outcome=JobState(row.outcome) if row.outcome else None,
         version=row.version,
+        trial=trial,
+    )
+
+
+def _trial(row: Any) -> Trial:
+    return Trial(
+        study_uid=row.study_uid,
+        study_sequence=row.trial["sequence"],
+        number=row.trial["number"],
+        hyperparameters=row.trial["hyperparameters"],
+        stopped=row.trial.get("stopped", ""),
+        spared=row.trial.get("spared", ""),
+    )
+
+
+def _summary(row: Any) -> TrialSummary:
+    return TrialSummary(
+        uid=row.uid,
+        study_uid=row.study_uid,
+        number=row.trial["number"],
+        hyperparameters=row.trial["hyperparameters"],
+        state=JobState(row.state),
+        running_at=_moment(row.running_us),
+        ended_at=_moment(row.ended_us),
+        stopped=row.trial.get("stopped", ""),
     )
 
 
@@ -304,12 +449,13 @@ def _entry(
     record: JobRecord, at: datetime, message: str, severity: Severity, state: JobState | None = None
 ) -> NewLogEntry:
     """A line of the service; a state change carries the state, and is stored once per state."""
-    insert_id = f"state-{state}" if state else f"note-{secrets.token_hex(8)}"
+    insert_id = f"state-{state}{record.trial_id}" if state else f"note-{secrets.token_hex(8)}"
     payload: dict[str, Any] = {"message": message} | ({"state": state.value} if state else {})
     return NewLogEntry(
         project=record.spec.project,
         job_id=record.spec.job_id,
         task_name=SERVICE_TASK_NAME,
+        trial_id=record.trial_id,
         insert_id=insert_id,
         timestamp=at,
         severity=severity,

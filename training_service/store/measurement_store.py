@@ -78,6 +78,18 @@ class MeasurementStore:
                     found.setdefault(row.job_uid, []).append(_measurement(row))
         return found
 
+    def latest(self, job_uids: Iterable[str], tag: str) -> dict[str, Measurement]:
+        """Return the newest report of each of many trials under ``tag``, by uid; those without one are left out."""
+        uids = list(job_uids)
+        found: dict[str, Measurement] = {}
+        with self._engine.connect() as connection:
+            for start in range(0, len(uids), _CHUNK):
+                these = sa.and_(_c.job_uid.in_(uids[start : start + _CHUNK]), _c.tag == tag)
+                newest = sa.select(sa.func.max(_c.id)).where(these).group_by(_c.job_uid)
+                for row in connection.execute(sa.select(measurements).where(_c.id.in_(newest))):
+                    found[row.job_uid] = _measurement(row)
+        return found
+
     def tags(self, job_uid: str) -> tuple[str, ...]:
         """Return the tags under which a trial reported, sorted."""
         query = sa.select(_c.tag).distinct().where(_c.job_uid == job_uid).order_by(_c.tag)

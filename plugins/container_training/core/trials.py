@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from container_training.core.results import BestTrial, StudyResult, TrialRow
 from container_training.core.states import JobState
 from container_training.core.study_spec import StudySpec
+from container_training.core.trial_spec import hyperparameter_args, trial_job_dir
 from container_training.core.wire import Goal, HyperparameterOutput, Job
 
 
@@ -122,20 +123,6 @@ def trial_line(row: TrialRow) -> str:
     return f"trial {row.trial_id}: {result}{step}, {state}, {seconds}, {given}"
 
 
-def best_trial_args(hyperparameters: Mapping[str, str]) -> list[str]:
-    """
-    Return ``["--lr=0.01", ...]``: the arguments with which a trainer trains this configuration again, as a trial got them.
-
-    Pure. Source of the form: the contract, section 7 [unverified].
-    """
-    return [f"--{name}={value}" for name, value in hyperparameters.items()]
-
-
-def trial_dir(job_dir: str, trial_id: str) -> str:
-    """Return the folder of one trial, ``JOB_DIR/TRIAL_ID``. Source: the contract, section 7 [unverified]."""
-    return f"{job_dir.rstrip('/')}/{trial_id}"
-
-
 def _best(job: Job, row: TrialRow | None) -> BestTrial | None:
     if row is None or row.objective is None:
         return None
@@ -145,8 +132,8 @@ def _best(job: Job, row: TrialRow | None) -> BestTrial | None:
         objective=row.objective,
         step=row.step,
         hyperparameters=row.hyperparameters,
-        args=best_trial_args(row.hyperparameters),
-        job_dir=trial_dir(job_dir, row.trial_id) if job_dir else "",
+        args=list(hyperparameter_args(row.hyperparameters)),
+        job_dir=trial_job_dir(job_dir, row.trial_id) if job_dir else "",
     )
 
 

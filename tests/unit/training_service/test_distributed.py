@@ -18,7 +18,9 @@ from tests.unit.training_service.world import PROJECT, World
 from training_service.engine.base import EngineView
 from training_service.engine.memory_engine import Behaviour, MemoryEngine
 from training_service.host_capacity import Accelerators, HostCapacity
+from training_service.jobs import Jobs
 from training_service.store.database import open_database
+from training_service.tuning.output import TuningOutputs
 
 MASTER_IMAGE = "registry.test/project/master:1"
 WORKER_IMAGE = "registry.test/project/worker:1"
@@ -313,7 +315,8 @@ def test_replicas_side_by_side_stay_within_the_room_and_every_job_ends(
 
 
 def gpu_job(world: World, check: HostCapacity) -> None:
-    world.jobs = type(world.jobs)(world.store, lambda: None, check.check_quota, world.engine.clock)
+    outputs = TuningOutputs(world.store, world.measurements)
+    world.jobs = Jobs(world.store, lambda: None, check.check_quota, outputs, world.engine.clock)
     world.submit(
         scale_tier="CUSTOM",
         master_type="n1-standard-4",

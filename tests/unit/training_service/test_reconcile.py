@@ -16,7 +16,10 @@ from container_training.core.restarts import Attempt, Attempts
 from container_training.core.states import JobState, ReplicaState
 from container_training.core.wire import Job, ReplicaConfig, TrainingInput
 from training_service.engine.base import EngineView, ObservedReplica
-from training_service.reconcile import (
+from training_service.reconcile import reconcile
+from training_service.records import JobRecord
+from training_service.verdict import failure_message
+from training_service.work import (
     Action,
     Conclude,
     PullImages,
@@ -25,10 +28,7 @@ from training_service.reconcile import (
     StartReplicas,
     StopReplicas,
     Transition,
-    reconcile,
 )
-from training_service.records import JobRecord
-from training_service.verdict import failure_message
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MASTER = ReplicaId(role=ReplicaRole.MASTER)

@@ -21,12 +21,16 @@ from training_service.host_capacity import HostCapacity
 from training_service.image_access import ImageAccess
 from training_service.jobs import Jobs
 from training_service.logs.batch import LogBatch
-from training_service.logs.store import LogStore
+from training_service.logs.store import LogSource, LogStore
 from training_service.metrics import Metrics
 from training_service.records import JobRecord
 from training_service.runtimes import RuntimeImage
 from training_service.scheduler import Scheduler
 from training_service.store.job_store import JobStore
+from training_service.store.measurement_store import MeasurementStore
+from training_service.tuning.output import TuningOutputs
+from training_service.tuning.studies import Studies
+from training_service.tuning.trial_planner import TrialPlanner
 
 IMAGE = "registry.test/project/trainer:1"
 PROJECT = "project"
@@ -52,7 +56,13 @@ class InlineCollector:
     def follow(self, record: JobRecord, observed: ObservedReplica) -> None:
         if observed.state is not ReplicaState.EXITED or observed.container_id in self.drained:
             return
-        batch = LogBatch(self._store, record.spec.project, record.spec.job_id, observed.replica.task_name)
+        source = LogSource(
+            project=record.spec.project,
+            job_id=record.spec.job_id,
+            task_name=observed.replica.task_name,
+            trial_id=record.trial_id,
+        )
+        batch = LogBatch(self._store, source)
         batch.rewind()
         try:
             for line in self._engine.read_logs(observed.container_id, batch.since_ns):
@@ -90,8 +100,11 @@ class World:
         self.metrics = Metrics()
         # Only the number of replicas bounds what runs side by side.
         host = HostCapacity(self.engine, overcommit=1000, max_replicas=self.max_replicas)
+        self.measurements = MeasurementStore(self.database)
+        studies = Studies(self.store, self.measurements)
         actions = Actions(
             store=self.store,
+            trials=TrialPlanner(self.store, studies),
             engine=self.engine,
             metrics=self.metrics,
             container_env={"STORAGE_EMULATOR_HOST": "http://store.test"},
@@ -111,6 +124,7 @@ class World:
             executor=InlineExecutor(),
             metrics=self.metrics,
             capacity=lambda: host.capacity,
+            studies=studies,
             retry_seconds=0,
             clock=clock,
         )
@@ -118,6 +132,7 @@ class World:
             self.store,
             lambda: None,
             host.check_quota,
+            TuningOutputs(self.store, self.measurements),
             clock,
             runtimes={version: runtime.python_versions for version, runtime in self.runtimes.items()},
         )

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from container_training.core.results import StudyResult, TrialRow
 from container_training.core.states import JobState
+from container_training.core.trial_spec import hyperparameter_args, trial_job_dir
 from container_training.core.trials import (
     best_trial,
-    best_trial_args,
     progress_line,
     study_result,
-    trial_dir,
     trial_line,
     trial_rows,
 )
@@ -219,5 +218,5 @@ def test_the_line_of_a_trial_says_how_it_ended() -> None:
 
 
 def test_the_arguments_of_a_trial_survive_odd_values() -> None:
-    assert best_trial_args({"a b": "x y", "n": "-1"}) == ["--a b=x y", "--n=-1"]
-    assert trial_dir("gs://b/jobs/", "3") == "gs://b/jobs/3"
+    assert hyperparameter_args({"a b": "x y", "n": "-1"}) == ("--a b=x y", "--n=-1")
+    assert trial_job_dir("gs://b/jobs/", "3") == "gs://b/jobs/3"

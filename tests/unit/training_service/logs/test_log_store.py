@@ -13,11 +13,12 @@ from container_training.core.log_wire import LogEntry, Severity
 from training_service.engine.base import LogLine, LogStream
 from training_service.logs.batch import LogBatch
 from training_service.logs.lines import MAX_TEXT_CHARACTERS
-from training_service.logs.store import LogStore, NewLogEntry
+from training_service.logs.store import LogSource, LogStore, NewLogEntry
 from training_service.store.database import open_database
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NOW_NS = int(NOW.timestamp()) * 10**9
+SOURCE = LogSource(project="project", job_id="job", task_name="master-replica-0")
 
 
 def make_entry(insert_id: str, seconds: float = 0, **changes: object) -> NewLogEntry:
@@ -166,7 +167,7 @@ def make_line(text: str, offset_ns: int = 0, stream: LogStream = LogStream.STDOU
 
 
 def test_batch_keeps_lines_of_one_instant_apart_and_in_order(store: LogStore) -> None:
-    batch = LogBatch(store, "project", "job", "master-replica-0")
+    batch = LogBatch(store, SOURCE)
 
     for text in ("first", "second", "third"):
         batch.add(make_line(text))
@@ -178,12 +179,12 @@ def test_batch_keeps_lines_of_one_instant_apart_and_in_order(store: LogStore) ->
 
 def test_batch_read_again_from_its_newest_line_stores_nothing_twice(store: LogStore) -> None:
     lines = [make_line(f"line {place}", place // 3 * 1000) for place in range(12)]
-    first = LogBatch(store, "project", "job", "master-replica-0")
+    first = LogBatch(store, SOURCE)
     for line in lines[:8]:
         first.add(line)
     first.flush()
 
-    second = LogBatch(store, "project", "job", "master-replica-0")
+    second = LogBatch(store, SOURCE)
     second.rewind()
     for line in (line for line in lines if line.timestamp_ns >= second.since_ns):
         second.add(line)
@@ -194,7 +195,7 @@ def test_batch_read_again_from_its_newest_line_stores_nothing_twice(store: LogSt
 
 
 def test_reading_goes_on_a_little_before_the_newest_line(store: LogStore) -> None:
-    batch = LogBatch(store, "project", "job", "master-replica-0")
+    batch = LogBatch(store, SOURCE)
     batch.add(make_line("newest"))
 
     batch.rewind()
@@ -204,7 +205,7 @@ def test_reading_goes_on_a_little_before_the_newest_line(store: LogStore) -> Non
 
 
 def test_times_within_a_replica_never_run_backwards(store: LogStore) -> None:
-    batch = LogBatch(store, "project", "job", "master-replica-0")
+    batch = LogBatch(store, SOURCE)
 
     batch.add(make_line("out", 5_000))
     batch.add(make_line("err", 1_000, LogStream.STDERR))
@@ -215,7 +216,7 @@ def test_times_within_a_replica_never_run_backwards(store: LogStore) -> None:
 
 
 def test_standard_error_is_an_error_and_standard_output_is_not(store: LogStore) -> None:
-    batch = LogBatch(store, "project", "job", "master-replica-0")
+    batch = LogBatch(store, SOURCE)
 
     batch.add(make_line("out"))
     batch.add(make_line("err", 1_000, LogStream.STDERR))
@@ -226,7 +227,7 @@ def test_standard_error_is_an_error_and_standard_output_is_not(store: LogStore) 
 
 
 def test_endless_line_is_cut_and_says_so(store: LogStore) -> None:
-    batch = LogBatch(store, "project", "job", "master-replica-0")
+    batch = LogBatch(store, SOURCE)
 
     batch.add(make_line("x" * (MAX_TEXT_CHARACTERS + 5)))
     batch.flush()

@@ -238,7 +238,9 @@ def test_database_of_the_first_version_is_brought_to_this_one(tmp_path: Path) ->
     world = World(open_database(url))
     world.submit("old_job")
     with writing(world.database).begin() as connection:
-        for column in ("images", "attempts", "outcome"):
+        for index in sa.inspect(connection).get_indexes("jobs"):
+            connection.execute(sa.text(f"DROP INDEX {index['name']}"))
+        for column in ("images", "attempts", "outcome", "study_uid", "trial"):
             connection.execute(sa.text(f"ALTER TABLE jobs DROP COLUMN {column}"))
         connection.execute(sa.text("ALTER TABLE jobs ADD COLUMN image_id VARCHAR(128) NOT NULL DEFAULT ''"))
         connection.execute(meta.update().where(meta.c.key == "schema_version").values(value="1"))

@@ -1,0 +1,42 @@
+"""
+The job that one trial of a study is: the tuning job's own, with an assignment as arguments and a job directory of its own.
+
+Sources: contract section 7 (arguments named by ``parameterName``; ``--job-dir`` scoped by trial).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from container_training.core.job_spec import JobSpec, accepted_job_spec
+from container_training.core.wire import Job
+
+
+def trial_spec(project: str, job: Job, trial_id: int, hyperparameters: Mapping[str, str]) -> JobSpec:
+    """
+    Return what trial ``trial_id`` of the tuning job ``job`` runs.
+
+    Pure. All replicas of the trial get the hyperparameters, after the user's arguments, so that where a parser lets the
+    last one win they win [unverified: the order].
+
+    :param hyperparameters: by name, as they are written on a command line.
+    :raises InvalidJobSpec: the job's image or machine cannot be read at all.
+    """
+    training = job.training_input
+    if training is not None and training.job_dir:
+        training = training.model_copy(update={"job_dir": trial_job_dir(training.job_dir, trial_id)})
+    spec = accepted_job_spec(project, job.model_copy(update={"training_input": training}))
+    arguments = hyperparameter_args(hyperparameters)
+    replicas = tuple(replace(replica, args=(*replica.args, *arguments)) for replica in spec.replicas)
+    return replace(spec, replicas=replicas, study=None)
+
+
+def trial_job_dir(job_dir: str, trial_id: int | str) -> str:
+    """Return ``jobDir/trialId`` [unverified but consistent: contract section 7]. Pure."""
+    return f"{job_dir.rstrip('/')}/{trial_id}"
+
+
+def hyperparameter_args(hyperparameters: Mapping[str, str]) -> tuple[str, ...]:
+    """Return ``--name=value`` of each [unverified: the form]. Pure."""
+    return tuple(f"--{name}={value}" for name, value in hyperparameters.items())
