@@ -75,7 +75,7 @@ class FieldRow:
     def needs_reason(self) -> bool:
         """Whether a user may be surprised: nothing is done with the field, or nothing sets it, and nobody says so."""
         if self.output:
-            return not self.echoed
+            return not self.echoed and not self.note.enforced
         return not self.refused and not self.note.enforced
 
 

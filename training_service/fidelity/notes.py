@@ -67,8 +67,7 @@ _TYPE = Note(
     deviation="A job that is larger than the machine is scaled down, and its log says so; legacy sizes are recalled.",
     certainty=Certainty.UNVERIFIED,
 )
-_NO_TUNING = "This service runs no trials yet"
-_UNUSED_SEARCH = _differs(f"Checked, and not used. {_NO_TUNING}.")
+_SHELLS = "This service has no interactive shells."
 _NO_OPERATIONS = _differs(
     "Nothing of training is a long-running operation, so that there are none to answer."
 )
@@ -118,7 +117,7 @@ NOTES: Mapping[str, Note] = {
     "Job.labels": Note(enforced="Stored; `jobs.list` filters by them, `jobs.patch` replaces them."),
     "Job.predictionOutput": _NO_PREDICTION,
     "Job.trainingInput": Note(enforced="What runs."),
-    "Job.trainingOutput": _differs(f"{_NO_TUNING}, and has no ML units to count."),
+    "Job.trainingOutput": _differs("Of tuning jobs only: there are no ML units to count."),
     "TrainingInput.args": Note(enforced="Follow the image's entry point."),
     "TrainingInput.enableWebAccess": _differs(
         "There are no interactive shells: `docker exec` on the machine gives one. `false` asks for none."
@@ -208,12 +207,12 @@ NOTES: Mapping[str, Note] = {
         deviation="There is one queue, not one for each type of accelerator.",
         certainty=Certainty.DISCOVERY,
     ),
-    "HyperparameterSpec": _UNUSED_SEARCH,
+    "HyperparameterSpec": Note(enforced="Followed by the search."),
     "HyperparameterSpec.maxTrials": _differs(
         "At most 1,000, as AI Platform Vizier's quota says.", Certainty.DOCS
     ),
     "HyperparameterSpec.params": _differs("At most 64.", Certainty.UNVERIFIED),
-    "ParameterSpec": _UNUSED_SEARCH,
+    "ParameterSpec": Note(enforced="Followed by the search."),
     "ParameterSpec.categoricalValues": _differs(
         "Refused for another type; the real service may ignore them.", Certainty.UNVERIFIED
     ),
@@ -228,10 +227,34 @@ NOTES: Mapping[str, Note] = {
     "ParameterSpec.parameterName": _differs(
         "The pattern is inferred: what can be an argument `--NAME`.", Certainty.UNVERIFIED
     ),
-    "TrainingInput.hyperparameters": _UNUSED_SEARCH,
-    "TrainingOutput": _differs(f"{_NO_TUNING}, has no ML units to count and no interactive shells."),
-    "HyperparameterOutput": _differs(f"{_NO_TUNING}."),
-    "HyperparameterMetric": _differs(f"{_NO_TUNING}."),
+    "TrainingInput.hyperparameters": Note(
+        enforced="Makes the job a tuning job: its trials run, and not the job itself."
+    ),
+    "TrainingOutput.completedTrialCount": Note(
+        enforced="Counts the trials that succeeded, those stopped early among them."
+    ),
+    "TrainingOutput.consumedMLUnits": _differs("Never set: there are no ML units to count."),
+    "TrainingOutput.hyperparameterMetricTag": Note(enforced="Set for tuning jobs."),
+    "TrainingOutput.isHyperparameterTuningJob": Note(enforced="Set for tuning jobs."),
+    "TrainingOutput.trials": _differs(
+        "Lists every trial, also those that run or failed; `state` tells them apart. "
+        "`allMetrics` is set by `jobs.get` only."
+    ),
+    "TrainingOutput.webAccessUris": _differs(_SHELLS),
+    "TrainingOutput": _differs("This service has no built-in algorithms."),
+    "HyperparameterOutput.allMetrics": _differs(
+        "Every report of the metric, where the real service leaves it empty."
+    ),
+    "HyperparameterOutput.builtInAlgorithmOutput": _differs("This service has no built-in algorithms."),
+    "HyperparameterOutput.finalMetric": Note(
+        enforced="The last report of the metric, while the trial runs the newest."
+    ),
+    "HyperparameterOutput.isTrialStoppedEarly": Note(
+        enforced="`true` for a trial that was stopped; it has succeeded."
+    ),
+    "HyperparameterOutput": Note(enforced="As the trial's own run has it."),
+    "HyperparameterOutput.webAccessUris": _differs(_SHELLS),
+    "HyperparameterMetric": Note(enforced="As reported."),
     "BuiltInAlgorithmOutput": _differs("This service has no built-in algorithms."),
 }
 
