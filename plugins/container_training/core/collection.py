@@ -89,6 +89,8 @@ def state_times(job: Job, entries: Iterable[LogEntry]) -> StateTimes:
     """
     seen: dict[str, datetime] = {}
     for entry in entries:
+        if entry.trial_id:
+            continue  # a trial has states of its own
         payload: Mapping[str, Any] = entry.json_payload or {}
         if (state := payload.get("state")) in JobState.__members__:
             seen.setdefault(str(state), entry.timestamp)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from container_training.core.log_wire import LogEntry, Severity
+from container_training.core.log_wire import SERVICE_TASK_NAME, LogEntry, Severity
 from container_training.core.wire import format_timestamp
 
 _LEVELS: Mapping[Severity, int] = {
@@ -71,8 +71,14 @@ class LogCursor:
 
 
 def log_line(entry: LogEntry) -> tuple[int, str]:
-    """Return the level of ``logging`` and the text under which ``entry`` is shown: ``master-replica-0: epoch 1``."""
-    return _LEVELS.get(entry.severity, logging.INFO), f"{entry.task_name}: {entry.message}"
+    """
+    Return the level of ``logging`` and the text under which ``entry`` is shown: ``master-replica-0: epoch 1``.
+
+    A line of a trial's replica begins with the trial: ``trial 3, master-replica-0: epoch 1``; the service's own say it themselves.
+    """
+    is_of_trial = entry.trial_id and entry.task_name != SERVICE_TASK_NAME
+    trial = f"trial {entry.trial_id}, " if is_of_trial else ""
+    return _LEVELS.get(entry.severity, logging.INFO), f"{trial}{entry.task_name}: {entry.message}"
 
 
 def _received(entry: LogEntry) -> datetime:

@@ -15,6 +15,8 @@ from container_training.core.wire import Int32, Timestamp, WireModel
 #: Task name of the service's own lines: state changes, scaling, limits.
 SERVICE_TASK_NAME = "service"
 JOB_RESOURCE_TYPE = "ml_job"
+#: Label of the lines of a trial [contract, section 3: real entries].
+TRIAL_LABEL = "ml.googleapis.com/trial_id"
 
 
 class Severity(StrEnum):
@@ -72,6 +74,11 @@ class LogEntry(WireModel):
     def task_name(self) -> str:
         """The replica that wrote the line, or ``service``."""
         return self.resource.labels.get("task_name", "")
+
+    @property
+    def trial_id(self) -> str:
+        """The trial of a tuning job that the line is about; empty for lines of the job itself."""
+        return self.labels.get(TRIAL_LABEL, "")
 
 
 class ListLogEntriesRequest(WireModel):

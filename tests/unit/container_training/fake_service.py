@@ -60,7 +60,7 @@ class FakeService:
         )
 
     def write(self, job_id: str, text: str | dict[str, Any], **fields: Any) -> None:
-        """Store one log line; ``fields``: severity, task_name, timestamp."""
+        """Store one log line; ``fields``: severity, task_name, timestamp, trial_id."""
         received = EPOCH + timedelta(seconds=len(self.entries) + 1)
         payload = {"textPayload": text} if isinstance(text, str) else {"jsonPayload": text}
         self.entries.append(
@@ -73,6 +73,7 @@ class FakeService:
                 "timestamp": format_timestamp(fields.get("timestamp", received)),
                 "receiveTimestamp": format_timestamp(received),
                 "severity": fields.get("severity", "INFO"),
+                "labels": {"ml.googleapis.com/trial_id": fields["trial_id"]} if "trial_id" in fields else {},
                 "insertId": f"{len(self.entries):06d}",
                 **payload,
             }

@@ -139,6 +139,19 @@ def test_with_prices_each_trial_and_the_job_have_their_cost(
     )
 
 
+def test_the_states_of_trials_are_not_those_of_the_job(tuned: FakeService, context: Any) -> None:
+    for seconds, state, fields in (
+        (1, "RUNNING", {}),
+        (2, "RUNNING", {"trial_id": "1"}),
+        (3, "SUCCEEDED", {"trial_id": "1"}),
+        (21, "SUCCEEDED", {}),
+    ):
+        moment = EPOCH + timedelta(seconds=seconds)
+        tuned.write("digits_1", {"state": state}, task_name="service", timestamp=moment, **fields)
+
+    assert collect(context).seconds.running == 20.0
+
+
 def test_without_prices_there_is_no_cost(tuned: FakeService, context: Any) -> None:
     assert collect(context).cost is None
 

@@ -84,6 +84,17 @@ def test_a_look_at_a_tuning_job_is_one_request_beside_the_log(service: FakeServi
     assert service.requests == [("GET", f"/v1/projects/{PROJECT}/jobs/digits_1")] * 3
 
 
+def test_the_lines_of_trials_say_whose_they_are(service: FakeService, log_lines: Sequence[str]) -> None:
+    service.add(ended(JobState.SUCCEEDED, 0.9))
+    service.write("digits_1", "epoch 1", trial_id="3")
+    service.write("digits_1", {"message": "Trial 3 is running."}, task_name="service", trial_id="3")
+
+    run_trigger(VirtualClock())
+
+    assert "trial 3, master-replica-0: epoch 1" in log_lines
+    assert "service: Trial 3 is running." in log_lines
+
+
 def test_what_the_task_said_of_the_trials_the_trigger_does_not_repeat(
     service: FakeService, context: Any, log_lines: Sequence[str]
 ) -> None:
