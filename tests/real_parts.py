@@ -51,6 +51,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory, base_image: str) -> Iterator
         training_port=free_port(),
         metadata_port=free_port(),
         base_image=base_image,
+        prices={"n1-standard-4": 0.01},
+        currency="EUR",
         training_environment={
             "TRAINING_MEMORY_LIMIT_BYTES": str(1024**3),  # TensorFlow and PyTorch need more than half of it
             "TRAINING_STOP_GRACE_SECONDS": "2",

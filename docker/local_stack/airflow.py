@@ -152,6 +152,7 @@ def airflow_environment(settings: StackSettings, *, base_image: str, token: str 
             "image_prefix": settings.image_prefix,
             "base_image": base_image,
             "container_env": settings.container_environment,
+            **({"prices": settings.prices, "currency": settings.currency} if settings.prices else {}),
         },
     }
     if settings.require_auth:

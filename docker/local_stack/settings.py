@@ -74,6 +74,10 @@ class StackSettings(BaseSettings):
     """Whether the training service wants a token with every request; the registry always does."""
     training_environment: dict[str, str] = {}
     """More ``TRAINING_*`` settings for the training service."""
+    prices: dict[str, float] = {}
+    """Price per second of a machine type or an accelerator, for Airflow's connection; without any, nothing is said of cost."""
+    currency: str = ""
+    """What the prices are in."""
 
     docker_host: str | None = Field(
         default=None, validation_alias=AliasChoices("LOCAL_STACK_DOCKER_HOST", "DOCKER_HOST")

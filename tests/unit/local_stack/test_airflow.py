@@ -40,3 +40,12 @@ def test_the_training_connection_says_all_that_a_pipeline_needs(environment: dic
         "base_image": "base:1",
         "container_env": {"STORAGE_EMULATOR_HOST": "http://host.docker.internal:3"},
     }
+
+
+def test_prices_go_into_the_training_connection() -> None:
+    settings = StackSettings(state_dir=Path("/state"), prices={"n1-standard-4": 0.5}, currency="EUR")
+
+    connection = json.loads(airflow_environment(settings, base_image="b")["AIRFLOW_CONN_TRAINING_DEFAULT"])
+
+    assert connection["extra"]["prices"] == {"n1-standard-4": 0.5}
+    assert connection["extra"]["currency"] == "EUR"
