@@ -37,6 +37,7 @@ HEAVY = [
     "torch",
     "tensorflow",
     "xgboost",
+    "vl_convert",
 ]
 
 
@@ -85,6 +86,30 @@ def test_every_attempt_of_train_digits_has_a_job_folder_of_its_own(airflow_db: P
     submit = read(DAGS / "train_digits.py").get_task("train.submit")
 
     assert submit.default_job_dir.endswith("/{job_id}")
+
+
+def test_tune_digits_draws_its_trials_and_trains_the_best_one(airflow_db: Path) -> None:
+    dag = read(DAGS / "tune_digits.py")
+
+    tasks = {f"tune.{name}" for name in (*CHAIN, "preflight", "plot")}
+    assert set(dag.task_ids) == tasks | {"submit_best", "wait_for_best", "collect_best"}
+    assert dag.get_task("tune.plot").upstream_task_ids == {"tune.submit", "tune.wait_until_finished"}
+    assert dag.get_task("submit_best").upstream_task_ids == {"tune.push", "tune.collect"}
+    assert dag.get_task("collect_best").upstream_task_ids == {"submit_best", "wait_for_best"}
+
+
+def test_only_the_search_of_tune_digits_has_hyperparameters_and_a_limit_of_cost(airflow_db: Path) -> None:
+    dag = read(DAGS / "tune_digits.py")
+
+    search, final = dag.get_task("tune.submit"), dag.get_task("submit_best")
+    wait = dag.get_task("tune.wait_until_finished")
+    assert [param["parameterName"] for param in search.hyperparameters["params"]] == [
+        "learning-rate",
+        "hidden-units",
+        "activation",
+    ]
+    assert search.max_cost == wait.max_cost == "{{ params.max_cost or '' }}"
+    assert (final.hyperparameters, final.max_cost) == (None, None)
 
 
 @pytest.mark.parametrize("name", ["train_pytorch_ddp", "train_tensorflow_ps", "train_xgboost"])

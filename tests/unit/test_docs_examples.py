@@ -14,8 +14,10 @@ from pydantic_settings import BaseSettings
 
 from container_training.clients.job_file import parse_job_file
 from container_training.core.cluster import ReplicaId, ReplicaRole, cluster_environment, replica_host
+from container_training.core.cost import parse_prices
 from container_training.core.job_request import JobFields, job_request
 from container_training.core.job_spec import job_spec_from_wire
+from container_training.core.wire import TrainingInput
 from container_training.hooks.image import training_environment
 from container_training.hooks.training import TrainingHook
 from local_stack.settings import StackSettings
@@ -54,12 +56,14 @@ TASKS = {
     "train_shared_image": {"grant", "submit", "finished", "revoke"},
     "train_my_package": {"package", "submit"},
     "train_after_a_preflight": {"preflight", "submit"},
+    "tune_mine": {task.replace("train.", "tune.") for task in CHAIN} | {"tune.plot", "train_best"},
 }
 #: Kinds of examples and the file that tests them; a kind that is not here is a typing error.
 KINDS = {
     "dags": "here",
     "connection": "here",
     "config.yaml": "here",
+    "prices": "here",
     "python": "here",
     "cli": "tests/integration/test_cli.py",
     "python distributed": "here",
@@ -176,6 +180,20 @@ def test_a_job_file_is_read_and_runs_with_an_image_alone(example: Example) -> No
         **yaml.safe_load(example.code)["trainingInput"],
         "masterConfig": {"imageUri": image},
     }
+
+
+@pytest.mark.parametrize("example", examples("prices"), ids=str)
+def test_prices_are_read_and_have_a_price_for_a_machine_with_an_accelerator(example: Example) -> None:
+    prices = parse_prices(example.code, "extra.prices")
+
+    given = {
+        "scaleTier": "CUSTOM",
+        "masterType": "n1-standard-4",
+        "masterConfig": {"acceleratorConfig": {"count": 1, "type": "NVIDIA_TESLA_T4"}},
+    }
+    assert prices.cost_per_second(TrainingInput.model_validate(given)) == sum(
+        json.loads(example.code)[name] for name in ("n1-standard-4", "NVIDIA_TESLA_T4")
+    )
 
 
 @pytest.mark.parametrize("settings", [StackSettings, ServiceSettings])
