@@ -179,6 +179,22 @@ def test_a_step_that_is_repeated_after_a_restart_counts_once_with_its_later_valu
     assert "by step 3, 0.3" in reason.text
 
 
+def test_reports_out_of_order_are_put_in_order() -> None:
+    completed = [curve([value] * 10, steps=range(5, 55, 5)) for value in (0.1, 0.2, 0.5, 0.6, 0.7)]
+
+    reason = should_stop(curve([0.1, 0.3, 0.2, 0.2], steps=[10, 20, 5, 15]), completed, UP)
+
+    assert reason is not None
+    assert "by step 20, 0.3" in reason.text
+
+
+def test_a_trial_that_was_the_best_for_a_moment_goes_on() -> None:
+    completed = [rising(0.2 + 0.05 * index, 20) for index in range(15)]
+
+    assert should_stop(curve([0.1, 0.91, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1]), completed, UP) is None
+    assert should_stop(curve([0.1, 0.8, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1]), completed, UP) is not None
+
+
 # --- whatever is reported
 
 _values = st.floats(allow_nan=True, allow_infinity=True) | st.floats(0, 1) | st.sampled_from([0.0, 0.5, 1.0])
@@ -197,9 +213,10 @@ _regular = st.lists(st.floats(-10, 10), min_size=3, max_size=12).map(curve)
 def test_the_best_so_far_is_never_stopped(trial: Curve, completed: list[Curve]) -> None:
     finite = [point.value for each in completed for point in each if math.isfinite(point.value)]
     own = [point.value for point in trial if math.isfinite(point.value)]
-    better = [*trial, Point(step=2**63 - 1, value=max([*finite, *own], default=0.0), seconds=2e6)]
+    best = max([*finite, *own], default=0.0)
 
-    assert should_stop(better, completed, UP) is None
+    assert should_stop([*trial, Point(step=2**63 - 1, value=best, seconds=2e6)], completed, UP) is None
+    assert should_stop([Point(step=-(2**64), value=best, seconds=-1.0), *trial], completed, UP) is None
 
 
 @settings(max_examples=300, deadline=None)
