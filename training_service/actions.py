@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from container_training.core.capacity import Capacity, grants
-from container_training.core.cluster import cluster_environment, replica_host
+from container_training.core.cluster import ReplicaId, cluster_environment, replica_host
 from container_training.core.errors import (
     DiskFull,
     EngineError,
@@ -24,7 +24,7 @@ from container_training.core.replica_spec import ReplicaSpec
 from container_training.core.states import JobState
 from container_training.core.study_spec import StudySpec
 from training_service.clock import Clock, utc_now
-from training_service.engine.base import Engine, ObservedReplica, PulledImage, ReplicaLaunch
+from training_service.engine.base import METRIC_FILE, Engine, ObservedReplica, PulledImage, ReplicaLaunch
 from training_service.image_access import AnyImage, ImageAccess
 from training_service.job_messages import (
     images_message,
@@ -54,6 +54,17 @@ from training_service.work import (
 #: Containers of one job that are started or stopped side by side; the engine itself works them off a few at a time.
 _SIDE_BY_SIDE = 32
 
+
+class MetricFolders(Protocol):
+    """What actions need of what reads metrics."""
+
+    def prepare(self, record: JobRecord, replica: ReplicaId) -> str:
+        """Make the folder of a replica that is about to start and return its path; empty: it reports nothing."""
+
+    def remove(self, job_uid: str) -> None:
+        """Remove a job's folders."""
+
+
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
@@ -67,6 +78,7 @@ class Actions:
     :param container_env: variables that every container gets.
     :param pull_retry: how long an unreachable registry is asked again.
     :param runtimes: the images that runtime versions stand for.
+    :param metric_folders: where trials report their metrics; default: nowhere.
     :param image_access: asked before each pull; default: every image may be pulled.
     """
 
@@ -84,10 +96,12 @@ class Actions:
         pids_limit: int,
         runtimes: Mapping[str, RuntimeImage] | None = None,
         image_access: ImageAccess | None = None,
+        metric_folders: MetricFolders | None = None,
         clock: Clock = utc_now,
     ) -> None:
         self._store = store
         self._image_access = image_access or AnyImage()
+        self._metric_folders = metric_folders
         self._engine = engine
         self._metrics = metrics
         self._trials = trials
@@ -149,6 +163,8 @@ class Actions:
                 _side_by_side(self._stop, observed)
             case RemoveJob(job_uid=uid):
                 self._engine.remove_job(uid)
+                if self._metric_folders:
+                    self._metric_folders.remove(uid)
 
     def _pull(self, job: JobRecord, image: ImageRef) -> bool:
         """Pull one image of the job; whether it is there."""
@@ -233,8 +249,12 @@ class Actions:
     def _fail(self, job: JobRecord, message: str) -> None:
         self.decide(Conclude(job=job, outcome=JobState.FAILED, error_message=message))
 
+    def _metric_folder(self, job: JobRecord, replica: ReplicaSpec) -> str:
+        return self._metric_folders.prepare(job, replica.replica) if self._metric_folders else ""
+
     def _launch(self, job: JobRecord, replica: ReplicaSpec, granted: Resources) -> ReplicaLaunch:
         spec = job.spec
+        metric_folder = self._metric_folder(job, replica)
         environment = {
             "GOOGLE_CLOUD_PROJECT": spec.project,
             **self._container_env,
@@ -247,6 +267,7 @@ class Actions:
                 trial_id=job.trial_id,
             ),
             **_trial_environment(job),
+            **({"CLOUD_ML_HP_METRIC_FILE": METRIC_FILE} if metric_folder else {}),
         }
         return ReplicaLaunch(
             job_uid=job.uid,
@@ -261,6 +282,7 @@ class Actions:
             environment=environment,
             resources=granted,
             pids_limit=self._pids_limit,
+            metric_folder=metric_folder,
         )
 
 

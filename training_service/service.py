@@ -11,6 +11,8 @@ from importlib.metadata import version
 import structlog
 from fastapi import FastAPI
 
+from container_training.core.job_spec import JobSpec
+from container_training.core.log_wire import Severity
 from training_service.access.control import AccessControl
 from training_service.access.identity import Authenticator, IdentityTokens
 from training_service.access.registry_tokens import RegistryTokens
@@ -19,6 +21,7 @@ from training_service.access.tokens_file import InvalidTokensFile, read_tokens_f
 from training_service.actions import Actions
 from training_service.api.app import TRUSTED_HOSTS, create_app
 from training_service.api.registry import registry_router
+from training_service.collectors import Collectors
 from training_service.engine.base import Engine
 from training_service.engine.docker_engine import DockerEngine
 from training_service.engine.swarm_engine import SwarmEngine
@@ -34,14 +37,18 @@ from training_service.metadata.identities import JobIdentities
 from training_service.metadata.server import MetadataServer, metadata_environment
 from training_service.metrics import Metrics
 from training_service.policies import Policies
+from training_service.records import JobRecord
 from training_service.scheduler import Scheduler
 from training_service.settings import EngineKind, ServiceSettings
 from training_service.store.database import open_database, read_meta
 from training_service.store.job_store import JobStore
 from training_service.store.measurement_store import MeasurementStore
 from training_service.store.policy_store import PolicyStore
+from training_service.tuning.metric_collector import MetricCollector, check_metrics_can_be_read
 from training_service.tuning.output import TuningOutputs
 from training_service.tuning.studies import Studies
+from training_service.tuning.summary_collector import SummaryCollector
+from training_service.tuning.summary_files import CloudStorage
 from training_service.tuning.trial_planner import TrialPlanner
 
 #: Slow actions side by side: pulls, starts, stops and removals of different jobs.
@@ -65,7 +72,8 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
     policies = PolicyStore(database)
     logs = LogStore(database)
     store = JobStore(database, logs)
-    engine = engine or _engine(settings, read_meta(database, "service_id"))
+    service_id = read_meta(database, "service_id")
+    engine = engine or _engine(settings, service_id)
     metrics = Metrics()
     metrics.watch_jobs(store.count_by_state)
     host = HostCapacity(
@@ -81,6 +89,29 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
     registry_tokens = RegistryTokens(key, access)
     measurements = MeasurementStore(database)
     studies = Studies(store, measurements)
+
+    def notify() -> None:
+        scheduler.notify()
+
+    def check(spec: JobSpec) -> None:
+        check_metrics_can_be_read(spec, engine)
+        host.check_quota(spec)
+
+    def warn(record: JobRecord, message: str) -> None:
+        store.note(record, message, Severity.WARNING)
+
+    reports = MetricCollector(
+        settings.metrics_folder / service_id,
+        measurements,
+        notify,
+        note=warn,
+    )
+    # Without an address of an object store, summary files are not read.
+    summaries = (
+        [SummaryCollector(CloudStorage(settings.storage_endpoint), measurements, notify, note=warn)]
+        if settings.storage_endpoint
+        else []
+    )
     actions = Actions(
         store=store,
         engine=engine,
@@ -96,12 +127,13 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         capacity=lambda: host.capacity,
         runtimes=settings.runtime_images,
         image_access=CheckedImages(settings.registry, registry_tokens) if settings.registry else None,
+        metric_folders=reports,
     )
     executor = ThreadPoolExecutor(_WORKERS, thread_name_prefix="action")
     collector = LogCollector(
         engine,
         logs,
-        on_drained=lambda: scheduler.notify(),
+        notify,
         limit=LogLimit(
             lines_per_second=settings.log_lines_per_second,
             bytes_per_second=settings.log_bytes_per_second,
@@ -113,7 +145,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
     scheduler = Scheduler(
         store=store,
         engine=engine,
-        collector=collector,
+        collector=Collectors(collector, reports, *summaries),
         actions=actions,
         executor=executor,
         metrics=metrics,
@@ -126,6 +158,9 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         if metadata:
             metadata.start()
         collector.start()
+        for summary in summaries:
+            summary.start()
+        reports.start(job.uid for job in store.list_active())
         scheduler.start()
         counts = store.count_by_state()
         adopted = sum(count for state, count in counts.items() if not state.is_terminal)
@@ -135,6 +170,9 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         finally:
             scheduler.stop()
             collector.stop()
+            reports.stop()
+            for summary in summaries:
+                summary.stop()
             if metadata:
                 metadata.stop()
             executor.shutdown(wait=False, cancel_futures=True)
@@ -144,7 +182,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         jobs=Jobs(
             store,
             scheduler.notify,
-            host.check_quota,
+            check,
             TuningOutputs(store, measurements),
             runtimes={version: image.python_versions for version, image in settings.runtime_images.items()},
         ),

@@ -57,6 +57,10 @@ class ServiceSettings(BaseSettings):
     :param stop_grace_seconds: time between SIGTERM and SIGKILL when a replica is stopped.
     :param pull_retry_seconds: how long an unreachable registry is asked again before the job fails.
     :param pids_limit: processes and threads a container may have.
+    :param metrics_dir: folder of the files in which trials report their metrics, on the machine of the engine and under
+        the same path there; default: beside the database.
+    :param storage_endpoint: object store in which summary files of trials are read: ``https://storage.googleapis.com``, with
+        the machine's own credentials, or the URL of an emulator as this service reaches it; empty: they are not read.
     :param log_lines_per_second: lines of one replica that are kept, on average over ten seconds.
     :param log_bytes_per_second: the same in bytes.
     :param log_tail_lines: lines at the end of a flood that are kept beyond these limits.
@@ -88,11 +92,18 @@ class ServiceSettings(BaseSettings):
     stop_grace_seconds: float = Field(default=10.0, ge=0)
     pull_retry_seconds: float = Field(default=120.0, ge=0)
     pids_limit: int = Field(default=PIDS_LIMIT, ge=16)
+    metrics_dir: Path | None = None
+    storage_endpoint: str = ""
     log_lines_per_second: int = Field(default=2500, ge=1)
     log_bytes_per_second: int = Field(default=1_000_000, ge=1)
     log_tail_lines: int = Field(default=500, ge=1)
     log_job_bytes: int = Field(default=500_000_000, ge=1)
     log_format: LogFormat = LogFormat.CONSOLE
+
+    @property
+    def metrics_folder(self) -> Path:
+        """Where trials report their metrics; absolute, as the engine wants it."""
+        return (self.metrics_dir or (self.key_folder or Path(".local/training")) / "metrics").absolute()
 
     @property
     def key_folder(self) -> Path | None:

@@ -73,6 +73,7 @@ class Training(StackPart):
                     "TRAINING_RUNTIME_IMAGES": json.dumps(
                         runtime_images(BaseImage.name_of(self.settings)), separators=(",", ":")
                     ),
+                    "TRAINING_STORAGE_ENDPOINT": self.settings.object_store_url,
                     "TRAINING_KEY_DIR": str(self.settings.key_dir),
                     "TRAINING_REGISTRY": self.settings.registry,
                     "TRAINING_TOKENS_FILE": str(self.settings.tokens_file),

@@ -19,10 +19,11 @@ import sqlalchemy as sa
 import structlog
 
 from container_training.core.cluster import ReplicaId, ReplicaRole
-from container_training.core.errors import EngineError
+from container_training.core.errors import EngineError, FieldViolation, InvalidJobSpec
+from container_training.core.job_spec import JobSpec
 from container_training.core.restarts import Attempt
 from container_training.core.states import ReplicaState
-from training_service.engine.base import ObservedReplica
+from training_service.engine.base import Engine, ObservedReplica
 from training_service.records import JobRecord
 from training_service.store.measurement_store import Measurement, MeasurementStore
 from training_service.tuning.lease import BreakSignal
@@ -63,7 +64,6 @@ class MetricCollector:
 
     :param root: folder of all folders that containers write to, on the engine's own machine.
     :param on_drained: called when a container's last report is stored.
-    :param is_trial: whether a record is a trial; the others report nothing.
     :param note: writes a warning to the job's log.
     """
 
@@ -73,13 +73,11 @@ class MetricCollector:
         store: MeasurementStore,
         on_drained: Callable[[], None],
         *,
-        is_trial: Callable[[JobRecord], bool],
         note: Callable[[JobRecord, str], None],
     ) -> None:
         self._root = root
         self._store = store
         self._on_drained = on_drained
-        self._is_trial = is_trial
         self._note = note
         self._signal = BreakSignal()
         self._lock = threading.Lock()
@@ -166,7 +164,7 @@ class MetricCollector:
             _remove_folder(self._root / job_uid)
 
     def _reports(self, record: JobRecord, replica: ReplicaId) -> bool:
-        return replica.role is ReplicaRole.MASTER and self._is_trial(record)
+        return replica.role is ReplicaRole.MASTER and record.trial is not None
 
     def _open(self, record: JobRecord, replica: ReplicaId, attempt: Attempt) -> _Stream:
         source = str(attempt)
@@ -279,6 +277,24 @@ _BROKEN = (
     "The file of metrics has lines that are no reports of cloudml-hypertune (one JSON object a line: the tag with its value, "
     "global_step and timestamp); they are left out."
 )
+
+
+def check_metrics_can_be_read(spec: JobSpec, engine: Engine) -> None:
+    """
+    Let a job pass unless its trials would run where nobody reads their metrics.
+
+    :raises InvalidJobSpec: they would.
+    """
+    if spec.study and not engine.can_read_metrics:
+        raise InvalidJobSpec(
+            [
+                FieldViolation(
+                    field="trainingInput.hyperparameters",
+                    description="tuning needs an engine on the machine of the service, which reads the metrics of trials from a "
+                    "folder; this service uses a swarm, or an engine on another machine",
+                )
+            ]
+        )
 
 
 def _remove_folder(folder: Path) -> None:

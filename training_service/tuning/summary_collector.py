@@ -49,7 +49,6 @@ class SummaryCollector:
     Reads the summary files of the trials that it is shown; safe for threads.
 
     :param on_drained: called when what a container has written is stored.
-    :param is_trial: whether a record is a trial; the others' files are not read.
     :param note: writes a warning to the job's log.
     """
 
@@ -59,7 +58,6 @@ class SummaryCollector:
         store: MeasurementStore,
         on_drained: Callable[[], None],
         *,
-        is_trial: Callable[[JobRecord], bool],
         note: Callable[[JobRecord, str], None],
         poll_seconds: float = _POLL_SECONDS,
         patience_seconds: float = _PATIENCE_SECONDS,
@@ -67,7 +65,6 @@ class SummaryCollector:
         self._objects = objects
         self._store = store
         self._on_drained = on_drained
-        self._is_trial = is_trial
         self._note = note
         self._poll_seconds = poll_seconds
         self._patience_seconds = patience_seconds
@@ -97,7 +94,7 @@ class SummaryCollector:
         container = observed.container_id
         job_dir = record.spec.training_input.job_dir or ""
         # Only the master's end is waited for: it decides when the trial has ended.
-        is_read = observed.replica.role is ReplicaRole.MASTER and self._is_trial(record)
+        is_read = observed.replica.role is ReplicaRole.MASTER and record.trial is not None
         with self._lock:
             if container in self._drained:
                 return

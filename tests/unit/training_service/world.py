@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from container_training.core.cluster import ReplicaRole
 from container_training.core.errors import EngineError, EngineUnavailable
 from container_training.core.image_ref import ImageRef, parse_image_ref
 from container_training.core.states import JobState, ReplicaState
@@ -27,7 +29,7 @@ from training_service.records import JobRecord
 from training_service.runtimes import RuntimeImage
 from training_service.scheduler import Scheduler
 from training_service.store.job_store import JobStore
-from training_service.store.measurement_store import MeasurementStore
+from training_service.store.measurement_store import Measurement, MeasurementStore
 from training_service.tuning.output import TuningOutputs
 from training_service.tuning.studies import Studies
 from training_service.tuning.trial_planner import TrialPlanner
@@ -46,14 +48,18 @@ class InlineExecutor(Executor):
 
 
 class InlineCollector:
-    """Reads a container's log when it has ended."""
+    """Reads a container's log when it has ended, and its reports at each look."""
 
-    def __init__(self, engine: MemoryEngine, store: LogStore) -> None:
+    def __init__(self, engine: MemoryEngine, store: LogStore, measurements: MeasurementStore) -> None:
         self._engine = engine
         self._store = store
+        self._measurements = measurements
+        self._reported: Counter[str] = Counter()
         self.drained: frozenset[str] = frozenset()
 
     def follow(self, record: JobRecord, observed: ObservedReplica) -> None:
+        if record.trial and observed.replica.role is ReplicaRole.MASTER:
+            self._store_reports(record, observed)
         if observed.state is not ReplicaState.EXITED or observed.container_id in self.drained:
             return
         source = LogSource(
@@ -73,6 +79,17 @@ class InlineCollector:
             pass  # the container is gone, and there is nothing to read
         batch.flush()
         self.drained |= {observed.container_id}
+
+    def _store_reports(self, record: JobRecord, observed: ObservedReplica) -> None:
+        reports = self._engine.reports(observed.container_id)
+        first = self._reported[observed.container_id]
+        self._measurements.append(
+            [
+                Measurement(job_uid=record.uid, source=str(observed.attempt), sequence=place, report=report)
+                for place, report in enumerate(reports[first:], first)
+            ]
+        )
+        self._reported[observed.container_id] = len(reports)
 
     def forget(self, present: set[str]) -> None:
         self.drained &= present
@@ -119,7 +136,7 @@ class World:
         self.scheduler = Scheduler(
             store=self.store,
             engine=self.engine,
-            collector=InlineCollector(self.engine, self.logs),
+            collector=InlineCollector(self.engine, self.logs, self.measurements),
             actions=actions,
             executor=InlineExecutor(),
             metrics=self.metrics,

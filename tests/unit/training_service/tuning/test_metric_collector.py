@@ -8,21 +8,24 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from container_training.core.cluster import ReplicaId, ReplicaRole
+from container_training.core.errors import InvalidJobSpec, JobConflict
 from container_training.core.states import ReplicaState
 from tests.unit.training_service.tuning import reporter
+from tests.unit.training_service.tuning.conftest import search
 from tests.unit.training_service.world import PROJECT, World
 from training_service.engine.base import METRIC_FILE_NAME, ObservedReplica
-from training_service.records import JobRecord
+from training_service.engine.docker_engine import DockerEngine
+from training_service.records import JobRecord, Trial
 from training_service.store.database import open_database
 from training_service.store.measurement_store import MeasurementStore
-from training_service.tuning.metric_collector import MetricCollector
+from training_service.tuning.metric_collector import MetricCollector, check_metrics_can_be_read
 
 MASTER = ReplicaId(role=ReplicaRole.MASTER)
 PATIENCE_SECONDS = 30.0
@@ -31,14 +34,16 @@ LINE = b'{"accuracy": "0.5", "checkpoint_path": "", "global_step": "1", "timesta
 
 def make_record(world: World) -> JobRecord:
     world.add_image()
-    world.submit()
-    return world.store.get(PROJECT, "job")
+    with suppress(JobConflict):
+        world.submit()
+    trial = Trial(study_uid="study", study_sequence=1, number=1, hyperparameters={})
+    return replace(world.store.get(PROJECT, "job"), trial=trial)
 
 
 class Collected:
     """A collector over a folder of the test's own, and what came of it."""
 
-    def __init__(self, folder: Path, *, is_trial: bool = True) -> None:
+    def __init__(self, folder: Path) -> None:
         self.root = folder / "metrics"
         self.store = MeasurementStore(open_database(f"sqlite:///{folder / 'metrics.db'}"))
         self.notes: list[str] = []
@@ -47,7 +52,6 @@ class Collected:
             self.root,
             self.store,
             self.is_drained.set,
-            is_trial=lambda _: is_trial,
             note=lambda _, message: self.notes.append(message),
         )
 
@@ -124,6 +128,7 @@ _SERVICE = """
 import sys, time
 from pathlib import Path
 from tests.unit.training_service.tuning.test_metric_collector import MASTER, Collected, make_record
+from tests.unit.training_service.tuning.conftest import search
 from tests.unit.training_service.world import World
 from training_service.store.database import open_database
 folder = Path(sys.argv[1])
@@ -141,21 +146,21 @@ def test_a_service_that_is_killed_loses_and_doubles_nothing(tmp_path: Path) -> N
     )
     assert service.stdout
     uid, mount = service.stdout.readline().split()
-    trainer = run_reporter(mount, 400, 0.005)
+    trainer = run_reporter(mount, 300, 0.01)
     assert trainer.stdout
     seen = [int(trainer.stdout.readline()) for _ in range(150)]
+    record = make_record(World(open_database(f"sqlite:///{tmp_path / 'jobs.db'}")))
     service.kill()
     service.communicate()
-    while len(seen) < 190:  # fewer than the file keeps
+    while len(seen) < 170:  # fewer than the file keeps
         seen.append(int(trainer.stdout.readline()))
-    record = World(open_database(f"sqlite:///{tmp_path / 'jobs.db'}")).store.get(PROJECT, "job")
 
     with collecting(tmp_path, keep=(uid,)) as collected:
         collected.collector.follow(record, observed(record, ReplicaState.RUNNING))
         trainer.communicate(timeout=PATIENCE_SECONDS)
         collected.end(record)
 
-    assert collected.steps(record) == list(range(1, 401))
+    assert collected.steps(record) == list(range(1, 301))
     assert collected.notes == []
 
 
@@ -190,38 +195,46 @@ def test_a_trainer_that_keeps_the_file_open_is_read_meanwhile(world: World, tmp_
     assert collected.steps(record) == [1, 2]
 
 
-def _remove_and_write(path: Path) -> None:
-    path.unlink()
+def _foreign_file(path: Path) -> None:
     path.write_bytes(LINE)
 
 
-def _make_folder(path: Path) -> None:
-    path.unlink()
+def _folder(path: Path) -> None:
     path.mkdir()
     (path / "inside").write_bytes(LINE)
 
 
-def _make_link(path: Path) -> None:
+def _link(path: Path) -> None:
     secret = path.parent / "secret"
     secret.write_bytes(LINE)
-    path.unlink()
     path.symlink_to(secret)
 
 
-def _make_pipe(path: Path) -> None:
-    path.unlink()
+def _pipe(path: Path) -> None:
     os.mkfifo(path)
 
 
-def _make_huge(path: Path) -> None:
-    path.unlink()
+def _huge_file(path: Path) -> None:
     with path.open("wb") as file:
         file.truncate(1 << 40)
 
 
+def put_in_place(path: Path, trick: Callable[[Path], None]) -> None:
+    """Put what ``trick`` makes in the place of the file, although the collector puts it back at any moment."""
+    other = path.with_name("other")
+    trick(other)
+    while True:
+        path.unlink(missing_ok=True)
+        try:
+            other.rename(path)
+        except NotADirectoryError:
+            continue
+        return
+
+
 @pytest.mark.parametrize(
     ("trick", "steps"),
-    [(_remove_and_write, [1]), (_make_folder, []), (_make_link, []), (_make_pipe, []), (_make_huge, [])],
+    [(_foreign_file, [1]), (_folder, []), (_link, []), (_pipe, []), (_huge_file, [])],
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_no_trick_with_the_file_stops_the_reading(
@@ -231,7 +244,7 @@ def test_no_trick_with_the_file_stops_the_reading(
 
     with collecting(tmp_path) as collected:
         path = Path(collected.collector.prepare(record, MASTER), METRIC_FILE_NAME)
-        trick(path)
+        put_in_place(path, trick)
         wait_until(lambda: path.is_file() and not path.is_symlink() and path.stat().st_size == 0)
         path.write_bytes(LINE.replace(b'"1"', b'"2"', 1))
         collected.end(record)
@@ -241,13 +254,14 @@ def test_no_trick_with_the_file_stops_the_reading(
 
 def test_what_reports_nothing_is_drained_at_once(world: World, tmp_path: Path) -> None:
     record = make_record(world)
-    collected = Collected(tmp_path, is_trial=False)
+    job = replace(record, trial=None)
+    collected = Collected(tmp_path)
     worker = ReplicaId(role=ReplicaRole.WORKER)
 
-    collected.collector.follow(record, observed(record, ReplicaState.RUNNING))
+    collected.collector.follow(job, observed(job, ReplicaState.RUNNING))
 
     assert collected.collector.drained == {"container"}
-    assert collected.collector.prepare(record, MASTER) == ""
+    assert collected.collector.prepare(job, MASTER) == ""
     collected.collector.forget(present=set())
     assert collected.collector.drained == frozenset()
     with collecting(tmp_path) as trials:
@@ -267,3 +281,16 @@ def test_folders_go_with_their_jobs(world: World, tmp_path: Path) -> None:
 
         assert list(collected.root.iterdir()) == []
         assert collected.collector.drained == frozenset()
+
+
+def test_tuning_is_refused_where_nobody_could_read_the_metrics(world: World) -> None:
+    world.add_image()
+    world.submit("training")
+    world.submit("study", hyperparameters=search())
+    training, study = (world.store.get(PROJECT, name).spec for name in ("training", "study"))
+    far = DockerEngine("test", "tcp://203.0.113.1:2375")
+
+    check_metrics_can_be_read(study, world.engine)
+    check_metrics_can_be_read(training, far)
+    with pytest.raises(InvalidJobSpec, match="hyperparameters"):
+        check_metrics_can_be_read(study, far)

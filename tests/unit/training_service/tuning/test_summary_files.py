@@ -16,6 +16,7 @@ from container_training.core.cluster import ReplicaId, ReplicaRole
 from container_training.core.states import ReplicaState
 from tests.unit.training_service.world import PROJECT, World
 from training_service.engine.base import ObservedReplica
+from training_service.records import Trial
 from training_service.store.measurement_store import MeasurementStore
 from training_service.tuning.summary_collector import SummaryCollector
 from training_service.tuning.summary_events import EventReader, masked_crc
@@ -153,7 +154,8 @@ class Following:
     def __init__(self, world: World, *, job_dir: str, patience_seconds: float = PATIENCE_SECONDS) -> None:
         world.add_image()
         world.submit(job_dir=job_dir)
-        self.record = world.store.get(PROJECT, "job")
+        trial = Trial(study_uid="study", study_sequence=1, number=1, hyperparameters={})
+        self.record = replace(world.store.get(PROJECT, "job"), trial=trial)
         self.objects = FakeObjects()
         self.store = MeasurementStore(world.database)
         self.notes: list[str] = []
@@ -164,7 +166,6 @@ class Following:
             self.objects,
             self.store,
             lambda: None,
-            is_trial=lambda _: True,
             note=lambda _, message: self.notes.append(message),
             poll_seconds=0.02,
             patience_seconds=patience_seconds,
