@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx
 
+from local_stack.airflow_users import ORPHAN_FINDER, USERS, ensure_password
 from local_stack.base_image import BaseImage
 from local_stack.credentials import REGISTRY_USER, developer_token, ensure_credentials
 from local_stack.errors import PartFailed
@@ -99,6 +100,7 @@ class Airflow(StackPart):
             self.settings,
             base_image=BaseImage.name_of(self.settings),
             token=developer_token(self.settings),
+            finder_password=ensure_password(passwords_file(self.settings), ORPHAN_FINDER),
         )
         port = str(self.settings.airflow_port)
         commands = (
@@ -133,13 +135,16 @@ def passwords_file(settings: StackSettings) -> Path:
     return airflow_state(settings) / "simple_auth_manager_passwords.json.generated"
 
 
-def airflow_environment(settings: StackSettings, *, base_image: str, token: str = "") -> Mapping[str, str]:
+def airflow_environment(
+    settings: StackSettings, *, base_image: str, token: str = "", finder_password: str = ""
+) -> Mapping[str, str]:
     """
     Return what Airflow's processes find in their environment: its home, and the connections to the local stack.
 
     Pure. Connections by environment are read by every component, and nothing has to be stored or encrypted.
 
     :param token: the developer's, with which Airflow is let into the registry and the training service.
+    :param finder_password: of the user who may read, but not change, what Airflow does.
     """
     training = {
         "conn_type": "container_training",
@@ -167,6 +172,14 @@ def airflow_environment(settings: StackSettings, *, base_image: str, token: str 
         "login": REGISTRY_USER,
         "password": token,
     }
+    own_api = {
+        "conn_type": "http",
+        "host": LOOPBACK,
+        "port": settings.airflow_port,
+        "schema": "http",
+        "login": ORPHAN_FINDER,
+        "password": finder_password,
+    }
     state = airflow_state(settings)
     return {
         "AIRFLOW_HOME": str(REPOSITORY_ROOT),
@@ -175,12 +188,16 @@ def airflow_environment(settings: StackSettings, *, base_image: str, token: str 
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(state / "logs"),
         "AIRFLOW__LOGGING__DAG_PROCESSOR_CHILD_PROCESS_LOG_DIRECTORY": str(state / "logs" / "dag_processor"),
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords_file(settings)),
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(
+            f"{user}:{role}" for user, role in USERS.items()
+        ),
         "AIRFLOW__API__PORT": str(settings.airflow_port),
         "AIRFLOW__API__BASE_URL": settings.airflow_url,
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{settings.airflow_url}/execution/",
         "AIRFLOW_CONN_TRAINING_DEFAULT": json.dumps(training, separators=(",", ":")),
         "AIRFLOW_CONN_GOOGLE_CLOUD_DEFAULT": json.dumps(google, separators=(",", ":")),
         "AIRFLOW_CONN_DOCKER_DEFAULT": json.dumps(registry, separators=(",", ":")),
+        "AIRFLOW_CONN_AIRFLOW_API_DEFAULT": json.dumps(own_api, separators=(",", ":")),
         "DOCKER_HOST": settings.engine_url,
         "GOOGLE_CLOUD_PROJECT": settings.project,
         "STORAGE_EMULATOR_HOST": settings.object_store_url,

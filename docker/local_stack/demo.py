@@ -12,13 +12,13 @@ from typing import Any
 
 from local_stack.airflow import passwords_file
 from local_stack.airflow_api import AirflowApi
+from local_stack.airflow_users import ADMIN
 from local_stack.errors import LocalStackError
 from local_stack.settings import ALL_PARTS
 from local_stack.stack import LocalStack
 
 DAG_ID = "train_digits"
 COLLECT_TASK_ID = "train.collect"
-USER = "admin"
 POLL_SECONDS = 0.5
 PARSE_TIMEOUT_SECONDS = 60.0
 RUN_TIMEOUT_SECONDS = 1800.0
@@ -51,12 +51,12 @@ def run_demo(stack: LocalStack) -> int:
     """
     stack.up(ALL_PARTS)
     settings = stack.settings
-    with AirflowApi(settings.airflow_url, USER, passwords_file(settings)) as api:
+    with AirflowApi(settings.airflow_url, ADMIN, passwords_file(settings)) as api:
         _wait_for_dag(api, settings.log_dir / "airflow-dag-processor.log")
         api.unpause(DAG_ID)
         run_id = api.trigger(DAG_ID)
         print(f"Airflow's UI: {settings.airflow_url}/dags/{DAG_ID}/runs/{run_id}")
-        print(f"  log in as {USER!r}; the password is in {passwords_file(settings)}")
+        print(f"  log in as {ADMIN!r}; the password is in {passwords_file(settings)}")
         print(f"run {run_id} of {DAG_ID}:", flush=True)
         state = _follow(api, run_id)
         if state != "success":

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
+from local_stack.airflow import passwords_file
+from local_stack.airflow_users import ORPHAN_FINDER, ensure_password
 from local_stack.base_image import BaseImage
 from local_stack.errors import LocalStackError
 from local_stack.settings import Part, StackSettings
@@ -14,9 +16,11 @@ CLOUDSDK_APIS = ("ML", "LOGGING", "CLOUDRESOURCEMANAGER", "ARTIFACTREGISTRY", "I
 """APIs of gcloud that the training service answers."""
 
 
-def client_environment(settings: StackSettings, *, base_image: str) -> dict[str, str]:
+def client_environment(
+    settings: StackSettings, *, base_image: str, finder_password: str = ""
+) -> dict[str, str]:
     """
-    Return the variables for gcloud, Google's clients and Docker. Pure.
+    Return the variables for gcloud, Google's clients, Docker, and the search for orphans. Pure.
 
     Sources: gcloud's properties (``gcloud topic configurations``: CLOUDSDK_SECTION_PROPERTY); STORAGE_EMULATOR_HOST of
     the google-cloud-storage client.
@@ -37,6 +41,10 @@ def client_environment(settings: StackSettings, *, base_image: str) -> dict[str,
         "JOB_BUCKET": settings.job_bucket,
         "IMAGE_PREFIX": settings.image_prefix,
         "BASE_IMAGE": base_image,
+        # For ``python -m training_service orphans``: a user who may only read.
+        "AIRFLOW_URL": settings.airflow_url,
+        "AIRFLOW_USER": ORPHAN_FINDER,
+        "AIRFLOW_PASSWORD": finder_password,
         # The login for the registry; the user's own ~/.docker is left alone.
         "DOCKER_CONFIG": str(settings.docker_config_dir),
     }
@@ -69,7 +77,11 @@ def print_environment(stack: LocalStack) -> None:
         raise LocalStackError(
             f"the local stack is not up: {' and '.join(down)} must answer; run `make serve` first"
         )
-    environment = client_environment(stack.settings, base_image=BaseImage.name_of(stack.settings))
+    environment = client_environment(
+        stack.settings,
+        base_image=BaseImage.name_of(stack.settings),
+        finder_password=ensure_password(passwords_file(stack.settings), ORPHAN_FINDER),
+    )
     (stack.settings.state_dir / "gcloud").mkdir(parents=True, exist_ok=True)
     print("\n".join(export_lines(environment)))
 

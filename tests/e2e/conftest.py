@@ -8,7 +8,7 @@ import pytest
 
 from local_stack.airflow import passwords_file
 from local_stack.airflow_api import AirflowApi
-from local_stack.demo import USER
+from local_stack.airflow_users import ADMIN
 from local_stack.settings import Part
 from local_stack.stack import LocalStack
 
@@ -17,5 +17,5 @@ from local_stack.stack import LocalStack
 def airflow(stack: LocalStack) -> Iterator[AirflowApi]:
     """Airflow beside the session's stack, with all DAGs awake."""
     stack.up([Part.AIRFLOW])
-    with AirflowApi(stack.settings.airflow_url, USER, passwords_file(stack.settings)) as api:
+    with AirflowApi(stack.settings.airflow_url, ADMIN, passwords_file(stack.settings)) as api:
         yield api

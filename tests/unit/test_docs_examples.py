@@ -57,6 +57,7 @@ TASKS = {
     "train_my_package": {"package", "submit"},
     "train_after_a_preflight": {"preflight", "submit"},
     "tune_mine": {task.replace("train.", "tune.") for task in CHAIN} | {"tune.plot", "train_best"},
+    "list_orphans": {"list"},
 }
 #: Kinds of examples and the file that tests them; a kind that is not here is a typing error.
 KINDS = {

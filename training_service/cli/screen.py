@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 
 from rich.console import Console
@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from container_training.core.log_wire import LogEntry, Severity
+from container_training.core.orphans import Orphan
 from container_training.core.states import JobState
 from container_training.core.trials import progress_line, study_result
 from container_training.core.wire import Job, WireModel
@@ -58,6 +59,25 @@ class Screen:
         table.add_column("IMAGE", overflow="ellipsis", no_wrap=True)
         for job in jobs:
             table.add_row(job.job_id, _state(job), _moment(job.create_time), _took(job), _image(job))
+        self.out.print(table)
+
+    def show_orphans(self, orphans: Iterable[Orphan], cancelled: Collection[str]) -> None:
+        """Print a table, one job without a live owner a row."""
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for column in ("JOB_ID", "STATE", "CREATED", "VERDICT", "DONE"):
+            table.add_column(column, no_wrap=True)
+        table.add_column("WHY", overflow="fold")
+        for orphan in orphans:
+            job = orphan.job
+            done = "cancelled" if job.job_id in cancelled else "left"
+            table.add_row(
+                job.job_id,
+                _state(job),
+                _moment(job.create_time),
+                orphan.verdict.value,
+                done,
+                _printable(orphan.why),
+            )
         self.out.print(table)
 
     def show_job(self, job: Job) -> None:

@@ -22,6 +22,10 @@ REQUEST_LABEL = "airflow-request"
 DAG_LABEL = "airflow-dag"
 TASK_LABEL = "airflow-task"
 RUN_LABEL = "airflow-run"
+#: On a job that is meant to outlive its DAG run.
+DETACHED_LABEL = "airflow-detached"
+#: Under which key a task's state store keeps its intent.
+INTENT_KEY = "job_intent"
 _REQUEST_LENGTH = 16
 
 
@@ -71,9 +75,10 @@ def request_hash(job: Job) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:_REQUEST_LENGTH]
 
 
-def owner_labels(key: TaskKey, intent: Intent) -> dict[str, str]:
+def owner_labels(key: TaskKey, intent: Intent, *, detached: bool = False) -> dict[str, str]:
     """Return the labels that tie a job to the task that submits it."""
     return {
+        **({DETACHED_LABEL: "true"} if detached else {}),
         DAG_LABEL: label_value(key.dag_id),
         TASK_LABEL: label_value(key.task_id),
         RUN_LABEL: label_value(key.run_id),

@@ -19,7 +19,15 @@ from tenacity import (
 
 from container_training.core.cost import parse_max_cost
 from container_training.core.errors import JobConflict, JobNotFound
-from container_training.core.intent import Intent, Step, is_owned, next_step, owner_labels, request_hash
+from container_training.core.intent import (
+    INTENT_KEY,
+    Intent,
+    Step,
+    is_owned,
+    next_step,
+    owner_labels,
+    request_hash,
+)
 from container_training.core.job_id import TaskKey, job_id_for, numbered_job_id
 from container_training.core.job_spec import job_spec_from_wire
 from container_training.core.retrying import TRANSIENT
@@ -31,7 +39,6 @@ from container_training.operators.job_description import JobDescriptionOperator,
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-_MEMORY = "job_intent"
 #: How long one attempt of the task asks a service that does not answer; after that, Airflow's retries take over.
 _PATIENCE_SECONDS = 60.0
 _MAX_CONFLICTS = 3
@@ -49,15 +56,17 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
 
     :param max_cost: the limit of cost that the ``TrainingJobSensor`` keeps; here it is only checked that there is a price for every
         machine of the job, before it is submitted. (templated)
+    :param detached: the job is meant to outlive its DAG run; ``CancelOrphanJobsOperator`` leaves it alone.
     :return: the job's id.
     """
 
     template_fields: Sequence[str] = (*JobDescriptionOperator.template_fields, "max_cost")
     ui_color = "#f6e8db"
 
-    def __init__(self, *, max_cost: float | str | None = None, **kwargs: Any) -> None:
+    def __init__(self, *, max_cost: float | str | None = None, detached: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.max_cost = max_cost
+        self.detached = detached
         self._intent: Intent | None = None
         self._is_killed = False
         self._sleep: Callable[[float], None] = time.sleep
@@ -89,7 +98,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
     def _check(self, request: Job, key: TaskKey) -> None:
         """Apply the API's rules here, so that a mistake is found before the call and in all its parts."""
         probe = Intent(request_hash="0", job_id=self._job_id(request, key, 1), owner="0")
-        job_spec_from_wire(self.hook.project, _labelled(request, key, probe))
+        job_spec_from_wire(self.hook.project, self._labelled(request, key, probe))
         if parse_max_cost(self.max_cost) is not None:
             self.hook.prices.cost_per_second(request.training_input or TrainingInput())
 
@@ -126,7 +135,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
                 continue
             if intent.request_hash != wanted:
                 intent = self._store(Intent(**{**intent.to_json(), "request_hash": wanted}), context)  # type: ignore[arg-type]
-            job = retrying(self._submit, _labelled(request, key, intent))
+            job = retrying(self._submit, self._labelled(request, key, intent))
             if job is not None:
                 return job
             conflicts += 1
@@ -164,14 +173,14 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
 
     def _stored_intent(self, context: Context) -> Intent | None:
         store = context.get("task_state_store")
-        intent = Intent.from_json(store.get(_MEMORY)) if store is not None else None
+        intent = Intent.from_json(store.get(INTENT_KEY)) if store is not None else None
         self._intent = intent
         return intent
 
     def _store(self, intent: Intent, context: Context) -> Intent:
         store = context.get("task_state_store")
         if store is not None:
-            store.set(_MEMORY, dict(intent.to_json()), retention=NEVER_EXPIRE)
+            store.set(INTENT_KEY, dict(intent.to_json()), retention=NEVER_EXPIRE)
         self._intent = intent
         return intent
 
@@ -188,6 +197,5 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
             hook.cancel_job(intent.job_id)
             self.log.info("job %s is being cancelled, as its task was stopped", intent.job_id)
 
-
-def _labelled(request: Job, key: TaskKey, intent: Intent) -> Job:
-    return for_attempt(request, intent.job_id, owner_labels(key, intent))
+    def _labelled(self, request: Job, key: TaskKey, intent: Intent) -> Job:
+        return for_attempt(request, intent.job_id, owner_labels(key, intent, detached=self.detached))

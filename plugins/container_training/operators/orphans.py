@@ -1,0 +1,82 @@
+"""Jobs that nobody waits for: found, and cancelled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from container_training.core.orphans import DEFAULT_GRACE, Orphan, Verdict
+from container_training.hooks.airflow_api import AirflowApiHook
+from container_training.hooks.failures import final_unless_transient
+from container_training.hooks.training import TrainingHook
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class CancelOrphanJobsOperator(BaseOperator):
+    """
+    Cancels the jobs of a connection's project that no task looks after any more, and returns them.
+
+    A job has a live owner while the task that submitted it, or one that comes after it in the same run, is not over, or any
+    task anywhere waits for its id. Left alone are jobs that Airflow did not submit, jobs submitted with ``detached=True``,
+    and jobs that this Airflow does not know as its own: they are returned as ``UNKNOWN``.
+
+    :param cancel: ``False`` only lists. (templated)
+    :param grace: younger jobs are left alone; also seconds. (templated)
+    :param airflow_conn_id: connection of Airflow's own REST API (:class:`AirflowApiHook`). (templated)
+    :return: a list of ``job_id``, ``state``, ``verdict``, ``why`` and ``cancelled``.
+    """
+
+    template_fields: Sequence[str] = ("cancel", "grace", "training_conn_id", "airflow_conn_id")
+    ui_color = "#f3e0e0"
+
+    def __init__(
+        self,
+        *,
+        cancel: bool | str = True,
+        grace: timedelta | float | str = DEFAULT_GRACE,
+        training_conn_id: str = TrainingHook.default_conn_name,
+        airflow_conn_id: str = AirflowApiHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.cancel = cancel
+        self.grace = grace
+        self.training_conn_id = training_conn_id
+        self.airflow_conn_id = airflow_conn_id
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        """Look once; cancel what is found."""
+        from container_training.clients.orphan_search import OrphanSearch
+
+        grace = self.grace if isinstance(self.grace, timedelta) else timedelta(seconds=float(self.grace))
+        hook = TrainingHook(self.training_conn_id)
+        with final_unless_transient(), AirflowApiHook(self.airflow_conn_id).get_conn() as airflow:
+            found = OrphanSearch(hook.client, airflow, grace=grace).find()
+            rows = [self._handle(orphan, hook) for orphan in found]
+        self.log.info("%d jobs without a live owner", len(rows))
+        return rows
+
+    def _handle(self, orphan: Orphan, hook: TrainingHook) -> dict[str, Any]:
+        job_id = orphan.job.job_id or ""
+        is_cancelled = orphan.verdict is Verdict.ORPHAN and str(self.cancel).lower() == "true"
+        if is_cancelled:
+            hook.cancel_job(job_id)
+        self.log.warning(
+            "job %s (%s): %s; %s",
+            job_id,
+            orphan.job.state,
+            orphan.why,
+            "cancelled" if is_cancelled else "left",
+        )
+        return {
+            "job_id": job_id,
+            "state": str(orphan.job.state),
+            "verdict": orphan.verdict.value,
+            "why": orphan.why,
+            "cancelled": is_cancelled,
+        }

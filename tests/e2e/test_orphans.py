@@ -1,0 +1,120 @@
+"""Jobs without a live owner, under the real scheduler: seen by the command and by the DAG, and never one that somebody waits for."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from container_training.clients.training_api import TrainingClient
+from container_training.core.image_ref import ImageRef
+from container_training.core.states import JobState
+from container_training.core.wire import Job, ReplicaConfig, TrainingInput
+from local_stack.airflow import passwords_file
+from local_stack.airflow_api import AirflowApi
+from local_stack.airflow_users import ORPHAN_FINDER, ensure_password
+from local_stack.environment import client_environment
+from local_stack.stack import LocalStack
+from tests.e2e.airflow_run import Run, wait_until
+
+pytestmark = [pytest.mark.docker, pytest.mark.e2e]
+
+WAIT = "wait_until_finished"
+SLEEPS = "import time; time.sleep(900)"
+FOREIGN_LABELS = {
+    "airflow-dag": "train_from_image",
+    "airflow-run": "manual__of-another-airflow",
+    "airflow-task": "submit",
+    "airflow-owner": "0" * 32,
+}
+
+
+@pytest.fixture
+def orphans(stack: LocalStack, base_image: str) -> Callable[..., dict[str, dict[str, Any]]]:
+    """Run the command as a person does; job id -> what it says."""
+    password = ensure_password(passwords_file(stack.settings), ORPHAN_FINDER)
+    environment = client_environment(stack.settings, base_image=base_image, finder_password=password)
+
+    def orphans(*arguments: str) -> dict[str, dict[str, Any]]:
+        done = subprocess.run(
+            [sys.executable, "-m", "training_service", "orphans", "--json", *arguments],
+            check=True,
+            capture_output=True,
+            text=True,
+            env=os.environ | environment,
+        )
+        return {row["jobId"]: row for row in json.loads(done.stdout)["orphans"]}
+
+    return orphans
+
+
+@pytest.fixture
+def start(airflow: AirflowApi, pushed_image: ImageRef) -> Callable[[], Run]:
+    """Start a run whose job sleeps."""
+    conf = {"image": str(pushed_image), "args": f'python3 -c "{SLEEPS}"'}
+    return lambda: Run.start(airflow, "train_from_image", conf)
+
+
+def wait_for_job(training: TrainingClient, run: Run) -> str:
+    """Return the run's job once it runs and the task waits for it."""
+    run.wait_for_task(WAIT, "deferred")
+    job_id: str = run.xcom("submit")
+    wait_until(lambda: training.get_job(job_id).state is JobState.RUNNING, "job runs")
+    return job_id
+
+
+def test_only_jobs_that_nobody_waits_for_are_orphans(
+    start: Callable[[], Run],
+    orphans: Callable[..., dict[str, dict[str, Any]]],
+    airflow: AirflowApi,
+    training: TrainingClient,
+    pushed_image: ImageRef,
+) -> None:
+    runs = [start(), start(), start()]
+    watched, first, second = (wait_for_job(training, run) for run in runs)
+    foreign = "job_of_another_airflow"
+    config = ReplicaConfig(image_uri=str(pushed_image), container_command=["python3", "-c", SLEEPS])
+    given = TrainingInput(region="us-central1", master_config=config)
+    training.create_job(Job(job_id=foreign, labels=FOREIGN_LABELS, training_input=given))
+    for run in runs[1:]:
+        # The rest of the DAG goes on, finds no results, and the run is over; the job is not.
+        run.mark(WAIT, "success")
+        assert run.wait_for_end() == "failed"
+
+    assert first not in orphans(), "younger than the grace"
+    found = orphans("--grace", "0")
+    assert watched not in found
+    assert found[first]["verdict"] == found[second]["verdict"] == "ORPHAN"
+    assert (
+        found[first]["why"]
+        == "its run is over (submit: success, wait_until_finished: success, collect: failed)"
+    )
+    assert (found[foreign]["verdict"], found[foreign]["cancelled"]) == ("UNKNOWN", False)
+
+    # Cleared, it has somebody again; the other has not.
+    runs[1].clear(WAIT)
+    runs[1].wait_for_task(WAIT, "deferred")
+    found = orphans("--grace", "0", "--cancel")
+    assert first not in found
+    assert found[second]["cancelled"]
+    wait_until(lambda: training.get_job(second).state is JobState.CANCELLED, "the orphan is cancelled")
+    runs[1].mark(WAIT, "success")
+    assert runs[1].wait_for_end() == "failed"
+
+    maintenance = Run.start(airflow, "cancel_orphans", {"grace_seconds": 0})
+    assert maintenance.wait_for_end() == "success", maintenance.log("cancel_orphans")
+    rows = {row["job_id"]: row for row in maintenance.xcom("cancel_orphans")}
+    assert (rows[first]["cancelled"], rows[foreign]["cancelled"]) == (True, False)
+    assert watched not in rows
+    wait_until(lambda: training.get_job(first).state is JobState.CANCELLED, "the orphan is cancelled")
+    assert training.get_job(foreign).state is JobState.RUNNING
+    assert training.get_job(watched).state is JobState.RUNNING
+
+    training.cancel_job(foreign)
+    training.cancel_job(watched)
+    assert runs[0].wait_for_end() == "failed"
