@@ -19,6 +19,10 @@ def get_provider_info() -> dict[str, Any]:
         "name": "Container training",
         "description": "Train models in custom containers on a service that speaks AI Platform Training's API.",
         "versions": [__version__],
+        "extra-links": [
+            "container_training.operators.plots.ParallelCoordinatesLink",
+            "container_training.operators.plots.BestSoFarLink",
+        ],
         "connection-types": [
             {
                 "connection-type": "container_training",

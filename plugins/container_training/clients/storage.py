@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from itertools import islice
 from typing import Any
+from urllib.parse import quote
 
 from container_training.core.errors import ResultsMissing
 from container_training.core.results import ResultFile
@@ -59,6 +60,14 @@ class ObjectStore:
         blob = self._client.bucket(bucket).blob(name)
         content: bytes = blob.download_as_bytes(if_generation_match=found.generation)
         return content
+
+    def browser_url(self, uri: str) -> str:
+        """Return where a browser finds the object: at Google a page that asks for a login, else the store itself."""
+        bucket, name = split_uri(uri)
+        endpoint = str(self._client.api_endpoint)
+        if endpoint.endswith(".googleapis.com"):
+            return f"https://storage.cloud.google.com/{bucket}/{quote(name)}"
+        return f"{endpoint}/storage/v1/b/{bucket}/o/{quote(name, safe='')}?alt=media"
 
     def delete_folder(self, folder: str) -> list[ResultFile]:
         """

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, BaseOperatorLink
 
 from container_training.core.errors import ResultsMissing
 from container_training.core.results import TrialRow
@@ -27,12 +27,36 @@ _FOLDER = "plots"
 _SCALE = 2.0
 
 
+class _PlotLink(BaseOperatorLink):
+    """A button of the task that opens one plot; Airflow asks for the address when the task has ended, and keeps it."""
+
+    plot = ""
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """Return the address of the page, or nothing if it was not written."""
+        return str(operator.pages.get(self.plot, ""))
+
+
+class ParallelCoordinatesLink(_PlotLink):
+    """Opens the parallel-coordinates plot."""
+
+    name = "Parallel coordinates"
+    plot = "parallel-coordinates"
+
+
+class BestSoFarLink(_PlotLink):
+    """Opens the best-so-far curve."""
+
+    name = "Best so far"
+    plot = "best-so-far"
+
+
 class PlotTrialsOperator(BaseOperator):
     """
     Draws the trials of a tuning job and writes the plots to ``plots/`` in the job's folder, as HTML and PNG.
 
     ``parallel-coordinates`` has a line a trial over its hyperparameters and objective; ``best-so-far`` the best objective after
-    so many trials. The HTML needs no network: all that draws it is in the file. The job need not have ended, nor well.
+    so many trials; the task has a button for each. The HTML needs no network: all that draws it is in the file. The job need not have ended, nor well.
 
     :param job_id: the job. (templated)
     :param gcp_conn_id: Google connection that may write to the job folder. (templated)
@@ -40,6 +64,7 @@ class PlotTrialsOperator(BaseOperator):
     """
 
     template_fields: Sequence[str] = ("job_id", "training_conn_id", "gcp_conn_id")
+    operator_extra_links = (ParallelCoordinatesLink(), BestSoFarLink())
     ui_color = "#e0f3e2"
 
     def __init__(
@@ -54,6 +79,7 @@ class PlotTrialsOperator(BaseOperator):
         self.job_id = job_id
         self.training_conn_id = training_conn_id
         self.gcp_conn_id = gcp_conn_id
+        self.pages: dict[str, str] = {}
 
     def execute(self, context: Context) -> dict[str, dict[str, str]]:
         """Return the addresses of the plots."""
@@ -84,5 +110,6 @@ class PlotTrialsOperator(BaseOperator):
             written[name] = {"html": f"{folder}/{name}.html", "png": f"{folder}/{name}.png"}
             store.write_if_changed(written[name]["html"], html, "text/html")
             store.write_if_changed(written[name]["png"], png, "image/png")
+            self.pages[name] = store.browser_url(written[name]["html"])
             self.log.info("%s: %s and %s", name, written[name]["html"], written[name]["png"])
         return written

@@ -11,6 +11,8 @@ from google.api_core.exceptions import NotFound
 class FakeBucket:
     """One bucket of a ``google.cloud.storage.Client``: only what ``ObjectStore`` uses."""
 
+    api_endpoint = "http://127.0.0.1:9023"
+
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
         self.writes = 0

@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from container_training.core.trial_plots import best_so_far, parallel_coordinates
 from container_training.core.trials import study_of, trial_rows
+from container_training.get_provider_info import get_provider_info
 from container_training.operators.plots import PlotTrialsOperator
 
 from .fake_bucket import FakeBucket
@@ -99,6 +100,42 @@ for spec in json.load(sys.stdin):
     assert len(sizes) == 4
     assert min(sizes) > 5_000
     assert "WARN" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "address"),
+    [
+        (
+            "http://127.0.0.1:9023",
+            "http://127.0.0.1:9023/storage/v1/b/bucket/o/jobs%2Fdigits_1%2Fplots%2Fbest-so-far.html?alt=media",
+        ),
+        (
+            "https://storage.googleapis.com",
+            "https://storage.cloud.google.com/bucket/jobs/digits_1/plots/best-so-far.html",
+        ),
+    ],
+)
+def test_the_task_has_a_button_for_each_plot(
+    service: FakeService, bucket: FakeBucket, context: Any, endpoint: str, address: str
+) -> None:
+    service.add(JOB)
+    bucket.api_endpoint = endpoint
+    task = PlotTrialsOperator(task_id="plot", job_id="digits_1")
+    links = {link.name: link for link in task.operator_extra_links}
+
+    before = links["Best so far"].get_link(task, ti_key=None)
+    task.execute(context)
+
+    assert set(links) == {"Parallel coordinates", "Best so far"}
+    assert before == ""
+    assert links["Best so far"].get_link(task, ti_key=None) == address
+
+
+def test_airflow_knows_the_buttons() -> None:
+    assert set(get_provider_info()["extra-links"]) == {
+        f"{type(link).__module__}.{type(link).__qualname__}"
+        for link in PlotTrialsOperator.operator_extra_links
+    }
 
 
 def test_the_same_trials_are_not_written_twice(
