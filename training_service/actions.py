@@ -27,6 +27,7 @@ from training_service.clock import Clock, utc_now
 from training_service.engine.base import METRIC_FILE, Engine, ObservedReplica, PulledImage, ReplicaLaunch
 from training_service.image_access import AnyImage, ImageAccess
 from training_service.job_messages import (
+    early_stopping_payload,
     images_message,
     scaled_down_messages,
     state_message,
@@ -136,8 +137,8 @@ class Actions:
         match action:
             case Transition():
                 return self.advance(action)
-            case Conclude(job=job, outcome=outcome, error_message=message):
-                return self._store.record_outcome(job, outcome, message)
+            case Conclude(job=job, outcome=outcome, error_message=message, summary=summary):
+                return self._store.record_outcome(job, outcome, message, early_stopping_payload(summary))
             case StopEarly(job=job, reason=reason, is_spared=is_spared):
                 return self._store.record_early_stop(job, reason, is_spared=is_spared)
             case RecordAttempts(job=job, attempts=attempts, why=why):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
 
 from container_training.core.cluster import ReplicaId, ReplicaRole
 from container_training.core.machines import GIB, Resources, is_scaled_down
@@ -10,6 +12,7 @@ from container_training.core.replica_spec import ReplicaSpec
 from container_training.core.states import JobState
 from container_training.core.trial_spec import hyperparameter_args
 from training_service.records import JobRecord
+from training_service.tuning.early_stopping import EarlyStoppingReport
 
 
 def state_message(job: JobRecord, to: JobState, error_message: str) -> str:
@@ -46,6 +49,11 @@ def _trial_message(job: JobRecord, to: JobState, error_message: str) -> str:
         JobState.CANCELLED: "cancelled.",
     }
     return f"Trial {job.trial_id} {texts[to]}"
+
+
+def early_stopping_payload(report: EarlyStoppingReport | None) -> dict[str, Any] | None:
+    """Return the line that says what early stopping did in a study, with the figures for programs."""
+    return None if report is None else {"message": report.text, "earlyStopping": asdict(report)}
 
 
 def _assignment(job: JobRecord) -> str:

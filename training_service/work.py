@@ -11,6 +11,7 @@ from container_training.core.restarts import Attempts
 from container_training.core.states import JobState
 from training_service.engine.base import ObservedReplica
 from training_service.records import JobRecord
+from training_service.tuning.early_stopping import EarlyStoppingReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,11 +26,16 @@ class Transition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conclude:
-    """Write how the job will end; what still runs of it is stopped before it does."""
+    """
+    Write how the job will end; what still runs of it is stopped before it does.
+
+    :param summary: what a study has to say at its end.
+    """
 
     job: JobRecord
     outcome: JobState
     error_message: str = ""
+    summary: EarlyStoppingReport | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -321,16 +322,29 @@ class JobStore:
             known = {name: value for name, value in images.items() if value}
             connection.execute(sa.update(jobs).where(jobs.c.uid == record.uid).values(images=known))
 
-    def record_outcome(self, record: JobRecord, outcome: JobState, error_message: str) -> bool:
+    def record_outcome(
+        self,
+        record: JobRecord,
+        outcome: JobState,
+        error_message: str,
+        summary: Mapping[str, Any] | None = None,
+    ) -> bool:
         """
         Keep how the job will end, if it still is in ``record.state`` and nothing was decided yet.
+
+        :param summary: a line of the job's log that goes with it.
 
         :return: whether it was; ``False`` means that somebody else decided first, and nothing was written.
         """
         same = sa.and_(jobs.c.uid == record.uid, jobs.c.state == record.state.value, jobs.c.outcome == "")
         values = {"outcome": outcome.value, "error_message": error_message}
         with writing(self._engine).begin() as connection:
-            return connection.execute(sa.update(jobs).where(same).values(**values)).rowcount == 1
+            if connection.execute(sa.update(jobs).where(same).values(**values)).rowcount == 0:
+                return False
+            if summary:
+                entry = _entry(record, self._clock(), summary["message"], Severity.INFO)
+                self._logs.append_with(connection, [replace(entry, json_payload=dict(summary))])
+        return True
 
     def record_early_stop(self, trial: JobRecord, reason: str, *, is_spared: bool) -> bool:
         """

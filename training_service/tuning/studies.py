@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from container_training.core.states import JobState
 from container_training.core.study_spec import StudySpec
 from container_training.core.wire import SearchAlgorithm
-from training_service.records import JobRecord
+from training_service.records import JobRecord, Trial
 from training_service.store.database import to_us
 from training_service.store.job_store import JobStore
 from training_service.store.measurement_store import Measurement, MeasurementStore
-from training_service.tuning.early_stopping import Point, is_shadow, should_stop
+from training_service.tuning.early_stopping import Ending, Point, is_shadow, should_stop
 from training_service.tuning.search_space import SearchSpace
 from training_service.tuning.study import EarlyStop, EndedTrial, Reported, StudyView
 
@@ -174,7 +174,13 @@ def _judge(
     found = should_stop(curve, list(known.curves.values()), study.goal)
     if found is None or trial.trial is None:
         return None
-    return EarlyStop(reason=str(found), is_spared=is_shadow(seed_of(job), trial.trial.number))
+    return EarlyStop(reason=found.text, is_spared=is_shadow(seed_of(job), trial.trial.number))
+
+
+def _ending(trial: Trial) -> Ending:
+    if trial.stopped:
+        return Ending.STOPPED
+    return Ending.SHADOW if trial.spared else Ending.COMPLETED
 
 
 def _ended_trial(trial: JobRecord, measurements: Sequence[Measurement]) -> EndedTrial:
@@ -188,4 +194,8 @@ def _ended_trial(trial: JobRecord, measurements: Sequence[Measurement]) -> Ended
         value=measurements[-1].report.value if has_value else None,
         error_message=trial.error_message,
         started_at=trial.running_at,
+        seconds=(trial.ended_at - trial.running_at).total_seconds()
+        if trial.ended_at and trial.running_at
+        else 0.0,
+        ending=_ending(trial.trial),
     )

@@ -14,6 +14,12 @@ from datetime import datetime
 
 from container_training.core.states import JobState
 from container_training.core.study_spec import StudySpec
+from training_service.tuning.early_stopping import (
+    EarlyStoppingReport,
+    Ending,
+    TrialOutcome,
+    early_stopping_report,
+)
 from training_service.verdict import Over
 
 #: Where maxFailedTrials is 0, "the service decides when a hyperparameter job should fail" (discovery); this is our
@@ -28,6 +34,8 @@ class EndedTrial:
 
     :param value: its final metric; ``None`` for one that failed.
     :param started_at: when it began to run; ``None``: it never did.
+    :param seconds: how long it ran.
+    :param ending: whether it was stopped early, was spared, or neither.
     """
 
     number: int
@@ -36,6 +44,8 @@ class EndedTrial:
     value: float | None = None
     error_message: str = ""
     started_at: datetime | None = None
+    seconds: float = 0.0
+    ending: Ending = Ending.COMPLETED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +108,16 @@ def judge_study(view: StudyView, active: int) -> Over | None:
     if not succeeded and failed and (is_done or (not limit and len(failed) >= FAILURES_WITHOUT_SUCCESS)):
         return Over(outcome=JobState.FAILED, error_message=_failure(failed, "none has succeeded"))
     return Over(outcome=JobState.SUCCEEDED) if is_done else None
+
+
+def report_stops(view: StudyView) -> EarlyStoppingReport | None:
+    """Return what early stopping did in a study; ``None`` where it was not asked for, or no trial has succeeded."""
+    outcomes = [
+        TrialOutcome(ending=trial.ending, seconds=trial.seconds, final_value=trial.value)
+        for trial in view.ended
+        if trial.state is JobState.SUCCEEDED
+    ]
+    return early_stopping_report(outcomes, view.spec.goal) if view.spec.stops_early and outcomes else None
 
 
 def judge_trial(study: StudySpec, over: Over, reported: Reported) -> Over:

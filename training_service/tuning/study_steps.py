@@ -8,7 +8,14 @@ from datetime import datetime
 from container_training.core.states import JobState
 from training_service.limits import limit_reached
 from training_service.records import JobRecord
-from training_service.tuning.study import Reported, StudyView, free_slots, judge_study, judge_trial
+from training_service.tuning.study import (
+    Reported,
+    StudyView,
+    free_slots,
+    judge_study,
+    judge_trial,
+    report_stops,
+)
 from training_service.verdict import Over
 from training_service.work import Action, AddTrial, Conclude, PullImages, StopEarly, Transition
 
@@ -37,7 +44,14 @@ def study_steps(job: JobRecord, view: StudyView, active: Sequence[JobRecord], no
             return [Transition(job=job, to=JobState.RUNNING, at=min(started, default=now))]
     over = judge_study(view, len(active))
     if over:
-        return [Conclude(job=job, outcome=over.outcome, error_message=over.error_message)]
+        return [
+            Conclude(
+                job=job,
+                outcome=over.outcome,
+                error_message=over.error_message,
+                summary=report_stops(view),
+            )
+        ]
     return [AddTrial(job=job)] if free_slots(view, len(active)) else []
 
 

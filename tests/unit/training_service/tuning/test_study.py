@@ -298,6 +298,7 @@ def test_trials_that_get_nowhere_are_stopped_and_have_succeeded(tuning: Tuning) 
     assert all(trial.final_metric for trial in stopped)
     assert tuning.world.get().training_output.completed_trial_count == 60  # type: ignore[union-attr]
     assert any("is stopped early" in message for message in tuning.world.messages())
+    assert any(f"{len(stopped)} of 60 trials were stopped early" in each for each in tuning.world.messages())
 
 
 def test_some_trials_are_spared_for_comparison(tuning: Tuning, monkeypatch: pytest.MonkeyPatch) -> None:
