@@ -17,6 +17,7 @@ from benchmarks import (
     log_flood,
     store_scale,
     submit_latency,
+    tuning,
     warm_dag,
 )
 from benchmarks.report import print_report, write_report
@@ -40,6 +41,7 @@ def main() -> int:
     figures["idle"] = footprint.measure(stack)
     figures["stored jobs"] = store_scale.measure()
     figures["create rate"] = create_rate.measure()
+    figures["tuning"] = tuning.measure(stack, image)
     figures["early stopping"] = early_stopping.measure()
     holds = print_report(figures)
     print(f"written to {write_report(figures)}")

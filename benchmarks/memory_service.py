@@ -1,7 +1,7 @@
 """
 The whole service as a process of its own over an engine in memory, whose clock is the wall's.
 
-``python -m benchmarks.memory_service --database-url URL [--run-seconds S] [--side-by-side N]``
+``python -m benchmarks.memory_service --database-url URL [--run-seconds S] [--spread-seconds S] [--side-by-side N]``
 prints its port as its first line.
 """
 
@@ -23,11 +23,14 @@ import uvicorn
 from container_training.core.image_ref import parse_image_ref
 from container_training.core.machines import GIB, Resources
 from training_service.engine.memory_engine import Behaviour, MemoryEngine
+from training_service.engine.scripted_reports import ScriptedReport
 from training_service.service import build_service
 from training_service.settings import ServiceSettings
 
 #: The one image of the engine's registry.
 IMAGE = "registry.test/bench/trainer:1"
+#: The metric that trials report.
+TAG = "accuracy"
 _TICK_SECONDS = 0.05
 #: Replicas that run at the same time, so that the service and not the room decides how fast they end.
 _SIDE_BY_SIDE = 32
@@ -43,12 +46,16 @@ class MemoryService:
 
 @contextmanager
 def memory_service(
-    database_url: str, run_seconds: float, side_by_side: int = _SIDE_BY_SIDE
+    database_url: str, run_seconds: float, side_by_side: int = _SIDE_BY_SIDE, *, spread_seconds: float = 0.0
 ) -> Iterator[MemoryService]:
-    """Run the service until the block ends; a container runs ``run_seconds``, ``side_by_side`` at a time."""
+    """
+    Run the service until the block ends; ``side_by_side`` containers run at a time, for ``run_seconds`` each.
+
+    :param spread_seconds: up to so much longer; those of trials report ``TAG`` once.
+    """
     command = [sys.executable, "-m", "benchmarks.memory_service"]
     options = ["--database-url", database_url, "--run-seconds", str(run_seconds)]
-    options += ["--side-by-side", str(side_by_side)]
+    options += ["--side-by-side", str(side_by_side), "--spread-seconds", str(spread_seconds)]
     with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -62,11 +69,18 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--database-url", required=True)
     parser.add_argument("--run-seconds", type=float, default=0.1)
+    parser.add_argument("--spread-seconds", type=float, default=0.0)
     parser.add_argument("--side-by-side", type=int, default=_SIDE_BY_SIDE)
     options = parser.parse_args()
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # stdout has the port
     engine = MemoryEngine(Resources(cpus=10_000, memory_bytes=10_000 * GIB))
-    engine.add_image(parse_image_ref(IMAGE), Behaviour(run_seconds=options.run_seconds, lines=("hello",)))
+    behaviour = Behaviour(
+        run_seconds=options.run_seconds,
+        spread_seconds=options.spread_seconds,
+        lines=("hello",),
+        reports=(ScriptedReport(after_seconds=0.0, tag=TAG, step=1, value=0.5),),
+    )
+    engine.add_image(parse_image_ref(IMAGE), behaviour)
     threading.Thread(target=_keep_time, args=(engine,), daemon=True).start()
     settings = ServiceSettings(
         database_url=options.database_url, overcommit=1, max_replicas=options.side_by_side

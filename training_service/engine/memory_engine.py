@@ -5,6 +5,7 @@ An engine in memory with a virtual clock, for tests and simulations: time passes
 from __future__ import annotations
 
 import threading
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -42,6 +43,7 @@ class Behaviour:
     What containers of an image do.
 
     :param run_seconds: virtual seconds until they end by themselves.
+    :param spread_seconds: up to so much longer, by the job's uid.
     :param ignores_sigterm: they end only after the grace period, with 137.
     :param reports: the metrics that each reports; a stop, or the end, cuts them short.
     :param report: the same as a function of how a container was started, so that a simulation can compute them.
@@ -49,6 +51,7 @@ class Behaviour:
     """
 
     run_seconds: float = 1.0
+    spread_seconds: float = 0.0
     exit_code: int = 0
     out_of_memory: bool = False
     lines: tuple[str, ...] = ()
@@ -103,7 +106,7 @@ class MemoryEngine(Engine):
             self.now += timedelta(seconds=seconds)
             for container in self._containers.values():
                 started = container.observed.started_at
-                end = started and started + timedelta(seconds=container.behaviour.run_seconds)
+                end = started and started + self._run_time(container)
                 if container.observed.state is ReplicaState.RUNNING and end and end <= self.now:
                     self._end(container, self._exit_code(container), end)
                 self._write_reports(container)
@@ -253,6 +256,12 @@ class MemoryEngine(Engine):
     def _answer(self) -> None:
         if not self.available:
             raise EngineUnavailable("the memory engine was switched off")
+
+    @staticmethod
+    def _run_time(container: _Container) -> timedelta:
+        behaviour = container.behaviour
+        share = zlib.crc32(container.launch.job_uid.encode()) / 2**32
+        return timedelta(seconds=behaviour.run_seconds + share * behaviour.spread_seconds)
 
     def _due(self, container: _Container) -> list[Report]:
         observed = container.observed
