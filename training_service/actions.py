@@ -23,6 +23,7 @@ from container_training.core.machines import Resources
 from container_training.core.replica_spec import ReplicaSpec
 from container_training.core.states import JobState
 from container_training.core.study_spec import StudySpec
+from container_training.core.trial_spec import trial_environment
 from training_service.clock import Clock, utc_now
 from training_service.engine.base import METRIC_FILE, Engine, ObservedReplica, PulledImage, ReplicaLaunch
 from training_service.image_access import AnyImage, ImageAccess
@@ -274,6 +275,7 @@ class Actions:
             job_uid=job.uid,
             job_id=spec.job_id,
             project=spec.project,
+            trial_id=job.trial_id,
             replica=replica.replica,
             attempt=job.attempts.of(replica.replica),
             image_id=job.images[replica.image.pullable],
@@ -288,14 +290,8 @@ class Actions:
 
 
 def _trial_environment(job: JobRecord) -> dict[str, str]:
-    """Return what tells a trainer that it is a trial [code: public trainers]."""
     study = job.spec.training_input.hyperparameters
-    if job.trial is None or study is None:
-        return {}
-    return {
-        "CLOUD_ML_TRIAL_ID": job.trial_id,
-        "CLOUD_ML_HP_METRIC_TAG": StudySpec.from_wire(study).metric_tag,
-    }
+    return trial_environment(StudySpec.from_wire(study), job.trial_id) if job.trial and study else {}
 
 
 def _side_by_side(do: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:

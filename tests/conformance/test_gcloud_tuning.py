@@ -13,8 +13,10 @@ from container_training.clients.training_api import TrainingClient
 from container_training.core.image_ref import ImageRef
 from container_training.core.states import JobState
 from container_training.core.wire import HyperparameterOutput
+from local_stack.stack import LocalStack
 from tests.conformance.conftest import Gcloud
 from tests.job_watch import until_state
+from tests.real_parts import PROJECT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.timeout(300)]
 
@@ -60,7 +62,7 @@ trainingInput:
 @pytest.fixture(scope="module")
 def tuned(
     gcloud: Gcloud,
-    training: TrainingClient,
+    stack: LocalStack,
     pushed_image: ImageRef,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> str:
@@ -72,7 +74,8 @@ def tuned(
     command = ("python3", "-c", TRAINER)
     done = gcloud("ai-platform", "jobs", "submit", "training", job_id, *where, "--", *command)
     assert done.returncode == 0, done.stderr
-    until_state(training, job_id, JobState.SUCCEEDED)
+    with TrainingClient(stack.settings.training_url, PROJECT) as training:
+        until_state(training, job_id, JobState.SUCCEEDED)
     return job_id
 
 

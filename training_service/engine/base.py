@@ -63,6 +63,7 @@ class ReplicaLaunch:
 
     :param job_uid: the service's own key of the job; names and labels of everything made for it derive from it.
     :param attempt: which run of the replica this is; each has a container of its own.
+    :param trial_id: of which trial of a tuning job; empty: of none.
     :param host_name: what the other replicas resolve it by; the same in every attempt.
     :param command: replaces the image's entry point; empty: the image's own.
     :param metric_folder: absolute path of the service's machine that the container sees, and may write to, as
@@ -81,6 +82,7 @@ class ReplicaLaunch:
     environment: Mapping[str, str]
     resources: Resources
     pids_limit: int
+    trial_id: str = ""
     metric_folder: str = ""
 
 

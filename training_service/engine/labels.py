@@ -11,12 +11,20 @@ from training_service.engine.base import ReplicaLaunch
 _PREFIX = "container-training"
 SERVICE, JOB_UID = f"{_PREFIX}.service", f"{_PREFIX}.job-uid"
 _JOB, _PROJECT = f"{_PREFIX}.job", f"{_PREFIX}.project"
+_TRIAL = f"{_PREFIX}.trial"
 _ROLE, _INDEX, _ATTEMPT = f"{_PREFIX}.role", f"{_PREFIX}.index", f"{_PREFIX}.attempt"
 
 
 def job_labels(service_id: str, launch: ReplicaLaunch) -> dict[str, str]:
     """Return the labels of what all replicas of a job share."""
-    return {SERVICE: service_id, JOB_UID: launch.job_uid, _PROJECT: launch.project, _JOB: launch.job_id}
+    trial = {_TRIAL: launch.trial_id} if launch.trial_id else {}
+    return {
+        SERVICE: service_id,
+        JOB_UID: launch.job_uid,
+        _PROJECT: launch.project,
+        _JOB: launch.job_id,
+        **trial,
+    }
 
 
 def replica_labels(service_id: str, launch: ReplicaLaunch) -> dict[str, str]:

@@ -9,6 +9,7 @@ from container_training.core.errors import FieldViolation, InvalidJobSpec
 from container_training.core.job_spec import JobSpec
 from container_training.core.python_package import is_package_job
 from container_training.core.replica_spec import ReplicaSpec
+from container_training.core.trial_spec import hyperparameter_args, sample_hyperparameters
 from container_training.core.wire import Job
 
 #: Two find out about each other what one does not; more of the same find out nothing new.
@@ -39,7 +40,7 @@ def preflight_replicas(spec: JobSpec, args: Sequence[str] | None) -> list[Replic
     """
     Return the replicas that a preflight starts, at most two a role, the master first.
 
-    Pure.
+    Pure. Those of a tuning job get values of its search space, as a trial would.
 
     :param args: take the place of the master's arguments, and of those of every replica that has the same ones; ``--job-dir``
         still follows. None or none: the job's own.
@@ -49,8 +50,9 @@ def preflight_replicas(spec: JobSpec, args: Sequence[str] | None) -> list[Replic
         rule = "a preflight starts images; this job runs packages, which only the service's runtime images install"
         raise InvalidJobSpec([FieldViolation(field="trainingInput.packageUris", description=rule)])
     replicas = [item for item in spec.replicas if item.replica.index < MAX_REPLICAS_PER_ROLE]
-    if not args:
-        return replicas
-    job_dir = spec.training_input.job_dir
-    own = (*args, *(("--job-dir", job_dir) if job_dir else ()))
-    return [replace(item, args=own) if item.args == spec.master.args else item for item in replicas]
+    if args:
+        job_dir = spec.training_input.job_dir
+        own = (*args, *(("--job-dir", job_dir) if job_dir else ()))
+        replicas = [replace(item, args=own) if item.args == spec.master.args else item for item in replicas]
+    tried = hyperparameter_args(sample_hyperparameters(spec.study)) if spec.study else ()
+    return [replace(item, args=(*item.args, *tried)) for item in replicas]

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from container_training.core.job_spec import JobSpec, accepted_job_spec
-from container_training.core.wire import Job
+from container_training.core.study_spec import StudySpec
+from container_training.core.wire import Job, ParameterSpec, ParameterType
 
 
 def trial_spec(project: str, job: Job, trial_id: int, hyperparameters: Mapping[str, str]) -> JobSpec:
@@ -40,3 +41,23 @@ def trial_job_dir(job_dir: str, trial_id: int | str) -> str:
 def hyperparameter_args(hyperparameters: Mapping[str, str]) -> tuple[str, ...]:
     """Return ``--name=value`` of each [unverified: the form]. Pure."""
     return tuple(f"--{name}={value}" for name, value in hyperparameters.items())
+
+
+def trial_environment(study: StudySpec, trial_id: str) -> dict[str, str]:
+    """Return what tells a trainer that it is a trial [code: public trainers]. Pure."""
+    return {"CLOUD_ML_TRIAL_ID": trial_id, "CLOUD_ML_HP_METRIC_TAG": study.metric_tag}
+
+
+def sample_hyperparameters(study: StudySpec) -> dict[str, str]:
+    """Return one assignment of the space, to start a trainer with: the least value of each parameter, or its first. Pure."""
+    return {each.parameter_name or "": _first_value(each) for each in study.search.params or ()}
+
+
+def _first_value(parameter: ParameterSpec) -> str:
+    if parameter.type is ParameterType.CATEGORICAL:
+        return (parameter.categorical_values or [""])[0]
+    if parameter.type is ParameterType.DISCRETE:
+        value = (parameter.discrete_values or [0.0])[0]
+    else:
+        value = parameter.min_value or 0.0
+    return repr(value) if parameter.type is ParameterType.DOUBLE else f"{value:.15g}"

@@ -24,6 +24,7 @@ from container_training.core.preflight import (
 from container_training.core.preflight_plan import preflight_job, preflight_replicas
 from container_training.core.replica_spec import ReplicaSpec
 from container_training.core.results import ResultFile
+from container_training.core.trial_spec import trial_environment
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.image import training_environment
 from container_training.hooks.storage import StorageHook
@@ -144,6 +145,7 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
         room = usable(host_resources(self.hook.api_client))
         limits = grants(replicas, Capacity(each=room, total=room))
         environment = training_environment(self.training_conn_id)
+        trial_id = "1" if spec.study else ""
         return [
             ReplicaLaunch(
                 replica=item.replica,
@@ -156,7 +158,9 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
                     replicas=[other.replica for other in replicas],
                     job_parameters=spec.training_input.to_wire(),
                     use_chief=spec.use_chief,
+                    trial_id=trial_id,
                 )
+                | (trial_environment(spec.study, trial_id) if spec.study else {})
                 | environment,
                 hostname=replica_host(spec.job_id, item.replica),
                 memory_bytes=self.memory_bytes or granted.memory_bytes,

@@ -301,3 +301,16 @@ def test_a_report_is_ordered_by_check_and_fails_with_its_first_failed_row() -> N
     assert not bad.ok
     assert bad.failed == [made(Check.SIGTERM, Verdict.FAILED)]
     assert PreflightReport.model_validate(json.loads(bad.model_dump_json())) == bad
+
+
+def test_the_replicas_of_a_tuning_job_get_values_of_its_space() -> None:
+    params = [
+        {"parameterName": "lr", "type": "DOUBLE", "minValue": 0.001, "maxValue": 1},
+        {"parameterName": "units", "type": "INTEGER", "minValue": 16, "maxValue": 64},
+        {"parameterName": "depth", "type": "DISCRETE", "discreteValues": [2, 4.5]},
+        {"parameterName": "kernel", "type": "CATEGORICAL", "categoricalValues": ["rbf", "linear"]},
+    ]
+    spec = make_spec(args=["--epochs", "9"], hyperparameters={"params": params}, workerCount=1)
+
+    for item in preflight_replicas(spec, ["--epochs", "1"]):
+        assert item.args == ("--epochs", "1", "--lr=0.001", "--units=16", "--depth=2", "--kernel=rbf")
