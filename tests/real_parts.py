@@ -6,6 +6,8 @@ The real engine, a real registry, object store and training service, each once a
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 import uuid
 from collections.abc import Iterator
@@ -64,6 +66,15 @@ def stack(tmp_path_factory: pytest.TempPathFactory, base_image: str) -> Iterator
         # Jobs outlive their service on purpose; those of a test that failed must not outlive the tests.
         with TrainingClient(stack.settings.training_url, PROJECT) as client:
             end_all_jobs(client)
+
+
+def kill_service(stack: LocalStack) -> None:
+    """SIGKILL the training service, if it is up; the stack's process manager starts it again."""
+    pid = next(
+        (info.pid for info in stack.processes.all().values() if info.name == Part.TRAINING.value), None
+    )
+    if pid:
+        os.kill(pid, signal.SIGKILL)
 
 
 def end_all_jobs(client: TrainingClient) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -20,9 +19,9 @@ from container_training.core.errors import TrainingError
 from container_training.core.image_ref import ImageRef
 from container_training.core.states import JobState
 from container_training.core.wire import Job, ReplicaConfig, TrainingInput
-from local_stack.settings import Part
 from local_stack.stack import LocalStack
 from tests.job_watch import messages, until, until_state
+from tests.real_parts import kill_service
 
 pytestmark = pytest.mark.docker
 
@@ -172,15 +171,6 @@ def test_a_running_job_is_cancelled_by_its_limit_for_real(
     assert job.start_time
     assert job.end_time
     assert 2 <= (job.end_time - job.start_time).total_seconds() < 10
-
-
-def kill_service(stack: LocalStack) -> None:
-    """SIGKILL; the stack's process manager starts it again."""
-    pid = next(
-        (info.pid for info in stack.processes.all().values() if info.name == Part.TRAINING.value), None
-    )
-    if pid:
-        os.kill(pid, signal.SIGKILL)
 
 
 def outcome(training: TrainingClient, job_id: str) -> tuple[JobState | None, str]:

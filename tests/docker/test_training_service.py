@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,9 +21,9 @@ from container_training.core.log_wire import LogEntry, Severity
 from container_training.core.states import JobState
 from container_training.core.wire import Job, ReplicaConfig, TrainingInput
 from local_stack.credentials import registry_login
-from local_stack.settings import Part
 from local_stack.stack import LocalStack
 from tests.job_watch import until
+from tests.real_parts import kill_service
 
 pytestmark = pytest.mark.docker
 
@@ -219,13 +217,6 @@ def test_a_flood_keeps_its_beginning_and_its_end_and_says_what_was_dropped(
     assert kept[-400:] == list(range(written - 400, written))
     assert written == 250_000
     assert len(kept) + dropped == written
-
-
-def kill_service(stack: LocalStack) -> None:
-    """SIGKILL; the stack's process manager starts it again."""
-    pid = next(info.pid for info in stack.processes.all().values() if info.name == Part.TRAINING.value)
-    assert pid is not None
-    os.kill(pid, signal.SIGKILL)
 
 
 def test_service_that_is_killed_adopts_its_running_job(

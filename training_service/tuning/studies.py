@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from container_training.core.job_spec import JobSpec
 from container_training.core.states import JobState
 from container_training.core.study_spec import StudySpec
 from container_training.core.wire import SearchAlgorithm
@@ -149,9 +150,9 @@ def is_within(space: SearchSpace, trial: EndedTrial) -> bool:
         return False
 
 
-def seed_of(job: JobRecord) -> int:
+def seed_of(spec: JobSpec) -> int:
     """Return the seed of a study: the same job id in the same project searches the same way. Pure."""
-    name = f"{job.spec.project}/{job.spec.job_id}"
+    name = f"{spec.project}/{spec.job_id}"
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
 
 
@@ -174,7 +175,7 @@ def _judge(
     found = should_stop(curve, list(known.curves.values()), study.goal)
     if found is None or trial.trial is None:
         return None
-    return EarlyStop(reason=found.text, is_spared=is_shadow(seed_of(job), trial.trial.number))
+    return EarlyStop(reason=found.text, is_spared=is_shadow(seed_of(job.spec), trial.trial.number))
 
 
 def _ending(trial: Trial) -> Ending:

@@ -44,7 +44,7 @@ class TrialPlanner:
             space,
             _observations(space, [*prior, *ended]),
             assignments,
-            seed_of(job),
+            seed_of(job.spec),
             goal=study.goal,
             algorithm=study.algorithm,
         )
