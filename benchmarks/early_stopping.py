@@ -50,7 +50,10 @@ def crossing(random: Generator) -> Values:
 def plateau(random: Generator) -> Values:
     """Return one that stays on a plateau and then rises by an amount, and at a time, that nothing announces."""
     base, rise, when = random.uniform(0.3, 0.7), random.uniform(0, 0.3), random.integers(3, 30)
-    return base - 0.3 / _STEPS + rise / (1 + np.exp(when - _STEPS)) + random.normal(0, 0.005, REPORTS)
+    values: Values = (
+        base - 0.3 / _STEPS + rise / (1 + np.exp(when - _STEPS)) + random.normal(0, 0.005, REPORTS)
+    )
+    return values
 
 
 FAMILIES: Mapping[str, Callable[[Generator], Values]] = {

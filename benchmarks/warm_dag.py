@@ -15,8 +15,9 @@ import uuid
 from benchmarks.report import Figure, median_figure
 from local_stack.airflow import passwords_file
 from local_stack.airflow_api import AirflowApi
+from local_stack.airflow_users import ADMIN
 from local_stack.base_image import BaseImage
-from local_stack.demo import DAG_ID, USER
+from local_stack.demo import DAG_ID
 from local_stack.settings import REPOSITORY_ROOT
 from local_stack.stack import LocalStack
 
@@ -31,7 +32,7 @@ _PATIENCE_SECONDS = 300.0
 def measure(stack: LocalStack) -> list[Figure]:
     """Return the medians and their difference; the demo must have run once."""
     runs, by_hand = [], []
-    with AirflowApi(stack.settings.airflow_url, USER, passwords_file(stack.settings)) as api:
+    with AirflowApi(stack.settings.airflow_url, ADMIN, passwords_file(stack.settings)) as api:
         _time_run(api)
         _time_by_hand(stack)
         for _ in range(ROUNDS):
