@@ -10,11 +10,11 @@ from typing import Any
 
 from airflow.sdk import TaskGroup, XComArg
 
+from container_training.core.job_attempt import JOB_ID_MARK
 from container_training.core.waiting import Until
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
 from container_training.operators.image import BuildImageOperator, PushImageOperator, TestImageOperator
-from container_training.operators.job_description import JOB_ID_MARK
 from container_training.operators.plots import PlotTrialsOperator
 from container_training.operators.preflight import PreflightOperator
 from container_training.operators.registry_iam import GrantRegistryAccessOperator

@@ -56,6 +56,7 @@ TASKS = {
     "train_shared_image": {"grant", "submit", "finished", "revoke"},
     "train_my_package": {"package", "submit"},
     "train_after_a_preflight": {"preflight", "submit"},
+    "plan_mine": {"plan"},
     "tune_mine": {task.replace("train.", "tune.") for task in CHAIN} | {"tune.plot", "train_best"},
     "list_orphans": {"list"},
 }
@@ -66,6 +67,7 @@ KINDS = {
     "config.yaml": "here",
     "prices": "here",
     "python": "here",
+    "plan": "tests/docker/test_plan.py",
     "cli": "tests/integration/test_cli.py",
     "python distributed": "here",
     "shell": "tests/e2e/test_readme_shell.py",

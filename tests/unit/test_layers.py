@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PLUGINS = ROOT / "plugins"
-FLOORS = ("core", "clients", "hooks", "triggers", "operators", "sensors", "dashboard")
+FLOORS = ("core", "clients", "hooks", "triggers", "operators", "sensors", "dashboard", "cli")
 
 #: Floor of ``container_training`` -> the floors it may import. Operators and sensors name the types of clients, but get
 #: the objects themselves from hooks.
@@ -22,6 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "operators": {"triggers", "hooks", "clients", "core"},
     "sensors": {"triggers", "hooks", "clients", "core"},
     "dashboard": {"clients", "core"},
+    "cli": {"hooks", "clients", "core"},
 }
 #: ``core`` is pure: nothing but the standard library and pydantic, and of the former nothing that reaches outside.
 CORE_PACKAGES = {"pydantic", "container_training"}

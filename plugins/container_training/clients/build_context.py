@@ -45,10 +45,11 @@ class BuildContext:
         """Return the contents of the Dockerfile."""
         return (self.directory / self.dockerfile).read_text(encoding="utf-8", errors="replace")
 
-    def pack(self, target: BinaryIO) -> str:
+    def pack(self, target: BinaryIO, files: dict[str, str] | None = None) -> str:
         """
         Write the context to ``target`` as a tar archive.
 
+        :param files: filled with the SHA-256 of each packed file or link, by its path.
         :return: SHA-256 of the archive, hexadecimal: the same for the same contents, wherever and whenever packed.
         :raises BuildContextMissing: a file vanished or may not be read.
         """
@@ -57,7 +58,9 @@ class BuildContext:
         with tarfile.open(fileobj=cast(BinaryIO, hashing), mode="w|", format=tarfile.PAX_FORMAT) as archive:
             try:
                 for name in self._names():
-                    _add(archive, self.directory / name, name)
+                    digest = _add(archive, self.directory / name, name)
+                    if digest is not None and files is not None:
+                        files[Path(name).as_posix()] = digest
             except OSError as error:
                 raise BuildContextMissing(f"the build context cannot be read: {error}") from error
         return hashing.digest.hexdigest()
@@ -149,14 +152,19 @@ def _git(directory: Path, *arguments: str) -> str:
     return run.stdout.strip()
 
 
-def _add(archive: tarfile.TarFile, path: Path, name: str) -> None:
-    """Add one path; what is neither file, folder nor symbolic link (a socket, a device) cannot be part of an image."""
+def _add(archive: tarfile.TarFile, path: Path, name: str) -> str | None:
+    """
+    Add one path; what is neither file, folder nor symbolic link (a socket, a device) cannot be part of an image.
+
+    :return: SHA-256 of the file, its mode included, or of the link's target; ``None`` of a folder.
+    """
     entry = tarfile.TarInfo(Path(name).as_posix())
     entry.mtime = PACKED_MTIME
     if path.is_symlink():
         entry.type, entry.linkname, entry.mode = tarfile.SYMTYPE, str(path.readlink()), 0o777
         archive.addfile(entry)
-    elif path.is_dir():
+        return hashlib.sha256(f"link {entry.linkname}".encode("utf-8", "surrogateescape")).hexdigest()
+    if path.is_dir():
         entry.type, entry.mode = tarfile.DIRTYPE, 0o755
         archive.addfile(entry)
     elif path.is_file():
@@ -164,7 +172,10 @@ def _add(archive: tarfile.TarFile, path: Path, name: str) -> None:
             status = path.stat()
             entry.size = status.st_size
             entry.mode = 0o755 if status.st_mode & 0o100 else 0o644
-            archive.addfile(entry, contents)
+            reader = _HashingReader(contents, f"{entry.mode:o} ")
+            archive.addfile(entry, cast(BinaryIO, reader))
+            return reader.digest.hexdigest()
+    return None
 
 
 class _HashingWriter:
@@ -177,3 +188,16 @@ class _HashingWriter:
     def write(self, data: bytes) -> int:
         self.digest.update(data)
         return self._target.write(data)
+
+
+class _HashingReader:
+    """A file to read from that hashes what passes through, after ``head``."""
+
+    def __init__(self, source: BinaryIO, head: str) -> None:
+        self.digest = hashlib.sha256(head.encode())
+        self._source = source
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._source.read(size)
+        self.digest.update(data)
+        return data

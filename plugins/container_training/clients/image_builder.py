@@ -6,18 +6,12 @@ import re
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from docker.api import APIClient
 
-from container_training.clients.build_context import (
-    BuildContext,
-    content_tag,
-    context_hash,
-    git_revision,
-)
-from container_training.clients.dockerfile import base_images
+from container_training.clients.build_context import BuildContext, git_revision
 from container_training.clients.engine import (
     Cancellation,
     EngineRequestInvalid,
@@ -27,6 +21,7 @@ from container_training.clients.engine import (
     is_disk_full,
     stoppable_answers,
 )
+from container_training.clients.image_content import ImageContent, image_content
 from container_training.clients.image_puller import pull_image
 from container_training.clients.registry import FindLogin, stored_login
 from container_training.core.errors import (
@@ -34,10 +29,10 @@ from container_training.core.errors import (
     DiskFull,
     EngineError,
     EngineUnavailable,
-    InvalidImageRef,
     RegistryUnavailable,
 )
-from container_training.core.image_ref import ImageRef, parse_image_ref
+from container_training.core.image_parts import PARTS_LABEL
+from container_training.core.image_ref import ImageRef
 
 #: Label with the whole context hash, of which the tag has the first digits.
 CONTEXT_LABEL = "container-training.context"
@@ -93,23 +88,13 @@ def build_image(
     :raises RegistryUnavailable: a base image has to be pulled, and its registry does not answer.
     :raises EngineUnavailable: the engine does not answer.
     """
-    name = parse_image_ref(repository)
-    if name.tag or name.digest:
-        raise InvalidImageRef(
-            f"image {repository!r} must have no tag and no digest; its contents decide the tag"
-        )
     with tempfile.TemporaryFile(prefix="build-context-") as archive:
-        archive_digest = context.pack(archive)
-        bases = base_images(context.dockerfile_text(), context.build_args)
-        digest = context_hash(
-            archive_digest=archive_digest,
-            dockerfile=context.dockerfile,
-            build_args=context.build_args,
-            base_image_ids={base: _base_image_id(api_client, base, on_line, find_login) for base in bases},
+        content = image_content(
+            context, repository, archive, lambda base: _base_image_id(api_client, base, on_line, find_login)
         )
-        ref = replace(name, tag=content_tag(digest))
+        ref = content.ref
         existing = find_image(api_client, str(ref))
-        if existing is not None and _label(existing, CONTEXT_LABEL) == digest:
+        if existing is not None and _label(existing, CONTEXT_LABEL) == content.digest:
             on_line(
                 f"{ref} is on the engine already: same context, Dockerfile, build arguments and base image"
             )
@@ -125,7 +110,11 @@ def build_image(
                 dockerfile=context.dockerfile,
                 tag=str(ref),
                 buildargs=dict(context.build_args),
-                labels={**(labels or {}), **_oci_labels(context, bases), CONTEXT_LABEL: digest},
+                labels={
+                    **(labels or {}),
+                    **_oci_labels(context, content.base_images),
+                    **_own_labels(content),
+                },
                 network_mode=network_mode,
                 rm=True,
                 forcerm=True,
@@ -239,6 +228,10 @@ def _label(image: Mapping[str, Any], name: str) -> str | None:
     labels = (image.get("Config") or {}).get("Labels") or {}
     value: str | None = labels.get(name)
     return value
+
+
+def _own_labels(content: ImageContent) -> dict[str, str]:
+    return {CONTEXT_LABEL: content.digest, PARTS_LABEL: content.parts.to_label()}
 
 
 def _oci_labels(context: BuildContext, bases: tuple[str, ...]) -> dict[str, str]:

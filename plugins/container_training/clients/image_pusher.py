@@ -26,6 +26,7 @@ from container_training.clients.engine import (
 from container_training.clients.registry import (
     FindLogin,
     Login,
+    Manifest,
     find_manifest,
     is_transient,
     manifest_digest,
@@ -106,6 +107,18 @@ def push_image(
         ) from error
 
 
+def is_same_image(image: Mapping[str, Any], ref: ImageRef, manifest: Manifest) -> bool:
+    """
+    Whether the registry's ``manifest`` under ``ref`` is the engine's ``image``. Pure.
+
+    :param image: as the engine describes it.
+    """
+    by_digest = str(ref.at(manifest.digest))
+    return image["Id"] in (manifest.config_digest, manifest.digest) or by_digest in (
+        image.get("RepoDigests") or ()
+    )
+
+
 class _Push:
     """One image on its way to one registry."""
 
@@ -144,11 +157,7 @@ class _Push:
             return None
         if manifest is None:
             return None
-        by_digest = str(self._ref.at(manifest.digest))
-        is_same = image["Id"] in (manifest.config_digest, manifest.digest) or by_digest in (
-            image.get("RepoDigests") or ()
-        )
-        return manifest.digest if is_same else None
+        return manifest.digest if is_same_image(image, self._ref, manifest) else None
 
     def _send(self) -> str | None:
         """Push; return the digest that the engine reports."""

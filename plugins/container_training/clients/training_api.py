@@ -16,7 +16,7 @@ import httpx
 from pydantic import ValidationError
 
 from container_training.clients.api_answers import read_answer, transport_error
-from container_training.core.errors import TransportError
+from container_training.core.errors import ServiceError, TransportError
 from container_training.core.log_wire import ListLogEntriesRequest, ListLogEntriesResponse
 from container_training.core.wire import GetConfigResponse, Job, ListJobsResponse, WireModel, format_timestamp
 
@@ -131,6 +131,22 @@ class TrainingClient:
     def get_config(self) -> GetConfigResponse:
         """Return the project's service agent."""
         return _read(GetConfigResponse, self._send(self._requests.get_config()))
+
+    def service_agent(self) -> str:
+        """
+        Return the address of the account as which the project's jobs run and pull, unless they name another.
+
+        :raises ServiceError: the service names none.
+        """
+        agent = self.get_config().service_account
+        if not agent:
+            project = self._requests.project
+            raise ServiceError(
+                f"the service names no service account for project {project!r} (projects.getConfig)",
+                code=500,
+                status="INTERNAL",
+            )
+        return agent
 
     def list_log_entries(
         self, filter_: str, page_size: int = 1000, page_token: str = ""

@@ -35,6 +35,8 @@ Every error of the project, one tree.
     |   + PushFailed                  the registry refused the image
     |   + RegistryUnavailable         the registry did not answer, also after retries
     + InvalidPrice(ValueError)        prices or a limit of cost that cannot be read, or a machine without a price
+    + InvalidPlan(ValueError)         a plan file that cannot be read, or was edited
+    + PlanIsStale                     what a plan was made from is not so any more: plan again
     + PackageInvalid                  the caller's trainer folder or package cannot be built or uploaded
     + JobFailed                       the job's own end, not ours
     + CostLimitReached                a wait cancelled the job, as it had cost what it may
@@ -246,3 +248,23 @@ class InvalidPrice(TrainingError, ValueError):
 
 class CostLimitReached(TrainingError):
     """The job has cost as much as its wait allows, and was cancelled."""
+
+
+class InvalidPlan(TrainingError, ValueError):
+    """A plan that cannot be read: no plan, of another version, or edited since it was made."""
+
+
+class PlanIsStale(TrainingError):
+    """
+    What a plan was made from has changed, or it could not be carried out when it was made.
+
+    :param reasons: what changed, a line each; at least one.
+    """
+
+    def __init__(self, reasons: Sequence[str]) -> None:
+        self.reasons = tuple(reasons)
+        super().__init__(
+            "the plan is stale, and nothing was changed:\n"
+            + "\n".join(f"  {reason}" for reason in self.reasons)
+            + "\nplan again, look at the new plan, and apply that one"
+        )

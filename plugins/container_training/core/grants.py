@@ -16,7 +16,8 @@ from typing import Any, Self
 
 from container_training.core.errors import InvalidGrant, PolicyTooLarge
 from container_training.core.iam_policy import MAX_PRINCIPALS
-from container_training.core.registry_resources import ResourceKind
+from container_training.core.image_ref import ImageRef
+from container_training.core.registry_resources import ResourceKind, project_resource, registry_resource
 
 #: An IAM policy as its API sends it.
 PolicyDocument = Mapping[str, Any]
@@ -146,6 +147,48 @@ def service_account_member(account: str) -> str:
     if not _EMAIL.fullmatch(email):
         raise InvalidGrant(f"a service account must be NAME@DOMAIN, got {account!r}")
     return f"serviceAccount:{email}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessNeed:
+    """
+    What an account needs to pull an image.
+
+    :param grant: ``None``: there is nothing to grant, for the ``reason`` given.
+    """
+
+    member: str
+    grant: Grant | None
+    reason: str = ""
+
+
+def access_need(
+    image: ImageRef, project: str, agent: str, *, account: str | None = None, is_project_wide: bool = False
+) -> AccessNeed:
+    """
+    Return what the account that runs a job of ``project`` needs to pull ``image``. Pure.
+
+    :param agent: address of the project's service agent, which has its own project's images.
+    :param account: of another account, which needs the grant in the job's own project, too.
+    :param is_project_wide: ``roles/ml.serviceAgent`` on the image's whole project, as the guide does.
+    :raises InvalidGrant: an address is none.
+    :raises InvalidImageRef: the reference names a project but no repository in it.
+    """
+    member = service_account_member(account or agent)
+    if image.project == project and member == service_account_member(agent):
+        reason = f"the image and the job are both of project {project!r}: nothing has to be granted"
+        return AccessNeed(member=member, grant=None, reason=reason)
+    resource = registry_resource(image)
+    if resource is None:
+        reason = (
+            f"no IAM policy decides about images of {image.host}: nothing can be granted; "
+            "who may pull there is up to that registry"
+        )
+        return AccessNeed(member=member, grant=None, reason=reason)
+    if is_project_wide:
+        resource = project_resource(image.project)
+    grant = Grant(kind=resource.kind, resource=resource.name, role=resource.reader_role, member=member)
+    return AccessNeed(member=member, grant=grant)
 
 
 def policy_diff(resource: str, before: PolicyDocument, after: PolicyDocument) -> str:

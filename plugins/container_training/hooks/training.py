@@ -68,6 +68,16 @@ class TrainingHook(BaseHook):
         return _prices(await self.aget_connection(self.training_conn_id))
 
     @property
+    def endpoint(self) -> str:
+        """URL of the service."""
+        return self._address[0]
+
+    @property
+    def job_bucket(self) -> str | None:
+        """The ``gs://`` folder for jobs that name none (extra ``job_bucket``), if the connection has one."""
+        return self._connection.extra_dejson.get("job_bucket") or None
+
+    @property
     def project(self) -> str:
         """Project under which jobs are submitted."""
         return self._address[1]

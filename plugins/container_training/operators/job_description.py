@@ -17,9 +17,6 @@ from container_training.operators.dag_folder import dag_folder
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-#: In ``job_dir``; not a template of Airflow's, as the id is chosen after those are rendered.
-JOB_ID_MARK = "{job_id}"
-
 
 class JobDescriptionOperator(BaseOperator):
     """
@@ -164,17 +161,3 @@ class JobDescriptionOperator(BaseOperator):
         if not self.config_file:
             return {}
         return load_job_file(dag_folder(context) / self.config_file)
-
-
-def for_attempt(job: Job, job_id: str, labels: Mapping[str, str]) -> Job:
-    """
-    Return the job of one attempt: its id, more labels, and its own job folder.
-
-    Pure.
-    """
-    training = job.training_input
-    if training is not None and training.job_dir:
-        training = training.model_copy(update={"job_dir": training.job_dir.replace(JOB_ID_MARK, job_id)})
-    return job.model_copy(
-        update={"job_id": job_id, "labels": {**(job.labels or {}), **labels}, "training_input": training}
-    )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from container_training.core.capacity import Capacity, grants
 from container_training.core.cluster import cluster_environment, replica_host
 from container_training.core.errors import PreflightFailed
+from container_training.core.job_attempt import for_attempt
 from container_training.core.job_id import TaskKey, job_id_for
 from container_training.core.job_spec import JobSpec, job_spec_from_wire
 from container_training.core.machines import usable
@@ -30,7 +31,7 @@ from container_training.hooks.image import training_environment
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
 from container_training.operators.engine_task import EngineOperator
-from container_training.operators.job_description import JobDescriptionOperator, for_attempt
+from container_training.operators.job_description import JobDescriptionOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

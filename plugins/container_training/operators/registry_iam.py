@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
-from container_training.core.errors import AccessDenied, InvalidGrant, ResourceNotFound, ServiceError
-from container_training.core.grants import Grant, PolicyDocument, policy_diff, service_account_member
-from container_training.core.image_ref import ImageRef, parse_image_ref
+from container_training.core.errors import AccessDenied, InvalidGrant, ResourceNotFound
+from container_training.core.grants import Grant, PolicyDocument, access_need, policy_diff
+from container_training.core.image_ref import parse_image_ref
 from container_training.core.registry_resources import (
-    PolicyResource,
     ResourceKind,
-    project_resource,
-    registry_resource,
 )
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.registry_iam import RegistryIamHook
@@ -76,34 +73,28 @@ class GrantRegistryAccessOperator(BaseOperator):
         training = TrainingHook(self.training_conn_id)
         with final_unless_transient(), training.client:
             image = parse_image_ref(self.image)
-            agent = _agent_of(training)
-            member = service_account_member(self.service_account or agent)
+            agent = training.client.service_agent()
+            need = access_need(
+                image,
+                training.project,
+                agent,
+                account=self.service_account,
+                is_project_wide=self.project_wide,
+            )
             result = {
                 "granted": False,
                 "dry_run": self.is_dry_run,
-                "service_account": member.partition(":")[2],
+                "service_account": need.member.partition(":")[2],
                 "project": training.project,
                 "image_project": image.project,
                 "repository": image.name,
             }
-            if image.project == training.project and member == service_account_member(agent):
-                reason = f"the image and the job are both of project {training.project!r}: nothing has to be granted"
-            elif (resource := self._resource(image)) is None:
-                reason = (
-                    f"no IAM policy decides about images of {image.host}: nothing can be granted; "
-                    "who may pull there is up to that registry"
-                )
-            else:
-                role = resource.reader_role
-                grant = Grant(kind=resource.kind, resource=resource.name, role=role, member=member)
-                granted, reason = self._grant(grant, context)
-                result |= {**grant.to_json(), "granted": granted}
+            reason = need.reason
+            if need.grant is not None:
+                granted, reason = self._grant(need.grant, context)
+                result |= {**need.grant.to_json(), "granted": granted}
         self.log.info("%s: %s", image.name, reason)
         return result | {"reason": reason}
-
-    def _resource(self, image: ImageRef) -> PolicyResource | None:
-        found = registry_resource(image)
-        return project_resource(image.project) if found is not None and self.project_wide else found
 
     def _grant(self, grant: Grant, context: Context) -> tuple[bool, str]:
         """Return whether the policy is different because of this task, and what happened."""
@@ -208,17 +199,6 @@ class RevokeRegistryAccessOperator(BaseOperator):
             return absent
         self.log.info("%s has %s on %s no more", grant.member, grant.role, grant.resource)
         return None
-
-
-def _agent_of(hook: TrainingHook) -> str:
-    agent = hook.get_config().service_account
-    if not agent:
-        raise ServiceError(
-            f"the service names no service account for project {hook.project!r} (projects.getConfig)",
-            code=500,
-            status="INTERNAL",
-        )
-    return agent
 
 
 @contextmanager

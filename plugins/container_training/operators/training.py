@@ -28,13 +28,14 @@ from container_training.core.intent import (
     owner_labels,
     request_hash,
 )
+from container_training.core.job_attempt import for_attempt
 from container_training.core.job_id import TaskKey, job_id_for, numbered_job_id
 from container_training.core.job_spec import job_spec_from_wire
 from container_training.core.retrying import TRANSIENT
 from container_training.core.wire import Job, TrainingInput
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.training import TrainingHook
-from container_training.operators.job_description import JobDescriptionOperator, for_attempt
+from container_training.operators.job_description import JobDescriptionOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -1,0 +1,37 @@
+"""``apply``: carries out a plan, unless it is stale."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from container_training.cli import screen
+from container_training.cli.environment import ensure_connection
+from container_training.cli.outcome import ExitStatus, run_command
+from container_training.core.plan import read_plan
+
+
+def add_command(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command to the parser's ``commands``."""
+    help_ = "build, push, grant and submit what a plan says; status 4 if it is stale"
+    parser = commands.add_parser("apply", help=help_, description=help_)
+    parser.add_argument("plan", metavar="PLAN", help="file that plan --output wrote")
+    parser.add_argument("--json", action="store_true", help="print the job as JSON")
+    parser.set_defaults(run=lambda options: run_command(lambda: _run(options)))
+
+
+def _run(options: argparse.Namespace) -> ExitStatus:
+    from container_training.clients.plan_run import apply_plan
+    from container_training.hooks.planning import plan_sources
+
+    plan = read_plan(Path(options.plan).read_text(encoding="utf-8"), options.plan)
+    ensure_connection(plan.inputs.training_conn_id)
+    with plan_sources(plan.inputs) as sources:
+        job = apply_plan(plan, sources, datetime.now(UTC), screen.say)
+    if options.json:
+        screen.show_json(job.to_wire())
+    else:
+        screen.show_lines([job.job_id or ""])
+    return ExitStatus.DONE

@@ -1,0 +1,35 @@
+"""The training connection of a command: Airflow's, or else what ``make env`` sets."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from container_training.cli.outcome import UsageError
+
+
+def ensure_connection(conn_id: str) -> None:
+    """
+    Make sure that there is a connection ``conn_id``; where Airflow has none, it is made of the environment, for this process.
+
+    :raises UsageError: there is none, and the environment does not say where the service is.
+    """
+    try:
+        BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException as error:
+        endpoint, project = os.environ.get("TRAINING_ENDPOINT"), os.environ.get("GOOGLE_CLOUD_PROJECT")
+        if not endpoint or not project:
+            raise UsageError(
+                f"there is no connection {conn_id!r}: set AIRFLOW_CONN_{conn_id.upper()}, or TRAINING_ENDPOINT and "
+                "GOOGLE_CLOUD_PROJECT, as `make env` does"
+            ) from error
+        connection = {
+            "conn_type": "container_training",
+            "host": endpoint.rstrip("/"),
+            "password": os.environ.get("TRAINING_TOKEN"),
+            "extra": {"project": project, "job_bucket": os.environ.get("JOB_BUCKET", "").rstrip("/")},
+        }
+        os.environ[f"AIRFLOW_CONN_{conn_id.upper()}"] = json.dumps(connection)

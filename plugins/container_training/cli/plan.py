@@ -1,0 +1,116 @@
+"""``plan``: shows what a training run would do, and changes nothing."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from container_training.cli import screen
+from container_training.cli.environment import ensure_connection
+from container_training.cli.outcome import ExitStatus, UsageError, run_command
+from container_training.core.plan import PlanInputs
+from container_training.core.plan_text import plan_lines
+
+#: Options that are fields of ``JobFields``, and what they say.
+_FIELDS = {
+    "image": "image of the master; with --context: HOST/PROJECT/NAME to push it as",
+    "job_dir": "gs:// folder for the results; {job_id} in it is the job's id",
+    "region": "default us-central1",
+    "scale_tier": "like BASIC or CUSTOM",
+    "master_type": "machine type of the master",
+    "worker_type": "machine type of each worker",
+    "worker_count": "number of workers",
+    "parameter_server_type": "machine type of each parameter server",
+    "parameter_server_count": "number of parameter servers",
+    "evaluator_type": "machine type of the evaluator",
+    "evaluator_count": "number of evaluators",
+    "max_wait_time": "limit on waiting for a machine, like 3600s",
+    "max_running_time": "limit on running, like 3600s",
+    "priority": "0 to 1000, higher first",
+    "service_account": "as whom the job runs",
+    "network": "peered network",
+}
+
+
+def add_command(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command to the parser's ``commands``."""
+    help_ = "show what a training run would do, and change nothing"
+    parser = commands.add_parser(
+        "plan",
+        help=help_,
+        description=help_,
+        epilog="What follows -- takes the place of the job's arguments.",
+    )
+    parser.add_argument(
+        "config", metavar="CONFIG", help="job file: YAML or JSON, any subset of the Job resource"
+    )
+    parser.add_argument("--job-id", help="default: that of the job file, else a new one")
+    for name, meaning in _FIELDS.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", help=meaning)
+    parser.add_argument("--labels", action="append", default=[], metavar="KEY=VALUE", help="may be repeated")
+    parser.add_argument("--set", type=_object, metavar="JSON", help="a Job resource laid over the job file")
+    parser.add_argument("--context", metavar="DIR", help="build the master's image from this folder")
+    parser.add_argument("--dockerfile", default="Dockerfile", help="within the folder")
+    parser.add_argument(
+        "--build-arg", action="append", default=[], metavar="NAME=VALUE", help="may be repeated"
+    )
+    parser.add_argument("--training-conn-id", default="training_default")
+    parser.add_argument("--gcp-conn-id", default="google_cloud_default")
+    parser.add_argument("--docker-conn-id", default="docker_default")
+    parser.add_argument("--docker-url", help="the engine; default: DOCKER_HOST, else the local socket")
+    parser.add_argument("--output", "-o", metavar="FILE", help="write the plan there too, for apply")
+    parser.add_argument("--json", action="store_true", help="print the plan as JSON")
+    parser.set_defaults(run=lambda options: run_command(lambda: _run(options)))
+
+
+def _run(options: argparse.Namespace) -> ExitStatus:
+    from container_training.clients.planning import make_plan
+    from container_training.hooks.planning import plan_sources
+
+    ensure_connection(options.training_conn_id)
+    inputs = _inputs(options)
+    with plan_sources(inputs) as sources:
+        plan = make_plan(inputs, sources, datetime.now(UTC))
+    if options.output:
+        Path(options.output).write_text(json.dumps(plan.to_json(), indent=2) + "\n", encoding="utf-8")
+        screen.say(f"the plan is in {options.output}")
+    if options.json:
+        screen.show_json(plan.to_json())
+    else:
+        screen.show_lines(plan_lines(plan))
+    return ExitStatus.DONE
+
+
+def _inputs(options: argparse.Namespace) -> PlanInputs:
+    fields = {name: getattr(options, name) for name in _FIELDS}
+    labels = dict(_pair("--labels", pair) for text in options.labels for pair in text.split(","))
+    return PlanInputs.of(
+        config_file=str(Path(options.config).absolute()),
+        fields={**fields, "args": options.trainer_args, "labels": labels or None},
+        job=options.set,
+        job_id=options.job_id,
+        context_dir=str(Path(options.context).absolute()) if options.context else None,
+        dockerfile=options.dockerfile,
+        build_args=dict(_pair("--build-arg", text) for text in options.build_arg),
+        training_conn_id=options.training_conn_id,
+        gcp_conn_id=options.gcp_conn_id,
+        docker_conn_id=options.docker_conn_id,
+        docker_url=options.docker_url,
+    )
+
+
+def _pair(option: str, text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator or not name:
+        raise UsageError(f"{option} must be NAME=VALUE, got {text!r}")
+    return name, value
+
+
+def _object(text: str) -> dict[str, Any]:
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"must be a JSON object, got {text!r}")
+    return value

@@ -1,0 +1,35 @@
+"""From the Airflow connections that a plan names to the places where it looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from container_training.clients.planning import PlanSources
+from container_training.core.job_attempt import JOB_ID_MARK
+from container_training.core.plan import PlanInputs
+from container_training.hooks.image import ImageHook
+from container_training.hooks.registry_iam import RegistryIamHook
+from container_training.hooks.training import TrainingHook
+
+
+@contextmanager
+def plan_sources(inputs: PlanInputs) -> Iterator[PlanSources]:
+    """While open, the clients of the connections of ``inputs``. :raises InvalidConnection: one lacks a field."""
+    training = TrainingHook(inputs.training_conn_id)
+    images = ImageHook(inputs.docker_conn_id, docker_url=inputs.docker_url)
+    bucket = training.job_bucket
+    with (
+        training.client as client,
+        RegistryIamHook(inputs.training_conn_id, inputs.gcp_conn_id).client as policies,
+    ):
+        yield PlanSources(
+            training=client,
+            policies=policies,
+            engine=images.get_conn,
+            find_login=images.find_login,
+            prices=training.prices,
+            endpoint=training.endpoint,
+            project=training.project,
+            default_job_dir=f"{bucket}/{JOB_ID_MARK}" if bucket else None,
+        )

@@ -1,0 +1,106 @@
+"""Showing what a training run would do, and changing nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from container_training.core.job_id import TaskKey, job_id_for
+from container_training.core.job_request import JobFields
+from container_training.core.plan import PlanInputs
+from container_training.core.plan_text import plan_lines
+from container_training.hooks.failures import final_unless_transient
+from container_training.hooks.image import ImageHook
+from container_training.hooks.planning import plan_sources
+from container_training.hooks.storage import StorageHook
+from container_training.operators.dag_folder import dag_folder
+from container_training.operators.job_description import JobDescriptionOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class PlanTrainingOperator(JobDescriptionOperator):
+    """
+    Shows what building, pushing, granting and submitting would do, and does none of it.
+
+    The log has the body of the API's create request, the image that would be built and what changed in it, the change of
+    access, the machines and their cost per hour. The job is described as for :class:`SubmitTrainingJobOperator`; what that
+    task adds, the labels that begin with ``airflow-``, is not in the plan.
+
+    :param context_dir: build context of the image. ``image`` is then the name that it would be pushed as, ``HOST/PATH``, without
+        tag; without a context it is an image that exists. (templated)
+    :param dockerfile: path of the Dockerfile within the context. (templated)
+    :param build_args: values of the Dockerfile's ARGs; they are part of the result. (templated)
+    :param for_task: id of the task of this DAG that will submit the job, whose job id is shown; default: this task's own.
+    :param gcp_conn_id: whose credentials read policies on Google's own endpoints. (templated)
+    :param docker_conn_id: connection with the registry's host and login; may be missing. (templated)
+    :param docker_url: the engine; default: DOCKER_HOST, else the local socket. (templated)
+    :return: the plan as JSON; written to a file, it is what ``python -m container_training apply`` takes.
+    """
+
+    template_fields: Sequence[str] = (
+        *JobDescriptionOperator.template_fields,
+        "context_dir",
+        "dockerfile",
+        "build_args",
+        "gcp_conn_id",
+        "docker_conn_id",
+        "docker_url",
+    )
+    template_fields_renderers = {**JobDescriptionOperator.template_fields_renderers, "build_args": "json"}
+    ui_color = "#eeeeee"
+
+    def __init__(
+        self,
+        *,
+        context_dir: str | None = None,
+        dockerfile: str = "Dockerfile",
+        build_args: Mapping[str, str] | None = None,
+        for_task: str | None = None,
+        gcp_conn_id: str = StorageHook.default_conn_name,
+        docker_conn_id: str | None = ImageHook.default_conn_name,
+        docker_url: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.context_dir = context_dir
+        self.dockerfile = dockerfile
+        self.build_args = build_args
+        self.for_task = for_task
+        self.gcp_conn_id = gcp_conn_id
+        self.docker_conn_id = docker_conn_id
+        self.docker_url = docker_url
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Look, log the plan, and return it."""
+        from container_training.clients.planning import make_plan
+
+        with final_unless_transient():
+            inputs = self._inputs(context)
+            with plan_sources(inputs) as sources:
+                plan = make_plan(inputs, sources, datetime.now(UTC))
+        for line in plan_lines(plan):
+            self.log.info("%s", line)
+        return plan.to_json()
+
+    def _inputs(self, context: Context) -> PlanInputs:
+        key = TaskKey.of(context["ti"])
+        file = str((dag_folder(context) / self.config_file).absolute()) if self.config_file else None
+        given = {field.name: getattr(self, field.name) for field in fields(JobFields)}
+        job_id = self.job_id or job_id_for(replace(key, task_id=self.for_task or key.task_id), attempt=1)
+        return PlanInputs.of(
+            config_file=file,
+            job=self.job,
+            fields=given,
+            job_id=job_id,
+            context_dir=self.context_dir,
+            dockerfile=self.dockerfile,
+            build_args=self.build_args,
+            training_conn_id=self.training_conn_id,
+            gcp_conn_id=self.gcp_conn_id,
+            docker_conn_id=self.docker_conn_id,
+            docker_url=self.docker_url,
+        )
