@@ -1,5 +1,5 @@
 # Every target sets up what it needs, says what it does, and can be run twice.
-.PHONY: setup demo serve env status down test check bench docs lock
+.PHONY: setup demo serve env status down test check bench bench-search docs lock
 .DEFAULT_GOAL := setup
 # The last line of the demo is its result, also where another make calls this one.
 MAKEFLAGS += --no-print-directory
@@ -42,6 +42,14 @@ check: setup
 
 bench: setup
 	@$(PYTHON) -m benchmarks
+
+# Apart from bench: half an hour on two cores, and PyTorch (its build for CPUs) beside Optuna. In a venv of its own, so that
+# no test ever finds them by accident. SEARCH_ARGUMENTS=--quick: minutes.
+bench-search: setup
+	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .local/bench-venv
+	@$(UV) pip install --quiet --python .local/bench-venv -r requirements.txt
+	@$(UV) pip install --quiet --python .local/bench-venv --torch-backend cpu -e '.[bench]'
+	@.local/bench-venv/bin/python -m benchmarks search $(SEARCH_ARGUMENTS)
 
 # What is made from the code; a test says when it is stale.
 docs: setup

@@ -68,8 +68,8 @@ def print_report(figures: Mapping[str, Sequence[Figure]]) -> bool:
     return all(figure.holds for found in figures.values() for figure in found)
 
 
-def write_report(figures: Mapping[str, Sequence[Figure]]) -> Path:
-    """Write all figures with a description of the machine; return the file."""
+def write_report(figures: Mapping[str, Sequence[Figure]], prefix: str = "") -> Path:
+    """Write all figures with a description of the machine; return the file, whose name is ``prefix`` and the day."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     now = datetime.now(UTC)
     report = {
@@ -82,6 +82,6 @@ def write_report(figures: Mapping[str, Sequence[Figure]]) -> Path:
         },
         "figures": {name: [asdict(figure) for figure in found] for name, found in figures.items()},
     }
-    path = RESULTS / f"{now:%Y-%m-%d}.json"
+    path = RESULTS / f"{prefix}{now:%Y-%m-%d}.json"
     path.write_text(json.dumps(report, indent=2) + "\n")
     return path

@@ -1,8 +1,10 @@
 """
-The logarithm of the expected improvement, averaged over what the running trials may yet report.
+The logarithm of the expected improvement, averaged over what the running trials may yet report, less what noise would hide.
 
 Sources: Ament et al., Unexpected Improvements to Expected Improvement for Bayesian Optimization (2023), section 3 (the
-logarithm); Snoek et al., Practical Bayesian Optimization of Machine Learning Algorithms (2012), section 3.2 (fantasies).
+logarithm); Snoek et al., Practical Bayesian Optimization of Machine Learning Algorithms (2012), section 3.2 (fantasies);
+Huang et al., Global Optimization of Stochastic Black-Box Systems via Sequential Kriging Meta-Models (2006), equation 7 (the discount:
+where the noise is all that is left to learn, another trial is worth nothing).
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ class ExpectedImprovement:
         self.process = GaussianProcess(kernel, points, targets[:, None], noise)
         means, _ = self.process.at(points)
         self.best = np.array([float(np.min(means))])
+        self.noise = kernel.noise
         if len(running):
             means, covariance = self.process.joint(running)
             values, vectors = np.linalg.eigh(covariance)
@@ -51,7 +54,8 @@ class ExpectedImprovement:
         means, variances = self.process.at(points)
         deviation = np.sqrt(variances)[:, None]
         each = log_improvement((self.best - means) / deviation) + np.log(deviation)
-        return np.asarray(logsumexp(each, axis=1)) - math.log(each.shape[1])
+        discount = np.log1p(-np.sqrt(self.noise / (variances + self.noise)))
+        return np.asarray(logsumexp(each, axis=1)) - math.log(each.shape[1]) + discount
 
     def with_slope(self, point: Array) -> tuple[float, Array]:
         """Return the logarithm and its derivative, (D,), at one point (D,)."""
@@ -64,7 +68,9 @@ class ExpectedImprovement:
         by_mean = -np.exp(log_ndtr(standard) - improvement) / deviation
         by_deviation = np.exp(-0.5 * standard * standard - _LOG_ROOT_2PI - improvement) / deviation
         slope = (shares * by_mean) @ mean_slopes + (shares @ by_deviation) * variance_slope / (2 * deviation)
-        return total - math.log(len(means)) + math.log(deviation), slope
+        share = math.sqrt(self.noise / (variance + self.noise))
+        slope += share / (2 * (1 - share) * (variance + self.noise)) * variance_slope
+        return total - math.log(len(means)) + math.log(deviation) + math.log1p(-share), slope
 
 
 def log_improvement(standard: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -22,6 +23,8 @@ STEPS = 40
 #: Other values of a countable parameter that are tried in one sweep.
 NEIGHBOURS = 16
 SWEEPS = 2
+#: A category counts as tried at a place if a trial was as near to it, in parts of the root of the number of other coordinates.
+NEAR = 0.2
 
 
 def propose(
@@ -35,6 +38,27 @@ def propose(
     improved.sort(key=lambda found: -found[0])
     rest = candidates[np.argsort(-values, kind="stable")]
     return [point for _, point in improved] + list(rest)
+
+
+def other_category(cube: UnitCube, best: Array, tried: Array) -> Array | None:
+    """
+    Return the best trial, (D,), with one category changed to one that was never tried near there; ``None``: all were.
+
+    One bad trial of a category elsewhere convinces the process that the category is bad everywhere, when the other categories
+    have taught it that numbers matter little. ``tried``: finished and running trials, (N, D).
+    """
+    numbers = ~cube.categories
+    gaps = np.sqrt(np.sum((tried[:, numbers] - best[numbers]) ** 2, axis=1)) / math.sqrt(
+        max(int(numbers.sum()), 1)
+    )
+    found, widest = None, NEAR
+    for place in np.flatnonzero(cube.categories):
+        for value in range(len(cube.dimensions[place].parameter.values)):
+            gap = float(np.min(gaps[tried[:, place] == value], initial=math.inf))
+            if gap > widest:
+                found, widest = best.copy(), gap
+                found[place] = value
+    return found
 
 
 def _candidates(cube: UnitCube, best: Array, random: np.random.Generator) -> Array:

@@ -2,7 +2,7 @@
 The next trial of a study, as a pure function of what is known: the service may die and go on without a difference.
 
 The default is Bayesian optimisation: a space-filling start, then a Gaussian process and the expected improvement, which
-know of the running trials (docs/adr/0011).
+know of the running trials (docs/adr/0012).
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ def bent(losses: Array, bend: float) -> tuple[Array, float]:
     """
     above = losses - np.min(losses)
     above /= np.max(above)
-    # A median of nothing, or next to nothing: more than half are as good as the best.
-    middle = max(float(np.median(above)), 1e-9)
-    moved = above if math.isinf(bend) else np.log1p(above / (bend * middle))
+    # Nothing, or next to nothing: more than half are as good as the best.
+    median = max(float(np.median(above)), 1e-9)
+    moved = above if math.isinf(bend) else np.log1p(above / (bend * median))
     width = float(np.std(moved))
-    slope = 0.0 if math.isinf(bend) else -float(np.sum(np.log(bend * middle + above)))
+    slope = 0.0 if math.isinf(bend) else -float(np.sum(np.log(bend * median + above)))
     return (moved - np.mean(moved)) / width, slope - len(losses) * math.log(width)

@@ -1,0 +1,117 @@
+"""The searches that are compared: each sees a problem's space, suggests as many trials as run at a time, and hears of them together."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from benchmarks import search_problems
+from benchmarks.search_problems import Assignment, Problem
+from container_training.core.wire import Goal, ParameterSpec, ParameterType, ScaleType, SearchAlgorithm
+from training_service import tuning
+from training_service.tuning.search_space import SearchSpace
+from training_service.tuning.suggest import Observation, suggest
+
+#: Returns what each trial reported, in their order: (problem, parallel trials, seed, trials in all).
+Search = Callable[[Problem, int, int, int], list[float]]
+
+
+def search_here(problem: Problem, parallel: int, seed: int, trials: int) -> list[float]:
+    """Run this project's default search."""
+    return _search_with(SearchAlgorithm.ALGORITHM_UNSPECIFIED, problem, parallel, seed, trials)
+
+
+def search_at_random(problem: Problem, parallel: int, seed: int, trials: int) -> list[float]:
+    """Run this project's random search."""
+    return _search_with(SearchAlgorithm.RANDOM_SEARCH, problem, parallel, seed, trials)
+
+
+def _search_with(
+    algorithm: SearchAlgorithm, problem: Problem, parallel: int, seed: int, trials: int
+) -> list[float]:
+    space = SearchSpace.from_spec(problem.spec)
+    history: list[Observation] = []
+    while len(history) < trials:
+        running: list[Assignment] = []
+        for _ in range(min(parallel, trials - len(history))):
+            found = suggest(space, history, running, seed, goal=Goal.MINIMIZE, algorithm=algorithm)
+            assert found is not None
+            running.append(found)
+        history += [Observation(assignment=each, value=problem.evaluate(each)) for each in running]
+    return [trial.value for trial in history if trial.value is not None]
+
+
+def search_with_tpe(problem: Problem, parallel: int, seed: int, trials: int) -> list[float]:
+    """Run Optuna's default, tree-structured Parzen estimators, as it comes."""
+    return run_optuna("TPESampler", problem, parallel, seed, trials)
+
+
+def search_with_optuna_gp(problem: Problem, parallel: int, seed: int, trials: int) -> list[float]:
+    """Run Optuna's Gaussian process, as it comes."""
+    return run_optuna("GPSampler", problem, parallel, seed, trials)
+
+
+def run_optuna(sampler: str, problem: Problem, parallel: int, seed: int, trials: int) -> list[float]:
+    """Return what the trials of one of Optuna's samplers reported."""
+    study = optuna_study(sampler, seed)
+    values: list[float] = []
+    space = {str(item.parameter_name): optuna_distribution(item) for item in problem.spec.params or ()}
+    while len(values) < trials:
+        running = [study.ask(space) for _ in range(min(parallel, trials - len(values)))]
+        for trial in running:
+            values.append(problem.evaluate(trial.params))
+            study.tell(trial, values[-1])
+    return values
+
+
+def optuna_study(sampler: str, seed: int) -> Any:
+    """Return an empty study of Optuna that minimises."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
+    return optuna.create_study(sampler=getattr(optuna.samplers, sampler)(seed=seed))
+
+
+def optuna_distribution(item: ParameterSpec) -> Any:
+    """Return a parameter as Optuna has it; it has no reverse log scale, and the problems have no DISCRETE."""
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    if item.type is ParameterType.CATEGORICAL:
+        return CategoricalDistribution(item.categorical_values or ())
+    low, high = float(item.min_value or 0), float(item.max_value or 0)
+    log = item.scale_type is ScaleType.UNIT_LOG_SCALE
+    if item.type is ParameterType.INTEGER:
+        return IntDistribution(int(low), int(high), log=log)
+    return FloatDistribution(low, high, log=log)
+
+
+METHODS: Mapping[str, Search] = {
+    "ours": search_here,
+    "Optuna TPE": search_with_tpe,
+    "Optuna GP": search_with_optuna_gp,
+    "random": search_at_random,
+}
+#: Packages that a method needs beyond the default install: the extra ``bench``.
+NEEDS: Mapping[str, Sequence[str]] = {"Optuna TPE": ("optuna",), "Optuna GP": ("optuna", "torch")}
+
+
+def missing_packages(method: str) -> list[str]:
+    """Return what has to be installed before ``method`` can run."""
+    return [name for name in NEEDS.get(method, ()) if importlib.util.find_spec(name) is None]
+
+
+def version(method: str) -> str:
+    """Return a digest of the code that ``method``'s results depend on; results of another version are not used again."""
+    digest = hashlib.sha256()
+    own = sorted(Path(str(tuning.__file__)).parent.glob("*.py")) if method in ("ours", "random") else []
+    for path in (Path(str(search_problems.__file__)), Path(__file__), *own):
+        digest.update(path.read_bytes())
+    for package in (*NEEDS.get(method, ()), "numpy", "scipy", "scikit-learn"):
+        digest.update(f"{package} {metadata.version(package)}".encode())
+    return digest.hexdigest()[:16]
