@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import docker
@@ -40,6 +40,7 @@ from training_service.engine.labels import (
 
 _STATES = {"created": ReplicaState.CREATED, "exited": ReplicaState.EXITED, "dead": ReplicaState.EXITED}
 _EVENTS = ["start", "die", "destroy"]
+_SETTLE_TIME = timedelta(seconds=2)
 
 
 class DockerEngine(Engine):
@@ -55,6 +56,7 @@ class DockerEngine(Engine):
         self._service_id = service_id
         self._connection = DockerConnection(docker_host)
         self._gpus = gpus
+        self._inspected: dict[str, ObservedReplica] = {}
         self._network_lock = threading.Lock()
         self._gpu_lock = threading.Lock()
 
@@ -132,9 +134,10 @@ class DockerEngine(Engine):
         with engine_errors("list containers"):
             containers = client.containers(all=True, filters={"label": self._own})
             networks = client.networks(filters={"label": self._own})
-        replicas = tuple(
-            observed for item in containers if (observed := self._observe_one(client, item)) is not None
-        )
+            replicas = tuple(
+                observed for item in containers if (observed := self._observe_one(client, item)) is not None
+            )
+        self._inspected = {each.container_id: each for each in replicas if _is_settled(each)}
         uids = {item["Labels"][JOB_UID] for item in (*containers, *networks)}
         return EngineView(replicas=replicas, job_uids=frozenset(uids))
 
@@ -245,10 +248,26 @@ class DockerEngine(Engine):
         }
 
     def _observe_one(self, client: docker.APIClient, item: dict[str, Any]) -> ObservedReplica | None:
-        """Return the replica behind one row of the list; ``None`` if it went away meanwhile."""
+        """
+        Return the replica behind one row of the list; ``None`` if it went away meanwhile.
+
+        The list lacks exit code, times and OOM. They are asked for once: the engine answers for a container only when it has
+        done what it is doing with it, and an ended trial would wait for others to start.
+        """
         labels = item["Labels"]
+        listed = _STATES.get(item["State"], ReplicaState.RUNNING)
+        known = self._inspected.get(item["Id"])
+        if known is not None and known.state is listed:
+            return known
+        if listed is ReplicaState.CREATED:
+            return ObservedReplica(
+                job_uid=labels[JOB_UID],
+                replica=replica_of(labels),
+                attempt=attempt_of(labels),
+                container_id=item["Id"],
+                state=ReplicaState.CREATED,
+            )
         try:
-            # The list lacks exit code, times and OOM; an inspect is 1 ms.
             state = client.inspect_container(item["Id"])["State"]
         except NotFound:
             return None
@@ -265,6 +284,13 @@ class DockerEngine(Engine):
             started_at=_moment(state["StartedAt"]) if status is not ReplicaState.CREATED else None,
             finished_at=_moment(state["FinishedAt"]) if exited else None,
         )
+
+
+def _is_settled(observed: ObservedReplica) -> bool:
+    """Whether nothing more will be learnt in this state; that the memory was full may come just after the end."""
+    if observed.state is ReplicaState.EXITED and observed.finished_at:
+        return datetime.now(UTC) - observed.finished_at > _SETTLE_TIME
+    return observed.state is ReplicaState.RUNNING
 
 
 def _ignore_missing(remove: Callable[..., Any], key: str, **options: Any) -> None:
