@@ -99,14 +99,20 @@ def training(stack: LocalStack) -> Iterator[TrainingClient]:
 @pytest.fixture(scope="session")
 def pushed_image(stack: LocalStack, engine_client: docker.APIClient, base_image: str) -> Iterator[ImageRef]:
     """The base image in the stack's registry, by digest; it runs ``python3``."""
-    repository = f"127.0.0.1:{stack.settings.registry_port}/{PROJECT}/python"
-    engine_client.tag(base_image, repository, "test")
-    login = registry_login(stack.settings)
+    repository, digest = push_image(stack.settings, engine_client, base_image)
+    yield parse_image_ref(f"{repository}@{digest}")
+    engine_client.remove_image(f"{repository}:test")
+
+
+def push_image(settings: StackSettings, engine_client: docker.APIClient, image: str) -> tuple[str, str]:
+    """Push ``image`` of the engine as ``python:test``; return its repository and its digest."""
+    repository = f"127.0.0.1:{settings.registry_port}/{PROJECT}/python"
+    engine_client.tag(image, repository, "test")
+    login = registry_login(settings)
     lines = list(engine_client.push(repository, tag="test", stream=True, decode=True, auth_config=login))
     assert not [line for line in lines if "error" in line]
     (digest,) = [line["aux"]["Digest"] for line in lines if "aux" in line]
-    yield parse_image_ref(f"{repository}@{digest}")
-    engine_client.remove_image(f"{repository}:test")
+    return repository, digest
 
 
 @pytest.fixture

@@ -184,7 +184,8 @@ def airflow_environment(
     return {
         "AIRFLOW_HOME": str(REPOSITORY_ROOT),
         # As in airflow.cfg, for whatever state folder this stack has.
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{state / 'airflow.db'}",
+        # SQLite lets one process write at a time; with its default, 5 s, some give up where many tasks run side by side.
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{state / 'airflow.db'}?timeout=60",
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(state / "logs"),
         "AIRFLOW__LOGGING__DAG_PROCESSOR_CHILD_PROCESS_LOG_DIRECTORY": str(state / "logs" / "dag_processor"),
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords_file(settings)),
@@ -202,4 +203,5 @@ def airflow_environment(
         "GOOGLE_CLOUD_PROJECT": settings.project,
         "STORAGE_EMULATOR_HOST": settings.object_store_url,
         "PYTHONUNBUFFERED": "1",
+        **settings.airflow_environment,
     }

@@ -78,6 +78,8 @@ class StackSettings(BaseSettings):
     """Price per second of a machine type or an accelerator, for Airflow's connection; without any, nothing is said of cost."""
     currency: str = ""
     """What the prices are in."""
+    airflow_environment: dict[str, str] = {}
+    """More variables for Airflow's components: ``AIRFLOW__SECTION__KEY``, ``AIRFLOW_CONN_...``, what DAGs read."""
 
     docker_host: str | None = Field(
         default=None, validation_alias=AliasChoices("LOCAL_STACK_DOCKER_HOST", "DOCKER_HOST")

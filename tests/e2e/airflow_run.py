@@ -80,13 +80,18 @@ class Run:
         path = f"/api/v2/dags/{self.dag_id}/dagRuns/{quote(self.run_id)}/taskInstances/{task_id}"
         self.api.call("PATCH", path, json={"new_state": state})
 
-    def clear(self, task_id: str) -> None:
+    def mark_run(self, state: str) -> None:
+        """Mark the whole run as a person does in the UI."""
+        path = f"/api/v2/dags/{self.dag_id}/dagRuns/{quote(self.run_id)}"
+        self.api.call("PATCH", path, json={"state": state})
+
+    def clear(self, task_id: str, *, include_downstream: bool = False) -> None:
         """Clear the task as a person does in the UI."""
         body = {
             "dry_run": False,
             "dag_run_id": self.run_id,
             "task_ids": [task_id],
             "only_failed": False,
-            "include_downstream": False,
+            "include_downstream": include_downstream,
         }
         self.api.call("POST", f"/api/v2/dags/{self.dag_id}/clearTaskInstances", json=body)

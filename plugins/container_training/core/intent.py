@@ -132,8 +132,9 @@ def next_step(key: TaskKey, intent: Intent, wanted_hash: str, found: Job | None)
     if state.is_terminal:
         return Step.NEXT_ATTEMPT
     raise _conflict(
-        f"job {intent.job_id!r} of this task is still {state} with another request (its image, arguments or machine "
-        "changed since); cancel it or wait for its end, then clear this task"
+        f"job {intent.job_id!r} of this task is still {state} with another request: it was submitted with request "
+        f"{(found.labels or {}).get(REQUEST_LABEL)}, the task now asks for request {wanted_hash} (its image, arguments or "
+        "machine changed since); cancel it or wait for its end, then clear this task"
     )
 
 

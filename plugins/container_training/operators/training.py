@@ -36,6 +36,7 @@ from container_training.core.wire import Job, TrainingInput
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.training import TrainingHook
 from container_training.operators.job_description import JobDescriptionOperator
+from container_training.triggers.killing import TaskFate, fate_in_signal_handler
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 #: How long one attempt of the task asks a service that does not answer; after that, Airflow's retries take over.
 _PATIENCE_SECONDS = 60.0
 _MAX_CONFLICTS = 3
+_CANCELLED_FATES = frozenset({TaskFate.ENDED, TaskFate.DONE, TaskFate.RESTARTED})
 
 
 class SubmitTrainingJobOperator(JobDescriptionOperator):
@@ -69,7 +71,8 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         self.max_cost = max_cost
         self.detached = detached
         self._intent: Intent | None = None
-        self._is_killed = False
+        self._is_over = False
+        self._task_instance: Any = None
         self._sleep: Callable[[float], None] = time.sleep
 
     @cached_property
@@ -79,21 +82,31 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
 
     def execute(self, context: Context) -> str:
         """Return the id of the job that this task stands for, submitted now or before."""
-        key = TaskKey.of(context["ti"])
+        self._task_instance = context["ti"]
+        key = TaskKey.of(self._task_instance)
         with final_unless_transient():
             request = self._request(context)
             self._check(request, key)
             intent = self._stored_intent(context) or self._first_intent(key, request, context)
             job = self._settle(key, request, intent, context)
-        if self._is_killed:
+        if self._is_over:
             self._cancel_own()
         self.log.info("job %s is %s", job.job_id, job.state)
         context["ti"].xcom_push(key="job", value=job.to_wire())
         return job.job_id or ""
 
     def on_kill(self) -> None:
-        """Cancel the job if it is there already and is this task's own; ``execute`` looks again if it goes on."""
-        self._is_killed = True
+        """
+        Cancel the job if it is there already, is this task's own, and no other try may have it; ``execute`` looks again if it goes on.
+
+        That is so where a person ended or cleared the task. A worker that is stopped, a limit of time, and a scheduler that has given
+        the task to somebody else leave the job to the next try: it may have adopted it already.
+        """
+        fate = fate_in_signal_handler(self._task_instance)
+        if fate not in _CANCELLED_FATES:
+            self.log.info("the task was %s; the next try adopts its job", fate)
+            return
+        self._is_over = True
         self._cancel_own()
 
     def _check(self, request: Job, key: TaskKey) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeout
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
-from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout
+from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, AirflowTaskTimeout
 
 from container_training.clients.training_api import job_log_filter
 from container_training.core.cost import Meter, parse_max_cost
@@ -29,7 +27,7 @@ from container_training.core.waiting import (
 from container_training.core.wire import Job
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.training import TrainingHook
-from container_training.triggers.killing import TaskFate, fate_of
+from container_training.triggers.killing import TaskFate, fate_in_signal_handler
 from container_training.triggers.training import JobTrigger
 
 if TYPE_CHECKING:
@@ -41,7 +39,6 @@ _POLL_SECONDS = 1.0
 _RESCHEDULE_SECONDS = 15.0
 #: The trigger's own limit comes first; this one is for a triggerer that is gone.
 _TRIGGERER_GRACE = timedelta(minutes=2)
-_FATE_SECONDS = 3.0
 
 
 class TrainingJobSensor(BaseSensorOperator):
@@ -63,7 +60,8 @@ class TrainingJobSensor(BaseSensorOperator):
     :param max_cost: cancel the job once it has cost so much, and fail; at the prices of the connection (its extra ``prices``),
         which must have all machine types of the job then. Only where the end is waited for. The job may be anybody's. (templated)
     :param poke_interval: seconds between two looks; 1, or 15 in reschedule mode.
-    :param timeout: seconds until the wait gives up; Airflow's ``[sensors] default_timeout`` (7 days).
+    :param timeout: seconds until the wait gives up; Airflow's ``[sensors] default_timeout`` (7 days). ``execution_timeout`` limits each
+        try, too, also while it is deferred; unlike ``timeout`` it leaves the task to its retries.
     :return: the job's state. Beside it, under the key ``study``, the figures of a tuning job and its best trial so far, and under
         ``cost`` what the job has cost; both also where the task fails.
     """
@@ -109,7 +107,8 @@ class TrainingJobSensor(BaseSensorOperator):
     def execute(self, context: Context) -> Any:
         """Look once, then wait: in the triggerer, or by poking."""
         self._task_instance = context["ti"]
-        self._deadline_at = self._now() + timedelta(seconds=self.timeout)
+        limit = self._limit
+        self._deadline_at = self._now() + limit
         if not self.deferrable:
             return self._execute_poking(context)
         # A deferral costs seconds; a job that is there already does not need it.
@@ -132,7 +131,7 @@ class TrainingJobSensor(BaseSensorOperator):
                 watch=watch.to_json(),
             ),
             method_name="execute_complete",
-            timeout=timedelta(seconds=self.timeout) + _TRIGGERER_GRACE,
+            timeout=limit + _TRIGGERER_GRACE,
         )
         return None  # unreachable: defer raises
 
@@ -155,7 +154,7 @@ class TrainingJobSensor(BaseSensorOperator):
         """Cancel the job if a person ended this task for good; see ``JobTrigger.on_kill``. Poke mode only."""
         if not (self.cancel_on_kill and self._owner):
             return
-        fate = self._fate()
+        fate = fate_in_signal_handler(self._task_instance)
         if fate is not TaskFate.ENDED:
             self.log.info("job %s goes on: the task was %s", self.job_id, fate)
             return
@@ -163,17 +162,6 @@ class TrainingJobSensor(BaseSensorOperator):
         if is_owned(hook.get_job(self.job_id), self._owner):
             hook.cancel_job(self.job_id)
             self.log.info("job %s is being cancelled, as its task was ended", self.job_id)
-
-    def _fate(self) -> TaskFate:
-        # A signal handler may have stopped this very thread in the middle of a message to the supervisor, which holds a
-        # lock; asking from another thread with a limit cannot deadlock.
-        executor = ThreadPoolExecutor(max_workers=1)
-        try:
-            return executor.submit(fate_of, self._task_instance).result(timeout=_FATE_SECONDS)
-        except FutureTimeout:
-            return TaskFate.UNKNOWN
-        finally:
-            executor.shutdown(wait=False)
 
     def _execute_poking(self, context: Context) -> Any:
         try:
@@ -233,6 +221,8 @@ class TrainingJobSensor(BaseSensorOperator):
             if key in event:
                 context["ti"].xcom_push(key=key, value=event[key])
         if event["outcome"] == Outcome.TIMED_OUT:
+            if self.execution_timeout is not None and self._limit == self.execution_timeout:
+                raise AirflowTaskTimeout(self._timeout_text(event["state"]))
             raise AirflowSensorTimeout(self._timeout_text(event["state"]))
         if event["outcome"] == Outcome.REFUSED:
             name = event.get("error", "ServiceError")
@@ -244,8 +234,14 @@ class TrainingJobSensor(BaseSensorOperator):
         raise_unless_well(event["job_id"], event["state"], event["message"])
         return event["state"]
 
+    @property
+    def _limit(self) -> timedelta:
+        """How long this try waits. Airflow 3.3 counts ``execution_timeout`` only while a worker runs the task."""
+        limit = timedelta(seconds=self.timeout)
+        return min(limit, self.execution_timeout) if self.execution_timeout and self.deferrable else limit
+
     def _timeout_text(self, state: str | None) -> str:
-        error = poll_timeout(self.job_id, self.until, state, self.timeout, self.hook.project)
+        error = poll_timeout(self.job_id, self.until, state, self._limit.total_seconds(), self.hook.project)
         return f"{type(error).__name__}: {error}"
 
     def _remembered_watch(self, context: Context) -> JobWatch:

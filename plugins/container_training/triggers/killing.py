@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
 from enum import StrEnum
 from typing import Any
 
@@ -16,10 +18,12 @@ class TaskFate(StrEnum):
 
     ENDED = "ended for good"  #: marked as failed, or removed with its run: nobody waits for the job any more
     DONE = "marked as successful"  #: the rest of the DAG goes on, and may need the job
-    REPEATED = "cleared"  #: the next attempt takes the job over
+    RESTARTED = "cleared while it ran"  #: the next attempt begins when this one has ended
+    REPEATED = "cleared"  #: the next attempt takes the job over, perhaps already
     UNKNOWN = "stopped for an unknown reason"
 
 
+_FATE_SECONDS = 3.0
 _ENDED = frozenset({"failed", "upstream_failed", "skipped", "removed"})
 
 
@@ -50,10 +54,28 @@ def fate_of(task_instance: Any) -> TaskFate:
     return _fate(states.get(task_instance.run_id, {}), task_instance.task_id + suffix)
 
 
+def fate_in_signal_handler(task_instance: Any) -> TaskFate:
+    """
+    Return what :func:`fate_of` returns, or ``UNKNOWN`` after three seconds.
+
+    A signal handler may have stopped this very thread in the middle of a message to the supervisor, which holds a lock; asking
+    from another thread with a limit cannot deadlock.
+    """
+    executor = ThreadPoolExecutor(max_workers=1)
+    try:
+        return executor.submit(fate_of, task_instance).result(timeout=_FATE_SECONDS)
+    except FutureTimeout:
+        return TaskFate.UNKNOWN
+    finally:
+        executor.shutdown(wait=False)
+
+
 def _fate(states: dict[str, str | None], key: str) -> TaskFate:
     if key not in states:
         return TaskFate.ENDED  # the run was deleted
     state = states[key]
     if state in _ENDED:
         return TaskFate.ENDED
+    if state == "restarting":
+        return TaskFate.RESTARTED
     return TaskFate.DONE if state == "success" else TaskFate.REPEATED

@@ -17,6 +17,8 @@ from container_training.core.job_request import JobFields
 from container_training.core.job_rules import JOB_ID
 from container_training.core.states import JobState
 from container_training.operators.training import SubmitTrainingJobOperator
+from container_training.triggers import killing
+from container_training.triggers.killing import TaskFate
 
 from .fake_service import FakeService, error, make_job
 
@@ -301,20 +303,35 @@ def test_a_machine_type_implies_the_custom_tier(service: FakeService, context: A
     assert job.training_input.scheduling.priority == 7
 
 
-def test_a_kill_during_the_call_cancels_the_job_that_the_call_made(
-    service: FakeService, context: Any
+@pytest.mark.parametrize(
+    ("fate", "state"),
+    [
+        (TaskFate.ENDED, JobState.CANCELLING),
+        (TaskFate.DONE, JobState.CANCELLING),
+        (TaskFate.RESTARTED, JobState.CANCELLING),
+        # Another try may have the job already.
+        (TaskFate.REPEATED, JobState.QUEUED),
+        (TaskFate.UNKNOWN, JobState.QUEUED),
+    ],
+)
+def test_a_kill_during_the_call_cancels_the_job_that_the_call_made_unless_a_try_may_have_it(
+    service: FakeService, context: Any, monkeypatch: pytest.MonkeyPatch, fate: TaskFate, state: JobState
 ) -> None:
     operator = make_operator()
+    monkeypatch.setattr(killing, "fate_of", lambda _: fate)
     service.before_get = lambda: (setattr(service, "before_get", lambda: None), operator.on_kill())
 
     operator.execute(context)
 
     (job,) = service.jobs.values()
-    assert job.state is JobState.CANCELLING
+    assert job.state is state
 
 
-def test_a_kill_leaves_somebody_elses_job_alone(service: FakeService, context: Any) -> None:
+def test_a_kill_leaves_somebody_elses_job_alone(
+    service: FakeService, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     operator = make_operator()
+    monkeypatch.setattr(killing, "fate_of", lambda _: TaskFate.ENDED)
     job_id = operator.execute(context)
     service.jobs[job_id] = service.jobs[job_id].model_copy(update={"labels": {"airflow-owner": "another"}})
 

@@ -14,14 +14,15 @@ from airflow.sdk.exceptions import (
     AirflowRescheduleException,
     AirflowSensorTimeout,
     AirflowSkipException,
+    AirflowTaskTimeout,
     TaskDeferred,
 )
 
 from container_training.core.errors import JobFailed
 from container_training.core.states import JobState
 from container_training.core.waiting import Until, WaitEvent
-from container_training.sensors import training as training_sensors
 from container_training.sensors.training import TrainingJobSensor
+from container_training.triggers import killing
 from container_training.triggers.killing import TaskFate
 
 from .fake_service import FakeService, error, make_job
@@ -177,6 +178,24 @@ def test_poking_waits_through_an_outage_and_shows_every_line_once(
     assert len([line for line in log_lines if "still waiting" in line]) == 1
 
 
+def test_a_shorter_execution_timeout_limits_the_wait_and_leaves_the_task_to_its_retries(
+    service: FakeService, context: Any
+) -> None:
+    service.add(make_job(state=JobState.RUNNING))
+    sensor = make_sensor(timeout=90, execution_timeout=timedelta(seconds=30))
+
+    with pytest.raises(TaskDeferred) as deferred:
+        sensor.execute(context)
+    deadline = datetime.fromisoformat(deferred.value.trigger.deadline_at)
+    assert timedelta(seconds=25) < deadline - datetime.now(deadline.tzinfo) <= timedelta(seconds=30)
+
+    event = make_event(outcome="TIMED_OUT", state="RUNNING")
+    with pytest.raises(AirflowTaskTimeout, match="within timeout=30 s"):
+        sensor.execute_complete(context, event)
+    with pytest.raises(AirflowSensorTimeout):
+        make_sensor(timeout=20, execution_timeout=timedelta(seconds=30)).execute_complete(context, event)
+
+
 def test_poking_gives_up_at_its_timeout_with_the_same_message(
     service: FakeService, context: Any, naps: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,7 +275,7 @@ def test_a_killed_poking_task_cancels_only_its_own_job_and_only_when_it_was_ende
     is_cancelled: bool,
 ) -> None:
     service.add(make_job(state=JobState.RUNNING, labels=labels))
-    monkeypatch.setattr(training_sensors, "fate_of", lambda _: fate)
+    monkeypatch.setattr(killing, "fate_of", lambda _: fate)
     sensor = make_sensor(deferrable=False)
 
     def kill() -> None:

@@ -232,6 +232,7 @@ def test_every_state_change_is_logged_once_with_its_seconds(
         ({"wait": "failed"}, TaskFate.ENDED),
         ({}, TaskFate.ENDED),
         ({"wait": "success"}, TaskFate.DONE),
+        ({"wait": "restarting"}, TaskFate.RESTARTED),
         ({"wait": None}, TaskFate.REPEATED),
         ({"wait": "scheduled"}, TaskFate.REPEATED),
         ({"wait": "deferred"}, TaskFate.REPEATED),

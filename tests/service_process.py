@@ -1,0 +1,71 @@
+"""The training service as a process of its own, to be killed and started again on the same data and port."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from container_training.clients.training_api import TrainingClient
+from container_training.core.errors import TransportError
+from local_stack.ports import free_port
+
+PROJECT = "demo-project"
+PATIENCE_SECONDS = 60.0
+
+
+class ServiceProcess:
+    """
+    ``python -m training_service serve`` with a database in ``folder``.
+
+    :param settings: ``TRAINING_*`` variables; those of the developer do not count.
+    """
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        self._folder = folder
+        self._settings = settings
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port = free_port()
+
+    @property
+    def endpoint(self) -> str:
+        """URL of the API."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def client(self) -> TrainingClient:
+        """Return a new client; the caller closes it."""
+        return TrainingClient(self.endpoint, PROJECT)
+
+    def start(self) -> None:
+        """Start the program and wait until it answers."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("TRAINING_")}
+        database = {"TRAINING_DATABASE_URL": f"sqlite:///{self._folder / 'service.db'}"}
+        with (self._folder / "service.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "training_service", "serve", "--port", str(self.port)],
+                env=environment | database | self._settings,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        with self.client() as client:
+            while not _answers(client):
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    raise AssertionError((self._folder / "service.log").read_text("utf-8")[-2000:])
+                time.sleep(0.1)
+
+    def kill(self) -> None:
+        """End it with SIGKILL; does nothing if it does not run."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+def _answers(client: TrainingClient) -> bool:
+    try:
+        client.get_config()
+    except TransportError:
+        return False
+    return True
