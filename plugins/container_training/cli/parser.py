@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from container_training.cli import applying, plan
+from container_training.cli import applying, migrate, plan
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,4 +31,5 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     plan.add_command(commands)
     applying.add_command(commands)
+    migrate.add_command(commands)
     return parser

@@ -35,6 +35,7 @@ Every error of the project, one tree.
     |   + PushFailed                  the registry refused the image
     |   + RegistryUnavailable         the registry did not answer, also after retries
     + InvalidPrice(ValueError)        prices or a limit of cost that cannot be read, or a machine without a price
+    + InvalidCommand(ValueError)      a pasted command that cannot be read as one that submits a job
     + InvalidPlan(ValueError)         a plan file that cannot be read, or was edited
     + PlanIsStale                     what a plan was made from is not so any more: plan again
     + PackageInvalid                  the caller's trainer folder or package cannot be built or uploaded
@@ -248,6 +249,10 @@ class InvalidPrice(TrainingError, ValueError):
 
 class CostLimitReached(TrainingError):
     """The job has cost as much as its wait allows, and was cancelled."""
+
+
+class InvalidCommand(TrainingError, ValueError):
+    """A command line that cannot be read, or is none that submits a training job."""
 
 
 class InvalidPlan(TrainingError, ValueError):

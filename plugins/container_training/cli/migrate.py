@@ -1,0 +1,72 @@
+"""``migrate``: writes a DAG file for a legacy job file or gcloud command."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from container_training.cli import screen
+from container_training.cli.outcome import ExitStatus, UsageError, run_command
+from container_training.clients.job_file import load_job_file
+from container_training.core.dag_text import DagOptions, dag_source
+from container_training.core.gcloud_command import find_gcloud_command
+from container_training.core.legacy_job import job_from_command, job_from_file
+from container_training.core.shell_text import read_shell_text
+
+
+def add_command(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command to the parser's ``commands``."""
+    help_ = "write a DAG file for a legacy job file or gcloud command"
+    parser = commands.add_parser("migrate", help=help_, description=help_)
+    parser.add_argument("config", nargs="?", metavar="CONFIG", help="job file: YAML or JSON")
+    parser.add_argument(
+        "--gcloud",
+        metavar="COMMAND",
+        help="`gcloud ai-platform jobs submit training ...` as it was used, in quotes; - reads it from standard input. "
+        "It is never executed",
+    )
+    parser.add_argument("--dag-id", help="default: from the job's name")
+    parser.add_argument("--context", metavar="DIR", help="build the master's image from this folder")
+    parser.add_argument("--output", "-o", metavar="FILE", help="default: standard output")
+    parser.set_defaults(run=lambda options: run_command(lambda: _run(options)))
+
+
+def _run(options: argparse.Namespace) -> ExitStatus:
+    source = _source(options)
+    if not options.output:
+        sys.stdout.write(source)
+        return ExitStatus.DONE
+    try:
+        with Path(options.output).open("x", encoding="utf-8") as file:
+            file.write(source)
+    except FileExistsError as error:
+        raise UsageError(f"{options.output} exists; remove it, or choose another --output") from error
+    decisions = source.count("# DECIDE:")
+    screen.say(f"{options.output} is written; {decisions} places in it need a person: look for DECIDE")
+    return ExitStatus.DONE
+
+
+def _source(options: argparse.Namespace) -> str:
+    if (options.config is None) == (options.gcloud is None):
+        raise UsageError("migrate takes a job file or --gcloud COMMAND, whose --config names the job file")
+    if options.config is not None:
+        path = Path(options.config)
+        job = job_from_file(load_job_file(path), path.stem)
+        return dag_source(job, _dag_options(options, path.name))
+    pasted = sys.stdin.read() if options.gcloud == "-" else options.gcloud
+    shell = read_shell_text(pasted)
+    command = find_gcloud_command(shell)
+    config = command.last("config")
+    if config is not None and shell.parts_of(config):
+        raise UsageError(
+            f"--config {shell.as_written(config)}: only the shell knows which file that is; write its path"
+        )
+    file = load_job_file(Path(config)) if config is not None else None
+    job = job_from_command(command, shell, file)
+    return dag_source(job, _dag_options(options, "a gcloud command"), shell)
+
+
+def _dag_options(options: argparse.Namespace, source: str) -> DagOptions:
+    return DagOptions(source=source, dag_id=options.dag_id, context_dir=options.context)
