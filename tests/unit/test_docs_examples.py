@@ -67,6 +67,8 @@ KINDS = {
     "config.yaml": "here",
     "prices": "here",
     "python": "here",
+    "migrate": "tests/unit/container_training/test_migrate.py",
+    "migrated": "tests/unit/container_training/test_migrate.py",
     "plan": "tests/docker/test_plan.py",
     "cli": "tests/integration/test_cli.py",
     "python distributed": "here",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from container_training.core.dag_arguments import DagArguments
-from container_training.core.errors import InvalidImageRef
+from container_training.core.errors import InvalidCommand, InvalidImageRef
 from container_training.core.image_ref import parse_image_ref
 from container_training.core.legacy_job import LegacyJob
 from container_training.core.python_text import INDENT, literal, text
@@ -39,7 +39,10 @@ def dag_source(job: LegacyJob, options: DagOptions, shell: ShellText | None = No
     Return the source of a DAG file that submits ``job``, formatted as ruff does it. Pure.
 
     :param shell: where the marks in the job come from.
+    :raises InvalidCommand: an image is to be built for a job that runs packages.
     """
+    if options.context_dir and (job.package_path or job.packages):
+        raise InvalidCommand("a job runs an image or packages: leave --context out, or the flags of packages")
     return _Writer(job, options, shell or ShellText(statements=[], parts=[])).source()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from airflow.dag_processing.dagbag import DagBag
 
 from container_training.cli.parser import main
 from container_training.core.job_attempt import for_attempt
-from tests.docs_examples import ROOT
+from tests.docs_examples import ROOT, examples
 from tests.gcloud_commands import CASES, CONFIG, HEAD, IMAGE, WITH_IMAGE, Case
 
 
@@ -274,6 +275,12 @@ def test_with_a_context_the_image_is_built_tested_and_pushed(
     assert dag.get_task("train.submit").args == ["--epochs", "10"]
 
 
+def test_an_image_is_not_built_for_a_job_of_packages(migrate: Migrate) -> None:
+    done = migrate("--gcloud", f"{HEAD} --package-path trainer --module-name trainer.task", "--context", ".")
+
+    assert (done.returncode, "a job runs an image or packages" in done.stderr) == (1, True)
+
+
 def test_a_trainer_folder_is_packaged(migrate: Migrate, tmp_path: Path, airflow_db: Path) -> None:
     done = migrate(
         "--gcloud",
@@ -326,6 +333,20 @@ def test_one_thing_is_migrated_at_a_time(arguments: tuple[str, ...], migrate: Mi
     done = migrate(*arguments)
 
     assert (done.returncode, "migrate takes a job file or --gcloud COMMAND" in done.stderr) == (2, True)
+
+
+def test_the_guide_shows_what_is_printed(migrate: Migrate, tmp_path: Path, airflow_db: Path) -> None:
+    (command,), (printed,) = examples("migrate"), examples("migrated")
+
+    done = migrate(*shlex.split(command.code)[4:])
+
+    assert done.stdout == printed.code
+    dag = read_dag(printed.code, tmp_path)
+    assert request_of(dag, {"data": "gs://data"}, "j")["trainingInput"]["args"] == [
+        "--lr=0.1",
+        "--data",
+        "gs://data/train",
+    ]
 
 
 def test_windows_line_ends_and_continuations_are_read(migrate: Migrate) -> None:
