@@ -10,10 +10,14 @@ from typing import Any, Self
 from urllib.parse import quote
 
 import httpx
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
 from local_stack.errors import LocalStackError
 
 TIMEOUT_SECONDS = 20.0
+#: A busy machine keeps Airflow's server, or its SQLite, from answering for a while; what may be repeated is.
+PATIENCE_SECONDS = 120.0
+_REPEATABLE = frozenset({"GET", "PATCH"})
 
 
 class AirflowApi:
@@ -32,6 +36,12 @@ class AirflowApi:
             raise LocalStackError(
                 f"the password of the user {user!r} must be in {passwords_file}: {error}"
             ) from error
+        self._patiently = Retrying(
+            retry=retry_if_exception_type((httpx.TransportError, httpx.HTTPStatusError)),
+            stop=stop_after_delay(PATIENCE_SECONDS),
+            wait=wait_exponential_jitter(max=5),
+            reraise=True,
+        )
         self._client = httpx.Client(base_url=base_url, timeout=TIMEOUT_SECONDS, trust_env=False)
         token = self.call("POST", "/auth/token", json={"username": user, "password": password})[
             "access_token"
@@ -47,7 +57,7 @@ class AirflowApi:
     def has_dag(self, dag_id: str) -> bool:
         """Tell whether the DAG was parsed and is there to be run."""
         with self._errors():
-            answer = self._client.get(f"/api/v2/dags/{dag_id}")
+            answer = self._send("GET", f"/api/v2/dags/{dag_id}")
             if answer.status_code == httpx.codes.NOT_FOUND:
                 return False
             return not answer.raise_for_status().json().get("is_stale", False)
@@ -84,7 +94,7 @@ class AirflowApi:
         """Return what a task has pushed, or None."""
         path = f"{_run(dag_id, run_id)}/taskInstances/{quote(task_id)}/xcomEntries/{quote(key)}"
         with self._errors():
-            answer = self._client.get(path)
+            answer = self._send("GET", path)
             if answer.status_code == httpx.codes.NOT_FOUND:
                 return None
             value = answer.raise_for_status().json()["value"]
@@ -106,7 +116,14 @@ class AirflowApi:
     def call(self, method: str, path: str, **arguments: Any) -> Any:
         """Return the JSON answer to a request. :raises LocalStackError: it was refused, or nobody answered."""
         with self._errors():
-            return self._client.request(method, path, **arguments).raise_for_status().json()
+            return self._send(method, path, **arguments).raise_for_status().json()
+
+    def _send(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+        def once() -> httpx.Response:
+            answer = self._client.request(method, path, **arguments)
+            return answer.raise_for_status() if answer.is_server_error else answer
+
+        return self._patiently(once) if method in _REPEATABLE else once()
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

@@ -1,0 +1,64 @@
+"""The client of a busy Airflow: what may be repeated is, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from local_stack.airflow_api import AirflowApi
+from local_stack.errors import LocalStackError
+
+
+class BusyAirflow(BaseHTTPRequestHandler):
+    """Logs everybody in; each other path answers with 500 at first, and at the third request with a run."""
+
+    seen: Counter[str]
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self._answer()
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def _answer(self) -> None:
+        self.seen[f"{self.command} {self.path}"] += 1
+        is_ready = self.path == "/auth/token" or self.seen[f"{self.command} {self.path}"] > 2
+        body = json.dumps({"access_token": "token", "state": "success", "dag_run_id": "run"}).encode()
+        self.send_response(200 if is_ready else 500)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AirflowApi]:
+    monkeypatch.setattr(BusyAirflow, "seen", Counter(), raising=False)
+    passwords = tmp_path / "passwords.json"
+    passwords.write_text(json.dumps({"admin": "secret"}), encoding="utf-8")
+    with ThreadingHTTPServer(("127.0.0.1", 0), BusyAirflow) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with AirflowApi(f"http://127.0.0.1:{server.server_address[1]}", "admin", passwords) as api:
+            yield api
+        server.shutdown()
+
+
+def test_a_read_is_repeated_until_airflow_answers(airflow: AirflowApi) -> None:
+    assert airflow.run_state("dag", "run") == "success"
+    assert BusyAirflow.seen["GET /api/v2/dags/dag/dagRuns/run"] == 3
+
+
+def test_a_run_is_not_started_twice(airflow: AirflowApi) -> None:
+    with pytest.raises(LocalStackError, match="status 500"):
+        airflow.trigger("dag")
+
+    assert BusyAirflow.seen["POST /api/v2/dags/dag/dagRuns"] == 1
