@@ -44,11 +44,13 @@ bench: setup
 	@$(PYTHON) -m benchmarks
 
 # Apart from bench: half an hour on two cores, and PyTorch (its build for CPUs) beside Optuna. In a venv of its own, so that
-# no test ever finds them by accident. SEARCH_ARGUMENTS=--quick: minutes.
+# no test ever finds them by accident. SEARCH_ARGUMENTS=--quick: minutes. Where PyTorch's own index cannot be reached:
+# BENCH_INSTALL=PATH of its wheel for CPUs; the default wheel brings several GB of CUDA.
+BENCH_INSTALL ?= --torch-backend cpu
 bench-search: setup
 	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .local/bench-venv
 	@$(UV) pip install --quiet --python .local/bench-venv -r requirements.txt
-	@$(UV) pip install --quiet --python .local/bench-venv --torch-backend cpu -e '.[bench]'
+	@$(UV) pip install --quiet --python .local/bench-venv $(BENCH_INSTALL) -e '.[bench]'
 	@.local/bench-venv/bin/python -m benchmarks search $(SEARCH_ARGUMENTS)
 
 # What is made from the code; a test says when it is stale.

@@ -112,7 +112,7 @@ def measure(problems: Sequence[Problem], seeds: int, trials: int) -> list[Figure
                 table.add_row(
                     row, *(_cell(regrets[method]) for method in methods), "" if found[0].holds else "TOO MUCH"
                 )
-    Console(width=None if Console().is_terminal else 160).print(table)
+    Console(width=None if Console().is_terminal else 180).print(table)
     return figures + _suggestion_seconds(methods)
 
 
@@ -205,7 +205,7 @@ def _kept() -> Iterator[tuple[str, list[float]]]:
 
 def _table(methods: Sequence[str]) -> Table:
     table = Table(
-        box=None, pad_edge=False, title=f"regret, median [quartiles]; below {FLOOR:g} counts as equal"
+        box=None, pad_edge=False, title=f"regret, median and quartiles; below {FLOOR:g} counts as equal"
     )
     for column in ("problem", *methods, ""):
         table.add_column(column)

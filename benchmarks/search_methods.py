@@ -99,6 +99,14 @@ METHODS: Mapping[str, Search] = {
 }
 #: Packages that a method needs beyond the default install: the extra ``bench``.
 NEEDS: Mapping[str, Sequence[str]] = {"Optuna TPE": ("optuna",), "Optuna GP": ("optuna", "torch")}
+#: What this project's searches are made of.
+SEARCH_MODULES: Mapping[str, Sequence[str]] = {
+    "random": ("suggest", "search_space", "unit_cube"),
+    "ours": (
+        *("suggest", "search_space", "unit_cube"),
+        *("bayesian", "targets", "gaussian_process", "acquisition", "proposal"),
+    ),
+}
 
 
 def missing_packages(method: str) -> list[str]:
@@ -109,7 +117,7 @@ def missing_packages(method: str) -> list[str]:
 def version(method: str) -> str:
     """Return a digest of the code that ``method``'s results depend on; results of another version are not used again."""
     digest = hashlib.sha256()
-    own = sorted(Path(str(tuning.__file__)).parent.glob("*.py")) if method in ("ours", "random") else []
+    own = [Path(str(tuning.__file__)).with_name(f"{name}.py") for name in SEARCH_MODULES.get(method, ())]
     for path in (Path(str(search_problems.__file__)), Path(__file__), *own):
         digest.update(path.read_bytes())
     for package in (*NEEDS.get(method, ()), "numpy", "scipy", "scikit-learn"):
