@@ -24,6 +24,7 @@ from benchmarks import (
     submit_latency,
     tuning,
     warm_dag,
+    watcher,
 )
 from benchmarks.report import print_report, write_report
 from local_stack.base_image import BaseImage
@@ -48,6 +49,7 @@ def main() -> int:
     figures["create rate"] = create_rate.measure()
     figures["tuning"] = tuning.measure(stack, image)
     figures["early stopping"] = early_stopping.measure()
+    figures["waits"] = watcher.measure()
     holds = print_report(figures)
     print(f"written to {write_report(figures)}")
     return 0 if holds else 1

@@ -1,8 +1,8 @@
 """
 The whole service as a process of its own over an engine in memory, whose clock is the wall's.
 
-``python -m benchmarks.memory_service --database-url URL [--run-seconds S] [--spread-seconds S] [--side-by-side N]``
-prints its port as its first line.
+``python -m benchmarks.memory_service --database-url URL [--run-seconds S] [--spread-seconds S] [--side-by-side N] [--no-engine]``
+prints its port as its first line. Without an engine it answers requests, and moves no job.
 """
 
 from __future__ import annotations
@@ -46,7 +46,12 @@ class MemoryService:
 
 @contextmanager
 def memory_service(
-    database_url: str, run_seconds: float, side_by_side: int = _SIDE_BY_SIDE, *, spread_seconds: float = 0.0
+    database_url: str,
+    run_seconds: float,
+    side_by_side: int = _SIDE_BY_SIDE,
+    *,
+    spread_seconds: float = 0.0,
+    has_engine: bool = True,
 ) -> Iterator[MemoryService]:
     """
     Run the service until the block ends; ``side_by_side`` containers run at a time, for ``run_seconds`` each.
@@ -56,6 +61,7 @@ def memory_service(
     command = [sys.executable, "-m", "benchmarks.memory_service"]
     options = ["--database-url", database_url, "--run-seconds", str(run_seconds)]
     options += ["--side-by-side", str(side_by_side), "--spread-seconds", str(spread_seconds)]
+    options += [] if has_engine else ["--no-engine"]
     with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -71,6 +77,7 @@ def main() -> None:
     parser.add_argument("--run-seconds", type=float, default=0.1)
     parser.add_argument("--spread-seconds", type=float, default=0.0)
     parser.add_argument("--side-by-side", type=int, default=_SIDE_BY_SIDE)
+    parser.add_argument("--no-engine", action="store_true")
     options = parser.parse_args()
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # stdout has the port
     engine = MemoryEngine(Resources(cpus=10_000, memory_bytes=10_000 * GIB))
@@ -81,6 +88,7 @@ def main() -> None:
         reports=(ScriptedReport(after_seconds=0.0, tag=TAG, step=1, value=0.5),),
     )
     engine.add_image(parse_image_ref(IMAGE), behaviour)
+    engine.available = not options.no_engine
     threading.Thread(target=_keep_time, args=(engine,), daemon=True).start()
     settings = ServiceSettings(
         database_url=options.database_url, overcommit=1, max_replicas=options.side_by_side

@@ -48,6 +48,10 @@ def get_provider_info() -> dict[str, Any]:
                         "JSON object of machine types and accelerators and their prices per second; what jobs cost.",
                     ),
                     "currency": _text("Currency", "What the prices are in, like EUR."),
+                    "min_poll_seconds": _text(
+                        "Shortest pause",
+                        "Seconds between two looks at the jobs that are waited for; empty: 0.5.",
+                    ),
                     "resource_manager_endpoint": _endpoint("Resource Manager"),
                     "artifact_registry_endpoint": _endpoint("Artifact Registry"),
                     "storage_endpoint": _endpoint("Cloud Storage"),

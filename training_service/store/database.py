@@ -84,6 +84,9 @@ is_job = jobs.c.study_uid == sa.literal_column("''")
 for _name, _columns in {
     "whole_jobs_by_time": (jobs.c.project, jobs.c.created_us, jobs.c.sequence),
     "whole_jobs_by_state_and_time": (jobs.c.project, jobs.c.state, jobs.c.created_us, jobs.c.sequence),
+    # What has changed of late, for those who wait for many.
+    "whole_jobs_by_start": (jobs.c.project, jobs.c.running_us),
+    "whole_jobs_by_end": (jobs.c.project, jobs.c.ended_us),
     # The queue in its order, and the number of jobs by state.
     "whole_jobs_in_queue": (jobs.c.state, jobs.c.priority.desc(), jobs.c.sequence),
 }.items():

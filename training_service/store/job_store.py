@@ -31,6 +31,7 @@ from training_service.job_messages import queued_message
 from training_service.logs.store import LogStore, NewLogEntry
 from training_service.records import JobRecord, Trial, TrialSummary
 from training_service.resources import job_resource, owner_policy
+from training_service.store.any_of import any_of
 from training_service.store.database import from_us, is_job, jobs, read_meta, to_us, writing
 from training_service.store.filter_sql import FieldSql, filter_to_sql, text_field, time_field
 from training_service.store.policy_store import insert_policy
@@ -237,10 +238,12 @@ class JobStore:
 
         :raises InvalidFilter: the filter or the token cannot be read.
         """
-        query = sa.select(jobs).where(is_job, jobs.c.project == project)
         tree = parse_filter(filter_text)
-        if tree is not None:
-            query = query.where(filter_to_sql(tree, _FIELDS, {"labels.": _label_field}))
+        wanted = any_of(project, tree)
+        if wanted is None:
+            condition = sa.true() if tree is None else filter_to_sql(tree, _FIELDS, {"labels.": _label_field})
+            wanted = sa.and_(is_job, jobs.c.project == project, condition)
+        query = sa.select(jobs).where(wanted)
         if page_token:
             query = query.where(sa.tuple_(*_LIST_ORDER) < sa.tuple_(*_read_token(page_token)))
         query = query.order_by(*(column.desc() for column in _LIST_ORDER))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -18,13 +20,38 @@ if TYPE_CHECKING:
     from airflow.sdk import Connection
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceAddress:
+    """
+    What a connection says of the service, so that waits of one service and project find each other.
+
+    :param token: bearer token; empty: none.
+    :param min_poll_seconds: shortest pause between two looks at the waiting jobs.
+    """
+
+    endpoint: str
+    project: str
+    token: str = field(default="", repr=False)
+    min_poll_seconds: float = 0.0
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What goes along with each request."""
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
+
+    def connect(self) -> AsyncTrainingClient:
+        """Return a new client for asyncio; the caller closes it."""
+        return AsyncTrainingClient(self.endpoint, self.project, headers=self.headers)
+
+
 class TrainingHook(BaseHook):
     """
     Talks to the training service of one connection.
 
     :param training_conn_id: connection with host, port, schema (``http`` unless given), the extra ``project``, and
         as its password a bearer token, if the service wants one. The extras ``prices``, an object of machine types or
-        accelerators and their prices per second, and ``currency`` say what jobs cost.
+        accelerators and their prices per second, and ``currency`` say what jobs cost. The extra ``min_poll_seconds`` is the
+        shortest pause between two looks at jobs that are waited for in the triggerer, for a service that is not one's own.
     """
 
     conn_name_attr = "training_conn_id"
@@ -55,17 +82,17 @@ class TrainingHook(BaseHook):
 
     async def get_async_conn(self) -> AsyncTrainingClient:
         """Return a new client for asyncio; the caller closes it."""
+        return service_address(await self.aget_connection(self.training_conn_id)).connect()
+
+    async def aget_service(self) -> tuple[ServiceAddress, PriceList]:
+        """Return the service's address, and the prices of the connection. :raises InvalidPrice: they cannot be read."""
         connection = await self.aget_connection(self.training_conn_id)
-        return AsyncTrainingClient(*_address(connection), headers=bearer_headers(connection))
+        return service_address(connection), _prices(connection)
 
     @property
     def prices(self) -> PriceList:
         """Prices of the connection. :raises InvalidPrice: they cannot be read."""
         return _prices(self._connection)
-
-    async def aget_prices(self) -> PriceList:
-        """Return the prices of the connection. :raises InvalidPrice: they cannot be read."""
-        return _prices(await self.aget_connection(self.training_conn_id))
 
     @property
     def endpoint(self) -> str:
@@ -142,6 +169,25 @@ def _address(connection: Connection) -> tuple[str, str]:
             connection.conn_id, "extra.project", "the project id, under which jobs are submitted"
         )
     return endpoint, str(project)
+
+
+def service_address(connection: Connection) -> ServiceAddress:
+    """Return what ``connection`` says of the service. :raises InvalidConnection: a field is missing, or no number."""
+    endpoint, project = _address(connection)
+    value = connection.extra_dejson.get("min_poll_seconds") or 0
+    try:
+        min_poll_seconds = float(value)
+    except (TypeError, ValueError):
+        min_poll_seconds = math.nan
+    if not (math.isfinite(min_poll_seconds) and min_poll_seconds >= 0):
+        meaning = f"it must be a number of seconds >= 0, got {value!r}"
+        raise InvalidConnection(connection.conn_id, "usable extra.min_poll_seconds", meaning)
+    return ServiceAddress(
+        endpoint=endpoint,
+        project=project,
+        token=connection.password or "",
+        min_poll_seconds=min_poll_seconds,
+    )
 
 
 def _prices(connection: Connection) -> PriceList:

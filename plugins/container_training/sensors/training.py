@@ -28,13 +28,13 @@ from container_training.core.wire import Job
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.training import TrainingHook
 from container_training.triggers.killing import TaskFate, fate_in_signal_handler
-from container_training.triggers.training import JobTrigger
+from container_training.triggers.training import POLL_SECONDS, JobTrigger
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 _MEMORY = "job_watch"
-_POLL_SECONDS = 1.0
+_POKE_SECONDS = 1.0
 #: A reschedule costs the scheduler and a process start, far more than the question itself.
 _RESCHEDULE_SECONDS = 15.0
 #: The trigger's own limit comes first; this one is for a triggerer that is gone.
@@ -59,7 +59,8 @@ class TrainingJobSensor(BaseSensorOperator):
         leaves the job alone and waits for it anew.
     :param max_cost: cancel the job once it has cost so much, and fail; at the prices of the connection (its extra ``prices``),
         which must have all machine types of the job then. Only where the end is waited for. The job may be anybody's. (templated)
-    :param poke_interval: seconds between two looks; 1, or 15 in reschedule mode.
+    :param poke_interval: seconds between two looks; 1, or 15 in reschedule mode. Deferred waits share their looks, and this is the
+        shortest pause that this one asks for (0.5): it grows with the time that a job has been in its state, to 10 s at most.
     :param timeout: seconds until the wait gives up; Airflow's ``[sensors] default_timeout`` (7 days). ``execution_timeout`` limits each
         try, too, also while it is deferred; unlike ``timeout`` it leaves the task to its retries.
     :return: the job's state. Beside it, under the key ``study``, the figures of a tuning job and its best trial so far, and under
@@ -85,7 +86,8 @@ class TrainingJobSensor(BaseSensorOperator):
     ) -> None:
         if poke_interval is None:
             is_rescheduled = kwargs.get("mode") == "reschedule" and not deferrable
-            poke_interval = _RESCHEDULE_SECONDS if is_rescheduled else _POLL_SECONDS
+            seconds = POLL_SECONDS if deferrable else _POKE_SECONDS
+            poke_interval = _RESCHEDULE_SECONDS if is_rescheduled else seconds
         super().__init__(poke_interval=poke_interval, **kwargs)
         self.job_id = job_id
         self.until = Until(until)

@@ -18,12 +18,21 @@ from container_training.core.errors import ServiceError, TrainingError
 from container_training.core.intent import is_owned, owner_within
 from container_training.core.log_cursor import log_line
 from container_training.core.retrying import TRANSIENT, backoff_seconds
+from container_training.core.states import JobState
 from container_training.core.waiting import JobWatch, Outcome, Until, WaitEvent, WatchMemory
+from container_training.core.wire import Job
 from container_training.hooks.training import TrainingHook
 from container_training.triggers.killing import TaskFate, fate_of
+from container_training.triggers.watcher import JobNews, watch_job
 
 #: Airflow gives ``on_kill`` 30 s.
 _KILL_TRIES = 5
+#: The states in which a job's containers write.
+_WRITING = frozenset({JobState.PREPARING, JobState.RUNNING, JobState.CANCELLING})
+#: How often a limit of cost is compared with the time that has passed; this asks nobody.
+_COST_SECONDS = 1.0
+#: Half a second, so that nearly all changes are noticed within a second.
+POLL_SECONDS = 0.5
 
 
 def _utc_now() -> datetime:
@@ -34,12 +43,15 @@ class JobTrigger(BaseTrigger):
     """
     Waits until a job has left a state or has ended, and yields one :class:`WaitEvent`.
 
+    The waits of one service and project share one poller (``watcher.py``); only pages of the log are asked for by each.
+
     A service that does not answer does not end the wait; only ``deadline_at``, the job itself, or an error that waiting
     cannot mend does. ``cleanup`` does nothing: it also runs when the triggerer stops, and the job must live on.
 
     :param until: value of :class:`Until`.
     :param deadline_at: aware time in ISO form at which the wait gives up; a moment, not a duration, so that a triggerer's
         restart does not prolong it.
+    :param poll_interval_seconds: pause between two looks while something is about to change; else it grows, to 10 s at most.
     :param stream_logs: show the job's new log lines in the task's log.
     :param max_cost: cancel the job once it has cost so much; at the prices of the connection.
     :param owner: token of the job's owner label; a killed task cancels the job only if the label still has it.
@@ -53,7 +65,7 @@ class JobTrigger(BaseTrigger):
         until: str,
         training_conn_id: str,
         deadline_at: str,
-        poll_interval_seconds: float = 1.0,
+        poll_interval_seconds: float = POLL_SECONDS,
         stream_logs: bool = False,
         cancel_on_kill: bool = True,
         max_cost: float | None = None,
@@ -97,41 +109,66 @@ class JobTrigger(BaseTrigger):
         """Yield exactly one event."""
         watch = JobWatch.from_json(self.job_id, self.watch)
         try:
-            hook = TrainingHook(self.training_conn_id)
+            address, prices = await TrainingHook(self.training_conn_id).aget_service()
             if Until(self.until) is Until.FINISHED:
-                watch.meter = Meter(prices=await hook.aget_prices(), max_cost=self.max_cost)
-            async with await hook.get_async_conn() as client:
-                event = await self._wait(client, watch)
+                watch.meter = Meter(prices=prices, max_cost=self.max_cost)
+            with watch_job(address, self.job_id, self.poll_interval_seconds) as news:
+                event = await self._wait(news, watch)
         except (TrainingError, AirflowNotFoundException) as error:
             event = self._event(Outcome.REFUSED, watch, str(error), type(error).__name__)
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]
 
-    async def _wait(self, client: AsyncTrainingClient, watch: JobWatch) -> WaitEvent:
+    async def _wait(self, news: JobNews, watch: JobWatch) -> WaitEvent:
         until, deadline_at = Until(self.until), datetime.fromisoformat(self.deadline_at)
+        job: Job | None = None
+        pause: float | None = None
         while True:
-            delay = self.poll_interval_seconds
+            remaining = (deadline_at - self.now()).total_seconds()
             try:
-                job = await client.get_job(self.job_id)
-                self._say(watch.see(job, self.now()))
-                # The service stores every line before it writes a state that ends the job: nothing is left behind.
-                await self._show_log(client, watch)
-                if job.state and until.is_reached(job.state):
-                    return watch.reached(job)
-                if watch.has_to_cancel(job):
-                    await client.cancel_job(self.job_id)
-                    self.log.warning("%s", watch.cancelled_line())
+                fresh = await _next(news, remaining if pause is None else min(pause, remaining))
+                job = fresh or job
+                if job is not None:
+                    job = await self._look(news, watch, job, is_fresh=fresh is not None)
+                    if job.state and until.is_reached(job.state):
+                        return watch.reached(job)
+                pause = self._pause(news, job)
             except TRANSIENT as error:
                 for line in watch.miss(error, self.now(), deadline_at):
                     self.log.warning("%s", line)
-                delay = backoff_seconds(watch.failures, delay, error, random.random())  # noqa: S311 - jitter
-            remaining = (deadline_at - self.now()).total_seconds()
-            if remaining <= 0:
+                # A question of this wait's own is asked again; the poller does so by itself, and then tells.
+                pause = None if news.has_error else self._backoff(watch.failures, error)
+            if self.now() >= deadline_at:
                 return self._event(Outcome.TIMED_OUT, watch, "")
-            await self.sleep(min(delay, remaining))
+
+    async def _look(self, news: JobNews, watch: JobWatch, job: Job, *, is_fresh: bool) -> Job:
+        """Say what is new, and keep the limit of cost; return the job as it is now."""
+        if is_fresh:
+            self._say(watch.see(job, self.now()))
+        # The service stores every line before it writes a state that ends the job: nothing is left behind.
+        if self.stream_logs:
+            async with news.watcher.turn:
+                await self._show_log(news.watcher.client, watch)
+        # Time has passed, and with it money; whether the service answers, only a question tells.
+        if not is_fresh and (self.stream_logs or not watch.failures):
+            self._say(watch.see(job, self.now()))
+        if watch.has_to_cancel(job):
+            await news.watcher.client.cancel_job(self.job_id)
+            self.log.warning("%s", watch.cancelled_line())
+            return job.model_copy(update={"state": JobState.CANCELLING})
+        return job
+
+    def _pause(self, news: JobNews, job: Job | None) -> float | None:
+        """Return when to look again without news; ``None``: not before there are."""
+        is_writing = job is not None and job.state in _WRITING
+        pause = news.watcher.log_pause(news, reads=self.stream_logs and is_writing)
+        if self.max_cost is None or not is_writing:
+            return pause
+        return _COST_SECONDS if pause is None else min(pause, _COST_SECONDS)
+
+    def _backoff(self, failures: int, error: Exception) -> float:
+        return backoff_seconds(failures, self.poll_interval_seconds, error, random.random())  # noqa: S311 - jitter
 
     async def _show_log(self, client: AsyncTrainingClient, watch: JobWatch) -> None:
-        if not self.stream_logs:
-            return
         watch.log.restart()
         filter_, token = job_log_filter(self.job_id, watch.log.received_after), ""
         while True:
@@ -200,3 +237,12 @@ class JobTrigger(BaseTrigger):
         if error:
             event["error"] = error
         return event
+
+
+async def _next(news: JobNews, seconds: float) -> Job | None:
+    """Return what is new of the job; ``None``: nothing for so long."""
+    try:
+        async with asyncio.timeout(max(seconds, 0.0)):
+            return await news.next()
+    except TimeoutError:
+        return None

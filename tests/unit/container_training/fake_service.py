@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 
+from container_training.core.filters import Comparison, Filter, Or, parse_filter
 from container_training.core.states import JobState
 from container_training.core.wire import Job, format_timestamp
 
@@ -47,7 +48,9 @@ class FakeService:
         self.entries: list[dict[str, Any]] = []
         self.faults: list[httpx.Response | Exception | None] = []
         self.requests: list[tuple[str, str]] = []
+        self.filters: list[str] = []
         self.page_size = 1000
+        self.on_request: Callable[[], None] = lambda: None
         self.before_get: Callable[[], None] = lambda: None
         self.lose_next_answer_to_create = False
 
@@ -82,6 +85,7 @@ class FakeService:
     def handle(self, request: httpx.Request) -> httpx.Response:
         """Answer as the service would."""
         self.requests.append((request.method, request.url.path))
+        self.on_request()
         fault = self.faults.pop(0) if self.faults else None
         if isinstance(fault, Exception):
             raise fault
@@ -102,6 +106,8 @@ class FakeService:
             return self._list_entries(json.loads(request.content))
         if request.method == "POST" and path.endswith("/jobs"):
             return self._create(Job.model_validate_json(request.content))
+        if path.endswith("/jobs"):
+            return self._list(request.url.params)
         job_id, _, verb = path.rsplit("/", 1)[-1].partition(":")
         if verb == "":
             self.before_get()
@@ -125,6 +131,17 @@ class FakeService:
             raise httpx.ReadError("connection reset")
         return httpx.Response(200, json=self.jobs[job.job_id or ""].to_wire())
 
+    def _list(self, params: httpx.QueryParams) -> httpx.Response:
+        """Newest first, as the service does; jobs of this test have one time of creation, so the newest is the last."""
+        self.filters.append(params.get("filter", ""))
+        tree = parse_filter(params.get("filter", ""))
+        found = [job for job in reversed(self.jobs.values()) if tree is None or _fits(job, tree)]
+        start, size = int(params.get("pageToken") or 0), int(params.get("pageSize") or 20)
+        page: dict[str, Any] = {"jobs": [job.to_wire() for job in found[start : start + size]]}
+        if start + size < len(found):
+            page["nextPageToken"] = str(start + size)
+        return httpx.Response(200, json=page if found else {})
+
     def _list_entries(self, body: dict[str, Any]) -> httpx.Response:
         after, task = _CURSOR.search(body["filter"]), _TASK.search(body["filter"])
         found = [
@@ -139,6 +156,20 @@ class FakeService:
         if start + self.page_size < len(found):
             page["nextPageToken"] = str(start + self.page_size)  # type: ignore[assignment]
         return httpx.Response(200, json=page)
+
+
+def _fits(job: Job, tree: Filter) -> bool:
+    match tree:
+        case Or(operands):
+            return any(_fits(job, operand) for operand in operands)
+        case Comparison("jobId", "=", value):
+            return job.job_id == value
+        case Comparison("state", "=", value):
+            return job.state == value
+        case Comparison("startTime" | "endTime" as path, ">=", value):
+            moment = job.start_time if path == "startTime" else job.end_time
+            return moment is not None and moment >= datetime.fromisoformat(value)
+    raise AssertionError(f"the fake service cannot answer {tree}")
 
 
 def error(code: int, status: str, message: str, **headers: str) -> httpx.Response:

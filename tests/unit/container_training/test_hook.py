@@ -120,6 +120,7 @@ def test_airflow_knows_the_connection_type_and_its_form() -> None:
         "container_env",
         "prices",
         "currency",
+        "min_poll_seconds",
         "resource_manager_endpoint",
         "artifact_registry_endpoint",
         "storage_endpoint",

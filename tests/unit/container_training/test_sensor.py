@@ -250,7 +250,8 @@ def test_a_new_attempt_of_a_rescheduled_sensor_shows_the_log_from_the_beginning(
 
 
 def test_the_default_interval_spares_the_scheduler_in_reschedule_mode() -> None:
-    assert make_sensor().poke_interval == 1.0
+    assert make_sensor().poke_interval == 0.5
+    assert make_sensor(deferrable=False).poke_interval == 1.0
     assert make_sensor(deferrable=False, mode="reschedule").poke_interval == 15.0
     assert make_sensor(poke_interval=3).poke_interval == 3.0
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,7 @@ from container_training.triggers.killing import TaskFate, fate_of
 from container_training.triggers.training import JobTrigger
 
 from .fake_service import EPOCH, FakeService, error, make_job
+from .virtual_time import VirtualClock
 
 ARGUMENTS: dict[str, Any] = {
     "job_id": "digits_1",
@@ -32,33 +34,22 @@ ARGUMENTS: dict[str, Any] = {
 }
 
 
-class VirtualClock:
-    """Sleeps without waiting, and may act between two looks."""
-
-    def __init__(self, *acts: Any) -> None:
-        self.time = EPOCH
-        self.acts = list(acts)
-        self.naps: list[float] = []
-
-    def now(self) -> datetime:
-        return self.time
-
-    async def sleep(self, seconds: float) -> None:
-        self.naps.append(seconds)
-        self.time += timedelta(seconds=seconds)
-        if self.acts:
-            self.acts.pop(0)()
-
-
 def run_trigger(clock: VirtualClock, **changes: Any) -> dict[str, Any]:
     trigger = JobTrigger(**{**ARGUMENTS, **changes})
-    trigger.now, trigger.sleep = clock.now, clock.sleep
+    trigger.now = clock.now
 
     async def events() -> list[Any]:
         return [event.payload async for event in trigger.run()]
 
-    (event,) = asyncio.run(events())
+    (event,) = clock.run(events())
     return event  # type: ignore[no-any-return]
+
+
+def times_of(service: FakeService, clock: VirtualClock) -> list[float]:
+    """Return the list that will have the moment of each request."""
+    times: list[float] = []
+    service.on_request = lambda: times.append(clock.seconds)
+    return times
 
 
 def test_serialize_returns_every_argument() -> None:
@@ -75,7 +66,7 @@ def test_the_wait_ends_when_the_job_has_succeeded(service: FakeService) -> None:
     event = run_trigger(clock)
 
     assert event == {"outcome": "REACHED", "job_id": "digits_1", "state": "SUCCEEDED", "message": ""}
-    assert clock.naps == [1.0, 1.0]
+    assert clock.seconds == 2.0
 
 
 @pytest.mark.parametrize(
@@ -118,12 +109,15 @@ def test_a_service_that_is_down_does_not_end_the_wait_and_is_mentioned_once(
 def test_the_pauses_between_failures_grow_up_to_ten_seconds(service: FakeService) -> None:
     service.faults = [httpx.ConnectError("refused")] * 1000
     clock = VirtualClock()
+    times = times_of(service, clock)
 
     event = run_trigger(clock)
 
+    pauses = [later - earlier for earlier, later in pairwise(times)]
     assert event["outcome"] == "TIMED_OUT"
-    assert clock.naps[0] <= 1.0
-    assert 5.0 <= max(clock.naps) <= 10.0
+    assert pauses[0] == 1.0
+    assert 5.0 <= max(pauses) <= 10.0
+    assert clock.seconds == pytest.approx(3600.0)
 
 
 def test_a_retry_after_of_the_service_is_honoured(service: FakeService) -> None:
@@ -133,7 +127,7 @@ def test_a_retry_after_of_the_service_is_honoured(service: FakeService) -> None:
 
     run_trigger(clock)
 
-    assert clock.naps == [42.0]
+    assert clock.seconds == 42.0
 
 
 def test_the_wait_gives_up_at_its_deadline_and_leaves_the_job_alone(service: FakeService) -> None:
@@ -143,7 +137,7 @@ def test_the_wait_gives_up_at_its_deadline_and_leaves_the_job_alone(service: Fak
     event = run_trigger(clock, deadline_at=(EPOCH + timedelta(seconds=2.5)).isoformat())
 
     assert (event["outcome"], event["state"]) == ("TIMED_OUT", "RUNNING")
-    assert clock.naps == [1.0, 1.0, 0.5]
+    assert clock.seconds == 2.5
     assert service.count("POST", ":cancel") == 0
 
 
@@ -159,13 +153,13 @@ def test_the_wait_gives_up_at_its_deadline_and_leaves_the_job_alone(service: Fak
 def test_a_permanent_error_ends_the_wait_at_once(
     service: FakeService, answer: httpx.Response, name: str
 ) -> None:
-    service.faults = [answer]
+    service.faults = [answer] * 2  # the list, and then the job itself
     clock = VirtualClock()
 
     event = run_trigger(clock)
 
     assert (event["outcome"], event["error"]) == ("REFUSED", name)
-    assert clock.naps == []
+    assert clock.seconds == 0.0
 
 
 def test_an_unknown_connection_ends_the_wait_with_its_name(service: FakeService) -> None:
@@ -186,7 +180,7 @@ def test_every_log_line_is_shown_once_also_over_pages_and_faults(
     def late_line_with_an_early_time() -> None:
         service.write("digits_1", "late", timestamp=EPOCH - timedelta(seconds=5))
         service.write("digits_1", "newer")
-        service.faults = [None, None, httpx.ReadError("reset")]
+        service.faults = [None, None, None, httpx.ReadError("reset")]
 
     def end() -> None:
         service.write("digits_1", "last")
@@ -293,9 +287,7 @@ def test_a_kill_is_repeated_while_the_service_is_down(
     service.faults = [httpx.ConnectError("refused"), None, error(503, "UNAVAILABLE", "starting")]
     monkeypatch.setattr(training_triggers, "fate_of", lambda _: TaskFate.ENDED)
     trigger = JobTrigger(**ARGUMENTS)
-    trigger.sleep = VirtualClock().sleep
-
-    asyncio.run(trigger.on_kill())
+    VirtualClock().run(trigger.on_kill())
 
     assert service.jobs["digits_1"].state is JobState.CANCELLING
 

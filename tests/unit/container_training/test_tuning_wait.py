@@ -18,8 +18,9 @@ from container_training.sensors import training as training_sensors
 from container_training.sensors.training import TrainingJobSensor
 
 from .fake_service import EPOCH, PROJECT, FakeService, make_job
-from .test_trigger import VirtualClock, run_trigger
+from .test_trigger import run_trigger
 from .tuning_jobs import make_trial, make_tuning_job
+from .virtual_time import VirtualClock
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +82,7 @@ def test_a_look_at_a_tuning_job_is_one_request_beside_the_log(service: FakeServi
 
     run_trigger(VirtualClock(*acts), stream_logs=False)
 
-    assert service.requests == [("GET", f"/v1/projects/{PROJECT}/jobs/digits_1")] * 3
+    assert service.requests == [("GET", f"/v1/projects/{PROJECT}/jobs")] * 3
 
 
 def test_the_lines_of_trials_say_whose_they_are(service: FakeService, log_lines: Sequence[str]) -> None:
@@ -125,9 +126,9 @@ def test_the_trigger_cancels_a_job_that_has_cost_what_it_may_and_waits_for_its_e
 
     assert event["outcome"] == "COST_LIMIT"
     # Ten seconds of the first trial and ten of the second are 2 EUR.
-    assert "cost 2.1 EUR, which is at or above max_cost 2 EUR, and was cancelled" in event["message"]
+    assert "cost 2.05 EUR, which is at or above max_cost 2 EUR, and was cancelled" in event["message"]
     assert event["message"].endswith("best accuracy 0.9 (trial 1)")
-    assert event["cost"]["total"] == pytest.approx(2.1)
+    assert event["cost"]["total"] == pytest.approx(2.05)
     assert service.count("POST", ":cancel") == 1
     assert any("is being cancelled: cost so far 2 EUR of max_cost 2 EUR" in line for line in log_lines)
 
@@ -172,7 +173,7 @@ def test_a_job_that_ended_well_above_its_limit_is_a_success(service: FakeService
 def test_a_cancellation_that_got_no_answer_is_sent_again(service: FakeService) -> None:
     service.add(running(0.9))
     clock = VirtualClock()
-    clock.time += timedelta(seconds=50)
+    clock.start += timedelta(seconds=50)
 
     def lose_the_next_cancellation() -> None:
         service.faults = [None, httpx.ReadError("reset")]
@@ -279,7 +280,7 @@ def test_a_task_that_pokes_keeps_the_limit_too(
         return sensor.execute(context) if mode == "reschedule" else sensor.poke(context)
 
     for seconds, cancels in ((0, 0), (9, 0), (10, 1), (11, 1)):
-        clock.time = EPOCH + timedelta(seconds=seconds)
+        clock.seconds = seconds
         if mode == "reschedule":
             with pytest.raises(AirflowRescheduleException):
                 look()

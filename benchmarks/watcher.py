@@ -1,0 +1,242 @@
+"""
+What do waiting jobs cost a triggerer and the service, and how soon does a wait notice that its job has changed?
+
+The service, the waits and this program, which moves the jobs through their states, are processes of their own. Beside the
+shared poller: one ``get`` a job and second. Calls are those that the service has counted.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import sqlalchemy as sa
+
+from benchmarks.memory_service import IMAGE, MemoryService, memory_service
+from benchmarks.report import Figure, percentile_figure, print_report
+from container_training.core.states import JobState
+from container_training.core.wire import ReplicaConfig, TrainingInput
+from training_service.logs.store import LogStore
+from training_service.store.database import jobs, open_database, writing
+from training_service.store.job_store import JobStore
+
+MANY, FEW = 5_000, 10
+#: Limits of the issue: calls in an interval, percent of one core, seconds from a change to the wake-up.
+MAX_CALLS, MAX_CPU_PERCENT, MAX_MANY_SECONDS, MAX_FEW_SECONDS = 1.0, 60.0, 2.0, 1.0
+INTERVAL_SECONDS = 0.5
+_WINDOW_SECONDS = 60.0
+_SETTLE_LOOKS = 15
+_PROJECT = "bench"
+_STORED = 20_000
+_TRAINING = TrainingInput(region="us-central1", master_config=ReplicaConfig(image_uri=IMAGE)).to_wire()
+_LIST = re.compile(
+    r'training_request_seconds_count\{method="GET",route="/v1/projects/\{project\}/jobs",.*\} (\S+)'
+)
+_GET = re.compile(
+    r'training_request_seconds_count\{method="GET",route="/v1/projects/\{project\}/jobs/\{job_id\}",.*\} (\S+)'
+)
+_STEPS = (JobState.PREPARING, JobState.RUNNING, JobState.SUCCEEDED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """
+    One run of waits.
+
+    :param delays: seconds from the change that ended a job to the end of its wait.
+    :param missed: waits whose job had ended, and that had not noticed when the run was over.
+    """
+
+    delays: Sequence[float]
+    missed: int
+    cpu_percent: float
+    service_cpu_percent: float
+    calls_per_second: float
+
+
+def measure() -> list[Figure]:
+    """Return the figures of many waits, of many that ask one by one, and of few."""
+    lanes = [[f"job_{place:05d}"] for place in range(MANY)]
+    # Each of them prepares and runs for two seconds, sixteen at a time end in a second.
+    many = _run(lanes, ends_per_second=16, seconds_in_state=2.0)
+    apart = _run(lanes, ends_per_second=16, seconds_in_state=2.0, one_by_one=True)
+    few_lanes = [[f"job_{lane}_{place:03d}" for place in range(100)] for lane in range(FEW)]
+    few = _run(few_lanes, ends_per_second=2.5, seconds_in_state=1.0)
+    return [
+        Figure(
+            name=f"list calls an interval ({INTERVAL_SECONDS:g} s), {MANY:,} waits",
+            value=round(many.calls_per_second * INTERVAL_SECONDS, 3),
+            unit="calls",
+            limit=MAX_CALLS,
+        ),
+        _percent(f"triggerer, {MANY:,} waits", many.cpu_percent, MAX_CPU_PERCENT),
+        _percent(f"service, {MANY:,} waits", many.service_cpu_percent),
+        *_delays(f"change to wake-up, {MANY:,} waits", many, MAX_MANY_SECONDS),
+        Figure(
+            name=f"get calls a second, {MANY:,} waits one by one",
+            value=round(apart.calls_per_second, 1),
+            unit="calls",
+        ),
+        _percent(f"triggerer, {MANY:,} waits one by one", apart.cpu_percent),
+        _percent(f"service, {MANY:,} waits one by one", apart.service_cpu_percent),
+        *_delays(f"change to wake-up, {MANY:,} waits one by one", apart),
+        _percent(f"triggerer, {FEW} waits", few.cpu_percent),
+        *_delays(f"change to wake-up, {FEW} waits", few, MAX_FEW_SECONDS),
+    ]
+
+
+def _percent(name: str, value: float, limit: float | None = None) -> Figure:
+    return Figure(name=f"{name}, of one core", value=round(value, 1), unit="%", limit=limit)
+
+
+def _delays(name: str, run: Run, limit: float | None = None) -> Iterable[Figure]:
+    # A wait that noticed nothing at all is told, and is over any limit.
+    yield Figure(
+        name=f"{name}, not noticed", value=run.missed, unit="jobs", limit=None if limit is None else 0
+    )
+    yield percentile_figure(f"{name}, p50", run.delays, 50)
+    found = percentile_figure(f"{name}, p99 of {len(run.delays)}", run.delays, 99)
+    yield Figure(name=found.name, value=found.value, unit=found.unit, limit=limit)
+
+
+def _run(
+    lanes: list[list[str]], ends_per_second: float, seconds_in_state: float, *, one_by_one: bool = False
+) -> Run:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        url = f"sqlite:///{folder / 'jobs.db'}"
+        _fill(url, itertools.chain(*lanes))
+        with (
+            memory_service(url, run_seconds=1.0, has_engine=False) as service,
+            _waits(folder, service, lanes, one_by_one) as triggerer,
+        ):
+            pattern = _GET if one_by_one else _LIST
+            _settle(service, pattern)
+            calls, started = _count(service, pattern), time.time()
+            for process in (triggerer, service.process):
+                process.cpu_percent()
+            ended = _move(url, lanes, ends_per_second, seconds_in_state)
+            seconds = time.time() - started
+            cpu, service_cpu = triggerer.cpu_percent(), service.process.cpu_percent()
+            calls = _count(service, pattern) - calls
+            time.sleep(2 * MAX_MANY_SECONDS)
+        noticed = json.loads((folder / "result.json").read_text())
+    delays = [noticed[job_id] - at for job_id, at in ended.items() if job_id in noticed]
+    return Run(
+        delays=delays,
+        missed=len(ended) - len(delays),
+        cpu_percent=cpu,
+        service_cpu_percent=service_cpu,
+        calls_per_second=calls / seconds,
+    )
+
+
+@contextmanager
+def _waits(
+    folder: Path, service: MemoryService, lanes: list[list[str]], one_by_one: bool
+) -> Iterator[psutil.Process]:
+    """Run the waits; at the end their result is in ``folder``."""
+    (folder / "jobs.json").write_text(json.dumps(lanes))
+    connection = {
+        "conn_type": "container_training",
+        "host": "127.0.0.1",
+        "port": service.port,
+        "extra": {"project": _PROJECT},
+    }
+    command = [sys.executable, "-m", "benchmarks.waiting_triggers"]
+    options = ["--jobs", str(folder / "jobs.json"), "--result", str(folder / "result.json")]
+    environment = {**os.environ, "AIRFLOW_CONN_TRAINING_DEFAULT": json.dumps(connection)}
+    with subprocess.Popen(
+        [*command, *options, *(["--one-by-one"] if one_by_one else [])],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+    ) as process:
+        try:
+            yield psutil.Process(process.pid)
+        finally:
+            process.terminate()
+
+
+def _settle(service: MemoryService, calls: re.Pattern[str]) -> None:
+    """Return once every wait has had its first look: calls come at an even pace then, if they ever do."""
+    before, rate = -1.0, -1.0
+    for _ in range(_SETTLE_LOOKS):
+        time.sleep(4.0)
+        now = _count(service, calls)
+        if rate > 0 and abs((now - before) - rate) <= 0.2 * rate:
+            return
+        before, rate = now, now - before if before >= 0 else -1.0
+
+
+def _count(service: MemoryService, calls: re.Pattern[str]) -> float:
+    text = httpx.get(f"http://127.0.0.1:{service.port}/metrics", trust_env=False, timeout=60).text
+    return sum(float(count) for count in calls.findall(text))
+
+
+def _move(
+    url: str, lanes: list[list[str]], ends_per_second: float, seconds_in_state: float
+) -> dict[str, float]:
+    """Move jobs to their end at an even pace, those that are waited for first; return when each did."""
+    database = open_database(url)
+    store = JobStore(database, LogStore(database))
+    order = [job_id for turn in itertools.zip_longest(*lanes) for job_id in turn if job_id]
+    begun, ended = time.time(), {}
+    count = int((_WINDOW_SECONDS - 2 * seconds_in_state) * ends_per_second)
+    plan = sorted(
+        (place / ends_per_second + step * seconds_in_state, job_id, state)
+        for place, job_id in enumerate(order[:count])
+        for step, state in enumerate(_STEPS)
+    )
+    for due, job_id, state in plan:
+        time.sleep(max(begun + due - time.time(), 0.0))
+        at = datetime.now(UTC)
+        if not store.advance(store.get(_PROJECT, job_id), state, at=at, message=f"Job {job_id} is {state}."):
+            raise RuntimeError(f"{job_id} cannot become {state}")
+        if state.is_terminal:
+            ended[job_id] = at.timestamp()
+    database.dispose()
+    return ended
+
+
+def _fill(url: str, waiting: Iterable[str]) -> None:
+    """Write the jobs that are waited for, and many that ended long ago."""
+    now_us = int(time.time() * 1e6)
+    rows = [_row(f"old_{place}", "SUCCEEDED", now_us - 10**12 + place) for place in range(_STORED)]
+    rows += [_row(job_id, "QUEUED", now_us) for job_id in waiting]
+    database = open_database(url)
+    with writing(database).begin() as connection:
+        connection.execute(sa.insert(jobs), rows)
+    database.dispose()
+
+
+def _row(job_id: str, state: str, created_us: int) -> dict[str, Any]:
+    return {
+        "uid": job_id,
+        "project": _PROJECT,
+        "job_id": job_id,
+        "labels": {},
+        "training_input": _TRAINING,
+        "state": state,
+        "priority": 0,
+        "created_us": created_us,
+        "running_us": None if state == "QUEUED" else created_us + 1,
+        "ended_us": None if state == "QUEUED" else created_us + 2,
+    }
+
+
+if __name__ == "__main__":
+    print_report({"waits": measure()})

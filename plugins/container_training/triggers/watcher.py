@@ -1,0 +1,257 @@
+"""
+One poller for all waits of one service and project in one triggerer.
+
+It lives on the event loop of the waits, from the first to the last of them, and asks one question for all
+(``core/watching.py``). A wait gets its job when that is not as it was, or the error of a question that got no answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from container_training.core.errors import ServiceError, TrainingError
+from container_training.core.retrying import TRANSIENT, backoff_seconds
+from container_training.core.watching import PAGE_SIZE, Roster, log_pause_seconds
+from container_training.core.wire import Job
+from container_training.hooks.training import ServiceAddress
+
+#: Requests that waits make for themselves - pages of logs - side by side; the others queue up.
+_SIDE_BY_SIDE = 8
+
+_log = logging.getLogger(__name__)
+_watchers: dict[tuple[asyncio.AbstractEventLoop, ServiceAddress], JobWatcher] = {}
+
+
+@contextmanager
+def watch_job(address: ServiceAddress, job_id: str, interval_seconds: float) -> Iterator[JobNews]:
+    """
+    Have ``job_id`` watched until the block ends, by the poller that the waits of ``address`` share.
+
+    :param interval_seconds: the pause between two looks that this wait asks for, while something is about to change.
+    """
+    key = (asyncio.get_running_loop(), address)
+    if key not in _watchers or _watchers[key].has_ended:
+        _watchers[key] = JobWatcher(address)
+    watcher = _watchers[key]
+    news = watcher.join(job_id, interval_seconds)
+    try:
+        yield news
+    finally:
+        watcher.leave(news)
+        if watcher.is_idle:
+            if _watchers.get(key) is watcher:
+                del _watchers[key]
+            watcher.stop()
+
+
+class JobNews:
+    """What one wait hears of its job. Only the newest is kept: whoever is slow misses what lies between."""
+
+    def __init__(self, watcher: JobWatcher, job_id: str, interval_seconds: float) -> None:
+        self.watcher = watcher
+        self.job_id = job_id
+        self.interval_seconds = interval_seconds
+        self.job: Job | None = None
+        self.has_error = False
+        self._newest: Job | Exception | None = None
+        self._arrived = asyncio.Event()
+
+    async def next(self) -> Job:
+        """
+        Return the job once it is not as it was, or once the service answers again; the first time at the first look.
+
+        :raises TrainingError: the last look failed, or there is no such job.
+        """
+        while self._newest is None:
+            self._arrived.clear()
+            await self._arrived.wait()
+        newest, self._newest = self._newest, None
+        if isinstance(newest, Exception):
+            # All waits are told the same error; each would leave its frames in the one traceback.
+            raise newest.with_traceback(None)
+        return newest
+
+    def tell(self, job: Job) -> None:
+        """Pass on the job."""
+        self.job = self._newest = job
+        self.has_error = False
+        self._arrived.set()
+
+    def fail(self, error: Exception) -> None:
+        """Pass on why there is no job."""
+        self._newest = error
+        self.has_error = True
+        self._arrived.set()
+
+
+class JobWatcher:
+    """The poller itself; belongs to the event loop that it was made on."""
+
+    def __init__(self, address: ServiceAddress) -> None:
+        self.client = address.connect()
+        #: Taken by a wait for each request of its own.
+        self.turn = asyncio.Semaphore(_SIDE_BY_SIDE)
+        self._roster = Roster(address.min_poll_seconds)
+        self._news: dict[str, list[JobNews]] = defaultdict(list)
+        self._log_readers: set[JobNews] = set()
+        self._joined = asyncio.Event()
+        self._failures = 0
+        self._may_list = True
+        self._loop = asyncio.get_running_loop()
+        # Not in the context of the wait that came first: what is logged here is about none of them.
+        self._task = self._loop.create_task(
+            self._run(), name=f"watch {address.project}", context=contextvars.Context()
+        )
+        self._task.add_done_callback(self._tell_of_a_bug)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody waits."""
+        return not self._news
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether a bug ended the poller."""
+        return self._task.done()
+
+    def join(self, job_id: str, interval_seconds: float) -> JobNews:
+        """Add a wait."""
+        news = JobNews(self, job_id, interval_seconds)
+        self._news[job_id].append(news)
+        self._roster.join(job_id, interval_seconds, self._loop.time())
+        self._joined.set()
+        return news
+
+    def leave(self, news: JobNews) -> None:
+        """Remove a wait."""
+        self._log_readers.discard(news)
+        self._roster.leave(news.job_id, news.interval_seconds)
+        self._news[news.job_id].remove(news)
+        if not self._news[news.job_id]:
+            del self._news[news.job_id]
+
+    def stop(self) -> None:
+        """End the poller; its connections are closed soon after."""
+        self._task.cancel()
+
+    def log_pause(self, news: JobNews, *, reads: bool) -> float | None:
+        """Return how long ``news`` should wait for its next page of the log; ``None``: it does not read now."""
+        if not reads:
+            self._log_readers.discard(news)
+            return None
+        self._log_readers.add(news)
+        return log_pause_seconds(len(self._log_readers))
+
+    async def _run(self) -> None:
+        async with self.client:
+            while True:
+                started = self._loop.time()
+                pause = await self._look_and_tell()
+                await self._nap(started, pause)
+
+    async def _look_and_tell(self) -> float:
+        """Look once; return how long to pause then."""
+        try:
+            pages = await self._look()
+        except TRANSIENT as error:
+            self._failures += 1
+            self._tell_all(error)
+            pause = self._roster.pause_seconds(self._loop.time()) if self._news else 0.0
+            return max(pause, backoff_seconds(self._failures, pause, error, random.random()))  # noqa: S311 - jitter
+        self._failures = 0
+        for news in [*self._all_news()]:
+            # What they were told does not hold any more.
+            if news.has_error and news.job is not None:
+                news.tell(news.job)
+        # More than a page is there only when much has changed at once: the mean stays at one call an interval.
+        return pages * self._roster.pause_seconds(self._loop.time()) if self._news else 0.0
+
+    async def _look(self) -> int:
+        """Ask until every newcomer was looked at; return the number of calls that were about anything else."""
+        while True:
+            if not self._may_list:
+                await self._ask_for_each(self._roster.due())
+                return 1
+            had_newcomers = self._roster.has_newcomers
+            pages = await self._ask_for_all()
+            if not (had_newcomers and self._news and self._roster.has_newcomers):
+                return pages
+            await asyncio.sleep(0)
+
+    async def _ask_for_all(self) -> int:
+        """One question; returns its number of pages."""
+        if not self._news:
+            return 1
+        question = self._roster.question(self._loop.time())
+        jobs: list[Job] = []
+        token, pages = "", 0
+        while token or not pages:
+            try:
+                page = await self.client.list_jobs(question.filter, PAGE_SIZE, token)
+            except TRANSIENT:
+                raise
+            except ServiceError as error:
+                # Whoever may not list may still be let see each job; and if not, that answer says so better.
+                _log.warning("jobs cannot be listed, so each is asked for by itself: %s", error)
+                self._may_list = False
+                return 1
+            jobs += page.jobs or []
+            token, pages = page.next_page_token or "", pages + 1
+        found = self._roster.take(question, jobs, self._loop.time())
+        self._tell(found.changed)
+        await self._ask_for_each(found.missing)
+        return pages
+
+    async def _ask_for_each(self, job_ids: Sequence[str]) -> None:
+        for job_id in job_ids:
+            try:
+                job = await self.client.get_job(job_id)
+            except TRANSIENT:
+                raise
+            except TrainingError as error:
+                for news in self._news.get(job_id, ()):
+                    news.fail(error)
+            else:
+                if self._roster.see(job, self._loop.time()):
+                    self._tell([job])
+
+    async def _nap(self, started: float, pause: float) -> None:
+        """Wait for ``pause``; shorter if somebody joins, but never so that looks come closer than they may."""
+        end = self._loop.time() + pause
+        while self._news and (left := end - self._loop.time()) > 0:
+            self._joined.clear()
+            try:
+                async with asyncio.timeout(left):
+                    await self._joined.wait()
+            except TimeoutError:
+                return
+            if not self._failures:
+                end = min(end, started + self._roster.pause_seconds(self._loop.time()))
+        if not self._news:
+            # Whoever left last is about to stop this task.
+            await asyncio.sleep(0)
+
+    def _tell(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            for news in self._news.get(job.job_id or "", ()):
+                news.tell(job)
+
+    def _tell_all(self, error: Exception) -> None:
+        for news in self._all_news():
+            news.fail(error)
+
+    def _all_news(self) -> Iterator[JobNews]:
+        for waits in self._news.values():
+            yield from waits
+
+    def _tell_of_a_bug(self, task: asyncio.Task[None]) -> None:
+        """Nobody may wait for a poller that is no more."""
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception):
+            self._tell_all(error)

@@ -1,0 +1,51 @@
+"""
+Filters that ask for any of several things, each of which an index finds: ``jobId=a OR jobId=b OR endTime>="..."``.
+
+Whoever waits for many jobs asks so at every look. A database that reads the list in its order would look at each job of the
+project; SQLite does, as it cannot know that only few fit.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import sqlalchemy as sa
+
+from container_training.core.filters import Comparison, Filter, Or
+from container_training.core.states import TERMINAL
+from training_service.store.database import is_job, jobs
+from training_service.store.filter_sql import time_field
+
+_TIMES = {"startTime": jobs.c.running_us, "endTime": jobs.c.ended_us}
+_EQUAL = {"jobId": jobs.c.job_id, "state": jobs.c.state}
+#: Most jobs are in one of these: their index narrows nothing down.
+_COMMON_STATES = frozenset(state.value for state in TERMINAL)
+
+
+def any_of(project: str, tree: Filter | None) -> sa.ColumnElement[bool] | None:
+    """
+    Return the condition for the jobs of ``project`` that fit ``tree``, found by indices alone.
+
+    Pure.
+
+    :return: ``None``: ``tree`` is not of this kind.
+    :raises InvalidFilter: a time cannot be read.
+    """
+    if not isinstance(tree, Or):
+        return None
+    conditions: list[sa.ColumnElement[bool]] = []
+    equal: dict[str, list[str]] = defaultdict(list)
+    for operand in tree.operands:
+        match operand:
+            case Comparison(path=("jobId" | "state") as path, op="=", value=value):
+                if value in _COMMON_STATES and path == "state":
+                    return None
+                equal[path].append(value)
+            case Comparison(path=("startTime" | "endTime") as path, op=">" | ">="):
+                conditions.append(time_field(_TIMES[path])(operand))
+            case _:
+                return None
+    conditions += [_EQUAL[path].in_(values) for path, values in equal.items()]
+    # By the key, and without a word of the project: else the index of the list's own order is taken.
+    found = (sa.select(jobs.c.sequence).where(is_job, jobs.c.project == project, each) for each in conditions)
+    return jobs.c.sequence.in_(sa.union(*found))
