@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
+from datetime import datetime
 from typing import Protocol
 
 import structlog
@@ -48,12 +49,23 @@ class Collector(Protocol):
         """Drop what is known of containers that are gone."""
 
 
+class Faults(Protocol):
+    """What goes wrong on purpose (``faults/``)."""
+
+    def allowed(self, actions: list[Action], now: datetime) -> list[Action]:
+        """Return those of ``actions`` that no fault withholds."""
+
+    def lose_replicas(self, jobs: list[JobRecord], view: EngineView, now: datetime) -> None:
+        """Kill the containers whose time has come."""
+
+
 class Scheduler:
     """
     Moves every job towards its end.
 
     :param capacity: the room of the machine; raises ``EngineUnavailable`` while nobody knows it.
     :param studies: what is known of tuning jobs' trials.
+    :param faults: default: nothing goes wrong on purpose.
     :param executor: runs slow actions; tests pass one that runs them at once.
     :param retry_seconds: pause before an action that the engine refused is asked for again.
     """
@@ -69,6 +81,7 @@ class Scheduler:
         metrics: Metrics,
         capacity: Callable[[], Capacity],
         studies: Studies,
+        faults: Faults | None = None,
         retry_seconds: float = 1.0,
         clock: Clock = utc_now,
     ) -> None:
@@ -80,6 +93,7 @@ class Scheduler:
         self._metrics = metrics
         self._capacity = capacity
         self._studies = studies
+        self._faults = faults
         self._retry_seconds = retry_seconds
         self._clock = clock
         self._wake = threading.Event()
@@ -121,15 +135,19 @@ class Scheduler:
         if view.job_uids - {job.uid for job in jobs}:
             jobs = self._store.list_active()
         self._follow_logs(jobs, view)
+        now = self._clock()
         actions = reconcile(
             jobs=jobs,
             view=view,
             drained=self._collector.drained,
             busy=busy,
-            now=self._clock(),
+            now=now,
             capacity=self._capacity(),
             studies=self._studies.look(jobs),
         )
+        if self._faults:
+            self._faults.lose_replicas(jobs, view, now)
+            actions = self._faults.allowed(actions, now)
         for action in actions:
             self._perform(action)
         return bool(jobs)

@@ -29,6 +29,8 @@ def serve(settings: ServiceSettings) -> int:
         logger.info("open to every user of this machine, reachable over loopback only", host=settings.host)
     else:
         logger.warning("open to everybody who reaches this address: jobs run code", host=settings.host)
+    if settings.fault_injection:
+        logger.warning("fault injection is on: administrators may have this service make mistakes")
     try:
         with hold_database(settings.database_url):
             app = build_service(settings)

@@ -25,6 +25,8 @@ from training_service.collectors import Collectors
 from training_service.engine.base import Engine
 from training_service.engine.docker_engine import DockerEngine
 from training_service.engine.swarm_engine import SwarmEngine
+from training_service.faults.board import FaultBoard
+from training_service.faults.of_jobs import FaultyJobs
 from training_service.host_capacity import HostCapacity
 from training_service.image_access import CheckedImages
 from training_service.job_policies import JobPolicies
@@ -142,6 +144,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         ),
         on_loss=metrics.count_loss,
     )
+    faults = FaultBoard() if settings.fault_injection else None
     scheduler = Scheduler(
         store=store,
         engine=engine,
@@ -151,6 +154,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         metrics=metrics,
         capacity=lambda: host.capacity,
         studies=studies,
+        faults=FaultyJobs(faults, engine) if faults else None,
     )
 
     @contextmanager
@@ -195,6 +199,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         metrics=metrics,
         version=version("airflow-container-training"),
         running=running(),
+        faults=faults,
         trusted_hosts=[*TRUSTED_HOSTS, settings.host, *settings.allowed_hosts],
     )
 

@@ -61,6 +61,7 @@ class ServiceSettings(BaseSettings):
         the same path there; default: beside the database.
     :param storage_endpoint: object store in which summary files of trials are read: ``https://storage.googleapis.com``, with
         the machine's own credentials, or the URL of an emulator as this service reaches it; empty: they are not read.
+    :param fault_injection: let administrators have the service make mistakes (docs/fault-injection.md); for tests only.
     :param log_lines_per_second: lines of one replica that are kept, on average over ten seconds.
     :param log_bytes_per_second: the same in bytes.
     :param log_tail_lines: lines at the end of a flood that are kept beyond these limits.
@@ -94,6 +95,7 @@ class ServiceSettings(BaseSettings):
     pids_limit: int = Field(default=PIDS_LIMIT, ge=16)
     metrics_dir: Path | None = None
     storage_endpoint: str = ""
+    fault_injection: bool = False
     log_lines_per_second: int = Field(default=2500, ge=1)
     log_bytes_per_second: int = Field(default=1_000_000, ge=1)
     log_tail_lines: int = Field(default=500, ge=1)

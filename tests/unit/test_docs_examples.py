@@ -72,6 +72,8 @@ KINDS = {
     "plan": "tests/docker/test_plan.py",
     "cli": "tests/integration/test_cli.py",
     "python distributed": "here",
+    "python faults": "tests/integration/test_faults.py",
+    "shell faults": "tests/integration/test_faults.py",
     "shell": "tests/e2e/test_readme_shell.py",
     "trainer task.py": "tests/e2e/test_readme_shell.py",
     "trainer Dockerfile": "tests/e2e/test_readme_shell.py",

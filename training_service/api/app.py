@@ -13,6 +13,7 @@ from training_service.access.control import AccessControl
 from training_service.api.access import access_check
 from training_service.api.bucket_iam import bucket_iam_router
 from training_service.api.errors import install_error_handlers
+from training_service.api.faults import faults_router
 from training_service.api.iam import job_iam_router
 from training_service.api.jobs import jobs_router, projects_router
 from training_service.api.locations import locations_router
@@ -21,6 +22,8 @@ from training_service.api.openapi import COMMON_ERRORS, correct_openapi
 from training_service.api.operations import operations_router
 from training_service.api.policies import artifact_registry_router, resource_manager_router
 from training_service.engine.base import Engine
+from training_service.faults.board import FaultBoard
+from training_service.faults.of_calls import FaultyCalls
 from training_service.job_policies import JobPolicies
 from training_service.jobs import Jobs
 from training_service.logs.store import LogStore
@@ -44,11 +47,13 @@ def create_app(
     version: str,
     running: AbstractContextManager[object],
     trusted_hosts: list[str],
+    faults: FaultBoard | None = None,
 ) -> FastAPI:
     """
     Return the service's app.
 
     :param registry: the routes of the registry's token endpoint.
+    :param faults: what goes wrong on purpose; default: nothing, and it cannot be set.
     :param running: entered when the app starts, left when it stops: the scheduler's life.
     """
 
@@ -76,6 +81,8 @@ def create_app(
     app.include_router(logging_router(logs, access))
     app.include_router(registry)
     app.include_router(operations_router(engine, metrics.registry, version))
+    if faults is not None:
+        app.include_router(faults_router(faults))
     install_error_handlers(app)
     correct_openapi(app)
 
@@ -88,6 +95,9 @@ def create_app(
         metrics.requests.labels(request.method, route, response.status_code).observe(seconds)
         return response
 
+    if faults is not None:
+        # Last, and so around all else: it may break an answer off.
+        app.add_middleware(FaultyCalls, board=faults)
     return app
 
 

@@ -1,0 +1,384 @@
+"""Fault injection over HTTP: each fault happens as often as it was asked for, and clients and tasks get over it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import googleapiclient
+import httpx
+import pytest
+from airflow.sdk import DAG
+
+from container_training.clients.training_api import TrainingClient
+from container_training.core.errors import (
+    AccessDenied,
+    JobConflict,
+    JobNotFound,
+    ServiceError,
+    ServiceUnavailable,
+    Throttled,
+    TransportError,
+)
+from container_training.core.states import JobState
+from container_training.core.wire import Job
+from container_training.operators.training import SubmitTrainingJobOperator
+from container_training.sensors.training import TrainingJobSensor
+from tests.docs_examples import ROOT, Example, examples
+from training_service.engine.memory_engine import Behaviour
+from training_service.faults.rules import METHODS, FaultKind
+
+from .live_service import IMAGE, LiveService, run_service, wait_until
+
+ADMIN, OWNER = "admin-token-of-some-length", "owner-token-of-some-length"
+_TRAINING = {"region": "us-central1", "masterConfig": {"imageUri": IMAGE}}
+_STOCK_OUT = {"kind": "stockOut"}
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[LiveService]:
+    with run_service(tmp_path, fault_injection=True) as service:
+        yield service
+
+
+@pytest.fixture
+def client(service: LiveService) -> Iterator[TrainingClient]:
+    with TrainingClient(service.endpoint, "demo-project", timeout_seconds=5) as client:
+        yield client
+
+
+def ask(service: LiveService, method: str, path: str, **arguments: Any) -> httpx.Response:
+    return httpx.request(method, service.endpoint + path, trust_env=False, timeout=10, **arguments)
+
+
+def set_fault(service: LiveService, **fault: Any) -> str:
+    answer = ask(service, "POST", "/faults", json=fault)
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["id"])
+
+
+def happened(service: LiveService) -> list[int]:
+    return [each["happened"] for each in ask(service, "GET", "/faults").json()["faults"]]
+
+
+def submit(client: TrainingClient, job_id: str = "a_job") -> None:
+    client.create_job(Job.model_validate({"jobId": job_id, "trainingInput": _TRAINING}))
+
+
+def state_of(client: TrainingClient, job_id: str = "a_job") -> JobState | None:
+    return client.get_job(job_id).state
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (400, ServiceError),
+        (401, AccessDenied),
+        (403, AccessDenied),
+        (404, JobNotFound),
+        (409, JobConflict),
+        (500, ServiceUnavailable),
+        (502, ServiceUnavailable),
+        (503, ServiceUnavailable),
+        (504, ServiceUnavailable),
+    ],
+)
+def test_an_error_happens_to_the_next_calls_and_then_no_more(
+    service: LiveService, client: TrainingClient, code: int, error: type[Exception]
+) -> None:
+    submit(client)
+    set_fault(service, kind="error", code=code, times=2, methods=["jobs.get"])
+
+    for _ in range(2):
+        client.list_jobs()
+        with pytest.raises(error, match="fault injection"):
+            client.get_job("a_job")
+
+    assert state_of(client) is not None
+    assert happened(service) == [2]
+
+
+def test_a_429_says_when_to_come_back(service: LiveService, client: TrainingClient) -> None:
+    set_fault(service, kind="error", code=429, retryAfterSeconds=7, times=1)
+
+    with pytest.raises(Throttled) as raised:
+        client.list_jobs()
+
+    assert raised.value.retry_after_seconds == 7
+
+
+def test_an_error_on_a_call_means_that_nothing_was_done(service: LiveService, client: TrainingClient) -> None:
+    set_fault(service, kind="error", code=503, times=1, methods=["jobs.create"])
+
+    with pytest.raises(ServiceUnavailable):
+        submit(client)
+
+    with pytest.raises(JobNotFound):
+        client.get_job("a_job")
+
+
+def test_a_dropped_answer_means_that_it_was_done(service: LiveService, client: TrainingClient) -> None:
+    set_fault(service, kind="drop", times=1, methods=["jobs.create"])
+
+    with pytest.raises(TransportError):
+        submit(client)
+
+    assert state_of(client) is not None
+    with pytest.raises(JobConflict):
+        submit(client)
+
+
+def test_a_delay_makes_a_call_late(service: LiveService, client: TrainingClient) -> None:
+    set_fault(service, kind="delay", seconds=0.6, times=1)
+    started = time.monotonic()
+
+    client.list_jobs()
+    late = time.monotonic() - started
+    client.list_jobs()
+
+    assert late >= 0.6
+    assert happened(service) == [1]
+
+
+def test_a_fault_of_one_job_leaves_the_others_alone(service: LiveService, client: TrainingClient) -> None:
+    for job_id in ("a_job", "another"):
+        submit(client, job_id)
+    set_fault(service, kind="error", code=500, jobId="anoth*")
+
+    assert state_of(client) is not None
+    with pytest.raises(ServiceUnavailable):
+        client.get_job("another")
+
+
+def test_a_storm_passes_after_its_seconds(service: LiveService, client: TrainingClient) -> None:
+    set_fault(service, kind="error", code=503, forSeconds=3, share=0.999)
+    with pytest.raises(ServiceUnavailable):
+        client.list_jobs()
+
+    def is_over() -> bool:
+        try:
+            client.list_jobs()
+        except ServiceUnavailable:
+            return False
+        return True
+
+    wait_until(is_over)
+    assert ask(service, "GET", "/faults").json()["faults"][0]["isOver"] is True
+
+
+def test_while_the_stock_is_out_jobs_stay_queued_and_can_be_cancelled(
+    service: LiveService, client: TrainingClient
+) -> None:
+    fault_id = set_fault(service, **_STOCK_OUT)
+    for job_id in ("a_job", "another"):
+        submit(client, job_id)
+    time.sleep(1.5)
+    assert {job.state for job in client.list_jobs().jobs or []} == {JobState.QUEUED}
+
+    client.cancel_job("another")
+    wait_until(lambda: state_of(client, "another") is JobState.CANCELLED)
+    assert ask(service, "DELETE", f"/faults/{fault_id}").status_code == 200
+
+    wait_until(lambda: state_of(client) is JobState.RUNNING)
+
+
+def test_slow_preparing_can_be_cancelled_and_ends(service: LiveService, client: TrainingClient) -> None:
+    set_fault(service, kind="slowPreparing", seconds=2)
+    for job_id in ("a_job", "another"):
+        submit(client, job_id)
+
+    wait_until(lambda: state_of(client, "another") is JobState.PREPARING)
+    client.cancel_job("another")
+    wait_until(lambda: state_of(client, "another") is JobState.CANCELLED)
+    assert service.engine.launches() == []
+    wait_until(lambda: state_of(client) is JobState.RUNNING)
+
+    job = client.get_job("a_job")
+    assert job.start_time is not None
+    assert job.create_time is not None
+
+
+def test_a_lost_replica_is_started_again_and_lost_as_often_as_asked_for(
+    service: LiveService, client: TrainingClient
+) -> None:
+    set_fault(service, kind="loseReplica", replica="master-replica-0", seconds=0, times=2, jobId="a_job")
+
+    submit(client)
+
+    wait_until(lambda: happened(service) == [2])
+    wait_until(lambda: [str(launch.attempt) for launch in service.engine.launches()][-1:] == ["0.2"])
+    assert state_of(client) is JobState.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("fault", "field"),
+    [
+        ({"kind": "error"}, "code"),
+        ({"kind": "error", "code": 200}, "code"),
+        ({"kind": "delay"}, "seconds"),
+        ({"kind": "delay", "seconds": -1}, "seconds"),
+        ({"kind": "stockOut", "seconds": 3}, "seconds"),
+        ({"kind": "stockOut", "times": 3}, "times"),
+        ({"kind": "drop", "methods": ["jobs.delete"]}, "methods"),
+        ({"kind": "flood"}, "kind"),
+        ({"kind": "drop", "chance": 1}, "chance"),
+    ],
+)
+def test_what_means_nothing_is_refused_by_its_field(
+    service: LiveService, fault: dict[str, Any], field: str
+) -> None:
+    answer = ask(service, "POST", "/faults", json=fault)
+
+    assert answer.status_code == 400
+    (violation,) = answer.json()["error"]["details"][0]["fieldViolations"]
+    assert violation["field"] == field
+
+
+def test_a_fault_that_is_not_set_cannot_be_removed(service: LiveService) -> None:
+    assert ask(service, "DELETE", "/faults/nothing").status_code == 404
+
+
+def test_all_faults_are_removed_at_once(service: LiveService, client: TrainingClient) -> None:
+    for code in (500, 503):
+        set_fault(service, kind="error", code=code)
+
+    ask(service, "DELETE", "/faults")
+
+    assert client.list_jobs().jobs is None
+    assert happened(service) == []
+
+
+def test_without_the_setting_nothing_can_be_set(tmp_path: Path) -> None:
+    with run_service(tmp_path) as service:
+        assert ask(service, "POST", "/faults", json=_STOCK_OUT).status_code == 404
+
+
+def test_only_an_administrator_may_set_a_fault(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.json"
+    principals = [
+        {"principal": "user:admin@example.com", "admin": True, "token": ADMIN},
+        {"principal": "user:owner@example.com", "owns": ["demo-project"], "token": OWNER},
+    ]
+    tokens.write_text(json.dumps({"principals": principals}))
+    tokens.chmod(0o600)
+    answers = {}
+    with run_service(tmp_path, fault_injection=True, require_auth=True, tokens_file=tokens) as service:
+        for token in ("", OWNER, ADMIN):
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            for method, path in (("POST", "/faults"), ("GET", "/faults"), ("DELETE", "/faults")):
+                body = {"json": _STOCK_OUT} if method == "POST" else {}
+                answers[token, method] = ask(service, method, path, headers=headers, **body).status_code
+
+    assert [answers["", method] for method in ("POST", "GET", "DELETE")] == [401] * 3
+    assert [answers[OWNER, method] for method in ("POST", "GET", "DELETE")] == [403] * 3
+    assert [answers[ADMIN, method] for method in ("POST", "GET", "DELETE")] == [200] * 3
+
+
+def test_every_method_that_a_fault_can_name_is_one_of_the_api() -> None:
+    document = json.loads(
+        (Path(googleapiclient.__file__).parent / "discovery_cache/documents/ml.v1.json").read_text()
+    )
+    jobs = document["resources"]["projects"]["resources"]["jobs"]["methods"]
+
+    assert METHODS - {"entries.list", "projects.getConfig"} == {f"jobs.{name}" for name in jobs}
+
+
+@pytest.fixture
+def short_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveService]:
+    """A service whose jobs run three seconds, which Airflow's connection and the environment name."""
+    with run_service(tmp_path, Behaviour(run_seconds=3.0), fault_injection=True) as service:
+        connection = {
+            "conn_type": "container_training",
+            "host": "127.0.0.1",
+            "port": int(service.endpoint.rpartition(":")[2]),
+            "extra": {"project": "demo-project"},
+        }
+        monkeypatch.setenv("AIRFLOW_CONN_TRAINING_DEFAULT", json.dumps(connection))
+        monkeypatch.setenv("TRAINING_ENDPOINT", service.endpoint)
+        with _passing_time(service):
+            yield service
+
+
+@contextmanager
+def _passing_time(service: LiveService) -> Iterator[None]:
+    """Let two seconds of the engine pass in each second."""
+    done = threading.Event()
+
+    def run() -> None:
+        while not done.wait(0.5):
+            service.engine.advance(1.0)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def make_dag(name: str) -> DAG:
+    with DAG(name, schedule=None) as dag:
+        submit = SubmitTrainingJobOperator(task_id="submit", image=IMAGE)
+        TrainingJobSensor(task_id="finished", job_id=submit.output)
+    return dag
+
+
+def test_a_dag_gets_over_a_storm_a_lost_answer_and_a_lost_replica(
+    short_jobs: LiveService, register_dag: Callable[[DAG], DAG]
+) -> None:
+    service = short_jobs
+    set_fault(service, kind="drop", times=1, methods=["jobs.create"])
+    set_fault(service, kind="error", code=503, times=5, methods=["jobs.list"])
+    set_fault(service, kind="error", code=429, retryAfterSeconds=1, times=1, methods=["jobs.get"])
+    set_fault(service, kind="error", code=502, times=2, methods=["entries.list"])
+    set_fault(service, kind="loseReplica", seconds=0, times=1)
+
+    run = register_dag(make_dag("over_a_storm")).test()
+
+    counts = happened(service)
+    with TrainingClient(service.endpoint, "demo-project") as client:
+        jobs = client.list_jobs().jobs or []
+    assert {str(ti.state) for ti in run.get_task_instances()} == {"success"}
+    assert [job.state for job in jobs] == [JobState.SUCCEEDED]
+    assert counts == [1, 5, 1, 2, 1]
+
+
+@pytest.mark.parametrize("example", examples("python faults"), ids=str)
+def test_the_pages_own_check_passes_for_a_dag_of_ours(
+    example: Example, short_jobs: LiveService, register_dag: Callable[[DAG], DAG]
+) -> None:
+    namespace: dict[str, Any] = {}
+    exec(compile(example.code, str(example.page), "exec"), namespace)  # noqa: S102  # our own page
+
+    namespace["check_that_it_survives"](register_dag(make_dag("checked_by_the_page")))
+
+    assert happened(short_jobs) == []
+
+
+@pytest.mark.parametrize("example", examples("shell faults"), ids=str)
+def test_the_pages_commands_set_show_and_remove_a_fault(example: Example, short_jobs: LiveService) -> None:
+    done = subprocess.run(
+        ["bash", "-euc", example.code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "no_proxy": "127.0.0.1"},
+    )
+
+    first, shown = (json.loads(each) for each in done.stdout.replace("}{", "}\n{").split("\n")[:2])
+    assert shown["faults"][0]["id"] == first["id"]
+    assert happened(short_jobs) == []
+
+
+def test_the_page_names_every_method_and_kind() -> None:
+    text = (ROOT / "docs" / "fault-injection.md").read_text("utf-8")
+
+    assert [name for name in (*METHODS, *FaultKind) if f"`{name}`" not in text] == []
