@@ -167,8 +167,8 @@ def test_one_poller_serves_all_waits_of_a_service_and_ends_with_the_last(
             super().__init__(address)
 
     monkeypatch.setattr(watchers, "JobWatcher", Counted)
-    names = add_jobs(service, 20, JobState.SUCCEEDED)
-    clock = VirtualClock()
+    names = add_jobs(service, 20, JobState.RUNNING)
+    clock = VirtualClock(lambda: None, lambda: [end(service, name, clock) for name in names])
     threads = threading.active_count()
 
     async def main() -> set[str]:
