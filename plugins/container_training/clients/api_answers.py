@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
@@ -32,20 +33,26 @@ def transport_error(who: str, request: httpx.Request, error: httpx.RequestError)
     )
 
 
-def read_answer(response: httpx.Response) -> Any:
-    """Return the JSON of a good response, or raise the error that it stands for."""
+def read_answer(response: httpx.Response, advice: Mapping[int, str] | None = None) -> Any:
+    """
+    Return the JSON of a good response, or raise the error that it stands for.
+
+    :param advice: what to do about an error, by its HTTP status; stands at the end of its message.
+    """
     if response.is_success:
         try:
             return response.json()
         except ValueError as error:
             raise TransportError(f"{response.url} answered with something other than JSON") from error
-    raise service_error(response)
+    raise service_error(response, advice)
 
 
-def service_error(response: httpx.Response) -> ServiceError:
-    """Return the error that a bad response stands for."""
+def service_error(response: httpx.Response, advice: Mapping[int, str] | None = None) -> ServiceError:
+    """Return the error that a bad response stands for; ``advice``: see :func:`read_answer`."""
     code = response.status_code
     message, status = _error_body(response)
+    if advice and code in advice:
+        message = f"{message.rstrip('.')}; {advice[code]}"
     if code == 404:
         return JobNotFound(message, code=code, status=status)
     if code == 409:

@@ -7,7 +7,6 @@ again from the new policy, so that no writer loses another's change.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
@@ -15,13 +14,13 @@ from typing import Any, Self
 from urllib.parse import quote
 
 import httpx
-from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_delay
 
 from container_training.clients.api_answers import read_answer, service_error, transport_error
+from container_training.clients.patience import patiently
 from container_training.core.errors import EditConflict, ResourceNotFound, TransportError
 from container_training.core.grants import PolicyDocument
 from container_training.core.registry_resources import ResourceKind
-from container_training.core.retrying import TRANSIENT, backoff_seconds
+from container_training.core.retrying import TRANSIENT
 
 DEFAULT_TIMEOUT_SECONDS = 30.0
 #: How long one change is tried, over conflicts and missing answers alike.
@@ -136,7 +135,12 @@ class IamPoliciesClient:
         :raises EditConflict: others were faster for the whole time.
         """
         answer_is_missing = False
-        for attempt in self._retrying():
+        retrying = patiently(
+            self._patience_seconds,
+            errors=(EditConflict, *TRANSIENT),
+            first_backoff_seconds=_FIRST_BACKOFF_SECONDS,
+        )
+        for attempt in retrying:
             with attempt:
                 before = self.get_policy(kind, resource)
                 after = change(before)
@@ -150,14 +154,6 @@ class IamPoliciesClient:
                     raise
                 return PolicyEdit(was_written=True, before=before, after=written)
         raise AssertionError("tenacity ends with a result or an error")
-
-    def _retrying(self) -> Retrying:
-        return Retrying(
-            retry=retry_if_exception_type((EditConflict, *TRANSIENT)),
-            wait=_pause,
-            stop=stop_after_delay(self._patience_seconds),
-            reraise=True,
-        )
 
     def _url(self, kind: ResourceKind, resource: str) -> str:
         path = quote(resource, safe="/:")
@@ -184,11 +180,3 @@ class IamPoliciesClient:
         if not isinstance(policy, dict):
             raise TransportError(f"{request.url} answered with what is no policy: {policy!r}")
         return policy
-
-
-def _pause(state: RetryCallState) -> float:
-    error = state.outcome.exception() if state.outcome else None
-    if not isinstance(error, Exception):
-        return 0.0
-    # Not for secrets: it keeps those who collided from colliding again.
-    return backoff_seconds(state.attempt_number, _FIRST_BACKOFF_SECONDS, error, random.random())  # noqa: S311

@@ -21,6 +21,13 @@ from container_training.core.log_wire import ListLogEntriesRequest, ListLogEntri
 from container_training.core.wire import GetConfigResponse, Job, ListJobsResponse, WireModel, format_timestamp
 
 DEFAULT_TIMEOUT_SECONDS = 30.0
+#: What to do about errors that asking again does not mend.
+_ADVICE = {
+    400: "the request itself is refused: mend what the message names",
+    401: "the service wants a token that it knows: the password of the Airflow connection, or TRAINING_TOKEN",
+    403: "have an owner of the project give this account a role, such as roles/ml.developer (docs/access.md)",
+    404: "look at the job's id and at the connection's project; the service's own list is `jobs list`",
+}
 _M = TypeVar("_M", bound=WireModel)
 
 
@@ -162,7 +169,7 @@ class TrainingClient:
             response = self._http.send(request)
         except httpx.RequestError as error:
             raise transport_error("the training service", request, error) from error
-        return read_answer(response)
+        return read_answer(response, _ADVICE)
 
 
 class AsyncTrainingClient:
@@ -219,7 +226,7 @@ class AsyncTrainingClient:
             response = await self._http.send(request)
         except httpx.RequestError as error:
             raise transport_error("the training service", request, error) from error
-        return read_answer(response)
+        return read_answer(response, _ADVICE)
 
 
 def job_log_filter(job_id: str, received_after: datetime | None = None, task_name: str = "") -> str:

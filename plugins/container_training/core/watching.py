@@ -27,7 +27,7 @@ _SOME_BY_ID = 40
 #: The URL of a question stays below the 8 KiB that proxies commonly take.
 _MAX_ID_CHARACTERS = 5_000
 #: How much later than the moment that it states a change may be written: a job's end waits for its last log line.
-_WRITTEN_LATE = timedelta(seconds=5)
+_WRITTEN_LATE = timedelta(seconds=2)
 #: News is never older than this share of the time that a job has been in its state ...
 _SHARE_OF_AGE = 0.01
 #: ... nor than so many seconds, unless the waits or the connection ask for less.

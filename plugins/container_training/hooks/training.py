@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from airflow.sdk import BaseHook
+from tenacity import RetryCallState
 
+from container_training.clients.patience import patiently
 from container_training.clients.training_api import AsyncTrainingClient, TrainingClient, job_log_filter
 from container_training.core.cost import PriceList, parse_prices
 from container_training.core.errors import TrainingError
@@ -18,6 +21,12 @@ from container_training.core.wire import GetConfigResponse, Job
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+#: How long a hook asks a service that does not answer; after that, Airflow's retries take over.
+DEFAULT_PATIENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +61,8 @@ class TrainingHook(BaseHook):
         as its password a bearer token, if the service wants one. The extras ``prices``, an object of machine types or
         accelerators and their prices per second, and ``currency`` say what jobs cost. The extra ``min_poll_seconds`` is the
         shortest pause between two looks at jobs that are waited for in the triggerer, for a service that is not one's own.
+    :param patience_seconds: how long a question - not a submission - is asked again while the service does not answer, answers 429
+        or 5xx: a minute, or 0 for those who ask again by themselves.
     """
 
     conn_name_attr = "training_conn_id"
@@ -59,9 +70,13 @@ class TrainingHook(BaseHook):
     conn_type = "container_training"
     hook_name = "Container training"
 
-    def __init__(self, training_conn_id: str = default_conn_name) -> None:
+    def __init__(
+        self, training_conn_id: str = default_conn_name, *, patience_seconds: float | None = None
+    ) -> None:
         super().__init__()
         self.training_conn_id = training_conn_id
+        self.patience_seconds = DEFAULT_PATIENCE_SECONDS if patience_seconds is None else patience_seconds
+        self._sleep: Callable[[float], None] = time.sleep
 
     @cached_property
     def client(self) -> TrainingClient:
@@ -112,7 +127,7 @@ class TrainingHook(BaseHook):
     def test_connection(self) -> tuple[bool, str]:
         """Ask the service for the project's configuration; for the UI's Test button."""
         try:
-            agent = self.get_config().service_account
+            agent = self.client.get_config().service_account  # a person waits for this: one question
         except TrainingError as error:
             return False, str(error)
         return True, f"the service answers; jobs of {self.project!r} run as {agent}"
@@ -123,26 +138,36 @@ class TrainingHook(BaseHook):
 
     def get_job(self, job_id: str) -> Job:
         """Return the record of ``job_id``. :raises JobNotFound: there is none."""
-        return self.client.get_job(job_id)
+        return self._ask(self.client.get_job, job_id)
 
     def cancel_job(self, job_id: str) -> None:
         """Ask ``job_id`` to end; does nothing to a job that has ended."""
-        self.client.cancel_job(job_id)
+        self._ask(self.client.cancel_job, job_id)
 
     def get_config(self) -> GetConfigResponse:
         """Return the project's service agent."""
-        return self.client.get_config()
+        return self._ask(self.client.get_config)
 
     def read_service_log(self, job_id: str) -> Iterator[LogEntry]:
         """Yield the service's own lines about ``job_id`` (state changes, limits), oldest first."""
         filter_ = job_log_filter(job_id, task_name=SERVICE_TASK_NAME)
         token = ""
         while True:
-            page = self.client.list_log_entries(filter_, page_token=token)
+            page = self._ask(self.client.list_log_entries, filter_, page_token=token)
             yield from page.entries or []
             token = page.next_page_token or ""
             if not token:
                 return
+
+    def _ask(self, question: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        if not self.patience_seconds:
+            return question(*args, **kwargs)
+        retrying = patiently(self.patience_seconds, sleep=self._sleep, say=self._say_retry)
+        return retrying(question, *args, **kwargs)
+
+    def _say_retry(self, state: RetryCallState) -> None:
+        if state.outcome is not None and state.next_action is not None:
+            self.log.warning("%s; asking again in %.1f s", state.outcome.exception(), state.next_action.sleep)
 
 
 def endpoint_of(connection: Connection) -> str:

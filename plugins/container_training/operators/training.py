@@ -9,14 +9,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
-from tenacity import (
-    RetryCallState,
-    Retrying,
-    retry_if_exception_type,
-    stop_after_delay,
-    wait_random_exponential,
-)
+from tenacity import RetryCallState
 
+from container_training.clients.patience import patiently
 from container_training.core.cost import parse_max_cost
 from container_training.core.errors import JobConflict, JobNotFound
 from container_training.core.intent import (
@@ -31,7 +26,6 @@ from container_training.core.intent import (
 from container_training.core.job_attempt import for_attempt
 from container_training.core.job_id import TaskKey, job_id_for, numbered_job_id
 from container_training.core.job_spec import job_spec_from_wire
-from container_training.core.retrying import TRANSIENT
 from container_training.core.wire import Job, TrainingInput
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.training import TrainingHook
@@ -78,7 +72,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
     @cached_property
     def hook(self) -> TrainingHook:
         """The hook of this task's connection."""
-        return TrainingHook(self.training_conn_id)
+        return TrainingHook(self.training_conn_id, patience_seconds=0.0)  # ``_settle`` asks again
 
     def execute(self, context: Context) -> str:
         """Return the id of the job that this task stands for, submitted now or before."""
@@ -122,14 +116,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
 
     def _settle(self, key: TaskKey, request: Job, intent: Intent, context: Context) -> Job:
         """Look, decide, act, until one job stands for this task; a lost answer is followed by another look."""
-        retrying = Retrying(
-            retry=retry_if_exception_type(TRANSIENT),
-            wait=wait_random_exponential(multiplier=0.5, max=10),
-            stop=stop_after_delay(_PATIENCE_SECONDS),
-            sleep=self._sleep,
-            before_sleep=self._say_retry,
-            reraise=True,
-        )
+        retrying = patiently(_PATIENCE_SECONDS, sleep=self._sleep, say=self._say_retry)
         wanted = request_hash(request)
         conflicts = 0
         while True:

@@ -103,8 +103,8 @@ class TrainingJobSensor(BaseSensorOperator):
 
     @cached_property
     def hook(self) -> TrainingHook:
-        """The hook of this task's connection."""
-        return TrainingHook(self.training_conn_id)
+        """The hook of this task's connection; the wait itself asks again."""
+        return TrainingHook(self.training_conn_id, patience_seconds=0.0)
 
     def execute(self, context: Context) -> Any:
         """Look once, then wait: in the triggerer, or by poking."""

@@ -43,9 +43,10 @@ def test_an_image_without_a_registry_is_refused(service: FakeService, context: A
 
 
 def test_a_service_that_is_down_leaves_the_task_to_airflows_retries(
-    service: FakeService, context: Any
+    service: FakeService, context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service.faults = [httpx.ConnectError("refused")]
+    monkeypatch.setattr("container_training.hooks.training.DEFAULT_PATIENCE_SECONDS", 0.1)
+    service.faults = [httpx.ConnectError("refused")] * 99
 
     with pytest.raises(TransportError):
         grant(context, "127.0.0.1:5000/demo/digits:1")

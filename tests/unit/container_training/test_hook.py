@@ -14,10 +14,11 @@ import httpx
 import pytest
 from airflow.providers_manager import ProvidersManager
 
+from container_training.core.errors import ServiceError, Throttled
 from container_training.get_provider_info import get_provider_info
 from container_training.hooks.training import InvalidConnection, TrainingHook
 
-from .fake_service import AGENT, FakeService, make_job
+from .fake_service import AGENT, FakeService, error, make_job
 
 ROOT = Path(__file__).parents[3]
 
@@ -100,6 +101,62 @@ def test_the_connection_can_be_tested_from_the_ui(service: FakeService) -> None:
     is_good, message = TrainingHook().test_connection()
     assert not is_good
     assert "did not answer" in message
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        httpx.ConnectError("refused"),
+        httpx.ReadTimeout("slow"),
+        *(error(code, "UNAVAILABLE", "later") for code in (429, 500, 502, 503, 504)),
+    ],
+    ids=lambda fault: str(getattr(fault, "status_code", fault)),
+)
+def test_a_question_without_an_answer_is_asked_again(
+    service: FakeService, fault: httpx.Response | Exception
+) -> None:
+    service.add(make_job())
+    service.faults = [fault] * 3
+    hook, naps = TrainingHook(), []
+    hook._sleep = naps.append
+
+    assert hook.get_job("digits_1").job_id == "digits_1"
+    assert [0.25 * 2**place <= nap <= 0.5 * 2**place for place, nap in enumerate(naps)] == [True] * 3
+
+
+def test_a_hook_waits_as_long_as_the_service_asks_but_not_beyond_its_patience(service: FakeService) -> None:
+    service.add(make_job())
+    service.faults = [error(429, "RESOURCE_EXHAUSTED", "slow down", **{"Retry-After": "42"})]
+    hook, naps = TrainingHook(), []
+    hook._sleep = naps.append
+    hook.cancel_job("digits_1")
+    assert naps == [42.0]
+
+    service.faults = [error(429, "RESOURCE_EXHAUSTED", "slow down", **{"Retry-After": "61"})] * 2
+    with pytest.raises(Throttled):
+        hook.get_config()
+    assert naps == [42.0]
+    assert len(service.faults) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        (400, "mend what the message names"),
+        (401, "the password of the Airflow connection"),
+        (403, "give this account a role"),
+        (404, "look at the job's id and at the connection's project"),
+    ],
+)
+def test_a_refusal_is_not_asked_again_and_says_what_to_do(
+    service: FakeService, code: int, advice: str
+) -> None:
+    service.faults = [error(code, "NO", "no")] * 2
+    hook = TrainingHook()
+    hook._sleep = lambda _: pytest.fail("it asks again")
+
+    with pytest.raises(ServiceError, match=f"^no; .*{advice}"):
+        hook.get_job("digits_1")
 
 
 def test_airflow_knows_the_connection_type_and_its_form() -> None:

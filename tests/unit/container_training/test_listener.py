@@ -83,7 +83,7 @@ def test_only_a_live_job_of_this_run_is_cancelled(
 
 
 def test_service_that_refuses_is_logged(service: FakeService, caplog: pytest.LogCaptureFixture) -> None:
-    service.faults = [error(503, "UNAVAILABLE", "try later")]
+    service.faults = [error(403, "PERMISSION_DENIED", "try later")]
 
     cancel_job_of_run("digits_1", "training_default", "dag", "run")
 
