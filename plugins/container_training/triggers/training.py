@@ -144,12 +144,14 @@ class JobTrigger(BaseTrigger):
         """Say what is new, and keep the limit of cost; return the job as it is now."""
         if is_fresh:
             self._say(watch.see(job, self.now()))
-        # The service stores every line before it writes a state that ends the job: nothing is left behind.
-        if self.stream_logs:
+        # The service stores every line before it writes a state that ends the job: nothing is left behind. While it is
+        # QUEUED nobody writes, and thousands of waits may begin at once.
+        reads_log = self.stream_logs and job.state is not JobState.QUEUED
+        if reads_log:
             async with news.watcher.turn:
                 await self._show_log(news.watcher.client, watch)
         # Time has passed, and with it money; whether the service answers, only a question tells.
-        if not is_fresh and (self.stream_logs or not watch.failures):
+        if not is_fresh and (reads_log or not watch.failures):
             self._say(watch.see(job, self.now()))
         if watch.has_to_cancel(job):
             await news.watcher.client.cancel_job(self.job_id)

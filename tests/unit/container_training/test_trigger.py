@@ -194,6 +194,15 @@ def test_every_log_line_is_shown_once_also_over_pages_and_faults(
     assert sorted(shown) == sorted([*(f"line {number}" for number in range(8)), "late", "newer", "last"])
 
 
+def test_while_a_job_is_queued_its_log_is_not_asked_for(service: FakeService) -> None:
+    service.add(make_job())
+    clock = VirtualClock(*[lambda: None] * 4, lambda: service.move("digits_1", JobState.SUCCEEDED))
+
+    run_trigger(clock)
+
+    assert service.count("POST", "entries:list") == 1
+
+
 def test_a_log_that_may_not_be_read_does_not_end_the_wait(
     service: FakeService, log_lines: Sequence[str]
 ) -> None:

@@ -153,7 +153,7 @@ def test_who_may_not_list_asks_for_each_job(service: FakeService) -> None:
 
     assert [event["state"] for _, event in found.values()] == ["SUCCEEDED"] * 3
     assert service.count("GET", "/jobs") == 1
-    assert service.count("GET", "/job_0000") == 3
+    assert all(service.count("GET", f"/{name}") >= 2 for name in names)
 
 
 def test_one_poller_serves_all_waits_of_a_service_and_ends_with_the_last(
