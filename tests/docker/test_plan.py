@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shlex
 import uuid
@@ -21,7 +22,7 @@ from container_training.clients.training_api import TrainingClient
 from container_training.core.image_ref import parse_image_ref
 from container_training.operators.plan import PlanTrainingOperator
 from local_stack.airflow import airflow_environment
-from local_stack.credentials import DEVELOPER, developer_token
+from local_stack.credentials import DEVELOPER, developer_token, registry_login
 from local_stack.stack import LocalStack
 from tests.docs_examples import Example, examples
 from tests.real_parts import PROJECT, end_all_jobs
@@ -217,7 +218,7 @@ def test_a_stale_plan_changes_nothing_and_says_what_is_not_as_it_was(
 
 
 def test_a_grant_is_planned_applied_once_and_watched_by_its_etag(
-    run: Run, trainer: Trainer, stack: LocalStack, job_id: str
+    run: Run, trainer: Trainer, stack: LocalStack, sent: list[str], job_id: str
 ) -> None:
     repository = trainer.image.rpartition("/")[2]
     resource = f"projects/{OTHER}/locations/local/repositories/{repository}"
@@ -226,7 +227,9 @@ def test_a_grant_is_planned_applied_once_and_watched_by_its_etag(
     options = (*trainer.options, "--image", image, "--job-id", job_id)
     first, second = trainer.folder.parent / "first.json", trainer.folder.parent / "second.json"
 
+    sent.clear()
     planned = run("plan", trainer.config, *options, "--output", first)
+    writes = [line for line in sent if not line.startswith(READS)]
     set_policy(stack, resource, "roles/artifactregistry.writer", DEVELOPER)
     stale = run("apply", first)
     run("plan", trainer.config, *options, "--output", second)
@@ -235,6 +238,7 @@ def test_a_grant_is_planned_applied_once_and_watched_by_its_etag(
     after = run("plan", trainer.config, *options, "--json")
     set_policy(stack, f"projects/{OTHER}")
 
+    assert writes == []
     assert f"GRANT {AGENT} gets roles/artifactregistry.reader on {resource}" in planned.stdout
     assert stale.returncode == 4
     assert f"access.{image}.etag was" in stale.stderr
@@ -246,6 +250,33 @@ def test_a_grant_is_planned_applied_once_and_watched_by_its_etag(
     (access,) = json.loads(after.stdout)["access"]
     assert (access["is_granted_by_plan"], "already" in access["reason"]) == (False, True)
     assert json.loads(after.stdout)["blockers"] != []
+
+
+def test_a_tag_that_moved_makes_a_plan_stale(
+    run: Run,
+    trainer: Trainer,
+    stack: LocalStack,
+    engine_client: docker.APIClient,
+    base_image: str,
+    job_id: str,
+) -> None:
+    file = trainer.folder.parent / "plan.json"
+
+    def push(text: str) -> None:
+        dockerfile = f"FROM {base_image}\nLABEL text={text}\n".encode()
+        list(engine_client.build(fileobj=io.BytesIO(dockerfile), tag=f"{trainer.image}:1", rm=True))
+        login = registry_login(stack.settings)
+        lines = list(engine_client.push(trainer.image, "1", stream=True, decode=True, auth_config=login))
+        assert not [line for line in lines if "error" in line]
+
+    push(f"{job_id}-first")
+    planned = run("plan", trainer.config, "--image", f"{trainer.image}:1", "--job-id", job_id, "-o", file)
+    push(f"{job_id}-second")
+    done = run("apply", file)
+
+    assert "in the registry as sha256:" in planned.stdout
+    assert done.returncode == 4
+    assert 'images.master.digest was "sha256:' in done.stderr
 
 
 def test_an_image_that_is_not_built_here_is_looked_up_in_the_registry(

@@ -8,31 +8,24 @@ Only what reads is called here: files, ``inspect`` and ``list`` of the engine, m
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from container_training.clients.build_context import open_context
 from container_training.clients.iam_policies import IamPoliciesClient
+from container_training.clients.image_planning import built_image, job_images, name_in_request
 from container_training.clients.job_file import load_job_file
 from container_training.clients.training_api import TrainingClient
 from container_training.core.cost import PriceList
 from container_training.core.errors import (
-    ImageNotFound,
-    InvalidImageRef,
     InvalidPrice,
     JobNotFound,
-    PushFailed,
-    RegistryUnavailable,
     ResourceNotFound,
 )
 from container_training.core.grants import access_need
-from container_training.core.image_parts import PARTS_LABEL, ImageParts, part_changes
-from container_training.core.image_ref import ImageRef
 from container_training.core.intent import request_hash
 from container_training.core.job_attempt import for_attempt
 from container_training.core.job_request import JobFields, job_request
@@ -44,7 +37,6 @@ from container_training.core.plan import (
     PlannedCost,
     PlannedImage,
     PlannedMachines,
-    PlannedParts,
 )
 from container_training.core.python_package import runtime_of
 from container_training.core.wire import Job
@@ -52,7 +44,6 @@ from container_training.core.wire import Job
 if TYPE_CHECKING:
     from docker.api import APIClient
 
-    from container_training.clients.image_content import ImageContent
     from container_training.clients.registry import FindLogin
 
 _HOUR_SECONDS = 3600
@@ -89,7 +80,7 @@ def make_plan(inputs: PlanInputs, sources: PlanSources, now: datetime) -> Plan:
     :raises TransportError: the service, or an API of policies, does not answer.
     :raises AccessDenied: it refuses to be read.
     """
-    built = _built_image(inputs, sources) if inputs.context_dir else None
+    built = built_image(inputs, sources.engine, sources.find_login) if inputs.context_dir else None
     job = _request(inputs, sources, built, now)
     spec = job_spec_from_wire(sources.project, job)
     file = Path(inputs.config_file) if inputs.config_file else None
@@ -100,7 +91,7 @@ def make_plan(inputs: PlanInputs, sources: PlanSources, now: datetime) -> Plan:
         inputs=inputs,
         config_sha256=hashlib.sha256(file.read_bytes()).hexdigest() if file else None,
         request=job.to_wire(),
-        images=[*_images(spec, built, sources)],
+        images=[*job_images(spec, built, sources.find_login)],
         access=[*_access(spec, sources)],
         machines=[*_machines(spec)],
         cost=_cost(spec, sources.prices),
@@ -111,117 +102,11 @@ def make_plan(inputs: PlanInputs, sources: PlanSources, now: datetime) -> Plan:
 def _request(inputs: PlanInputs, sources: PlanSources, built: PlannedImage | None, now: datetime) -> Job:
     fields = JobFields(**{"default_job_dir": sources.default_job_dir, **inputs.fields})
     if built is not None:
-        fields = replace(fields, image=_in_request(built))
+        fields = replace(fields, image=name_in_request(built))
     file = load_job_file(Path(inputs.config_file)) if inputs.config_file else None
     job = job_request(inputs.job, fields, file)
     made_up = f"job_{now:%Y%m%d_%H%M%S}_{request_hash(job)[:6]}"
     return for_attempt(job, inputs.job_id or job.job_id or made_up, {})
-
-
-def _in_request(image: PlannedImage) -> str:
-    """Return what the request calls a built image: its digest is known once the registry has it."""
-    name, _, _ = image.ref.rpartition(":")
-    return f"{name}@{image.digest}" if image.digest else image.ref
-
-
-def _built_image(inputs: PlanInputs, sources: PlanSources) -> PlannedImage:
-    from container_training.clients.engine import find_image
-    from container_training.clients.image_content import image_content
-
-    if not inputs.image:
-        raise InvalidImageRef(
-            "an image that is built needs a name to be pushed as: set image to HOST/PROJECT/NAME"
-        )
-    context = open_context(
-        inputs.context_dir or "", dockerfile=inputs.dockerfile, build_args=inputs.build_args
-    )
-    engine = sources.engine()
-    with tempfile.TemporaryFile(prefix="build-context-") as archive:
-        content = image_content(context, inputs.image, archive, lambda base: _base_image_id(engine, base))
-    existing = find_image(engine, str(content.ref))
-    digest, note = _digest_in_registry(content.ref, existing, sources) if existing else (None, "")
-    return PlannedImage(
-        roles=[],
-        ref=str(content.ref),
-        digest=digest,
-        context_hash=content.digest,
-        parts=PlannedParts(**content.parts.to_json()),
-        on_engine=existing is not None,
-        actions=[*([] if existing else ["build"]), *([] if digest else ["push"])],
-        changes=[] if existing else _changes(engine, content),
-        note=note,
-    )
-
-
-def _base_image_id(engine: APIClient, base: str) -> str:
-    from container_training.clients.engine import find_image
-
-    image = find_image(engine, base)
-    if image is None:
-        raise ImageNotFound(
-            f"FROM {base}: the engine does not have this base image, and a plan pulls nothing; run: docker pull {base}"
-        )
-    return str(image["Id"])
-
-
-def _digest_in_registry(
-    ref: ImageRef, existing: dict[str, Any], sources: PlanSources
-) -> tuple[str | None, str]:
-    """Return the digest if the registry's image is the engine's, and what could not be found out."""
-    from container_training.clients.image_pusher import is_same_image
-    from container_training.clients.registry import find_manifest
-
-    try:
-        manifest = find_manifest(ref, login=sources.find_login(ref.host))
-    except (RegistryUnavailable, PushFailed) as error:
-        return None, f"cannot look whether the registry has it: {error}"
-    is_there = manifest is not None and is_same_image(existing, ref, manifest)
-    return (manifest.digest if manifest and is_there else None), ""
-
-
-def _changes(engine: APIClient, content: ImageContent) -> list[str]:
-    """Return what changed since the newest image of the same name that this project built."""
-    from container_training.clients.engine import engine_errors
-
-    with engine_errors():
-        images = engine.images(name=content.ref.name)
-    for image in sorted(images, key=lambda image: image.get("Created") or 0, reverse=True):
-        before = ImageParts.from_label((image.get("Labels") or {}).get(PARTS_LABEL))
-        if before is not None:
-            name = next(iter(image.get("RepoTags") or []), image["Id"])
-            return [f"since {name}:", *part_changes(before, content.parts)]
-    return [f"the engine has no earlier image of {content.ref.name}"]
-
-
-def _images(spec: JobSpec, built: PlannedImage | None, sources: PlanSources) -> Iterator[PlannedImage]:
-    """Yield the images of the job, each once, with the roles that run it."""
-    roles: dict[ImageRef, list[str]] = {}
-    for replica in spec.replicas:
-        names = roles.setdefault(replica.image, [])
-        if replica.replica.role.value not in names:
-            names.append(replica.replica.role.value)
-    for image, names in roles.items():
-        if runtime_of(image) is not None:
-            continue  # the service's own, for jobs of packages
-        if built is not None and str(image) == _in_request(built):
-            yield built.model_copy(update={"roles": names})
-        else:
-            yield _given_image(image, names, sources)
-
-
-def _given_image(image: ImageRef, roles: list[str], sources: PlanSources) -> PlannedImage:
-    from container_training.clients.registry import manifest_digest
-
-    note = ""
-    digest = image.digest
-    try:
-        found = manifest_digest(image, login=sources.find_login(image.host))
-        if found is None:
-            note = f"the registry has no {image}: push it first"
-        digest = digest or found
-    except (RegistryUnavailable, PushFailed) as error:
-        note = f"cannot look whether the registry has it: {error}"
-    return PlannedImage(roles=roles, ref=str(image), digest=digest, note=note)
 
 
 def _access(spec: JobSpec, sources: PlanSources) -> Iterator[PlannedAccess]:

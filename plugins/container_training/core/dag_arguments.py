@@ -52,7 +52,7 @@ class DagArguments:
         self.decisions: list[Decision] = [*job.decisions]
         self._job = job
         self._shell = shell
-        self._names: dict[ShellPart, str] = {}
+        self._names: dict[str, str] = {}
 
     @property
     def training(self) -> Mapping[str, Any]:
@@ -145,10 +145,13 @@ class DagArguments:
         return f'{{{{ "{escaped}" }}}}'
 
     def _shell_param(self, part: ShellPart) -> str:
-        name = self._names.get(part)
+        known = part.name or part.text  # $DATA and ${DATA} are one variable
+        name = self._names.get(known)
         if name is None:
-            name = part.name.lower() or f"shell_{sum(not known.name for known in self._names) + 1}"
-            self._names[part] = name
+            name = part.name.lower() or f"shell_{sum(not each.isidentifier() for each in self._names) + 1}"
+            while name in self.params:  # Data and DATA are two
+                name += "_"
+            self._names[known] = name
         return self.param(name, f"was {part.text} in the shell")
 
     def param(self, name: str, description: str) -> str:

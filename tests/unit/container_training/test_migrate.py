@@ -349,6 +349,12 @@ def test_the_guide_shows_what_is_printed(migrate: Migrate, tmp_path: Path, airfl
     ]
 
 
+def test_variables_that_differ_in_case_alone_are_two_params(migrate: Migrate) -> None:
+    done = migrate("--gcloud", f"{WITH_IMAGE} -- $Data $DATA $Data")
+
+    assert 'args=["{{ params.data }}", "{{ params.data_ }}", "{{ params.data }}"]' in done.stdout
+
+
 def test_windows_line_ends_and_continuations_are_read(migrate: Migrate) -> None:
     unix = migrate("--gcloud", WITH_IMAGE)
 
