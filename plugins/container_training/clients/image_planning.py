@@ -1,4 +1,8 @@
-"""What a plan says of images: which would be built and pushed, what changed in them, what the registry has. Nothing is pulled."""
+"""
+What a plan says of images: which would be built and pushed, what changed in them, what the registry has. Nothing is pulled.
+
+What imports the engine's client is imported on use: a DAG file with ``PlanTrainingOperator`` imports this module.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from container_training.clients.build_context import open_context
 from container_training.core.errors import ImageNotFound, InvalidImageRef, PushFailed, RegistryUnavailable
 from container_training.core.image_parts import PARTS_LABEL, ImageParts, part_changes
 from container_training.core.image_ref import ImageRef
@@ -35,6 +38,7 @@ def built_image(inputs: PlanInputs, connect: Callable[[], APIClient], find_login
     :raises InvalidImageRef: it has no name, or one with a tag.
     :raises ImageNotFound: the engine lacks a base image, without which the tag cannot be known.
     """
+    from container_training.clients.build_context import open_context
     from container_training.clients.engine import find_image
     from container_training.clients.image_content import image_content
 
