@@ -184,8 +184,7 @@ def airflow_environment(
     return {
         "AIRFLOW_HOME": str(REPOSITORY_ROOT),
         # As in airflow.cfg, for whatever state folder this stack has.
-        # SQLite lets one process write at a time; with its default, 5 s, some give up where many tasks run side by side.
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{state / 'airflow.db'}?timeout=60",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{state / 'airflow.db'}",
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(state / "logs"),
         "AIRFLOW__LOGGING__DAG_PROCESSOR_CHILD_PROCESS_LOG_DIRECTORY": str(state / "logs" / "dag_processor"),
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords_file(settings)),

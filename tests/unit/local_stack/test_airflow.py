@@ -16,9 +16,7 @@ def environment() -> dict[str, str]:
 def test_everything_that_airflow_writes_lies_in_the_state_folder_of_its_stack(
     environment: dict[str, str],
 ) -> None:
-    assert (
-        environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] == "sqlite:////state/airflow/airflow.db?timeout=60"
-    )
+    assert environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] == "sqlite:////state/airflow/airflow.db"
     assert environment["AIRFLOW__LOGGING__BASE_LOG_FOLDER"] == "/state/airflow/logs"
     assert environment["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE"].startswith("/state/airflow/")
 
