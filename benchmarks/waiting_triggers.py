@@ -21,11 +21,12 @@ from pathlib import Path
 import structlog
 
 from container_training.clients.training_api import AsyncTrainingClient
-from container_training.core.errors import TransportError
 from container_training.hooks.training import TrainingHook
 from container_training.triggers.training import JobTrigger
 
 _INTERVAL_SECONDS = 1.0
+#: More side by side only wait in the client's pool, which is slower at keeping a queue than asyncio is.
+_CONNECTIONS = 50
 _DEADLINE = timedelta(hours=1)
 
 
@@ -39,18 +40,19 @@ def main() -> None:
     # Lines are made and thrown away: where they go is Airflow's affair.
     with Path("/dev/null").open("w") as nowhere:
         structlog.configure(logger_factory=structlog.PrintLoggerFactory(nowhere))
-        ends = asyncio.run(_wait_for_all(json.loads(options.jobs.read_text()), options.one_by_one))
-    options.result.write_text(json.dumps(ends))
+        asyncio.run(_wait_for_all(json.loads(options.jobs.read_text()), options.result, options.one_by_one))
 
 
-async def _wait_for_all(lanes: list[list[str]], one_by_one: bool) -> dict[str, float]:
+async def _wait_for_all(lanes: list[list[str]], result: Path, one_by_one: bool) -> None:
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     ends: dict[str, float] = {}
     client = await TrainingHook().get_async_conn()
 
+    turn = asyncio.Semaphore(_CONNECTIONS)
+
     async def ask(job_id: str) -> None:
-        await _ask_until_it_ends(client, job_id)
+        await _ask_until_it_ends(client, turn, job_id)
 
     async def walk(lane: list[str], wait: Callable[[str], Awaitable[None]]) -> None:
         for job_id in lane:
@@ -60,10 +62,10 @@ async def _wait_for_all(lanes: list[list[str]], one_by_one: bool) -> dict[str, f
     async with client:
         tasks = [asyncio.create_task(walk(lane, ask if one_by_one else _wait)) for lane in lanes]
         await stopped.wait()
+        result.write_text(json.dumps(ends))
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-    return ends
 
 
 async def _wait(job_id: str) -> None:
@@ -80,14 +82,12 @@ async def _wait(job_id: str) -> None:
             raise RuntimeError(f"the wait for {job_id} ended with {event.payload}")
 
 
-async def _ask_until_it_ends(client: AsyncTrainingClient, job_id: str) -> None:
+async def _ask_until_it_ends(client: AsyncTrainingClient, turn: asyncio.Semaphore, job_id: str) -> None:
     while True:
-        try:
+        async with turn:
             job = await client.get_job(job_id)
-            if job.state and job.state.is_terminal:
-                return
-        except TransportError:
-            pass  # all connections are taken: it comes to the same as a slow answer
+        if job.state and job.state.is_terminal:
+            return
         await asyncio.sleep(_INTERVAL_SECONDS)
 
 
