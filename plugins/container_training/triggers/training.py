@@ -27,6 +27,8 @@ from container_training.triggers.watcher import JobNews, watch_job
 
 #: Airflow gives ``on_kill`` 30 s.
 _KILL_TRIES = 5
+#: Acts upon jobs of killed tasks that are under way.
+_KILLS: set[asyncio.Task[None]] = set()
 #: The states in which a job's containers write.
 _WRITING = frozenset({JobState.PREPARING, JobState.RUNNING, JobState.CANCELLING})
 #: How often a limit of cost is compared with the time that has passed; this asks nobody.
@@ -197,9 +199,18 @@ class JobTrigger(BaseTrigger):
 
         Runs in the triggerer, only after a person's act, and after that act is stored: so the task's state tells them
         apart. A cleared task runs again at once and adopts the job; cancelling it then would fail the new attempt.
+
+        Airflow may cancel this coroutine while it runs, and says nothing; the work goes on all the same.
         """
         if not self.cancel_on_kill:
             return
+        work = asyncio.create_task(self._kill())
+        # The loop itself keeps no more than a weak reference.
+        _KILLS.add(work)
+        work.add_done_callback(_KILLS.discard)
+        await asyncio.shield(work)
+
+    async def _kill(self) -> None:
         fate = await sync_to_async(fate_of)(self.task_instance)
         if fate is not TaskFate.ENDED:
             self.log.info("job %s goes on: the task was %s", self.job_id, fate)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from datetime import timedelta
 from itertools import pairwise
@@ -297,6 +298,35 @@ def test_a_kill_is_repeated_while_the_service_is_down(
     monkeypatch.setattr(training_triggers, "fate_of", lambda _: TaskFate.ENDED)
     trigger = JobTrigger(**ARGUMENTS)
     VirtualClock().run(trigger.on_kill())
+
+    assert service.jobs["digits_1"].state is JobState.CANCELLING
+
+
+def test_a_kill_that_airflow_cancels_is_carried_out_all_the_same(
+    service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.add(make_job(state=JobState.RUNNING, labels={"airflow-owner": "token"}))
+    is_asked, may_answer = threading.Event(), threading.Event()
+
+    def slow_fate(_: Any) -> TaskFate:
+        is_asked.set()
+        may_answer.wait(10)
+        return TaskFate.ENDED
+
+    monkeypatch.setattr(training_triggers, "fate_of", slow_fate)
+
+    async def kill_and_cancel() -> None:
+        kill = asyncio.create_task(JobTrigger(**ARGUMENTS).on_kill())
+        while not is_asked.is_set():
+            await asyncio.sleep(0.01)
+        kill.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await kill
+        may_answer.set()
+        while training_triggers._KILLS:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(kill_and_cancel())
 
     assert service.jobs["digits_1"].state is JobState.CANCELLING
 
