@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -99,7 +100,14 @@ def start_on_terminal(environment: dict[str, str], *arguments: str) -> tuple[sub
     """Start on a terminal of its own; returns the process and our end of the terminal."""
     ours, its = pty.openpty()
     process = subprocess.Popen(
-        command(*arguments), env=environment, cwd=ROOT, stdin=its, stdout=its, stderr=its
+        command(*arguments),
+        env=environment,
+        cwd=ROOT,
+        stdin=its,
+        stdout=its,
+        stderr=its,
+        # Tests that a shell runs in the background inherit that Ctrl-C is ignored.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     os.close(its)
     return process, ours
