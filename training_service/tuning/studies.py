@@ -62,15 +62,14 @@ class Studies:
 
     def ended(self, job: JobRecord) -> tuple[EndedTrial, ...]:
         """Return the trials that have ended, in the order of their numbers."""
-        known = self._refresh(job)
-        return tuple(sorted(known.ended.values(), key=lambda trial: trial.number))
+        return _in_order(self._refresh(job))
 
     def prior(self, job: JobRecord) -> tuple[EndedTrial, ...]:
         """Return the trials of the studies that this one goes on from, the oldest first."""
         return self._refresh(job).prior
 
     def _view(self, job: JobRecord, study: StudySpec, trials: Sequence[JobRecord]) -> StudyView:
-        ended = self.ended(job)
+        known = self._refresh(job)
         uids = [trial.uid for trial in trials]
         latest = self._measurements.latest(uids, study.metric_tag)
         reported = {uid: Reported(value=one.report.value) for uid, one in latest.items()}
@@ -79,14 +78,15 @@ class Studies:
                 reported[trial.uid] = Reported(tags=self._measurements.tags(trial.uid))
         return StudyView(
             spec=study,
-            trial_count=trial_count(study, self.prior(job)),
-            ended=ended,
+            trial_count=trial_count(study, known.prior),
+            ended=_in_order(known),
             reported=reported,
-            stops=self._stops(job, study, trials) if study.stops_early else {},
+            stops=self._stops(job, study, trials, known) if study.stops_early else {},
         )
 
-    def _stops(self, job: JobRecord, study: StudySpec, trials: Sequence[JobRecord]) -> dict[str, EarlyStop]:
-        known = self._refresh(job)
+    def _stops(
+        self, job: JobRecord, study: StudySpec, trials: Sequence[JobRecord], known: _Known
+    ) -> dict[str, EarlyStop]:
         running = [
             each
             for each in trials
@@ -113,12 +113,14 @@ class Studies:
         new = self._store.ended_trials(job.uid, known.ended.keys())
         study = job.spec.study
         tag = study.metric_tag if study else ""
-        curves = self._measurements.of_many([trial.uid for trial in new], tag)
+        uids = [trial.uid for trial in new]
+        latest = self._measurements.latest(uids, tag)
+        # Curves may be long, and only early stopping goes by them.
+        curves = self._measurements.of_many(uids, tag) if study and study.stops_early else {}
         for trial in new:
-            curve = curves.get(trial.uid, ())
-            known.ended[trial.sequence] = _ended_trial(trial, curve)
+            known.ended[trial.sequence] = _ended_trial(trial, latest.get(trial.uid))
             if trial.state is JobState.SUCCEEDED and trial.trial and not trial.trial.stopped:
-                known.curves[trial.sequence] = points_of(trial, curve)
+                known.curves[trial.sequence] = points_of(trial, curves.get(trial.uid, ()))
             known.judged.pop(trial.uid, None)
 
     def _read_prior(self, job: JobRecord) -> tuple[EndedTrial, ...]:
@@ -127,19 +129,24 @@ class Studies:
             return ()
         before = self._store.get(job.spec.project, study.resume_job_id)
         trials = self._store.ended_trials(before.uid, ())
-        curves = self._measurements.of_many([trial.uid for trial in trials], study.metric_tag)
-        own = tuple(_ended_trial(trial, curves.get(trial.uid, ())) for trial in trials)
+        latest = self._measurements.latest([trial.uid for trial in trials], study.metric_tag)
+        own = tuple(_ended_trial(trial, latest.get(trial.uid)) for trial in trials)
         return self._read_prior(before) + own
+
+
+def _in_order(known: _Known) -> tuple[EndedTrial, ...]:
+    return tuple(sorted(known.ended.values(), key=lambda trial: trial.number))
 
 
 def trial_count(study: StudySpec, prior: Sequence[EndedTrial]) -> int:
     """Return how many trials a study can have: ``maxTrials``, or what is left of a smaller grid. Pure."""
-    size = SearchSpace.from_spec(study.search).size
-    if study.algorithm is not SearchAlgorithm.GRID_SEARCH or size is None:
+    if study.algorithm is not SearchAlgorithm.GRID_SEARCH:
         return study.max_trials
     space = SearchSpace.from_spec(study.search)
+    if space.size is None:
+        return study.max_trials
     known = {tuple(sorted(trial.hyperparameters.items())) for trial in prior if is_within(space, trial)}
-    return min(study.max_trials, size - len(known))
+    return min(study.max_trials, space.size - len(known))
 
 
 def is_within(space: SearchSpace, trial: EndedTrial) -> bool:
@@ -184,15 +191,14 @@ def _ending(trial: Trial) -> Ending:
     return Ending.SHADOW if trial.spared else Ending.COMPLETED
 
 
-def _ended_trial(trial: JobRecord, measurements: Sequence[Measurement]) -> EndedTrial:
+def _ended_trial(trial: JobRecord, newest: Measurement | None) -> EndedTrial:
     if trial.trial is None:
         raise ValueError(f"job {trial.spec.job_id!r} is no trial")
-    has_value = trial.state is JobState.SUCCEEDED and measurements
     return EndedTrial(
         number=trial.trial.number,
         hyperparameters=trial.trial.hyperparameters,
         state=trial.state,
-        value=measurements[-1].report.value if has_value else None,
+        value=newest.report.value if newest and trial.state is JobState.SUCCEEDED else None,
         error_message=trial.error_message,
         started_at=trial.running_at,
         seconds=(trial.ended_at - trial.running_at).total_seconds()
