@@ -141,7 +141,7 @@ class Actions:
             case Conclude(job=job, outcome=outcome, error_message=message, summary=summary):
                 return self._store.record_outcome(job, outcome, message, early_stopping_payload(summary))
             case StopEarly(job=job, reason=reason, is_spared=is_spared):
-                return self._store.record_early_stop(job, reason, is_spared=is_spared)
+                return self._trials.stop_early(job, reason, is_spared=is_spared)
             case RecordAttempts(job=job, attempts=attempts, why=why):
                 self._store.record_attempts(job, attempts, why)
                 return True

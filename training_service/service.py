@@ -46,6 +46,7 @@ from training_service.store.database import open_database, read_meta
 from training_service.store.job_store import JobStore
 from training_service.store.measurement_store import MeasurementStore
 from training_service.store.policy_store import PolicyStore
+from training_service.store.trial_store import TrialStore
 from training_service.tuning.metric_collector import MetricCollector, check_metrics_can_be_read
 from training_service.tuning.output import TuningOutputs
 from training_service.tuning.studies import Studies
@@ -90,7 +91,8 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
     access = AccessControl(policies, authenticator, is_required=settings.require_auth)
     registry_tokens = RegistryTokens(key, access)
     measurements = MeasurementStore(database)
-    studies = Studies(store, measurements)
+    trials = TrialStore(database, logs)
+    studies = Studies(store, trials, measurements)
 
     def notify() -> None:
         scheduler.notify()
@@ -118,7 +120,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         store=store,
         engine=engine,
         metrics=metrics,
-        trials=TrialPlanner(store, studies),
+        trials=TrialPlanner(trials, studies),
         container_env=(
             metadata_environment(settings.metadata_host, settings.metadata_port) if metadata else {}
         )
@@ -187,7 +189,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
             store,
             scheduler.notify,
             check,
-            TuningOutputs(store, measurements),
+            TuningOutputs(trials, measurements),
             runtimes={version: image.python_versions for version, image in settings.runtime_images.items()},
         ),
         job_policies=JobPolicies(store, Policies(policies)),

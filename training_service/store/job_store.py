@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -20,20 +20,19 @@ from sqlalchemy.exc import IntegrityError
 from container_training.core.errors import InvalidFilter, JobConflict, JobNotFound
 from container_training.core.filters import parse_filter
 from container_training.core.job_rules import MIN_WAIT
-from container_training.core.job_spec import JobSpec, accepted_job_spec
-from container_training.core.log_wire import SERVICE_TASK_NAME, Severity
+from container_training.core.job_spec import JobSpec
+from container_training.core.log_wire import Severity
 from container_training.core.restarts import Attempts
 from container_training.core.states import TERMINAL, JobState, advance
-from container_training.core.trial_spec import trial_spec
-from container_training.core.wire import Job, TrainingInput
 from training_service.clock import Clock, utc_now
 from training_service.job_messages import queued_message
-from training_service.logs.store import LogStore, NewLogEntry
-from training_service.records import JobRecord, Trial, TrialSummary
+from training_service.logs.store import LogStore
+from training_service.records import JobRecord
 from training_service.resources import job_resource, owner_policy
 from training_service.store.any_of import any_of
-from training_service.store.database import from_us, is_job, jobs, read_meta, to_us, writing
+from training_service.store.database import is_job, jobs, read_meta, to_us, writing
 from training_service.store.filter_sql import FieldSql, filter_to_sql, text_field, time_field
+from training_service.store.job_rows import log_entry, record_of, state_entry
 from training_service.store.policy_store import insert_policy
 
 _TIME_COLUMN = {
@@ -46,17 +45,6 @@ _TOKEN = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 _LIST_ORDER = (jobs.c.created_us, jobs.c.sequence)
 #: How many queued jobs the loop looks at: more than can start between two looks.
 _QUEUE_HEAD = 50
-#: Values that one statement names; databases bound them.
-_ROWS_AT_ONCE = 500
-#: What is read of a trial to show it: not its spec, which takes long to check.
-_SUMMARY = (
-    jobs.c.uid,
-    jobs.c.study_uid,
-    jobs.c.trial,
-    jobs.c.state,
-    jobs.c.running_us,
-    jobs.c.ended_us,
-)
 _FIELDS: dict[str, FieldSql] = {
     "jobId": text_field(jobs.c.job_id),
     "state": text_field(jobs.c.state),
@@ -144,8 +132,8 @@ class JobStore:
                 row = connection.execute(sa.insert(jobs).values(**values).returning(jobs)).one()
                 if owner:
                     insert_policy(connection, job_resource(spec.project, spec.job_id), owner_policy(owner))
-                record = _record(row)
-                self._logs.append_with(connection, [_state_entry(record, queued_message(record))])
+                record = record_of(row)
+                self._logs.append_with(connection, [state_entry(record, queued_message(record))])
         except IntegrityError as error:
             message = (
                 f"job {spec.job_id!r} already exists in project {spec.project!r}; "
@@ -154,81 +142,6 @@ class JobStore:
             raise JobConflict(message, code=409, status="ALREADY_EXISTS") from error
         return record
 
-    def insert_trial(self, study: JobRecord, number: int, hyperparameters: Mapping[str, str]) -> bool:
-        """
-        Store a new QUEUED trial of the tuning job ``study``, unless that is ending or has this trial.
-
-        It runs the very images that were pulled for the study, also where a tag has moved since.
-
-        :return: whether it was stored.
-        """
-        trial = {
-            "job_id": study.spec.job_id,
-            "sequence": study.sequence,
-            "number": number,
-            "hyperparameters": dict(hyperparameters),
-        }
-        goes_on = sa.exists().where(
-            jobs.c.uid == study.uid, jobs.c.state == study.state.value, jobs.c.outcome == ""
-        )
-        values = {
-            "uid": secrets.token_hex(6),
-            "project": study.spec.project,
-            "job_id": f"{study.uid}/{number}",
-            "labels": study.spec.labels,
-            "training_input": study.spec.training_input.to_wire(),
-            "state": JobState.QUEUED.value,
-            "priority": study.spec.priority,
-            "created_us": to_us(self._clock()),
-            "images": dict(study.images),
-            "study_uid": study.uid,
-            "trial": trial,
-        }
-        with writing(self._engine).begin() as connection:
-            taken = sa.select(jobs.c.uid).where(
-                jobs.c.study_uid == study.uid, jobs.c.job_id == values["job_id"]
-            )
-            if not connection.scalar(sa.select(goes_on)) or connection.scalar(taken):
-                return False
-            row = connection.execute(sa.insert(jobs).values(**values).returning(jobs)).one()
-            self._logs.append_with(connection, [_state_entry(record := _record(row), queued_message(record))])
-        return True
-
-    def trial_summaries(self, study_uids: Iterable[str]) -> list[TrialSummary]:
-        """Return the trials of tuning jobs, ended or not, in the order of their numbers."""
-        uids = list(study_uids)
-        if not uids:
-            return []
-        query = sa.select(*_SUMMARY).where(jobs.c.study_uid.in_(uids)).order_by(jobs.c.sequence)
-        with self._engine.connect() as connection:
-            return [_summary(row) for row in connection.execute(query)]
-
-    def active_trials(self, study_uid: str) -> list[JobRecord]:
-        """Return the trials of a tuning job that have not ended, in the order of their numbers."""
-        going_on = jobs.c.state.not_in(sorted(TERMINAL))
-        query = sa.select(jobs).where(jobs.c.study_uid == study_uid, going_on).order_by(jobs.c.sequence)
-        with self._engine.connect() as connection:
-            return [_record(row) for row in connection.execute(query)]
-
-    def ended_trials(self, study_uid: str, known: Collection[int]) -> list[JobRecord]:
-        """Return the trials of a tuning job that have ended, without those whose sequences are ``known``."""
-        ended = sa.and_(jobs.c.study_uid == study_uid, jobs.c.state.in_(sorted(TERMINAL)))
-        with self._engine.connect() as connection:
-            sequences = connection.execute(sa.select(jobs.c.sequence).where(ended)).scalars()
-            new = sorted(set(sequences) - set(known))
-            rows: list[Any] = []
-            for start in range(0, len(new), _ROWS_AT_ONCE):
-                some = jobs.c.sequence.in_(new[start : start + _ROWS_AT_ONCE])
-                rows += connection.execute(sa.select(jobs).where(some).order_by(jobs.c.sequence))
-        return [_record(row) for row in rows]
-
-    def count_ended_trials(self, study_uid: str) -> int:
-        """Return how many trials of a tuning job have ended."""
-        ended = jobs.c.state.in_(sorted(TERMINAL))
-        query = sa.select(sa.func.count()).where(jobs.c.study_uid == study_uid, ended)
-        with self._engine.connect() as connection:
-            return int(connection.execute(query).scalar_one())
-
     def get(self, project: str, job_id: str) -> JobRecord:
         """Return one job. :raises JobNotFound: there is none."""
         with self._engine.connect() as connection:
@@ -236,13 +149,13 @@ class JobStore:
         if row is None:
             message = f"job {job_id!r} not found in project {project!r}"
             raise JobNotFound(message, code=404, status="NOT_FOUND")
-        return _record(row)
+        return record_of(row)
 
     def find_by_uid(self, uid: str) -> JobRecord | None:
         """Return the job that the engine knows by ``uid``; ``None``: there is none."""
         with self._engine.connect() as connection:
             row = connection.execute(sa.select(jobs).where(jobs.c.uid == uid)).one_or_none()
-        return _record(row) if row is not None else None
+        return record_of(row) if row is not None else None
 
     def list_page(
         self, project: str, *, filter_text: str, page_size: int, page_token: str
@@ -265,7 +178,7 @@ class JobStore:
             rows = connection.execute(query.limit(page_size + 1)).all()
         page = rows[:page_size]
         token = f"{page[-1].created_us}-{page[-1].sequence}" if len(rows) > page_size else ""
-        return [_record(row) for row in page], token
+        return [record_of(row) for row in page], token
 
     def list_active(self) -> list[JobRecord]:
         """
@@ -276,7 +189,7 @@ class JobStore:
         """
         old = to_us(self._clock() - MIN_WAIT)
         with self._engine.connect() as connection:
-            return [_record(row) for row in connection.execute(_ACTIVE, {"old": old})]
+            return [record_of(row) for row in connection.execute(_ACTIVE, {"old": old})]
 
     def count_by_state(self) -> dict[JobState, int]:
         """Return how many jobs are in each state; states without a job are absent."""
@@ -317,7 +230,7 @@ class JobStore:
             if connection.execute(sa.update(jobs).where(same).values(**values)).rowcount == 0:
                 return False
             severity = Severity.ERROR if to is JobState.FAILED else Severity.INFO
-            entry = _entry(record, at, message, severity, state=to)
+            entry = log_entry(record, at, message, severity, state=to)
             self._logs.append_with(connection, [entry])
         return True
 
@@ -360,31 +273,8 @@ class JobStore:
             if connection.execute(sa.update(jobs).where(same).values(**values)).rowcount == 0:
                 return False
             if summary:
-                entry = _entry(record, self._clock(), summary["message"], Severity.INFO)
+                entry = log_entry(record, self._clock(), summary["message"], Severity.INFO)
                 self._logs.append_with(connection, [replace(entry, json_payload=dict(summary))])
-        return True
-
-    def record_early_stop(self, trial: JobRecord, reason: str, *, is_spared: bool) -> bool:
-        """
-        Keep that a running trial is stopped early, and will so have succeeded; or that it is spared and runs on.
-
-        :return: whether it was written; ``False``: the trial was decided about before.
-        """
-        same = sa.and_(jobs.c.uid == trial.uid, jobs.c.state == trial.state.value, jobs.c.outcome == "")
-        outcome = "" if is_spared else JobState.SUCCEEDED.value
-        with writing(self._engine).begin() as connection:
-            known = connection.execute(sa.select(jobs.c.trial).where(same)).scalar_one_or_none()
-            if known is None or known.get("spared"):
-                return False
-            kept = known | {"spared" if is_spared else "stopped": reason}
-            connection.execute(sa.update(jobs).where(same).values(trial=kept, outcome=outcome))
-            did = (
-                "runs on for comparison, though it would have been stopped"
-                if is_spared
-                else "is stopped early"
-            )
-            message = f"Trial {trial.trial_id} {did}: {reason}"
-            self._logs.append_with(connection, [_entry(trial, self._clock(), message, Severity.INFO)])
         return True
 
     def record_attempts(self, record: JobRecord, attempts: Attempts, message: str = "") -> None:
@@ -393,12 +283,12 @@ class JobStore:
             values = {"attempts": attempts.to_json()}
             connection.execute(sa.update(jobs).where(jobs.c.uid == record.uid).values(**values))
             if message:
-                entry = _entry(record, self._clock(), message, Severity.WARNING)
+                entry = log_entry(record, self._clock(), message, Severity.WARNING)
                 self._logs.append_with(connection, [entry])
 
     def note(self, record: JobRecord, message: str, severity: Severity = Severity.INFO) -> None:
         """Write a line of the service's own to the job's log."""
-        self._logs.append([_entry(record, self._clock(), message, severity)])
+        self._logs.append([log_entry(record, self._clock(), message, severity)])
 
 
 def _one(project: str, job_id: str) -> sa.Select[Any]:
@@ -414,82 +304,3 @@ def _read_token(token: str) -> tuple[int, int]:
 
 def _label_field(key: str) -> FieldSql:
     return text_field(jobs.c.labels[key].as_string())
-
-
-def _record(row: Any) -> JobRecord:
-    trial = _trial(row) if row.study_uid else None
-    job = Job(
-        job_id=row.trial["job_id"] if trial else row.job_id,
-        labels=row.labels or None,
-        training_input=TrainingInput.model_validate(row.training_input),
-    )
-    return JobRecord(
-        uid=row.uid,
-        sequence=row.sequence,
-        spec=(
-            trial_spec(row.project, job, trial.number, trial.hyperparameters)
-            if trial
-            else accepted_job_spec(row.project, job)
-        ),
-        state=JobState(row.state),
-        created_at=from_us(row.created_us),
-        preparing_at=_moment(row.preparing_us),
-        running_at=_moment(row.running_us),
-        ended_at=_moment(row.ended_us),
-        error_message=row.error_message,
-        images=row.images,
-        attempts=Attempts.from_json(row.attempts),
-        outcome=JobState(row.outcome) if row.outcome else None,
-        version=row.version,
-        trial=trial,
-    )
-
-
-def _trial(row: Any) -> Trial:
-    return Trial(
-        study_uid=row.study_uid,
-        study_sequence=row.trial["sequence"],
-        number=row.trial["number"],
-        hyperparameters=row.trial["hyperparameters"],
-        stopped=row.trial.get("stopped", ""),
-        spared=row.trial.get("spared", ""),
-    )
-
-
-def _summary(row: Any) -> TrialSummary:
-    return TrialSummary(
-        uid=row.uid,
-        study_uid=row.study_uid,
-        number=row.trial["number"],
-        hyperparameters=row.trial["hyperparameters"],
-        state=JobState(row.state),
-        running_at=_moment(row.running_us),
-        ended_at=_moment(row.ended_us),
-        stopped=row.trial.get("stopped", ""),
-    )
-
-
-def _moment(microseconds: int | None) -> datetime | None:
-    return None if microseconds is None else from_us(microseconds)
-
-
-def _state_entry(record: JobRecord, message: str) -> NewLogEntry:
-    return _entry(record, record.created_at, message, Severity.INFO, state=record.state)
-
-
-def _entry(
-    record: JobRecord, at: datetime, message: str, severity: Severity, state: JobState | None = None
-) -> NewLogEntry:
-    """A line of the service; a state change carries the state, and is stored once per state."""
-    insert_id = f"state-{state}{record.trial_id}" if state else f"note-{secrets.token_hex(8)}"
-    payload: dict[str, Any] = {"message": message} | ({"state": state.value} if state else {})
-    return NewLogEntry(
-        project=record.spec.project,
-        job_id=record.spec.job_id,
-        task_name=SERVICE_TASK_NAME,
-        trial_id=record.trial_id,
-        insert_id=insert_id,
-        timestamp=at,
-        severity=severity,
-        json_payload=payload,
-    )

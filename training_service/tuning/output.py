@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from container_training.core.states import JobState
 from container_training.core.wire import HyperparameterMetric, HyperparameterOutput, TrainingOutput
 from training_service.records import JobRecord, TrialSummary
-from training_service.store.job_store import JobStore
 from training_service.store.measurement_store import Measurement, MeasurementStore
+from training_service.store.trial_store import TrialStore
 
 
 class TuningOutputs:
     """Reads the outputs of tuning jobs; safe for threads."""
 
-    def __init__(self, store: JobStore, measurements: MeasurementStore) -> None:
-        self._store = store
+    def __init__(self, trials: TrialStore, measurements: MeasurementStore) -> None:
+        self._trials = trials
         self._measurements = measurements
 
     def of(self, jobs: Sequence[JobRecord], *, with_curves: bool = False) -> dict[str, TrainingOutput]:
@@ -27,7 +27,7 @@ class TuningOutputs:
         """
         tuning = {job.uid: job for job in jobs if job.spec.study}
         by_study = defaultdict(list)
-        for trial in self._store.trial_summaries(tuning):
+        for trial in self._trials.summaries(tuning):
             by_study[trial.study_uid].append(trial)
         outputs = {}
         for uid, job in tuning.items():

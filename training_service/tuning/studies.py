@@ -20,6 +20,7 @@ from training_service.records import JobRecord, Trial
 from training_service.store.database import to_us
 from training_service.store.job_store import JobStore
 from training_service.store.measurement_store import Measurement, MeasurementStore
+from training_service.store.trial_store import TrialStore
 from training_service.tuning.early_stopping import Ending, Point, is_shadow, should_stop
 from training_service.tuning.search_space import SearchSpace
 from training_service.tuning.study import EarlyStop, EndedTrial, Reported, StudyView
@@ -38,8 +39,9 @@ class _Known:
 class Studies:
     """Looks at tuning jobs; safe for threads."""
 
-    def __init__(self, store: JobStore, measurements: MeasurementStore) -> None:
+    def __init__(self, store: JobStore, trials: TrialStore, measurements: MeasurementStore) -> None:
         self._store = store
+        self._trials = trials
         self._measurements = measurements
         self._lock = threading.Lock()
         self._known: dict[str, _Known] = {}
@@ -105,12 +107,12 @@ class Studies:
             known = self._known.get(job.uid)
             if known is None:
                 known = self._known[job.uid] = _Known(prior=self._read_prior(job))
-            if self._store.count_ended_trials(job.uid) != len(known.ended):
+            if self._trials.count_ended(job.uid) != len(known.ended):
                 self._read_ended(job, known)
             return known
 
     def _read_ended(self, job: JobRecord, known: _Known) -> None:
-        new = self._store.ended_trials(job.uid, known.ended.keys())
+        new = self._trials.ended(job.uid, known.ended.keys())
         study = job.spec.study
         tag = study.metric_tag if study else ""
         uids = [trial.uid for trial in new]
@@ -128,7 +130,7 @@ class Studies:
         if study is None or not study.resume_job_id:
             return ()
         before = self._store.get(job.spec.project, study.resume_job_id)
-        trials = self._store.ended_trials(before.uid, ())
+        trials = self._trials.ended(before.uid, ())
         latest = self._measurements.latest([trial.uid for trial in trials], study.metric_tag)
         own = tuple(_ended_trial(trial, latest.get(trial.uid)) for trial in trials)
         return self._read_prior(before) + own

@@ -1,11 +1,11 @@
-"""Adds trials to tuning jobs: asks the search, and writes what it says before anything runs."""
+"""Adds trials to tuning jobs, and stops them: what the search and the rules say is written before anything is done."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from training_service.records import JobRecord
-from training_service.store.job_store import JobStore
+from training_service.store.trial_store import TrialStore
 from training_service.tuning.search_space import SearchSpace
 from training_service.tuning.studies import Studies, is_within, seed_of
 from training_service.tuning.study import EndedTrial
@@ -13,10 +13,10 @@ from training_service.tuning.suggest import Observation, suggest
 
 
 class TrialPlanner:
-    """Plans trials; safe for threads, one call a tuning job at a time."""
+    """Decides about trials; safe for threads, one call a tuning job at a time."""
 
-    def __init__(self, store: JobStore, studies: Studies) -> None:
-        self._store = store
+    def __init__(self, trials: TrialStore, studies: Studies) -> None:
+        self._trials = trials
         self._studies = studies
 
     def add(self, job: JobRecord) -> None:
@@ -32,7 +32,7 @@ class TrialPlanner:
         space = SearchSpace.from_spec(study.search)
         prior = [trial for trial in self._studies.prior(job) if is_within(space, trial)]
         # Those that run are read first: one that ends meanwhile is then in both lists, and never in none.
-        running = self._store.active_trials(job.uid)
+        running = self._trials.active(job.uid)
         ended = self._studies.ended(job)
         done = {trial.number for trial in ended}
         assignments = [
@@ -50,7 +50,11 @@ class TrialPlanner:
         )
         if assignment is None:
             return
-        self._store.insert_trial(job, self._next_number(job, ended, running), space.render(assignment))
+        self._trials.insert(job, self._next_number(job, ended, running), space.render(assignment))
+
+    def stop_early(self, trial: JobRecord, reason: str, *, is_spared: bool) -> bool:
+        """Write that a running trial is stopped, or spared; whether this call did it."""
+        return self._trials.record_early_stop(trial, reason, is_spared=is_spared)
 
     def _next_number(self, job: JobRecord, ended: Sequence[EndedTrial], running: Sequence[JobRecord]) -> int:
         """Numbers go on from those of the study before, so that no job directory is written twice."""

@@ -315,7 +315,7 @@ def test_replicas_side_by_side_stay_within_the_room_and_every_job_ends(
 
 
 def gpu_job(world: World, check: HostCapacity) -> None:
-    outputs = TuningOutputs(world.store, world.measurements)
+    outputs = TuningOutputs(world.trials, world.measurements)
     world.jobs = Jobs(world.store, lambda: None, check.check_quota, outputs, world.engine.clock)
     world.submit(
         scale_tier="CUSTOM",

@@ -30,6 +30,7 @@ from training_service.runtimes import RuntimeImage
 from training_service.scheduler import Scheduler
 from training_service.store.job_store import JobStore
 from training_service.store.measurement_store import Measurement, MeasurementStore
+from training_service.store.trial_store import TrialStore
 from training_service.tuning.output import TuningOutputs
 from training_service.tuning.studies import Studies
 from training_service.tuning.trial_planner import TrialPlanner
@@ -118,10 +119,11 @@ class World:
         # Only the number of replicas bounds what runs side by side.
         host = HostCapacity(self.engine, overcommit=1000, max_replicas=self.max_replicas)
         self.measurements = MeasurementStore(self.database)
-        studies = Studies(self.store, self.measurements)
+        self.trials = TrialStore(self.database, self.logs, clock)
+        studies = Studies(self.store, self.trials, self.measurements)
         actions = Actions(
             store=self.store,
-            trials=TrialPlanner(self.store, studies),
+            trials=TrialPlanner(self.trials, studies),
             engine=self.engine,
             metrics=self.metrics,
             container_env={"STORAGE_EMULATOR_HOST": "http://store.test"},
@@ -149,7 +151,7 @@ class World:
             self.store,
             lambda: None,
             host.check_quota,
-            TuningOutputs(self.store, self.measurements),
+            TuningOutputs(self.trials, self.measurements),
             clock,
             runtimes={version: runtime.python_versions for version, runtime in self.runtimes.items()},
         )

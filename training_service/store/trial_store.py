@@ -1,0 +1,156 @@
+"""
+Trials in the database: rows of the table of jobs that belong to a tuning job.
+
+What holds for every record, its states, images and attempts, is written by ``job_store.py``.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from container_training.core.log_wire import Severity
+from container_training.core.states import TERMINAL, JobState
+from training_service.clock import Clock, utc_now
+from training_service.job_messages import queued_message
+from training_service.logs.store import LogStore
+from training_service.records import JobRecord, TrialSummary
+from training_service.store.database import jobs, to_us, writing
+from training_service.store.job_rows import log_entry, moment_of, record_of, state_entry
+
+#: Values that one statement names; databases bound them.
+_ROWS_AT_ONCE = 500
+#: What is read of a trial to show it: not its spec, which takes long to check.
+_SUMMARY = (
+    jobs.c.uid,
+    jobs.c.study_uid,
+    jobs.c.trial,
+    jobs.c.state,
+    jobs.c.running_us,
+    jobs.c.ended_us,
+)
+
+
+class TrialStore:
+    """Reads and writes the trials of tuning jobs; safe for threads."""
+
+    def __init__(self, engine: sa.Engine, logs: LogStore, clock: Clock = utc_now) -> None:
+        self._engine = engine
+        self._logs = logs
+        self._clock = clock
+
+    def insert(self, study: JobRecord, number: int, hyperparameters: Mapping[str, str]) -> bool:
+        """
+        Store a new QUEUED trial of the tuning job ``study``, unless that is ending or has this trial.
+
+        It runs the very images that were pulled for the study, also where a tag has moved since.
+
+        :return: whether it was stored.
+        """
+        trial = {
+            "job_id": study.spec.job_id,
+            "sequence": study.sequence,
+            "number": number,
+            "hyperparameters": dict(hyperparameters),
+        }
+        goes_on = sa.exists().where(
+            jobs.c.uid == study.uid, jobs.c.state == study.state.value, jobs.c.outcome == ""
+        )
+        values = {
+            "uid": secrets.token_hex(6),
+            "project": study.spec.project,
+            "job_id": f"{study.uid}/{number}",
+            "labels": study.spec.labels,
+            "training_input": study.spec.training_input.to_wire(),
+            "state": JobState.QUEUED.value,
+            "priority": study.spec.priority,
+            "created_us": to_us(self._clock()),
+            "images": dict(study.images),
+            "study_uid": study.uid,
+            "trial": trial,
+        }
+        with writing(self._engine).begin() as connection:
+            taken = sa.select(jobs.c.uid).where(
+                jobs.c.study_uid == study.uid, jobs.c.job_id == values["job_id"]
+            )
+            if not connection.scalar(sa.select(goes_on)) or connection.scalar(taken):
+                return False
+            row = connection.execute(sa.insert(jobs).values(**values).returning(jobs)).one()
+            self._logs.append_with(
+                connection, [state_entry(record := record_of(row), queued_message(record))]
+            )
+        return True
+
+    def summaries(self, study_uids: Iterable[str]) -> list[TrialSummary]:
+        """Return the trials of tuning jobs, ended or not, in the order of their numbers."""
+        uids = list(study_uids)
+        if not uids:
+            return []
+        query = sa.select(*_SUMMARY).where(jobs.c.study_uid.in_(uids)).order_by(jobs.c.sequence)
+        with self._engine.connect() as connection:
+            return [_summary(row) for row in connection.execute(query)]
+
+    def active(self, study_uid: str) -> list[JobRecord]:
+        """Return the trials of a tuning job that have not ended, in the order of their numbers."""
+        going_on = jobs.c.state.not_in(sorted(TERMINAL))
+        query = sa.select(jobs).where(jobs.c.study_uid == study_uid, going_on).order_by(jobs.c.sequence)
+        with self._engine.connect() as connection:
+            return [record_of(row) for row in connection.execute(query)]
+
+    def ended(self, study_uid: str, known: Collection[int]) -> list[JobRecord]:
+        """Return the trials of a tuning job that have ended, without those whose sequences are ``known``."""
+        ended = sa.and_(jobs.c.study_uid == study_uid, jobs.c.state.in_(sorted(TERMINAL)))
+        with self._engine.connect() as connection:
+            sequences = connection.execute(sa.select(jobs.c.sequence).where(ended)).scalars()
+            new = sorted(set(sequences) - set(known))
+            rows: list[Any] = []
+            for start in range(0, len(new), _ROWS_AT_ONCE):
+                some = jobs.c.sequence.in_(new[start : start + _ROWS_AT_ONCE])
+                rows += connection.execute(sa.select(jobs).where(some).order_by(jobs.c.sequence))
+        return [record_of(row) for row in rows]
+
+    def count_ended(self, study_uid: str) -> int:
+        """Return how many trials of a tuning job have ended."""
+        ended = jobs.c.state.in_(sorted(TERMINAL))
+        query = sa.select(sa.func.count()).where(jobs.c.study_uid == study_uid, ended)
+        with self._engine.connect() as connection:
+            return int(connection.execute(query).scalar_one())
+
+    def record_early_stop(self, trial: JobRecord, reason: str, *, is_spared: bool) -> bool:
+        """
+        Keep that a running trial is stopped early, and will so have succeeded; or that it is spared and runs on.
+
+        :return: whether it was written; ``False``: the trial was decided about before.
+        """
+        same = sa.and_(jobs.c.uid == trial.uid, jobs.c.state == trial.state.value, jobs.c.outcome == "")
+        outcome = "" if is_spared else JobState.SUCCEEDED.value
+        with writing(self._engine).begin() as connection:
+            known = connection.execute(sa.select(jobs.c.trial).where(same)).scalar_one_or_none()
+            if known is None or known.get("spared"):
+                return False
+            kept = known | {"spared" if is_spared else "stopped": reason}
+            connection.execute(sa.update(jobs).where(same).values(trial=kept, outcome=outcome))
+            did = (
+                "runs on for comparison, though it would have been stopped"
+                if is_spared
+                else "is stopped early"
+            )
+            message = f"Trial {trial.trial_id} {did}: {reason}"
+            self._logs.append_with(connection, [log_entry(trial, self._clock(), message, Severity.INFO)])
+        return True
+
+
+def _summary(row: Any) -> TrialSummary:
+    return TrialSummary(
+        uid=row.uid,
+        study_uid=row.study_uid,
+        number=row.trial["number"],
+        hyperparameters=row.trial["hyperparameters"],
+        state=JobState(row.state),
+        running_at=moment_of(row.running_us),
+        ended_at=moment_of(row.ended_us),
+        stopped=row.trial.get("stopped", ""),
+    )
