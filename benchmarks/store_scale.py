@@ -21,7 +21,8 @@ import sqlalchemy as sa
 from benchmarks.memory_service import IMAGE, memory_service
 from benchmarks.report import Figure, percentile_figure, print_report
 from container_training.core.wire import ReplicaConfig, TrainingInput
-from training_service.store.database import from_us, jobs, open_database, writing
+from training_service.store.database import from_us, open_database, writing
+from training_service.store.tables import jobs
 
 SMALL, LARGE = 1_000, 100_000
 ROUNDS = 150

@@ -31,8 +31,9 @@ from benchmarks.report import Figure, percentile_figure, print_report, write_rep
 from container_training.core.states import JobState
 from container_training.core.wire import ReplicaConfig, TrainingInput
 from training_service.logs.store import LogStore
-from training_service.store.database import jobs, open_database, writing
+from training_service.store.database import open_database, writing
 from training_service.store.job_store import JobStore
+from training_service.store.tables import jobs
 
 MANY, FEW = 5_000, 10
 #: Limits of the issue: calls in an interval, percent of one core, seconds from a change to the wake-up.

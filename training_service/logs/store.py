@@ -23,7 +23,7 @@ from container_training.core.errors import InvalidFilter
 from container_training.core.filters import parse_filter
 from container_training.core.log_wire import JOB_RESOURCE_TYPE, LogEntry, MonitoredResource, Severity
 from training_service.clock import Clock, utc_now
-from training_service.store.database import from_us, log_entries, to_us, writing
+from training_service.store.database import from_us, to_us, writing
 from training_service.store.filter_sql import (
     FieldSql,
     constant_field,
@@ -33,6 +33,7 @@ from training_service.store.filter_sql import (
     text_field,
     time_field,
 )
+from training_service.store.tables import log_entries
 
 _TRIAL_LABEL = "ml.googleapis.com/trial_id"
 _TASK_LABEL = "ml.googleapis.com/task_name"

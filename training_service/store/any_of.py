@@ -13,8 +13,8 @@ import sqlalchemy as sa
 
 from container_training.core.filters import Comparison, Filter, Or
 from container_training.core.states import TERMINAL
-from training_service.store.database import is_job, jobs
 from training_service.store.filter_sql import time_field
+from training_service.store.tables import is_job, jobs
 
 _TIMES = {"startTime": jobs.c.running_us, "endTime": jobs.c.ended_us}
 _EQUAL = {"jobId": jobs.c.job_id, "state": jobs.c.state}

@@ -30,10 +30,11 @@ from training_service.logs.store import LogStore
 from training_service.records import JobRecord
 from training_service.resources import job_resource, owner_policy
 from training_service.store.any_of import any_of
-from training_service.store.database import is_job, jobs, read_meta, to_us, writing
+from training_service.store.database import read_meta, to_us, writing
 from training_service.store.filter_sql import FieldSql, filter_to_sql, text_field, time_field
 from training_service.store.job_rows import log_entry, record_of, state_entry
 from training_service.store.policy_store import insert_policy
+from training_service.store.tables import is_job, jobs
 
 _TIME_COLUMN = {
     JobState.PREPARING: "preparing_us",

@@ -10,7 +10,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from training_service.store.database import measurements, writing
+from training_service.store.database import writing
+from training_service.store.tables import measurements
 from training_service.tuning.measurement import Report
 
 _c = measurements.c

@@ -8,7 +8,8 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from container_training.core.iam_wire import Policy
-from training_service.store.database import policies, writing
+from training_service.store.database import writing
+from training_service.store.tables import policies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,8 +18,9 @@ from training_service.clock import Clock, utc_now
 from training_service.job_messages import queued_message
 from training_service.logs.store import LogStore
 from training_service.records import JobRecord, TrialSummary
-from training_service.store.database import jobs, to_us, writing
+from training_service.store.database import to_us, writing
 from training_service.store.job_rows import log_entry, moment_of, record_of, state_entry
+from training_service.store.tables import jobs
 
 #: Values that one statement names; databases bound them.
 _ROWS_AT_ONCE = 500

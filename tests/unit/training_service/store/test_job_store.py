@@ -13,7 +13,8 @@ from container_training.core.states import JobState
 from container_training.core.wire import Job, ReplicaConfig, Scheduling, TrainingInput
 from tests.unit.training_service.world import IMAGE, PROJECT, World
 from training_service.engine.memory_engine import Behaviour
-from training_service.store.database import SCHEMA_VERSION, jobs, meta, open_database, read_meta, writing
+from training_service.store.database import SCHEMA_VERSION, open_database, read_meta, writing
+from training_service.store.tables import jobs, meta
 
 
 def names(world: World, filter_text: str = "", **page: object) -> list[str | None]:
