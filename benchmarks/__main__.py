@@ -23,6 +23,7 @@ from benchmarks import (
     store_scale,
     submit_latency,
     tuning,
+    unchanged_images,
     warm_dag,
     watcher,
 )
@@ -42,6 +43,7 @@ def main() -> int:
     figures["submit"] = submit_latency.measure(stack, image)
     figures["several replicas"] = distributed.measure(stack, image)
     figures["log flood"] = log_flood.measure(stack, image)
+    figures["unchanged images"] = unchanged_images.measure(stack)
     figures["warm DAG"] = warm_dag.measure(stack)
     figures["DAG files"] = dag_parse.measure()
     figures["idle"] = footprint.measure(stack)

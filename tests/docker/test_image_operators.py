@@ -9,12 +9,10 @@ import shutil
 import socket
 import subprocess
 import tarfile
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -22,152 +20,22 @@ import docker.errors
 import httpx
 import pytest
 from docker.api import APIClient
-from docker.utils import kwargs_from_env
 
-from local_stack.base_image import BaseImage
 from local_stack.ports import free_port
-from local_stack.registry import find_registry_program
-from local_stack.settings import StackSettings
+from tests.image_tasks import (
+    alarm,
+    build,
+    make_context_dir,
+    push,
+    run_registry,
+    run_test,
+    task_context,
+    wait_until,
+)
 
-pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("connections")]
+pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("image_connections")]
 
-PATIENCE_SECONDS = 30.0
 OWNER_LABEL = "container-training.owner"
-
-
-@pytest.fixture(scope="module")
-def api() -> Iterator[APIClient]:
-    """The engine; images named ``.../image-tests/...`` are removed at the end."""
-    client = APIClient(**kwargs_from_env())
-    yield client
-    for image in client.images():
-        for tag in image.get("RepoTags") or ():
-            if "/image-tests/" in tag:
-                client.remove_image(tag, force=True)
-    client.close()
-
-
-@pytest.fixture(scope="module")
-def base_image() -> str:
-    """What Dockerfiles start from on this machine; it has Python."""
-    return os.environ.get("BASE_IMAGE") or BaseImage.name_of(StackSettings())
-
-
-@pytest.fixture(scope="module")
-def registry(api: APIClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """``HOST:PORT`` of an empty registry."""
-    with run_registry(api, tmp_path_factory.mktemp("registry"), free_port()) as host:
-        yield host
-
-
-@contextmanager
-def run_registry(api: APIClient, folder: Path, port: int) -> Iterator[str]:
-    """Run the registry's program, or its image where there is no program."""
-    settings = StackSettings()
-    program = find_registry_program(settings)
-    if program is None:
-        with run_registry_image(api, settings.registry_image, port) as host:
-            yield host
-        return
-    config = folder / "config.yml"
-    config.write_text(
-        json.dumps(
-            {
-                "version": 0.1,
-                "log": {"level": "error", "accesslog": {"disabled": True}},
-                "storage": {"filesystem": {"rootdirectory": str(folder / "data")}},
-                "http": {"addr": f"127.0.0.1:{port}", "secret": "for-tests"},
-            }
-        )
-    )
-    process = subprocess.Popen([str(program), "serve", str(config)], stderr=subprocess.DEVNULL)
-    try:
-        wait_for_registry(port)
-        yield f"127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(10)
-
-
-@contextmanager
-def run_registry_image(api: APIClient, image: str, port: int) -> Iterator[str]:
-    host_config = api.create_host_config(port_bindings={5000: ("127.0.0.1", port)}, auto_remove=True)
-    container = api.create_container(image, ports=[5000], host_config=host_config)["Id"]
-    api.start(container)
-    try:
-        wait_for_registry(port)
-        yield f"127.0.0.1:{port}"
-    finally:
-        api.remove_container(container, force=True, v=True)
-
-
-def wait_for_registry(port: int) -> None:
-    def answers() -> bool:
-        with suppress(httpx.TransportError):
-            return httpx.get(f"http://127.0.0.1:{port}/v2/", trust_env=False).is_success
-        return False
-
-    wait_until(answers, f"a registry on port {port}")
-
-
-def wait_until(condition: Any, what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {PATIENCE_SECONDS} s for {what}"
-        time.sleep(0.05)
-
-
-@pytest.fixture
-def connections(monkeypatch: pytest.MonkeyPatch, airflow_db: Path) -> None:
-    """The connections of a local stack: a training service, no registry login."""
-    extra = {"project": "p-1", "container_env": json.dumps({"STORAGE_EMULATOR_HOST": "http://emulator:1"})}
-    connection = {"conn_type": "container_training", "host": "127.0.0.1", "extra": extra}
-    monkeypatch.setenv("AIRFLOW_CONN_TRAINING_DEFAULT", json.dumps(connection))
-
-
-@pytest.fixture
-def task_log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The lines of the task log."""
-    from container_training.operators.image import BuildImageOperator, PushImageOperator, TestImageOperator
-
-    lines: list[str] = []
-    log = SimpleNamespace(info=lambda message, *arguments: lines.append(message % arguments))
-    for operator in (BuildImageOperator, PushImageOperator, TestImageOperator):
-        monkeypatch.setattr(operator, "log", log)
-    return lines
-
-
-def make_context_dir(folder: Path, dockerfile: str, **files: str) -> str:
-    (folder / "Dockerfile").write_text(dockerfile)
-    for name, contents in files.items():
-        (folder / name).write_text(contents)
-    return str(folder)
-
-
-def task_context() -> Any:
-    return {"ti": SimpleNamespace(dag_id="dag", task_id="task", run_id="run", map_index=-1)}
-
-
-def build(context_dir: str, image: str, base_image: str, **arguments: Any) -> str:
-    from container_training.operators.image import BuildImageOperator
-
-    build_args = {"BASE_IMAGE": base_image}
-    operator = BuildImageOperator(
-        task_id="build", context_dir=context_dir, image=image, build_args=build_args, **arguments
-    )
-    return operator.execute(task_context())
-
-
-def run_test(image: str, **arguments: Any) -> str:
-    from container_training.operators.image import TestImageOperator
-
-    return TestImageOperator(task_id="test", image=image, **arguments).execute(task_context())
-
-
-def push(image: str, **arguments: Any) -> str:
-    from container_training.operators.image import PushImageOperator
-
-    return PushImageOperator(task_id="push", image=image, **arguments).execute(task_context())
 
 
 @pytest.fixture(scope="module")
@@ -411,20 +279,6 @@ def test_killing_the_task_ends_the_build(tmp_path: Path, api: APIClient, base_im
         return not any("sleep 612" in container["Command"] for container in api.containers())
 
     wait_until(is_stopped, "the end of the build's container")
-
-
-@contextmanager
-def alarm(seconds: float, handler: Any) -> Iterator[None]:
-    """Call ``handler`` in a signal handler of this thread, as Airflow calls ``on_kill``."""
-    import signal
-
-    before = signal.signal(signal.SIGALRM, lambda *_: handler())
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def test_a_registry_that_is_down_is_asked_again_and_then_named(

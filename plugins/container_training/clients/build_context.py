@@ -18,6 +18,7 @@ from typing import BinaryIO, cast
 
 from docker.utils.build import exclude_paths
 
+from container_training.clients.ignore_file import ignore_patterns
 from container_training.core.errors import BuildContextMissing
 
 TAG_PREFIX = "ctx-"
@@ -66,15 +67,9 @@ class BuildContext:
         return hashing.digest.hexdigest()
 
     def _names(self) -> list[str]:
-        """Return what .dockerignore leaves, in a fixed order."""
-        return sorted(exclude_paths(str(self.directory), self._ignore_patterns(), dockerfile=self.dockerfile))
-
-    def _ignore_patterns(self) -> list[str]:
-        file = self.directory / ".dockerignore"
-        if not file.is_file():
-            return []
-        lines = (line.strip() for line in file.read_text(encoding="utf-8-sig").splitlines())
-        return [line for line in lines if line and not line.startswith("#")]
+        """Return what the ignore file leaves, in a fixed order."""
+        patterns = ignore_patterns(self.directory, self.dockerfile)
+        return sorted(exclude_paths(str(self.directory), patterns, dockerfile=self.dockerfile))
 
 
 def open_context(
@@ -142,8 +137,10 @@ def git_revision(directory: Path) -> str | None:
 
 
 def _git(directory: Path, *arguments: str) -> str:
+    # Neither write the index of a checkout that others may use, nor run a program that its configuration names.
+    options = ["--no-optional-locks", "-c", "core.fsmonitor=false", "-C", str(directory)]
     run = subprocess.run(
-        ["git", "-C", str(directory), *arguments],
+        ["git", *options, *arguments],
         check=True,
         capture_output=True,
         text=True,

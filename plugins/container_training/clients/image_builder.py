@@ -1,52 +1,34 @@
-"""Build an image on a Docker Engine, named by what it is made of."""
+"""Build an image on a Docker Engine, named by what it is made of, unless there is one already."""
 
 from __future__ import annotations
 
-import re
 import tempfile
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, BinaryIO
 
 from docker.api import APIClient
 
-from container_training.clients.build_context import BuildContext, git_revision
-from container_training.clients.engine import (
-    Cancellation,
-    EngineRequestInvalid,
-    engine_error,
-    engine_errors,
-    find_image,
-    is_disk_full,
-    stoppable_answers,
-)
+from container_training.clients.build_context import BuildContext
+from container_training.clients.build_lock import one_build_of
+from container_training.clients.build_order import BuildOrder, OnLine
+from container_training.clients.classic_build import build_classic
+from container_training.clients.engine import Cancellation, find_image
 from container_training.clients.image_content import ImageContent, image_content
-from container_training.clients.image_puller import pull_image
-from container_training.clients.registry import FindLogin, stored_login
+from container_training.clients.image_history import changes_since_newest
+from container_training.clients.image_labels import first_build, image_labels, is_made_of
+from container_training.clients.image_puller import base_image_id, pull_image
+from container_training.clients.registry import FindLogin, find_manifest, stored_login
 from container_training.core.errors import (
     BuildFailed,
     DiskFull,
     EngineError,
     EngineUnavailable,
+    PushFailed,
     RegistryUnavailable,
 )
-from container_training.core.image_parts import PARTS_LABEL
 from container_training.core.image_ref import ImageRef
-
-#: Label with the whole context hash, of which the tag has the first digits.
-CONTEXT_LABEL = "container-training.context"
-REVISION_LABEL = "org.opencontainers.image.revision"
-BASE_NAME_LABEL = "org.opencontainers.image.base.name"
-TAIL_LINES = 30
-
-OnLine = Callable[[str], None]
-
-_STEP = re.compile(r"Step \d+/\d+ : .*")
-_EXIT_CODE = re.compile(r"returned a non-zero code: (\d+)")
-#: What the engine says within a step; the log has it, but it is not the step's output.
-_ENGINE_WORDS = (" ---> ", "Removing intermediate container")
-_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +36,7 @@ class BuiltImage:
     """
     An image that is on the engine.
 
-    :param is_reused: it was there before, made of the same parts; nothing was built.
+    :param is_reused: it was there before, or in its registry, made of the same parts; nothing was built.
     """
 
     ref: ImageRef
@@ -74,12 +56,12 @@ def build_image(
     cancellation: Cancellation | None = None,
 ) -> BuiltImage:
     """
-    Return the image that ``context`` makes, built unless the engine has it already.
+    Return the image that ``context`` makes: the engine's if it has it, else that of the registry, else built.
 
     :param repository: ``HOST/PATH`` without tag: the tag is ``ctx-`` and a hash of the parts.
-    :param on_line: called with each line of output, as it comes.
-    :param find_login: the login for a registry host, for base images that the engine has to pull.
-    :param labels: set on the image beside the OCI ones.
+    :param on_line: called with each line of output, as it comes, and with the reason why nothing, or something, is built.
+    :param find_login: the login for a registry host, for the image and for base images that the engine has to pull.
+    :param labels: set on the image beside the OCI ones; those of an image that is found stay those of its build.
     :param network_mode: network of the build's RUN steps; None is the engine's default.
     :raises InvalidImageRef: ``repository`` has a tag or a digest, or is malformed.
     :raises BuildContextMissing: a file of the context cannot be read.
@@ -88,154 +70,116 @@ def build_image(
     :raises RegistryUnavailable: a base image has to be pulled, and its registry does not answer.
     :raises EngineUnavailable: the engine does not answer.
     """
+    cancellation = cancellation or Cancellation()
+    build = _Build(api_client, context, on_line, find_login, labels or {}, network_mode, cancellation)
     with tempfile.TemporaryFile(prefix="build-context-") as archive:
         content = image_content(
-            context, repository, archive, lambda base: _base_image_id(api_client, base, on_line, find_login)
+            context,
+            repository,
+            archive,
+            lambda base: base_image_id(api_client, base, on_line, find_login, cancellation),
         )
-        ref = content.ref
-        existing = find_image(api_client, str(ref))
-        if existing is not None and _label(existing, CONTEXT_LABEL) == content.digest:
-            on_line(
-                f"{ref} is on the engine already: same context, Dockerfile, build arguments and base image"
-            )
-            return BuiltImage(ref=ref, image_id=existing["Id"], is_reused=True)
-        on_line(f"building {ref} from {context.directory} ({archive.tell()} bytes of context)")
-        archive.seek(0)
-        output = _BuildOutput(on_line)
-
-        def start() -> Iterable[Mapping[str, Any]]:
-            return api_client.build(
-                fileobj=archive,
-                custom_context=True,
-                dockerfile=context.dockerfile,
-                tag=str(ref),
-                buildargs=dict(context.build_args),
-                labels={
-                    **(labels or {}),
-                    **_oci_labels(context, content.base_images),
-                    **_own_labels(content),
-                },
-                network_mode=network_mode,
-                rm=True,
-                forcerm=True,
-                decode=True,
-            )
-
-        _follow(api_client, start, output, cancellation or Cancellation())
-    image = find_image(api_client, str(ref))
-    if image is None:
-        raise BuildFailed(f"the build of {ref} ended without an image{output.tail_text()}")
-    return BuiltImage(ref=ref, image_id=image["Id"], is_reused=False)
+        return build.image_of(content, archive)
 
 
-def _follow(
-    api_client: APIClient,
-    start: Callable[[], Iterable[Mapping[str, Any]]],
-    output: _BuildOutput,
-    cancellation: Cancellation,
-) -> None:
-    """Start the build and read its messages until it ends or is cancelled."""
-    try:
-        with engine_errors(), stoppable_answers(api_client, cancellation):
-            for message in start():
-                if cancellation.is_cancelled:
-                    break
-                output.read(message)
-    except EngineUnavailable:
-        if not cancellation.is_cancelled:  # which cuts the connection
-            raise
-    except EngineRequestInvalid as error:
-        # Before the first step: a Dockerfile that is empty, or cannot be parsed.
-        raise BuildFailed(f"the Dockerfile was refused: {error}") from error
-    if cancellation.is_cancelled:
-        raise BuildFailed("the build was cancelled")
+class _Build:
+    """One image on its way to the engine."""
 
-
-class _BuildOutput:
-    """Turns the engine's messages into lines, and remembers the step under way and its last output."""
-
-    def __init__(self, on_line: OnLine) -> None:
+    def __init__(
+        self,
+        api_client: APIClient,
+        context: BuildContext,
+        on_line: OnLine,
+        find_login: FindLogin,
+        labels: Mapping[str, str],
+        network_mode: str | None,
+        cancellation: Cancellation,
+    ) -> None:
+        self._api_client = api_client
+        self._context = context
         self._on_line = on_line
-        self._pending = ""
-        self._step = "the first step"
-        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
+        self._find_login = find_login
+        self._labels = labels
+        self._network_mode = network_mode
+        self._cancellation = cancellation
 
-    def read(self, message: Mapping[str, Any]) -> None:
-        """Take one message; raise if it is an error."""
-        if "error" in message:
-            self._flush()
-            raise self._error(message)
-        if "stream" in message:
-            *lines, self._pending = (self._pending + message["stream"]).split("\n")
-            for line in lines:
-                self._line(line)
+    def image_of(self, content: ImageContent, archive: BinaryIO) -> BuiltImage:
+        found = self._on_engine(content)
+        if found is None:
+            with one_build_of(content.ref, self._cancellation, self._on_line):
+                # Whoever held the lock may have built it.
+                found = self._on_engine(content) or self._from_registry(content)
+                if found is None:
+                    return self._built(content, archive)
+        return BuiltImage(ref=content.ref, image_id=found["Id"], is_reused=True)
 
-    def tail_text(self) -> str:
-        """Return the last lines of the step as an indented block, or nothing."""
-        return "; its last output:\n" + "\n".join(f"    {line}" for line in self._tail) if self._tail else ""
+    def _on_engine(self, content: ImageContent) -> dict[str, Any] | None:
+        image = find_image(self._api_client, str(content.ref))
+        if image is None or not is_made_of(image, content):
+            return None
+        self._on_line(f"{content.ref} is on the engine already: nothing is built")
+        self._say_why(content, image)
+        return image
 
-    def _flush(self) -> None:
-        self._line(self._pending)
-        self._pending = ""
-
-    def _line(self, raw: str) -> None:
-        # A progress bar redraws its line after each carriage return; the last drawing is the one to keep.
-        line = _COLOUR.sub("", raw).rstrip().rsplit("\r", 1)[-1]
-        if not line:
-            return
-        if _STEP.fullmatch(line):
-            self._step = line
-            self._tail.clear()
-        elif not line.startswith(_ENGINE_WORDS):
-            self._tail.append(line)
-        self._on_line(line)
-
-    def _error(self, message: Mapping[str, Any]) -> Exception:
-        reason = str(message["error"])
-        if is_disk_full(reason) or any(is_disk_full(line) for line in self._tail):
-            return engine_error(f"{self._step}: no space left on device ({reason})")
-        exit_code = _EXIT_CODE.search(reason)
-        how = f"exited with {exit_code[1]}" if exit_code else f"failed: {reason}"
-        return BuildFailed(f"{self._step} {how}{self.tail_text()}")
-
-
-def _base_image_id(api_client: APIClient, base: str, on_line: OnLine, find_login: FindLogin) -> str:
-    """Return the id of a base image, pulled if the engine lacks it."""
-    image = find_image(api_client, base)
-    if image is None:
-        _pull(api_client, base, on_line, find_login)
-        image = find_image(api_client, base)
-    if image is None:
-        raise BuildFailed(f"FROM {base}: the engine has no such image, also after pulling it")
-    image_id: str = image["Id"]
-    return image_id
-
-
-def _pull(api_client: APIClient, base: str, on_line: OnLine, find_login: FindLogin) -> None:
-    on_line(f"pulling the base image {base}")
-    way_out = "; if the Dockerfile has ARG BASE_IMAGE, that build argument can name another image"
-    try:
-        pull_image(api_client, base, find_login)
-    except RegistryUnavailable as error:
-        raise RegistryUnavailable(f"FROM {base}: {error}{way_out}") from error
-    except EngineError as error:
-        if isinstance(error, (EngineUnavailable, DiskFull)):
+    def _from_registry(self, content: ImageContent) -> dict[str, Any] | None:
+        """Return the image, pulled, if another machine has built and pushed it."""
+        ref = content.ref
+        try:
+            if find_manifest(ref, login=self._find_login(ref.host)) is None:
+                self._on_line(f"neither the engine nor registry {ref.host} has {ref}")
+                return None
+            self._on_line(f"registry {ref.host} has {ref}: pulling it, which is less than building it")
+            pull_image(self._api_client, str(ref), self._find_login, self._cancellation)
+        except (EngineUnavailable, DiskFull):
             raise
-        raise BuildFailed(f"FROM {base}: {error}{way_out}") from error
+        except (RegistryUnavailable, PushFailed, EngineError) as error:
+            # Building needs no registry, and the push will say what is wrong with it.
+            self._on_line(f"the engine has no {ref}, and it cannot be had from its registry: {error}")
+            return None
+        image = find_image(self._api_client, str(ref))
+        if image is None or not is_made_of(image, content):
+            self._on_line(f"the registry's {ref} was not built from this content, and is not used")
+            return None
+        self._say_why(content, image)
+        return image
+
+    def _say_why(self, content: ImageContent, image: Mapping[str, Any]) -> None:
+        for line in _same_parts(content):
+            self._on_line(line)
+        self._on_line(
+            f"found as {image['Id']}, built {first_build(image)}; it keeps the labels of that build"
+        )
+
+    def _built(self, content: ImageContent, archive: BinaryIO) -> BuiltImage:
+        ref = content.ref
+        self._on_line(f"building {ref} from {self._context.directory} ({archive.tell()} bytes of context)")
+        for line in changes_since_newest(self._api_client, content):
+            self._on_line(line)
+        archive.seek(0)
+        order = BuildOrder(
+            ref=ref,
+            archive=archive,
+            dockerfile=self._context.dockerfile,
+            build_args=self._context.build_args,
+            labels=image_labels(self._context, content, self._labels, datetime.now(UTC)),
+            network_mode=self._network_mode,
+            on_line=self._on_line,
+            cancellation=self._cancellation,
+        )
+        last_output = build_classic(self._api_client, order)
+        image = find_image(self._api_client, str(ref))
+        if image is None:
+            raise BuildFailed(f"the build of {ref} ended without an image{last_output}")
+        return BuiltImage(ref=ref, image_id=image["Id"], is_reused=False)
 
 
-def _label(image: Mapping[str, Any], name: str) -> str | None:
-    labels = (image.get("Config") or {}).get("Labels") or {}
-    value: str | None = labels.get(name)
-    return value
-
-
-def _own_labels(content: ImageContent) -> dict[str, str]:
-    return {CONTEXT_LABEL: content.digest, PARTS_LABEL: content.parts.to_label()}
-
-
-def _oci_labels(context: BuildContext, bases: tuple[str, ...]) -> dict[str, str]:
-    """Source of the keys: github.com/opencontainers/image-spec, annotations.md."""
-    revision = git_revision(context.directory)
-    labels = {REVISION_LABEL: revision} if revision else {}
-    return labels | ({BASE_NAME_LABEL: bases[-1]} if bases else {})
+def _same_parts(content: ImageContent) -> list[str]:
+    """Return what was compared, a line for each kind of part. Pure."""
+    files = len(content.parts.files or ())
+    arguments = ", ".join(sorted(content.parts.build_args)) or "none"
+    bases = ", ".join(f"{name} ({digest})" for name, digest in content.parts.base_images.items()) or "none"
+    return [
+        f"its label has the same content hash: {content.digest}",
+        f"compared: {files} files of the context, {content.parts.dockerfile} among them",
+        f"compared: build arguments: {arguments}; base images: {bases}",
+    ]

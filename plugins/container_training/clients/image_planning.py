@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from container_training.core.errors import ImageNotFound, InvalidImageRef, PushFailed, RegistryUnavailable
-from container_training.core.image_parts import PARTS_LABEL, ImageParts, part_changes
 from container_training.core.image_ref import ImageRef
 from container_training.core.job_spec import JobSpec
 from container_training.core.plan import PlanInputs, PlannedImage, PlannedParts
@@ -20,7 +19,6 @@ from container_training.core.python_package import runtime_of
 if TYPE_CHECKING:
     from docker.api import APIClient
 
-    from container_training.clients.image_content import ImageContent
     from container_training.clients.registry import FindLogin
 
 
@@ -41,6 +39,7 @@ def built_image(inputs: PlanInputs, connect: Callable[[], APIClient], find_login
     from container_training.clients.build_context import open_context
     from container_training.clients.engine import find_image
     from container_training.clients.image_content import image_content
+    from container_training.clients.image_history import changes_since_newest
 
     if not inputs.image:
         raise InvalidImageRef(
@@ -53,7 +52,7 @@ def built_image(inputs: PlanInputs, connect: Callable[[], APIClient], find_login
     with tempfile.TemporaryFile(prefix="build-context-") as archive:
         content = image_content(context, inputs.image, archive, lambda base: _base_image_id(engine, base))
     existing = find_image(engine, str(content.ref))
-    digest, note = _digest_in_registry(content.ref, existing, find_login) if existing else (None, "")
+    digest, note = _digest_in_registry(content.ref, existing, find_login)
     return PlannedImage(
         roles=[],
         ref=str(content.ref),
@@ -61,8 +60,8 @@ def built_image(inputs: PlanInputs, connect: Callable[[], APIClient], find_login
         context_hash=content.digest,
         parts=PlannedParts(**content.parts.to_json()),
         on_engine=existing is not None,
-        actions=[*([] if existing else ["build"]), *([] if digest else ["push"])],
-        changes=[] if existing else _changes(engine, content),
+        actions=_actions(is_on_engine=existing is not None, is_in_registry=digest is not None),
+        changes=[] if existing or digest else changes_since_newest(engine, content),
         note=note,
     )
 
@@ -78,10 +77,17 @@ def _base_image_id(engine: APIClient, base: str) -> str:
     return str(image["Id"])
 
 
+def _actions(*, is_on_engine: bool, is_in_registry: bool) -> list[str]:
+    """Return what ``build_image`` and ``push_image`` would do; a build takes the registry's image where there is one."""
+    if is_on_engine:
+        return [] if is_in_registry else ["push"]
+    return ["pull"] if is_in_registry else ["build", "push"]
+
+
 def _digest_in_registry(
-    ref: ImageRef, existing: dict[str, Any], find_login: FindLogin
+    ref: ImageRef, existing: dict[str, Any] | None, find_login: FindLogin
 ) -> tuple[str | None, str]:
-    """Return the digest if the registry's image is the engine's, and what could not be found out."""
+    """Return the digest of the registry's image, if the engine has no other one, and what could not be found out."""
     from container_training.clients.image_pusher import is_same_image
     from container_training.clients.registry import find_manifest
 
@@ -89,22 +95,8 @@ def _digest_in_registry(
         manifest = find_manifest(ref, login=find_login(ref.host))
     except (RegistryUnavailable, PushFailed) as error:
         return None, f"cannot look whether the registry has it: {error}"
-    is_there = manifest is not None and is_same_image(existing, ref, manifest)
+    is_there = manifest is not None and (existing is None or is_same_image(existing, ref, manifest))
     return (manifest.digest if manifest and is_there else None), ""
-
-
-def _changes(engine: APIClient, content: ImageContent) -> list[str]:
-    """Return what changed since the newest image of the same name that this project built."""
-    from container_training.clients.engine import engine_errors
-
-    with engine_errors():
-        images = engine.images(name=content.ref.name)
-    for image in sorted(images, key=lambda image: image.get("Created") or 0, reverse=True):
-        before = ImageParts.from_label((image.get("Labels") or {}).get(PARTS_LABEL))
-        if before is not None:
-            name = next(iter(image.get("RepoTags") or []), image["Id"])
-            return [f"since {name}:", *part_changes(before, content.parts)]
-    return [f"the engine has no earlier image of {content.ref.name}"]
 
 
 def job_images(spec: JobSpec, built: PlannedImage | None, find_login: FindLogin) -> Iterator[PlannedImage]:

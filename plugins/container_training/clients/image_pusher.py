@@ -138,7 +138,10 @@ class _Push:
             raise ImageNotFound(f"the engine has no image {self._ref}; build it first")
         digest = self._digest_in_registry(image)
         if digest is not None:
-            self._on_line(f"{self._ref} is in the registry already, as {digest}")
+            self._on_line(
+                f"{self._ref} is in the registry already, as {digest}: nothing is pushed; "
+                f"compared: its manifest there is that of the engine's image {image['Id']}"
+            )
             return PushedImage(ref=self._ref.at(digest), is_reused=True)
         digest = self._send() or manifest_digest(self._ref, login=self._login)
         if digest is None:

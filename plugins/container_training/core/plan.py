@@ -107,7 +107,7 @@ class PlannedImage(_Part):
     :param digest: what the registry has under ``ref``; ``None``: nothing that is this image.
     :param context_hash: of all that decides it; ``None``: it is not built here.
     :param on_engine: whether the engine has it.
-    :param actions: of ``build`` and ``push``; empty: nothing has to be done.
+    :param actions: ``pull``, or of ``build`` and ``push``; empty: nothing has to be done.
     :param changes: since the newest image of the same name on the engine, a line each.
     :param note: what could not be found out, and why.
     """

@@ -50,6 +50,8 @@ def _image(image: PlannedImage) -> Iterator[str]:
 def _to_do(image: PlannedImage) -> str:
     if "build" in image.actions:
         return "would be built and pushed: no image with these contents is on the engine"
+    if "pull" in image.actions:
+        return "would be pulled: the registry has it, so that nothing is built"
     if image.actions:
         return "is on the engine, and would be pushed"
     return "is on the engine and in the registry: nothing to build, nothing to push"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 import tarfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -99,6 +100,40 @@ def test_what_dockerignore_names_is_left_out_and_does_not_count(tmp_path: Path) 
     assert packed_names(context) == [".dockerignore", "Dockerfile", "cache/keep.txt", "task.py"]
 
 
+def test_the_dockerfiles_own_ignore_file_takes_the_place_of_the_folders(tmp_path: Path) -> None:
+    files = {".dockerignore": "a.txt\n", "Dockerfile.dockerignore": "b.txt\n", "a.txt": "", "b.txt": ""}
+
+    context = make_context(tmp_path, **files)
+
+    assert packed_names(context) == [".dockerignore", "Dockerfile", "Dockerfile.dockerignore", "a.txt"]
+
+
+@pytest.mark.parametrize(
+    ("line", "left_out"),
+    [
+        ("[^a].log", {"b.log", "*.log"}),
+        ("[a-b].log", {"a.log", "b.log"}),
+        (r"a\.log", {"a.log"}),
+        (r"\*.log", {"*.log"}),
+        (r"\#x", {"#x"}),
+        (" #x", {"#x"}),
+        ("#x", set()),
+    ],
+)
+def test_patterns_mean_what_they_mean_to_docker(tmp_path: Path, line: str, left_out: set[str]) -> None:
+    files = {"a.log", "b.log", "*.log", "#x"}
+    context = make_context(tmp_path, **{".dockerignore": f"{line}\n"}, **dict.fromkeys(files, ""))
+
+    assert files - set(packed_names(context)) == left_out
+
+
+def test_an_exclamation_mark_alone_is_refused(tmp_path: Path) -> None:
+    context = make_context(tmp_path, **{".dockerignore": "a\n!\n"})
+
+    with pytest.raises(BuildContextMissing, match=r"\.dockerignore: '!' must be followed by a pattern"):
+        packed_names(context)
+
+
 def test_a_socket_is_left_out(tmp_path: Path) -> None:
     context = make_context(tmp_path)
     os.mkfifo(tmp_path / "pipe")
@@ -165,3 +200,24 @@ def test_a_folder_or_dockerfile_that_is_missing_or_outside_is_refused(tmp_path: 
 
 def test_outside_a_checkout_there_is_no_revision(tmp_path: Path) -> None:
     assert git_revision(tmp_path) is None
+
+
+def test_the_revision_says_when_files_of_the_context_were_changed(tmp_path: Path) -> None:
+    def git(*arguments: str) -> str:
+        identity = ["-c", "user.name=n", "-c", "user.email=e@example.com"]
+        command = ["git", "-C", str(tmp_path), *identity, *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    folder = tmp_path / "trainer"
+    make_context(folder)
+    git("init", "--quiet")
+    git("add", ".")
+    git("commit", "--quiet", "--message", "first")
+    commit = git("rev-parse", "HEAD")
+
+    clean = git_revision(folder)
+    (tmp_path / "beside").write_text("not of the context")
+    still_clean = git_revision(folder)
+    (folder / "new.py").write_text("")
+
+    assert (clean, still_clean, git_revision(folder)) == (commit, commit, f"{commit}-dirty")

@@ -11,7 +11,8 @@ import pytest
 import requests
 
 from container_training.clients.build_context import BuildContext, open_context
-from container_training.clients.image_builder import CONTEXT_LABEL, build_image
+from container_training.clients.image_builder import build_image
+from container_training.clients.image_labels import CONTEXT_LABEL
 from container_training.core.errors import (
     BuildFailed,
     DiskFull,
@@ -21,7 +22,8 @@ from container_training.core.errors import (
     TrainingError,
 )
 
-NAME = "127.0.0.1:5000/p/digits"
+#: No registry answers on this port.
+NAME = "127.0.0.1:1/p/digits"
 
 
 class FakeEngine:
@@ -29,26 +31,38 @@ class FakeEngine:
 
     def __init__(self, *messages: dict[str, Any], pull: list[dict[str, Any]] | None = None) -> None:
         self.hooks: dict[str, list[Any]] = {"response": []}
-        self.images: dict[str, dict[str, Any]] = {}
+        self.kept: dict[str, dict[str, Any]] = {}
         self.builds: list[dict[str, Any]] = []
         self.messages = messages
         self.pull_messages = pull or []
 
     def inspect_image(self, name: str) -> dict[str, Any]:
-        if name not in self.images:
+        if name not in self.kept:
             raise docker.errors.ImageNotFound("no such image", explanation="No such image")
-        return self.images[name]
+        return self.kept[name]
+
+    def images(self, name: str) -> list[dict[str, Any]]:
+        return [
+            {
+                "Id": image["Id"],
+                "Created": number,
+                "RepoTags": [tag],
+                "Labels": image.get("Config", {}).get("Labels"),
+            }
+            for number, (tag, image) in enumerate(self.kept.items())
+            if tag.startswith(f"{name}:")
+        ]
 
     def build(self, **arguments: Any) -> Iterator[dict[str, Any]]:
         self.builds.append(arguments)
         yield from self.messages
         if not any("error" in message for message in self.messages):
-            self.images[arguments["tag"]] = {"Id": "sha256:new", "Config": {"Labels": arguments["labels"]}}
+            self.kept[arguments["tag"]] = {"Id": "sha256:new", "Config": {"Labels": arguments["labels"]}}
 
     def pull(self, repository: str, *, tag: str, **_: Any) -> Iterator[dict[str, Any]]:
         yield from self.pull_messages
         if not any("error" in message for message in self.pull_messages):
-            self.images[f"{repository}:{tag}"] = {"Id": "sha256:pulled"}
+            self.kept[f"{repository}:{tag}"] = {"Id": "sha256:pulled"}
 
 
 @pytest.fixture
@@ -74,7 +88,7 @@ def test_output_comes_line_by_line_without_colours_and_redrawn_lines(context: Bu
 
     build(engine, context, lines)
 
-    assert lines[1:] == ["Step 1/1 : FROM scratch", "100%", "last"]
+    assert lines[-3:] == ["Step 1/1 : FROM scratch", "100%", "last"]
 
 
 def test_an_image_that_is_there_is_not_built_again(context: BuildContext) -> None:
@@ -87,16 +101,31 @@ def test_an_image_that_is_there_is_not_built_again(context: BuildContext) -> Non
     assert (first.is_reused, second.is_reused) == (False, True)
     assert second.ref == first.ref
     assert len(engine.builds) == 1
-    assert "on the engine already" in lines[-1]
+    assert lines[0] == f"{first.ref} is on the engine already: nothing is built"
+    assert "1 files of the context, Dockerfile among them" in lines[2]
+    assert "found as sha256:new, built 20" in lines[-1]
+
+
+def test_a_build_says_what_changed_since_the_last_one(tmp_path: Path) -> None:
+    engine = FakeEngine()
+    (tmp_path / "Dockerfile").write_text("FROM scratch\n")
+    first = build(engine, open_context(tmp_path))
+    (tmp_path / "task.py").write_text("print()")
+    lines: list[str] = []
+
+    build(engine, open_context(tmp_path), lines)
+
+    said = lines.index(f"changed since {first.ref}:")
+    assert lines[said + 1] == "task.py is new"
 
 
 def test_a_tag_that_something_else_made_is_built_over(context: BuildContext) -> None:
     engine = FakeEngine()
     ref = str(build(engine, context).ref)
-    engine.images[ref] = {"Id": "sha256:other", "Config": {"Labels": None}}
+    engine.kept[ref] = {"Id": "sha256:other", "Config": {"Labels": None}}
 
     assert not build(engine, context).is_reused
-    assert engine.images[ref]["Config"]["Labels"][CONTEXT_LABEL]
+    assert engine.kept[ref]["Config"]["Labels"][CONTEXT_LABEL]
 
 
 ERROR = {"errorDetail": {"code": 5}, "error": "The command '/bin/sh -c x' returned a non-zero code: 5"}
@@ -150,7 +179,7 @@ def base_context(folder: Path) -> BuildContext:
 def test_the_base_image_is_pulled_and_its_id_decides_the_tag(tmp_path: Path) -> None:
     engine = FakeEngine()
     first = build(engine, base_context(tmp_path))
-    engine.images["python:3.11"] = {"Id": "sha256:newer"}
+    engine.kept["python:3.11"] = {"Id": "sha256:newer"}
 
     second = build(engine, base_context(tmp_path))
 
