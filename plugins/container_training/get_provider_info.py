@@ -22,6 +22,9 @@ def get_provider_info() -> dict[str, Any]:
         "extra-links": [
             "container_training.operators.plots.ParallelCoordinatesLink",
             "container_training.operators.plots.BestSoFarLink",
+            "container_training.links.training.JobPageLink",
+            "container_training.links.training.JobLogLink",
+            "container_training.links.training.JobFolderLink",
         ],
         "connection-types": [
             {

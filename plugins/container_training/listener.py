@@ -25,8 +25,8 @@ def on_task_instance_failed(previous_state: Any, task_instance: Any, error: Any)
     if previous_state is not None or getattr(task_instance, "operator", None) not in _WAITS:
         return
     rendered = getattr(task_instance.rendered_task_instance_fields, "rendered_fields", None) or {}
-    # Without fields the task never began, and so never waited.
-    if rendered.get("job_id") and rendered.get("cancel_on_kill", True):
+    # Without fields the task never began, and so never waited. A template leaves text.
+    if rendered.get("job_id") and str(rendered.get("cancel_on_kill", True)).lower() not in ("false", "0", ""):
         # On a thread of its own: the person's click must not wait for the training service.
         threading.Thread(
             target=cancel_job_of_run,

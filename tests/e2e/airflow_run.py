@@ -75,6 +75,14 @@ class Run:
         """Return what the task returned."""
         return self.api.xcom(self.dag_id, self.run_id, task_id)
 
+    def links(self, task_id: str, map_index: int = -1) -> dict[str, str | None]:
+        """Return the buttons of a task and where they lead."""
+        path = f"/api/v2/dags/{self.dag_id}/dagRuns/{quote(self.run_id)}/taskInstances/{task_id}/links"
+        links: dict[str, str | None] = self.api.call("GET", path, params={"map_index": map_index})[
+            "extra_links"
+        ]
+        return links
+
     def mark(self, task_id: str, state: str) -> None:
         """Mark the task as a person does in the UI."""
         path = f"/api/v2/dags/{self.dag_id}/dagRuns/{quote(self.run_id)}/taskInstances/{task_id}"

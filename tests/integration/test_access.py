@@ -174,6 +174,14 @@ def test_a_job_runs_as_an_account_only_for_those_who_may_act_as_it(service: Live
         assert "'iam.serviceAccounts.actAs'" in answer.json()["error"]["message"]
 
 
+def test_the_page_with_a_jobs_log_is_for_those_who_may_read_logs(service: LiveService) -> None:
+    path = "/logs/projects/demo-project/jobs/developer"
+
+    assert error(call(service, "GET", path)) == (401, "UNAUTHENTICATED")
+    assert error(call(service, "GET", path, NOBODY)) == (403, "PERMISSION_DENIED")
+    assert call(service, "GET", path, OWNER).status_code == 200
+
+
 def test_health_and_metrics_are_open_to_those_who_watch(service: LiveService) -> None:
     assert call(service, "GET", "/health").status_code == 200
     assert call(service, "GET", "/metrics").status_code == 200

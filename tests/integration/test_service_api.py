@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from container_training.core.errors import JobConflict, JobNotFound
 from container_training.core.states import JobState
 from container_training.core.wire import Job
 from tests.integration.live_service import IMAGE, LiveService, run_service, wait_until
+from training_service.api import job_log
 
 PARENT = "/v1/projects/demo-project/jobs"
 
@@ -45,6 +47,40 @@ def test_job_runs_and_its_log_is_there(client: TrainingClient, service: LiveServ
 
     assert created.state is JobState.QUEUED
     assert "Job completed successfully." in [entry.message for entry in entries]
+
+
+def test_a_browser_can_read_a_jobs_log(client: TrainingClient, service: LiveService) -> None:
+    client.create_job(make_job())
+    wait_until(lambda: client.get_job("job").state is JobState.RUNNING)
+    service.engine.advance(10**9)
+    wait_until(lambda: client.get_job("job").state is JobState.SUCCEEDED)
+
+    answer = httpx.get(f"{service.endpoint}/logs/projects/demo-project/jobs/job", trust_env=False)
+    absent = httpx.get(f"{service.endpoint}/logs/projects/demo-project/jobs/absent", trust_env=False)
+
+    entries = client.list_log_entries(job_log_filter("job")).entries or []
+    assert [line.partition(" service: ")[2] for line in answer.text.splitlines()] == [
+        entry.message for entry in entries
+    ]
+    assert answer.text.startswith(f"{datetime.now(UTC):%Y-}")
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert (absent.status_code, absent.json()["error"]["status"]) == (404, "NOT_FOUND")
+
+
+def test_the_log_has_every_line_of_more_than_one_page(
+    client: TrainingClient, service: LiveService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_log, "_PAGE_SIZE", 2)
+    client.create_job(make_job())
+    wait_until(lambda: client.get_job("job").state is JobState.RUNNING)
+    service.engine.advance(10**9)
+    wait_until(lambda: client.get_job("job").state is JobState.SUCCEEDED)
+
+    answer = httpx.get(f"{service.endpoint}/logs/projects/demo-project/jobs/job", trust_env=False)
+
+    entries = client.list_log_entries(job_log_filter("job")).entries or []
+    assert len(answer.text.splitlines()) == len(entries) > 2
 
 
 def test_cancelled_job_ends(client: TrainingClient) -> None:

@@ -59,6 +59,7 @@ TASKS = {
     "plan_mine": {"plan"},
     "tune_mine": {task.replace("train.", "tune.") for task in CHAIN} | {"tune.plot", "train_best"},
     "list_orphans": {"list"},
+    "train_and_tell": {"submit", "finished"},
 }
 #: Kinds of examples and the file that tests them; a kind that is not here is a typing error.
 KINDS = {

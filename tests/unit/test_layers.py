@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PLUGINS = ROOT / "plugins"
-FLOORS = ("core", "clients", "hooks", "triggers", "operators", "sensors", "dashboard", "cli")
+FLOORS = ("core", "clients", "hooks", "links", "triggers", "operators", "sensors", "dashboard", "cli")
 
 #: Floor of ``container_training`` -> the floors it may import. Operators and sensors name the types of clients, but get
 #: the objects themselves from hooks.
@@ -18,9 +18,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "core": set(),
     "clients": {"core"},
     "hooks": {"clients", "core"},
+    "links": {"core"},
     "triggers": {"hooks", "clients", "core"},
-    "operators": {"triggers", "hooks", "clients", "core"},
-    "sensors": {"triggers", "hooks", "clients", "core"},
+    "operators": {"triggers", "links", "hooks", "clients", "core"},
+    "sensors": {"triggers", "links", "hooks", "clients", "core"},
     "dashboard": {"clients", "core"},
     "cli": {"hooks", "clients", "core"},
 }

@@ -22,6 +22,7 @@ from training_service.access.roles import (
     JOB_LIST,
     JOB_SET_POLICY,
     JOB_UPDATE,
+    LOG_LIST,
 )
 
 _JOBS = "/v1/projects/{project}/jobs"
@@ -64,6 +65,7 @@ NEEDS: Mapping[tuple[str, str], Needs] = {
     ("POST", f"{_JOBS}/{{job_id}}:cancel"): Needs(JOB_CANCEL, _JOB),
     ("GET", f"{_JOBS}/{{job_id}}:getIamPolicy"): Needs(JOB_GET_POLICY, _JOB),
     ("POST", f"{_JOBS}/{{job_id}}:setIamPolicy"): Needs(JOB_SET_POLICY, _JOB),
+    ("GET", f"/logs/{_JOB}"): Needs(LOG_LIST, _PROJECT),
     ("GET", _LOCATIONS): Needs("ml.locations.list", "projects/{project}"),
     ("GET", f"{_LOCATIONS}/{{location}}"): Needs("ml.locations.get", "projects/{project}"),
     ("GET", f"/v1/{_PROJECT}"): Needs("resourcemanager.projects.get", _PROJECT),

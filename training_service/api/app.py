@@ -15,6 +15,7 @@ from training_service.api.bucket_iam import bucket_iam_router
 from training_service.api.errors import install_error_handlers
 from training_service.api.faults import faults_router
 from training_service.api.iam import job_iam_router
+from training_service.api.job_log import job_log_router
 from training_service.api.jobs import jobs_router, projects_router
 from training_service.api.locations import locations_router
 from training_service.api.logging import logging_router
@@ -79,6 +80,7 @@ def create_app(
     app.include_router(bucket_iam_router(policies, access))
     app.include_router(locations_router())
     app.include_router(logging_router(logs, access))
+    app.include_router(job_log_router(jobs, logs))
     app.include_router(registry)
     app.include_router(operations_router(engine, metrics.registry, version))
     if faults is not None:

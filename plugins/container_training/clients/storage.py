@@ -109,3 +109,16 @@ def split_uri(uri: str) -> tuple[str, str]:
     if scheme != "gs" or not bucket:
         raise ValueError(f"expected gs://BUCKET/NAME, got {uri!r}")
     return bucket, name
+
+
+def folder_url(endpoint: str, uri: str) -> str:
+    """
+    Return where a browser finds a list of what is below the folder ``uri``. Pure.
+
+    :param endpoint: URL of a local object store, whose list is JSON; empty: Google's, and so its console.
+    """
+    bucket, _, name = uri.removeprefix("gs://").partition("/")
+    prefix = f"{name.rstrip('/')}/" if name.rstrip("/") else ""
+    if not endpoint:
+        return f"https://console.cloud.google.com/storage/browser/{bucket}/{quote(prefix)}"
+    return f"{endpoint}/storage/v1/b/{bucket}/o?prefix={quote(prefix, safe='')}"

@@ -34,6 +34,7 @@ Every error of the project, one tree.
     |   + PreflightFailed             a check of the preflight failed
     |   + PushFailed                  the registry refused the image
     |   + RegistryUnavailable         the registry did not answer, also after retries
+    + InvalidArgument(ValueError)     an operator's argument, once rendered, is not what it must be
     + InvalidPrice(ValueError)        prices or a limit of cost that cannot be read, or a machine without a price
     + InvalidCommand(ValueError)      a pasted command that cannot be read as one that submits a job
     + InvalidPlan(ValueError)         a plan file that cannot be read, or was edited
@@ -241,6 +242,10 @@ class JobFailed(TrainingError):
 
 class ResultsMissing(TrainingError):
     """The job succeeded, but its results (``metrics.json`` ...) are absent or unreadable."""
+
+
+class InvalidArgument(TrainingError, ValueError):
+    """An argument of an operator that, once rendered, is no number, flag or other value that it must be."""
 
 
 class InvalidPrice(TrainingError, ValueError):

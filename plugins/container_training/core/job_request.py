@@ -198,6 +198,8 @@ def _words(value: Sequence[Any] | str | None) -> list[str] | None:
         return None
     if isinstance(value, str):
         return shlex.split(value)
+    if not isinstance(value, Sequence):
+        return [str(value)]  # what a native template makes of the text "5"
     # A list within the list is the output of another task, such as the arguments of the best trial.
     parts = ([part] if not isinstance(part, list | tuple) else part for part in value)
     return [str(word) for part in parts for word in part]

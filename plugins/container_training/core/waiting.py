@@ -52,6 +52,7 @@ class WaitEvent(TypedDict):
     state: str | None  #: last state seen, if any
     message: str  #: ``errorMessage`` of the job, or why the wait ended
     error: NotRequired[str]  #: class name of the error, where REFUSED
+    job_dir: NotRequired[str]  #: of the job, if it was seen and has one
     study: NotRequired[dict[str, Any]]  #: ``StudyResult`` without its table, of a tuning job
     cost: NotRequired[dict[str, Any]]  #: ``Cost``, where a price is known
 
@@ -77,6 +78,7 @@ class JobWatch:
     :param progress: of the last answer.
     :param shown: key of the progress that was logged last.
     :param is_over_limit: this wait cancelled the job, because of what it costs.
+    :param job_dir: folder of its results, once it was seen.
     """
 
     job_id: str
@@ -89,6 +91,7 @@ class JobWatch:
     progress: Progress | None = None
     shown: str = ""
     is_over_limit: bool = False
+    job_dir: str = ""
 
     def see(self, job: Job, now: datetime) -> Iterator[str]:
         """
@@ -99,6 +102,7 @@ class JobWatch:
         if self.silent_since is not None:
             yield f"the training service answers again, after {_seconds(self.silent_since, now)}"
         self.silent_since, self.failures = None, 0
+        self.job_dir = (job.training_input and job.training_input.job_dir) or ""
         yield from self._see_state(job, now)
         if self.meter is None:
             return
@@ -147,6 +151,8 @@ class JobWatch:
             "state": job.state,
             "message": job.error_message or "",
         }
+        if self.job_dir:
+            event["job_dir"] = self.job_dir
         if self.meter is None or self.progress is None:
             return event
         if self.progress.study:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cached_property
 
 from airflow.sdk import BaseHook
@@ -34,3 +35,9 @@ class StorageHook(BaseHook):
     def get_conn(self) -> ObjectStore:
         """Return the object store, the same one each time."""
         return self.store
+
+
+def object_store_endpoint() -> str:
+    """Return the URL of a local object store, as Google's client finds it, without importing that; empty: Google's own."""
+    host = os.environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/")
+    return host if "://" in host or not host else f"http://{host}"

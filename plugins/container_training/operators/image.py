@@ -7,16 +7,18 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from container_training.core.cluster import ReplicaId, ReplicaRole, cluster_environment, replica_host
-from container_training.core.errors import FieldViolation, InvalidJobSpec
 from container_training.core.image_ref import parse_image_ref
 from container_training.core.job_id import TaskKey, job_id_for
 from container_training.core.job_request import JobFields, job_request
+from container_training.core.template_values import is_unset, number, seconds, whole_number
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.image import training_environment
 from container_training.operators.engine_task import EngineOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from container_training.clients.container_run import RunLimits
 
 DEFAULT_TEST_TIMEOUT = timedelta(minutes=10)
 DEFAULT_TEST_MEMORY_BYTES = 2 * 2**30
@@ -85,7 +87,7 @@ class BuildImageOperator(EngineOperator):
                 self.image,
                 on_line=self._log_line,
                 find_login=self.hook.find_login,
-                labels=self.labels,
+                labels={name: str(value) for name, value in (self.labels or {}).items()},
                 network_mode=self.network_mode,
                 cancellation=self._new_cancellation(),
             )
@@ -108,8 +110,8 @@ class TestImageOperator(EngineOperator):
     :param environment: environment variables; they win over those of a job. (templated)
     :param timeout: time limit, or seconds. (templated)
     :param job_dir: handed on as ``--job-dir``, as the service does. (templated)
-    :param memory_bytes: memory limit, swap included; None is none.
-    :param cpus: limit in cores; None is none.
+    :param memory_bytes: memory limit, swap included; None is none. (templated)
+    :param cpus: limit in cores; None is none. (templated)
     :param training_conn_id: connection of the training service; it may be missing. (templated)
     :return: ``image``, so that what follows can be told to take what was tested.
     """
@@ -122,11 +124,13 @@ class TestImageOperator(EngineOperator):
         "environment",
         "timeout",
         "job_dir",
+        "memory_bytes",
+        "cpus",
         "training_conn_id",
         "docker_conn_id",
         "docker_url",
     )
-    template_fields_renderers = {"environment": "json"}
+    template_fields_renderers = {"environment": "json", "args": "json"}
 
     def __init__(
         self,
@@ -136,8 +140,8 @@ class TestImageOperator(EngineOperator):
         environment: Mapping[str, str] | None = None,
         timeout: timedelta | float | str = DEFAULT_TEST_TIMEOUT,
         job_dir: str | None = None,
-        memory_bytes: int | None = DEFAULT_TEST_MEMORY_BYTES,
-        cpus: float | None = None,
+        memory_bytes: int | str | None = DEFAULT_TEST_MEMORY_BYTES,
+        cpus: float | str | None = None,
         training_conn_id: str = "training_default",
         **kwargs: Any,
     ) -> None:
@@ -153,12 +157,13 @@ class TestImageOperator(EngineOperator):
 
     def execute(self, context: Context) -> str:
         """Run the image; return its reference."""
-        from container_training.clients.container_run import RunLimits, run_container
+        from container_training.clients.container_run import run_container
 
         key = TaskKey.of(context["ti"])
         job_id = job_id_for(key, attempt=1)
         master = ReplicaId(role=ReplicaRole.MASTER)
         with final_unless_transient():
+            limits = self._limits()
             request = job_request(None, JobFields(image=self.image, args=self.args, job_dir=self.job_dir))
             training = request.training_input
             args = [*((training.args if training else None) or ()), *self._job_dir_args()]
@@ -170,21 +175,29 @@ class TestImageOperator(EngineOperator):
             )
             given = {name: str(value) for name, value in (self.environment or {}).items()}
             self.log.info("running %s %s", self.image, " ".join(args))
-            seconds = run_container(
+            elapsed_seconds = run_container(
                 self.hook.api_client,
                 self.image,
                 args,
-                limits=RunLimits(
-                    timeout_seconds=_seconds(self.timeout), memory_bytes=self.memory_bytes, cpus=self.cpus
-                ),
+                limits=limits,
                 on_output=self._log_output,
                 owner=f"airflow-{key.digest}",
                 environment=cluster | training_environment(self.training_conn_id) | given,
                 hostname=replica_host(job_id, master),
                 cancellation=self._new_cancellation(),
             )
-        self.log.info("%s exited with 0 after %.1f s", self.image, seconds)
+        self.log.info("%s exited with 0 after %.1f s", self.image, elapsed_seconds)
         return self.image
+
+    def _limits(self) -> RunLimits:
+        from container_training.clients.container_run import RunLimits
+
+        memory, cpus = self.memory_bytes, self.cpus
+        return RunLimits(
+            timeout_seconds=seconds("timeout", self.timeout),
+            memory_bytes=None if is_unset(memory) else whole_number("memory_bytes", memory),
+            cpus=None if is_unset(cpus) else number("cpus", cpus),
+        )
 
     def _job_dir_args(self) -> list[str]:
         return ["--job-dir", self.job_dir] if self.job_dir else []
@@ -202,19 +215,25 @@ class PushImageOperator(EngineOperator):
     Airflow's retries.
 
     :param image: the image's reference by tag. (templated)
-    :param attempts: how often the registry is asked, in all.
-    :param max_wait_seconds: upper bound of one wait.
+    :param attempts: how often the registry is asked, in all. (templated)
+    :param max_wait_seconds: upper bound of one wait. (templated)
     :return: the image's reference by digest.
     """
 
-    template_fields: Sequence[str] = ("image", "docker_conn_id", "docker_url")
+    template_fields: Sequence[str] = (
+        "image",
+        "attempts",
+        "max_wait_seconds",
+        "docker_conn_id",
+        "docker_url",
+    )
 
     def __init__(
         self,
         *,
         image: str,
-        attempts: int = DEFAULT_PUSH_ATTEMPTS,
-        max_wait_seconds: float = 15.0,
+        attempts: int | str = DEFAULT_PUSH_ATTEMPTS,
+        max_wait_seconds: float | str = 15.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -232,19 +251,9 @@ class PushImageOperator(EngineOperator):
                 parse_image_ref(self.image),
                 on_line=self._log_line,
                 find_login=self.hook.find_login,
-                attempts=self.attempts,
-                max_wait_seconds=self.max_wait_seconds,
+                attempts=whole_number("attempts", self.attempts),
+                max_wait_seconds=number("max_wait_seconds", self.max_wait_seconds),
                 cancellation=self._new_cancellation(),
             )
         self.log.info("%s is %s", self.image, pushed.ref)
         return str(pushed.ref)
-
-
-def _seconds(timeout: timedelta | float | str) -> float:
-    if isinstance(timeout, timedelta):
-        return timeout.total_seconds()
-    try:
-        return float(timeout)
-    except ValueError as error:
-        violation = FieldViolation(field="timeout", description=f"must be seconds, got {timeout!r}")
-        raise InvalidJobSpec([violation]) from error

@@ -73,6 +73,9 @@ class JobDescriptionOperator(BaseOperator):
             "parameter_server_config",
             "evaluator_config",
             "hyperparameters",
+            "args",
+            "command",
+            "package_uris",
         ),
         "json",
     )

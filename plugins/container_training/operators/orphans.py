@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from container_training.core.orphans import DEFAULT_GRACE, Orphan, Verdict
+from container_training.core.template_values import flag, seconds
 from container_training.hooks.airflow_api import AirflowApiHook
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.training import TrainingHook
@@ -53,17 +54,17 @@ class CancelOrphanJobsOperator(BaseOperator):
         """Look once; cancel what is found."""
         from container_training.clients.orphan_search import OrphanSearch
 
-        grace = self.grace if isinstance(self.grace, timedelta) else timedelta(seconds=float(self.grace))
         hook = TrainingHook(self.training_conn_id)
         with final_unless_transient(), AirflowApiHook(self.airflow_conn_id).get_conn() as airflow:
+            grace, cancel = timedelta(seconds=seconds("grace", self.grace)), flag("cancel", self.cancel)
             found = OrphanSearch(hook.client, airflow, grace=grace).find()
-            rows = [self._handle(orphan, hook) for orphan in found]
+            rows = [self._handle(orphan, hook, cancel=cancel) for orphan in found]
         self.log.info("%d jobs without a live owner", len(rows))
         return rows
 
-    def _handle(self, orphan: Orphan, hook: TrainingHook) -> dict[str, Any]:
+    def _handle(self, orphan: Orphan, hook: TrainingHook, *, cancel: bool) -> dict[str, Any]:
         job_id = orphan.job.job_id or ""
-        is_cancelled = orphan.verdict is Verdict.ORPHAN and str(self.cancel).lower() == "true"
+        is_cancelled = orphan.verdict is Verdict.ORPHAN and cancel
         if is_cancelled:
             hook.cancel_job(job_id)
         self.log.warning(

@@ -41,6 +41,7 @@ class PackageTrainerOperator(BaseOperator):
     """
 
     template_fields: Sequence[str] = ("package_path", "packages", "staging", "python_module", "gcp_conn_id")
+    template_fields_renderers = {"packages": "json"}
     ui_color = "#e2f0fb"
 
     def __init__(

@@ -34,7 +34,7 @@ class PlanTrainingOperator(JobDescriptionOperator):
         tag; without a context it is an image that exists. (templated)
     :param dockerfile: path of the Dockerfile within the context. (templated)
     :param build_args: values of the Dockerfile's ARGs; they are part of the result. (templated)
-    :param for_task: id of the task of this DAG that will submit the job, whose job id is shown; default: this task's own.
+    :param for_task: id of the task of this DAG that will submit the job, whose job id is shown; default: this task's own. (templated)
     :param gcp_conn_id: whose credentials read policies on Google's own endpoints. (templated)
     :param docker_conn_id: connection with the registry's host and login; may be missing. (templated)
     :param docker_url: the engine; default: DOCKER_HOST, else the local socket. (templated)
@@ -46,6 +46,7 @@ class PlanTrainingOperator(JobDescriptionOperator):
         "context_dir",
         "dockerfile",
         "build_args",
+        "for_task",
         "gcp_conn_id",
         "docker_conn_id",
         "docker_url",

@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator, BaseOperatorLink
 
 from container_training.core.errors import ResultsMissing
+from container_training.core.job_report import JobReport
 from container_training.core.results import TrialRow
 from container_training.core.study_spec import StudySpec
 from container_training.core.trial_plots import best_so_far, parallel_coordinates
 from container_training.core.trials import study_of, trial_rows
 from container_training.core.wire import Job
 from container_training.hooks.failures import final_unless_transient
+from container_training.hooks.job_report import report_of
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
+from container_training.links.training import JOB_LINKS
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -64,7 +67,7 @@ class PlotTrialsOperator(BaseOperator):
     """
 
     template_fields: Sequence[str] = ("job_id", "training_conn_id", "gcp_conn_id")
-    operator_extra_links = (ParallelCoordinatesLink(), BestSoFarLink())
+    operator_extra_links = (ParallelCoordinatesLink(), BestSoFarLink(), *JOB_LINKS)
     ui_color = "#e0f3e2"
 
     def __init__(
@@ -80,11 +83,15 @@ class PlotTrialsOperator(BaseOperator):
         self.training_conn_id = training_conn_id
         self.gcp_conn_id = gcp_conn_id
         self.pages: dict[str, str] = {}
+        #: The job as it was seen, for extra links and callbacks.
+        self.report: JobReport | None = None
 
     def execute(self, context: Context) -> dict[str, dict[str, str]]:
         """Return the addresses of the plots."""
         with final_unless_transient():
-            job = TrainingHook(self.training_conn_id).get_job(self.job_id)
+            hook = TrainingHook(self.training_conn_id)
+            job = hook.get_job(self.job_id)
+            self.report = report_of(hook, job)
             study, folder = self._study(job)
             return self._write(study, trial_rows(job, datetime.now(UTC)), folder)
 

@@ -25,6 +25,7 @@ from container_training.core.preflight import (
 from container_training.core.preflight_plan import preflight_job, preflight_replicas
 from container_training.core.replica_spec import ReplicaSpec
 from container_training.core.results import ResultFile
+from container_training.core.template_values import is_unset, number, whole_number
 from container_training.core.trial_spec import trial_environment
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.image import training_environment
@@ -60,9 +61,9 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
 
     :param preflight_args: arguments that make one step, in place of the job's; text is split as a shell would. Replicas whose
         arguments differ from the master's keep their own. (templated)
-    :param seconds: how long the replicas are watched; less if the master ends well before, or one fails.
-    :param grace_seconds: between SIGTERM and SIGKILL.
-    :param memory_bytes: memory limit of each container; default: its machine type's, as far as the machine has it.
+    :param seconds: how long the replicas are watched; less if the master ends well before, or one fails. (templated)
+    :param grace_seconds: between SIGTERM and SIGKILL. (templated)
+    :param memory_bytes: memory limit of each container; default: its machine type's, as far as the machine has it. (templated)
     :param gcp_conn_id: Google connection that may write to the job folder. (templated)
     :return: the table (``PreflightReport``); after a failed check, it is in the XCom all the same.
     """
@@ -70,18 +71,25 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
     template_fields: Sequence[str] = (
         *JobDescriptionOperator.template_fields,
         "preflight_args",
+        "seconds",
+        "grace_seconds",
+        "memory_bytes",
         "gcp_conn_id",
         "docker_conn_id",
         "docker_url",
     )
+    template_fields_renderers = {
+        **JobDescriptionOperator.template_fields_renderers,
+        "preflight_args": "json",
+    }
 
     def __init__(
         self,
         *,
         preflight_args: Sequence[Any] | str | None = None,
-        seconds: float = DEFAULT_WATCH_SECONDS,
-        grace_seconds: float = DEFAULT_GRACE_SECONDS,
-        memory_bytes: int | None = None,
+        seconds: float | str = DEFAULT_WATCH_SECONDS,
+        grace_seconds: float | str = DEFAULT_GRACE_SECONDS,
+        memory_bytes: int | str | None = None,
         gcp_conn_id: str = StorageHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
@@ -96,11 +104,13 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
         """Run the checks; return the table."""
         key = TaskKey.of(context["ti"])
         with final_unless_transient():
+            grace_seconds = number("grace_seconds", self.grace_seconds)
             job = for_attempt(self._request(context), self.job_id or job_id_for(key, attempt=1), {})
             job = preflight_job(job, key.digest)
             spec = job_spec_from_wire(TrainingHook(self.training_conn_id).project, job)
             replicas = preflight_replicas(spec, self._args())
-            rows = replica_rows(self._run(spec, replicas, f"airflow-{key.digest}"), self.grace_seconds)
+            outcomes = self._run(spec, replicas, f"airflow-{key.digest}", grace_seconds)
+            rows = replica_rows(outcomes, grace_seconds)
             report = PreflightReport.of([*rows, *self._job_dir_rows(spec), *_accelerator_rows(replicas)])
             table = _table(report.rows)
             for line in table.splitlines():
@@ -117,7 +127,9 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
         args = self.preflight_args
         return shlex.split(args) if isinstance(args, str) else [str(word) for word in args or ()]
 
-    def _run(self, spec: JobSpec, replicas: Sequence[ReplicaSpec], owner: str) -> list[ReplicaOutcome]:
+    def _run(
+        self, spec: JobSpec, replicas: Sequence[ReplicaSpec], owner: str, grace_seconds: float
+    ) -> list[ReplicaOutcome]:
         from container_training.clients.cluster_run import run_cluster
 
         launches = self._launches(spec, replicas)
@@ -132,8 +144,8 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
             self.hook.api_client,
             launches,
             owner=owner,
-            watch_seconds=self.seconds,
-            grace_seconds=self.grace_seconds,
+            watch_seconds=number("seconds", self.seconds),
+            grace_seconds=grace_seconds,
             find_login=self.hook.find_login,
             on_line=self._log_line,
             cancellation=self._new_cancellation(),
@@ -143,6 +155,7 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
         from container_training.clients.cluster_run import ReplicaLaunch
         from container_training.clients.containers import host_resources
 
+        given = None if is_unset(self.memory_bytes) else whole_number("memory_bytes", self.memory_bytes)
         room = usable(host_resources(self.hook.api_client))
         limits = grants(replicas, Capacity(each=room, total=room))
         environment = training_environment(self.training_conn_id)
@@ -164,7 +177,7 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
                 | (trial_environment(spec.study, trial_id) if spec.study else {})
                 | environment,
                 hostname=replica_host(spec.job_id, item.replica),
-                memory_bytes=self.memory_bytes or granted.memory_bytes,
+                memory_bytes=given or granted.memory_bytes,
                 cpus=granted.cpus,
             )
             for item, granted in zip(replicas, limits, strict=True)

@@ -15,6 +15,7 @@ from container_training.core.image_ref import parse_image_ref
 from container_training.core.registry_resources import (
     ResourceKind,
 )
+from container_training.core.template_values import flag
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.registry_iam import RegistryIamHook
 from container_training.hooks.storage import StorageHook
@@ -46,7 +47,14 @@ class GrantRegistryAccessOperator(BaseOperator):
         policy, which is what ``RevokeRegistryAccessOperator`` takes.
     """
 
-    template_fields: Sequence[str] = ("image", "service_account", "training_conn_id", "gcp_conn_id")
+    template_fields: Sequence[str] = (
+        "image",
+        "service_account",
+        "project_wide",
+        "is_dry_run",
+        "training_conn_id",
+        "gcp_conn_id",
+    )
     ui_color = "#f0e6f6"
 
     def __init__(
@@ -54,8 +62,8 @@ class GrantRegistryAccessOperator(BaseOperator):
         *,
         image: str,
         service_account: str | None = None,
-        project_wide: bool = False,
-        dry_run: bool = False,
+        project_wide: bool | str = False,
+        dry_run: bool | str = False,
         training_conn_id: str = TrainingHook.default_conn_name,
         gcp_conn_id: str = StorageHook.default_conn_name,
         **kwargs: Any,
@@ -73,17 +81,18 @@ class GrantRegistryAccessOperator(BaseOperator):
         training = TrainingHook(self.training_conn_id)
         with final_unless_transient(), training.client:
             image = parse_image_ref(self.image)
+            is_dry_run = flag("dry_run", self.is_dry_run)
             agent = training.client.service_agent()
             need = access_need(
                 image,
                 training.project,
                 agent,
                 account=self.service_account,
-                is_project_wide=self.project_wide,
+                is_project_wide=flag("project_wide", self.project_wide),
             )
             result = {
                 "granted": False,
-                "dry_run": self.is_dry_run,
+                "dry_run": is_dry_run,
                 "service_account": need.member.partition(":")[2],
                 "project": training.project,
                 "image_project": image.project,
@@ -91,18 +100,18 @@ class GrantRegistryAccessOperator(BaseOperator):
             }
             reason = need.reason
             if need.grant is not None:
-                granted, reason = self._grant(need.grant, context)
+                granted, reason = self._grant(need.grant, context, is_dry_run=is_dry_run)
                 result |= {**need.grant.to_json(), "granted": granted}
         self.log.info("%s: %s", image.name, reason)
         return result | {"reason": reason}
 
-    def _grant(self, grant: Grant, context: Context) -> tuple[bool, str]:
+    def _grant(self, grant: Grant, context: Context, *, is_dry_run: bool) -> tuple[bool, str]:
         """Return whether the policy is different because of this task, and what happened."""
         store = context["task_state_store"]
         what = f"{grant.member} has {grant.role} on {grant.resource}"
         hook = RegistryIamHook(self.training_conn_id, self.gcp_conn_id)
         with _explained(grant, "add"), hook.client as client:
-            if self.is_dry_run:
+            if is_dry_run:
                 return False, self._plan(grant, client.get_policy(grant.kind, grant.resource))
             edit = client.edit_policy(
                 grant.kind,
@@ -142,14 +151,15 @@ class RevokeRegistryAccessOperator(BaseOperator):
     :return: ``revoked``, the grants that this task took back, and ``kept``, a reason for each other one.
     """
 
-    template_fields: Sequence[str] = ("grant", "training_conn_id", "gcp_conn_id")
+    template_fields: Sequence[str] = ("grant", "is_dry_run", "training_conn_id", "gcp_conn_id")
+    template_fields_renderers = {"grant": "json"}
     ui_color = "#f0e6f6"
 
     def __init__(
         self,
         *,
         grant: Any,
-        dry_run: bool = False,
+        dry_run: bool | str = False,
         training_conn_id: str = TrainingHook.default_conn_name,
         gcp_conn_id: str = StorageHook.default_conn_name,
         **kwargs: Any,
@@ -183,7 +193,7 @@ class RevokeRegistryAccessOperator(BaseOperator):
         absent = f"{grant.member} has no {grant.role} on {grant.resource}: nothing has to be revoked"
         try:
             with _explained(grant, "remove"), hook.client as client:
-                if self.is_dry_run:
+                if flag("dry_run", self.is_dry_run):
                     policy = client.get_policy(grant.kind, grant.resource)
                     change = policy_diff(grant.resource, policy, grant.removed_from(policy))
                     self.log.info("%s", change)

@@ -19,15 +19,19 @@ from container_training.core.collection import (
 )
 from container_training.core.cost import Meter
 from container_training.core.errors import ResultsMissing, ServiceError
+from container_training.core.job_report import JobReport
 from container_training.core.log_wire import LogEntry
 from container_training.core.results import JobResult, ResultFile, StudyResult
 from container_training.core.retrying import TRANSIENT
 from container_training.core.states import JobState
+from container_training.core.template_values import flag, whole_number
 from container_training.core.trials import progress_line, study_result, trial_line
 from container_training.core.wire import Job, TrainingInput
 from container_training.hooks.failures import final_unless_transient
+from container_training.hooks.job_report import report_of
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
+from container_training.links.training import JOB_LINKS
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -61,9 +65,13 @@ class CollectTrainingResultsOperator(BaseOperator):
         "job_id",
         "metrics_file",
         "model_file",
+        "max_files",
+        "accept_partial",
+        "max_trials",
         "training_conn_id",
         "gcp_conn_id",
     )
+    operator_extra_links = JOB_LINKS
     ui_color = "#e0f3e2"
 
     def __init__(
@@ -72,9 +80,9 @@ class CollectTrainingResultsOperator(BaseOperator):
         job_id: str,
         metrics_file: str = "metrics.json",
         model_file: str = "model.joblib",
-        max_files: int = 1000,
-        accept_partial: bool = False,
-        max_trials: int = 500,
+        max_files: int | str = 1000,
+        accept_partial: bool | str = False,
+        max_trials: int | str = 500,
         training_conn_id: str = TrainingHook.default_conn_name,
         gcp_conn_id: str = StorageHook.default_conn_name,
         **kwargs: Any,
@@ -88,15 +96,20 @@ class CollectTrainingResultsOperator(BaseOperator):
         self.max_trials = max_trials
         self.training_conn_id = training_conn_id
         self.gcp_conn_id = gcp_conn_id
+        #: The job as it was seen, for extra links and callbacks.
+        self.report: JobReport | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Return the job's result as JSON values."""
         hook = TrainingHook(self.training_conn_id)
         with final_unless_transient():
+            max_trials = whole_number("max_trials", self.max_trials)
+            accepts_partial = flag("accept_partial", self.accept_partial)
             job, meter = hook.get_job(self.job_id), Meter(prices=hook.prices)
+            self.report = report_of(hook, job)
             now = datetime.now(UTC)
-            study = study_result(job, now, meter.cost_per_second(job), max_trials=self.max_trials)
-            require_succeeded(job, study if self.accept_partial else None)
+            study = study_result(job, now, meter.cost_per_second(job), max_trials=max_trials)
+            require_succeeded(job, study if accepts_partial else None)
             result = self._collect(job, hook, study).model_copy(update={"cost": meter.cost(job, now)})
         self._say(result, meter)
         if result.study and result.study.best:
@@ -123,10 +136,11 @@ class CollectTrainingResultsOperator(BaseOperator):
             raise no_best_trial(self.job_id, study)
         folder = (best.job_dir if best else training.job_dir).rstrip("/") + "/"
         store = StorageHook(self.gcp_conn_id).get_conn()
-        files, has_more = store.list_files(folder, self.max_files)
+        max_files = whole_number("max_files", self.max_files)
+        files, has_more = store.list_files(folder, max_files)
         if has_more:
             self.log.warning(
-                "%s holds more than %d files; the result lists the first ones", folder, self.max_files
+                "%s holds more than %d files; the result lists the first ones", folder, max_files
             )
         model_uri = folder + self.model_file
         has_model = any(file.uri == model_uri for file in files) or (has_more and _exists(store, model_uri))

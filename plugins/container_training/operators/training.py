@@ -25,10 +25,14 @@ from container_training.core.intent import (
 )
 from container_training.core.job_attempt import for_attempt
 from container_training.core.job_id import TaskKey, job_id_for, numbered_job_id
+from container_training.core.job_report import JobReport
 from container_training.core.job_spec import job_spec_from_wire
+from container_training.core.template_values import flag
 from container_training.core.wire import Job, TrainingInput
 from container_training.hooks.failures import final_unless_transient
+from container_training.hooks.job_report import report_of
 from container_training.hooks.training import TrainingHook
+from container_training.links.training import JOB_LINKS
 from container_training.operators.job_description import JobDescriptionOperator
 from container_training.triggers.killing import TaskFate, fate_in_signal_handler
 
@@ -54,16 +58,22 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
     :param max_cost: the limit of cost that the ``TrainingJobSensor`` keeps; here it is only checked that there is a price for every
         machine of the job, before it is submitted. (templated)
     :param detached: the job is meant to outlive its DAG run; ``CancelOrphanJobsOperator`` leaves it alone.
+        (templated)
     :return: the job's id.
     """
 
-    template_fields: Sequence[str] = (*JobDescriptionOperator.template_fields, "max_cost")
+    template_fields: Sequence[str] = (*JobDescriptionOperator.template_fields, "max_cost", "detached")
+    operator_extra_links = JOB_LINKS
     ui_color = "#f6e8db"
 
-    def __init__(self, *, max_cost: float | str | None = None, detached: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self, *, max_cost: float | str | None = None, detached: bool | str = False, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.max_cost = max_cost
         self.detached = detached
+        #: The job as it was seen last, for extra links and callbacks.
+        self.report: JobReport | None = None
         self._intent: Intent | None = None
         self._is_over = False
         self._task_instance: Any = None
@@ -83,6 +93,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
             self._check(request, key)
             intent = self._stored_intent(context) or self._first_intent(key, request, context)
             job = self._settle(key, request, intent, context)
+            self.report = report_of(self.hook, job)
         if self._is_over:
             self._cancel_own()
         self.log.info("job %s is %s", job.job_id, job.state)
@@ -199,4 +210,5 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
             self.log.info("job %s is being cancelled, as its task was stopped", intent.job_id)
 
     def _labelled(self, request: Job, key: TaskKey, intent: Intent) -> Job:
-        return for_attempt(request, intent.job_id, owner_labels(key, intent, detached=self.detached))
+        is_detached = flag("detached", self.detached)
+        return for_attempt(request, intent.job_id, owner_labels(key, intent, detached=is_detached))

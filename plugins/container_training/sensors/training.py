@@ -12,10 +12,12 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, A
 
 from container_training.clients.training_api import job_log_filter
 from container_training.core.cost import Meter, parse_max_cost
-from container_training.core.errors import CostLimitReached, ServiceError
+from container_training.core.errors import CostLimitReached, InvalidArgument, ServiceError
 from container_training.core.intent import is_owned, owner_within
+from container_training.core.job_report import JobReport
 from container_training.core.log_cursor import log_line
 from container_training.core.retrying import TRANSIENT
+from container_training.core.template_values import flag, is_unset
 from container_training.core.waiting import (
     JobWatch,
     Outcome,
@@ -26,7 +28,9 @@ from container_training.core.waiting import (
 )
 from container_training.core.wire import Job
 from container_training.hooks.failures import final_unless_transient
+from container_training.hooks.job_report import make_report, report_of
 from container_training.hooks.training import TrainingHook
+from container_training.links.training import JOB_LINKS
 from container_training.triggers.killing import TaskFate, fate_in_signal_handler
 from container_training.triggers.training import POLL_SECONDS, JobTrigger
 
@@ -53,10 +57,10 @@ class TrainingJobSensor(BaseSensorOperator):
     ``reschedule`` work as for every sensor.
 
     :param job_id: the job (templated), usually the output of ``SubmitTrainingJobOperator``.
-    :param until: ``left_queued``, ``left_preparing`` or ``finished``.
-    :param stream_logs: ``None``: only when waiting for the end.
+    :param until: ``left_queued``, ``left_preparing`` or ``finished``. (templated)
+    :param stream_logs: ``None``: only when waiting for the end. (templated)
     :param cancel_on_kill: cancel the job when this task is marked as failed, if this DAG run submitted it. A cleared task
-        leaves the job alone and waits for it anew.
+        leaves the job alone and waits for it anew. (templated)
     :param max_cost: cancel the job once it has cost so much, and fail; at the prices of the connection (its extra ``prices``),
         which must have all machine types of the job then. Only where the end is waited for. The job may be anybody's. (templated)
     :param poke_interval: seconds between two looks; 1, or 15 in reschedule mode. Deferred waits share their looks, and this is the
@@ -68,7 +72,15 @@ class TrainingJobSensor(BaseSensorOperator):
     """
 
     # cancel_on_kill is here so that the API server, which has only the rendered fields, can read it (listener.py).
-    template_fields: Sequence[str] = ("job_id", "training_conn_id", "cancel_on_kill", "max_cost")
+    template_fields: Sequence[str] = (
+        "job_id",
+        "until",
+        "training_conn_id",
+        "stream_logs",
+        "cancel_on_kill",
+        "max_cost",
+    )
+    operator_extra_links = JOB_LINKS
     ui_color = "#dbe9f6"
 
     def __init__(
@@ -78,8 +90,8 @@ class TrainingJobSensor(BaseSensorOperator):
         until: Until | str = Until.FINISHED,
         training_conn_id: str = TrainingHook.default_conn_name,
         deferrable: bool = True,
-        stream_logs: bool | None = None,
-        cancel_on_kill: bool = True,
+        stream_logs: bool | str | None = None,
+        cancel_on_kill: bool | str = True,
         max_cost: float | str | None = None,
         poke_interval: timedelta | float | None = None,
         **kwargs: Any,
@@ -90,12 +102,15 @@ class TrainingJobSensor(BaseSensorOperator):
             poke_interval = _RESCHEDULE_SECONDS if is_rescheduled else seconds
         super().__init__(poke_interval=poke_interval, **kwargs)
         self.job_id = job_id
-        self.until = Until(until)
+        # A wrong word is found while the DAG is read, unless it is still to be rendered.
+        self.until = until if "{" in str(until) else Until(until)
         self.training_conn_id = training_conn_id
         self.deferrable = deferrable
-        self.stream_logs = self.until is Until.FINISHED if stream_logs is None else stream_logs
+        self.stream_logs = stream_logs
         self.cancel_on_kill = cancel_on_kill
         self.max_cost = max_cost
+        #: The job as it was seen last, for extra links and callbacks.
+        self.report: JobReport | None = None
         self._watch: JobWatch | None = None
         self._owner = ""
         self._deadline_at: datetime | None = None
@@ -105,6 +120,19 @@ class TrainingJobSensor(BaseSensorOperator):
     def hook(self) -> TrainingHook:
         """The hook of this task's connection; the wait itself asks again."""
         return TrainingHook(self.training_conn_id, patience_seconds=0.0)
+
+    @cached_property
+    def _until(self) -> Until:
+        try:
+            return Until(self.until)
+        except ValueError as error:
+            raise InvalidArgument(f"until must be one of {', '.join(Until)}, got {self.until!r}") from error
+
+    @cached_property
+    def _shows_log(self) -> bool:
+        if is_unset(self.stream_logs):
+            return self._until is Until.FINISHED
+        return flag("stream_logs", self.stream_logs)
 
     def execute(self, context: Context) -> Any:
         """Look once, then wait: in the triggerer, or by poking."""
@@ -117,17 +145,17 @@ class TrainingJobSensor(BaseSensorOperator):
         with final_unless_transient():
             watch = JobWatch(self.job_id, meter=self._meter())
             job = self._look(watch, context)
-            if job and job.state and self.until.is_reached(job.state):
+            if job and job.state and self._until.is_reached(job.state):
                 return self._finish(watch.reached(job), context)
         self.defer(
             trigger=JobTrigger(
                 job_id=self.job_id,
-                until=self.until.value,
+                until=self._until.value,
                 training_conn_id=self.training_conn_id,
                 deadline_at=self._deadline_at.isoformat(),
                 poll_interval_seconds=self.poke_interval,
-                stream_logs=self.stream_logs,
-                cancel_on_kill=self.cancel_on_kill,
+                stream_logs=self._shows_log,
+                cancel_on_kill=flag("cancel_on_kill", self.cancel_on_kill),
                 max_cost=watch.meter.max_cost if watch.meter else None,
                 owner=self._owner,
                 watch=watch.to_json(),
@@ -147,14 +175,14 @@ class TrainingJobSensor(BaseSensorOperator):
         with final_unless_transient():
             watch = self._remembered_watch(context)
             job = self._look(watch, context)
-            if job and job.state and self.until.is_reached(job.state):
+            if job and job.state and self._until.is_reached(job.state):
                 return PokeReturnValue(is_done=True, xcom_value=self._finish(watch.reached(job), context))
         self._remember(watch, context)
         return PokeReturnValue(is_done=False)
 
     def on_kill(self) -> None:
         """Cancel the job if a person ended this task for good; see ``JobTrigger.on_kill``. Poke mode only."""
-        if not (self.cancel_on_kill and self._owner):
+        if not (flag("cancel_on_kill", self.cancel_on_kill) and self._owner):
             return
         fate = fate_in_signal_handler(self._task_instance)
         if fate is not TaskFate.ENDED:
@@ -176,6 +204,7 @@ class TrainingJobSensor(BaseSensorOperator):
         """Return the job, or ``None`` if the service does not answer now; says what is new."""
         try:
             job = self.hook.get_job(self.job_id)
+            self._report(report_of(self.hook, job), context)
             self._say(watch.see(job, self._now()))
             self._owner = owner_within(job, context["ti"].dag_id, context["ti"].run_id)
             self._show_log(watch)
@@ -188,8 +217,15 @@ class TrainingJobSensor(BaseSensorOperator):
             return None
         return job
 
+    def _report(self, report: JobReport, context: Context) -> None:
+        is_first, self.report = self.report is None, report
+        if is_first and not (self.deferrable or self.reschedule):
+            # Airflow keeps the links when a worker puts the task down; this one holds it until the job ends.
+            for link in self.operator_extra_links:
+                context["ti"].xcom_push(key=link.xcom_key, value=link.get_link(self, ti_key=context["ti"]))
+
     def _show_log(self, watch: JobWatch) -> None:
-        is_last_page = not self.stream_logs
+        is_last_page = not self._shows_log
         while not is_last_page:
             watch.log.restart()
             filter_, token, is_last_page = job_log_filter(self.job_id, watch.log.received_after), "", True
@@ -200,7 +236,7 @@ class TrainingJobSensor(BaseSensorOperator):
                     raise
                 except ServiceError as error:
                     self.log.warning("the log of job %s cannot be shown: %s", self.job_id, error)
-                    self.stream_logs = False
+                    self._shows_log = False
                     return
                 for entry in watch.log.take(page.entries or []):
                     level, line = log_line(entry)
@@ -213,12 +249,19 @@ class TrainingJobSensor(BaseSensorOperator):
 
     def _meter(self) -> Meter | None:
         """Return what is known of money, where the end is waited for. :raises InvalidPrice: it cannot be read."""
-        if self.until is not Until.FINISHED:
+        if self._until is not Until.FINISHED:
             return None
         return Meter(prices=self.hook.prices, max_cost=parse_max_cost(self.max_cost))
 
     def _finish(self, event: WaitEvent, context: Context) -> str | None:
         """Return the job's state, or raise what the event stands for; what is known of trials and cost is kept in both cases."""
+        self.report = make_report(
+            self.hook,
+            event["job_id"],
+            state=event["state"],
+            reason=event["message"],
+            job_dir=event.get("job_dir", ""),
+        )
         for key in ("study", "cost"):
             if key in event:
                 context["ti"].xcom_push(key=key, value=event[key])
@@ -243,7 +286,7 @@ class TrainingJobSensor(BaseSensorOperator):
         return min(limit, self.execution_timeout) if self.execution_timeout and self.deferrable else limit
 
     def _timeout_text(self, state: str | None) -> str:
-        error = poll_timeout(self.job_id, self.until, state, self._limit.total_seconds(), self.hook.project)
+        error = poll_timeout(self.job_id, self._until, state, self._limit.total_seconds(), self.hook.project)
         return f"{type(error).__name__}: {error}"
 
     def _remembered_watch(self, context: Context) -> JobWatch:

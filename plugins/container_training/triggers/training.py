@@ -249,6 +249,8 @@ class JobTrigger(BaseTrigger):
         }
         if error:
             event["error"] = error
+        if watch.job_dir:
+            event["job_dir"] = watch.job_dir
         return event
 
 

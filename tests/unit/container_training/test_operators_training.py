@@ -500,7 +500,7 @@ def test_a_bad_file_is_final_and_nothing_is_sent(
 
 def test_everything_that_describes_the_job_is_templated() -> None:
     described = {field.name for field in fields(JobFields)}
-    described |= {"config_file", "job", "job_id", "training_conn_id", "max_cost"}
+    described |= {"config_file", "job", "job_id", "training_conn_id", "max_cost", "detached"}
 
     assert described == set(SubmitTrainingJobOperator.template_fields)
 

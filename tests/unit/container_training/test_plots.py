@@ -126,7 +126,7 @@ def test_the_task_has_a_button_for_each_plot(
     before = links["Best so far"].get_link(task, ti_key=None)
     task.execute(context)
 
-    assert set(links) == {"Parallel coordinates", "Best so far"}
+    assert set(links) == {"Parallel coordinates", "Best so far", "Job", "Job log", "Model folder"}
     assert before == ""
     assert links["Best so far"].get_link(task, ti_key=None) == address
 

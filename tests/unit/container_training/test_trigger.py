@@ -66,7 +66,13 @@ def test_the_wait_ends_when_the_job_has_succeeded(service: FakeService) -> None:
 
     event = run_trigger(clock)
 
-    assert event == {"outcome": "REACHED", "job_id": "digits_1", "state": "SUCCEEDED", "message": ""}
+    assert event == {
+        "outcome": "REACHED",
+        "job_id": "digits_1",
+        "state": "SUCCEEDED",
+        "message": "",
+        "job_dir": "gs://bucket/jobs/digits_1",
+    }
     assert clock.seconds == 2.0
 
 

@@ -1,0 +1,60 @@
+"""The buttons of tasks, as Airflow's own server shows them: while a wait is deferred, and at the end."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from container_training.clients.training_api import TrainingClient
+from container_training.core.image_ref import ImageRef
+from container_training.core.states import JobState
+from local_stack.airflow_api import AirflowApi
+from local_stack.stack import LocalStack
+from tests.e2e.airflow_run import Run, wait_until
+
+pytestmark = [pytest.mark.docker, pytest.mark.e2e]
+
+WAIT = "wait_until_finished"
+BUTTONS = ["Job", "Job log", "Model folder"]
+
+
+def test_a_jobs_buttons_are_there_while_it_is_waited_for_and_lead_somewhere(
+    airflow: AirflowApi, training: TrainingClient, pushed_image: ImageRef, stack: LocalStack
+) -> None:
+    program = "import time; print('the trainer is up', flush=True); time.sleep(900)"
+    conf = {"image": str(pushed_image), "args": f'python3 -c "{program}"'}
+    run = Run.start(airflow, "train_from_image", conf)
+    run.wait_for_task(WAIT, "deferred")
+    job_id = run.xcom("submit")
+    wait_until(lambda: "the trainer is up" in run.log(WAIT), "the trainer's line")
+
+    while_deferred = {task: run.links(task) for task in ("submit", WAIT, "collect")}
+    pages = {name: httpx.get(url or "", trust_env=False) for name, url in while_deferred[WAIT].items()}
+    training.cancel_job(job_id)
+    run.wait_for_end()
+
+    service = stack.settings.training_url
+    assert sorted(while_deferred[WAIT]) == BUTTONS
+    assert while_deferred[WAIT]["Job"] == f"{service}/v1/projects/{stack.settings.project}/jobs/{job_id}"
+    assert while_deferred["submit"] == while_deferred[WAIT]
+    # Nothing is known of a job before the task began: a button that cannot be pressed.
+    assert while_deferred["collect"] == dict.fromkeys(BUTTONS)
+    assert {name: page.status_code for name, page in pages.items()} == dict.fromkeys(BUTTONS, 200)
+    assert pages["Job"].json()["jobId"] == job_id
+    assert "master-replica-0: the trainer is up" in pages["Job log"].text
+    # The wait has failed by now, in a process that never asked for the job.
+    assert training.get_job(job_id).state is JobState.CANCELLED
+    assert run.links(WAIT) == while_deferred[WAIT]
+
+
+def test_a_task_that_failed_on_its_jobs_results_has_the_buttons_too(
+    airflow: AirflowApi, pushed_image: ImageRef
+) -> None:
+    conf = {"image": str(pushed_image), "args": "python3 -c \"print('no metrics')\""}
+    run = Run.start(airflow, "train_from_image", conf)
+
+    assert run.wait_for_end() == "failed"
+
+    assert run.states()["collect"] == "failed"
+    assert run.links("collect") == run.links("submit")
+    assert None not in run.links("collect").values()
