@@ -111,6 +111,8 @@ def training_pipeline(
     wait_timeout: timedelta = timedelta(days=7),
     metrics_file: str = "metrics.json",
     model_file: str = "model.joblib",
+    reuse_results: bool | str = False,
+    data_uris: Sequence[str] | str = (),
     training_conn_id: str = TrainingHook.default_conn_name,
     gcp_conn_id: str = StorageHook.default_conn_name,
     default_args: Mapping[str, Any] | None = None,
@@ -136,6 +138,9 @@ def training_pipeline(
         the job is submitted, so say it where the search is in there.
     :param max_cost: the job is cancelled once it has cost so much, at the prices of the connection (``TrainingJobSensor``).
     :param wait_timeout: limit of each of the three waits.
+    :param reuse_results: take the results of an earlier job of the same content instead of training again
+        (``SubmitTrainingJobOperator``), if ``metrics_file`` and ``model_file`` are still there.
+    :param data_uris: what the job reads, ``gs://`` objects or folders; part of the content.
     :raises ValueError: ``images`` names an unknown role.
     """
     if unknown := sorted(set(images or {}) - set(_ROLES)):
@@ -177,8 +182,17 @@ def training_pipeline(
             "training_conn_id": training_conn_id,
             **job_fields,
         }
+        is_tuning = _is_tuning(job, job_fields) if tuning is None else tuning
         submit = SubmitTrainingJobOperator(
-            task_id="submit", image=_output(master.push), max_cost=max_cost, **description
+            task_id="submit",
+            image=_output(master.push),
+            max_cost=max_cost,
+            reuse_results=reuse_results,
+            data_uris=data_uris,
+            # A trial owes its report, not a metrics file.
+            result_files=[model_file] if is_tuning else [metrics_file, model_file],
+            gcp_conn_id=gcp_conn_id,
+            **description,
         )
         flight = None
         if preflight:
@@ -217,13 +231,14 @@ def training_pipeline(
             job_id=_output(submit),
             metrics_file=metrics_file,
             model_file=model_file,
+            reused=_output(submit, "reused") if reuse_results else False,
             training_conn_id=training_conn_id,
             gcp_conn_id=gcp_conn_id,
         )
         [tasks.grant for tasks in (master, *roles.values())] >> submit
         submit >> scheduled >> running >> finished >> collect
         plot = None
-        if _is_tuning(job, job_fields) if tuning is None else tuning:
+        if is_tuning:
             plot = PlotTrialsOperator(
                 task_id="plot",
                 job_id=_output(submit),
@@ -255,6 +270,6 @@ def _is_tuning(job: Mapping[str, Any] | str | None, fields: Mapping[str, Any]) -
     return bool(fields.get("hyperparameters") or training.get("hyperparameters"))
 
 
-def _output(task: Any) -> str:
+def _output(task: Any, key: str | None = None) -> str:
     """Return the task's output as a template value; operators declare what it will be once rendered."""
-    return task.output  # type: ignore[no-any-return]
+    return task.output[key] if key else task.output  # type: ignore[no-any-return]

@@ -51,6 +51,7 @@ TASKS = {
         for name in ("build", "test", "push", "grant")
         for role in ("worker", "parameter_server")
     },
+    "train_if_new": CHAIN,
     "train_image": {"submit", "finished", "collect"},
     "train_from_file": {"submit"},
     "train_shared_image": {"grant", "submit", "finished", "revoke"},

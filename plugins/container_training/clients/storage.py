@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 from urllib.parse import quote
@@ -42,6 +43,35 @@ class ObjectStore:
             if not blob.name.endswith("/")  # a console's folder marker, not a file
         ]
         return files, len(blobs) > limit
+
+    def has_file(self, uri: str) -> bool:
+        """
+        Return whether there is an object at ``uri``; of an address that ends in ``/``, whether there is one below it.
+
+        :raises ResultsMissing: the bucket does not exist.
+        """
+        if uri.endswith("/"):
+            return bool(self.list_files(uri, 1)[0])
+        bucket, name = split_uri(uri)
+        return self._client.bucket(bucket).get_blob(name) is not None
+
+    def generations(self, uri: str) -> Iterator[tuple[str, int]]:
+        """
+        Yield name and generation of the object at ``uri`` and of all below ``uri/``; of a whole bucket for ``gs://BUCKET``.
+
+        A generation is the object store's number of a version: it changes with every write of the object, also of the same bytes.
+        """
+        from google.api_core.exceptions import NotFound
+
+        bucket, name = split_uri(uri)
+        is_folder = name.endswith("/") or not name
+        try:
+            for blob in self._client.list_blobs(bucket, prefix=name):
+                # "data" names neither "data-2.csv" nor "database/x.csv".
+                if is_folder or blob.name == name or blob.name.startswith(f"{name}/"):
+                    yield blob.name, int(blob.generation or 0)
+        except NotFound:
+            return
 
     def read(self, uri: str, max_bytes: int) -> bytes | None:
         """

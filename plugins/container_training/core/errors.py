@@ -43,6 +43,7 @@ Every error of the project, one tree.
     + JobFailed                       the job's own end, not ours
     + CostLimitReached                a wait cancelled the job, as it had cost what it may
     + ResultsMissing                  the job ended well but left no readable results
+    + DataMissing                     there is no object at an address that a job is said to read
 
 Messages say what is wrong, the rule, the value and the way out. ``raise ... from error`` keeps the cause.
 """
@@ -246,6 +247,10 @@ class ResultsMissing(TrainingError):
 
 class InvalidArgument(TrainingError, ValueError):
     """An argument of an operator that, once rendered, is no number, flag or other value that it must be."""
+
+
+class DataMissing(TrainingError):
+    """A job is said to read what is not there; it would fail, and nothing could be compared."""
 
 
 class InvalidPrice(TrainingError, ValueError):

@@ -123,7 +123,9 @@ class JobResult(ResultModel):
     :param metrics: the contents of the metrics file, a JSON object; of a trial without one, its objective.
     :param model_uri: the job directory's model, if the trainer wrote one.
     :param study: of a tuning job.
-    :param cost: ``None`` where the connection has no price for a machine of the job.
+    :param cost: ``None`` where the connection has no price for a machine of the job; 0 where ``reused``.
+    :param reused: it is the result of an earlier job of the same content (``reuse_results``); ``seconds`` are those of that job.
+    :param job_url: address of the job's record at the service.
     """
 
     job_id: str
@@ -136,6 +138,8 @@ class JobResult(ResultModel):
     seconds: StateSeconds
     study: StudyResult | None = None
     cost: Cost | None = None
+    reused: bool = False
+    job_url: str | None = None
 
 
 class StateTimes(ResultModel):

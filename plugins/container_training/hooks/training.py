@@ -17,7 +17,7 @@ from container_training.clients.training_api import AsyncTrainingClient, Trainin
 from container_training.core.cost import PriceList, parse_prices
 from container_training.core.errors import TrainingError
 from container_training.core.log_wire import SERVICE_TASK_NAME, LogEntry
-from container_training.core.wire import GetConfigResponse, Job
+from container_training.core.wire import GetConfigResponse, Job, ListJobsResponse
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -139,6 +139,10 @@ class TrainingHook(BaseHook):
     def get_job(self, job_id: str) -> Job:
         """Return the record of ``job_id``. :raises JobNotFound: there is none."""
         return self._ask(self.client.get_job, job_id)
+
+    def list_jobs(self, filter_: str, page_size: int) -> ListJobsResponse:
+        """Return the first page of jobs that fit ``filter_``, newest first."""
+        return self._ask(self.client.list_jobs, filter_, page_size)
 
     def cancel_job(self, job_id: str) -> None:
         """Ask ``job_id`` to end; does nothing to a job that has ended."""

@@ -57,6 +57,8 @@ class CollectTrainingResultsOperator(BaseOperator):
     :param max_trials: rows of the table of trials; of more the best ones are kept.
     :param metrics_file: below the job folder; a JSON object of at most 1 MiB.
     :param model_file: below the job folder; ``model_uri`` is ``None`` where it is absent.
+    :param reused: whether the job is an earlier one, as ``SubmitTrainingJobOperator(reuse_results=...)`` says under the key ``reused``; its
+        result then costs nothing. (templated)
     :param max_files: list at most so many files; the log says if there are more.
     :param gcp_conn_id: Google connection that may read the job folder.
     """
@@ -68,6 +70,7 @@ class CollectTrainingResultsOperator(BaseOperator):
         "max_files",
         "accept_partial",
         "max_trials",
+        "reused",
         "training_conn_id",
         "gcp_conn_id",
     )
@@ -83,6 +86,7 @@ class CollectTrainingResultsOperator(BaseOperator):
         max_files: int | str = 1000,
         accept_partial: bool | str = False,
         max_trials: int | str = 500,
+        reused: bool | str = False,
         training_conn_id: str = TrainingHook.default_conn_name,
         gcp_conn_id: str = StorageHook.default_conn_name,
         **kwargs: Any,
@@ -94,6 +98,7 @@ class CollectTrainingResultsOperator(BaseOperator):
         self.max_files = max_files
         self.accept_partial = accept_partial
         self.max_trials = max_trials
+        self.reused = reused
         self.training_conn_id = training_conn_id
         self.gcp_conn_id = gcp_conn_id
         #: The job as it was seen, for extra links and callbacks.
@@ -105,12 +110,16 @@ class CollectTrainingResultsOperator(BaseOperator):
         with final_unless_transient():
             max_trials = whole_number("max_trials", self.max_trials)
             accepts_partial = flag("accept_partial", self.accept_partial)
+            reused = flag("reused", self.reused)
             job, meter = hook.get_job(self.job_id), Meter(prices=hook.prices)
             self.report = report_of(hook, job)
             now = datetime.now(UTC)
             study = study_result(job, now, meter.cost_per_second(job), max_trials=max_trials)
             require_succeeded(job, study if accepts_partial else None)
-            result = self._collect(job, hook, study).model_copy(update={"cost": meter.cost(job, now)})
+            cost = meter.cost(job, now)
+            if reused and cost is not None:
+                cost = cost.model_copy(update={"total": 0.0, "seconds": 0.0})
+            result = self._collect(job, hook, study).model_copy(update={"cost": cost, "reused": reused})
         self._say(result, meter)
         if result.study and result.study.best:
             context["ti"].xcom_push(key=BEST_TRIAL_ARGS, value=result.study.best.args)
@@ -118,6 +127,8 @@ class CollectTrainingResultsOperator(BaseOperator):
 
     def _say(self, result: JobResult, meter: Meter) -> None:
         self.log.info("job %s: %s in %.1f s", self.job_id, result.metrics, result.seconds.total)
+        if result.reused:
+            self.log.info("these are the results of an earlier job of the same content: %s", result.job_url)
         if result.study:
             self.log.info("%s", progress_line(result.study))
             for row in result.study.trials:
@@ -156,6 +167,7 @@ class CollectTrainingResultsOperator(BaseOperator):
             files=files,
             seconds=state_times(job, self._service_log(hook)).seconds(),
             study=study,
+            job_url=self.report.page_url if self.report else None,
         )
 
     def _metrics(

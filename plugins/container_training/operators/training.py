@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
-from tenacity import RetryCallState
+from tenacity import RetryCallState, Retrying
 
 from container_training.clients.patience import patiently
 from container_training.core.cost import parse_max_cost
@@ -26,14 +26,16 @@ from container_training.core.intent import (
 from container_training.core.job_attempt import for_attempt
 from container_training.core.job_id import TaskKey, job_id_for, numbered_job_id
 from container_training.core.job_report import JobReport
-from container_training.core.job_spec import job_spec_from_wire
+from container_training.core.job_spec import JobSpec, job_spec_from_wire
 from container_training.core.template_values import flag
 from container_training.core.wire import Job, TrainingInput
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.job_report import report_of
+from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
 from container_training.links.training import JOB_LINKS
 from container_training.operators.job_description import JobDescriptionOperator
+from container_training.operators.reuse import JobContent
 from container_training.triggers.killing import TaskFate, fate_in_signal_handler
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 #: How long one attempt of the task asks a service that does not answer; after that, Airflow's retries take over.
 _PATIENCE_SECONDS = 60.0
 _MAX_CONFLICTS = 3
+#: Under which key a task's state store keeps what the data of its job were.
+_DATA_KEY = "job_data"
 _CANCELLED_FATES = frozenset({TaskFate.ENDED, TaskFate.DONE, TaskFate.RESTARTED})
 
 
@@ -59,19 +63,48 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         machine of the job, before it is submitted. (templated)
     :param detached: the job is meant to outlive its DAG run; ``CancelOrphanJobsOperator`` leaves it alone.
         (templated)
-    :return: the job's id.
+    :param reuse_results: if a job of the project with the same content SUCCEEDED earlier, and its results are still there, return that
+        one's id and train nothing. The content is the request, but for the job's folder, limits of time, priority and labels; images
+        by their digests, packages and ``data_uris`` by the generations of their objects. Without a digest for every image it trains. (templated)
+    :param data_uris: ``gs://`` objects or folders that the job reads; a folder stands for all objects below it. Their generations are
+        read before the job is submitted, and returned under the key ``data``. (templated)
+    :param result_files: what the folder of an earlier job must hold for its results to be taken, of a tuning job that of its best trial; a
+        name that ends in ``/`` stands for anything below it. (templated)
+    :param gcp_conn_id: Google connection that may list ``data_uris`` and the folders of earlier jobs; without ``reuse_results`` and
+        ``data_uris`` it is not used. (templated)
+    :return: the job's id. Under the key ``job`` the whole job, under ``reused`` whether it is an earlier one.
     """
 
-    template_fields: Sequence[str] = (*JobDescriptionOperator.template_fields, "max_cost", "detached")
+    template_fields: Sequence[str] = (
+        *JobDescriptionOperator.template_fields,
+        "max_cost",
+        "detached",
+        "reuse_results",
+        "data_uris",
+        "result_files",
+        "gcp_conn_id",
+    )
     operator_extra_links = JOB_LINKS
     ui_color = "#f6e8db"
 
     def __init__(
-        self, *, max_cost: float | str | None = None, detached: bool | str = False, **kwargs: Any
+        self,
+        *,
+        max_cost: float | str | None = None,
+        detached: bool | str = False,
+        reuse_results: bool | str = False,
+        data_uris: Sequence[str] | str = (),
+        result_files: Sequence[str] = ("metrics.json", "model.joblib"),
+        gcp_conn_id: str = StorageHook.default_conn_name,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.max_cost = max_cost
         self.detached = detached
+        self.reuse_results = reuse_results
+        self.data_uris = data_uris
+        self.result_files = result_files
+        self.gcp_conn_id = gcp_conn_id
         #: The job as it was seen last, for extra links and callbacks.
         self.report: JobReport | None = None
         self._intent: Intent | None = None
@@ -90,14 +123,20 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         key = TaskKey.of(self._task_instance)
         with final_unless_transient():
             request = self._request(context)
-            self._check(request, key)
-            intent = self._stored_intent(context) or self._first_intent(key, request, context)
-            job = self._settle(key, request, intent, context)
+            content = self._content(self._check(request, key))
+            intent = self._stored_intent(context)
+            job = self._earlier_job(key, request, content, context) if intent is None else None
+            if job is None:
+                intent = intent or self._first_intent(key, request, context)
+                job = self._settle(key, request, intent, content, context)
             self.report = report_of(self.hook, job)
         if self._is_over:
             self._cancel_own()
         self.log.info("job %s is %s", job.job_id, job.state)
         context["ti"].xcom_push(key="job", value=job.to_wire())
+        context["ti"].xcom_push(key="reused", value=job is content.taken)
+        if record := content.record() if job is content.taken else self._stored_record(context):
+            context["ti"].xcom_push(key="data", value=record)
         return job.job_id or ""
 
     def on_kill(self) -> None:
@@ -114,20 +153,48 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         self._is_over = True
         self._cancel_own()
 
-    def _check(self, request: Job, key: TaskKey) -> None:
+    def _check(self, request: Job, key: TaskKey) -> JobSpec:
         """Apply the API's rules here, so that a mistake is found before the call and in all its parts."""
         probe = Intent(request_hash="0", job_id=self._job_id(request, key, 1), owner="0")
-        job_spec_from_wire(self.hook.project, self._labelled(request, key, probe))
+        spec = job_spec_from_wire(self.hook.project, self._labelled(request, key, probe, {}))
         if parse_max_cost(self.max_cost) is not None:
             self.hook.prices.cost_per_second(request.training_input or TrainingInput())
+        return spec
+
+    def _content(self, spec: JobSpec) -> JobContent:
+        return JobContent(
+            spec,
+            data_uris=self.data_uris.split() if isinstance(self.data_uris, str) else self.data_uris,
+            is_reused=flag("reuse_results", self.reuse_results),
+            hook=self.hook,
+            store=StorageHook(self.gcp_conn_id).get_conn,
+            result_files=self.result_files,
+            retrying=self._retrying(),
+            say=lambda level, line: self.log.log(level, "%s", line),
+        )
+
+    def _earlier_job(self, key: TaskKey, request: Job, content: JobContent, context: Context) -> Job | None:
+        """
+        Return the earlier job that makes this task's own needless.
+
+        Only asked before there is an intent: with one, a submission may be on its way, and its job must not be forgotten.
+        """
+        if context.get("task_state_store") is None and self._find(self._job_id(request, key, 1)) is not None:
+            return None
+        return content.earlier_job()
+
+    def _retrying(self) -> Retrying:
+        return patiently(_PATIENCE_SECONDS, sleep=self._sleep, say=self._say_retry)
 
     def _job_id(self, request: Job, key: TaskKey, attempt: int) -> str:
         chosen = self.job_id or request.job_id
         return numbered_job_id(chosen, attempt) if chosen else job_id_for(key, attempt)
 
-    def _settle(self, key: TaskKey, request: Job, intent: Intent, context: Context) -> Job:
+    def _settle(
+        self, key: TaskKey, request: Job, intent: Intent, content: JobContent, context: Context
+    ) -> Job:
         """Look, decide, act, until one job stands for this task; a lost answer is followed by another look."""
-        retrying = patiently(_PATIENCE_SECONDS, sleep=self._sleep, say=self._say_retry)
+        retrying = self._retrying()
         wanted = request_hash(request)
         conflicts = 0
         while True:
@@ -137,6 +204,8 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
                 self.log.info("job %s is this task's own, with the same request: adopted", intent.job_id)
                 return found
             if step is Step.NEXT_ATTEMPT:
+                if (earlier := content.earlier_job()) is not None:
+                    return earlier
                 self.log.info(
                     "job %s of this task is %s: submitting the next attempt",
                     intent.job_id,
@@ -147,7 +216,8 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
                 continue
             if intent.request_hash != wanted:
                 intent = self._store(Intent(**{**intent.to_json(), "request_hash": wanted}), context)  # type: ignore[arg-type]
-            job = retrying(self._submit, self._labelled(request, key, intent))
+            self._store_record(content, context)
+            job = retrying(self._submit, self._labelled(request, key, intent, content.labels))
             if job is not None:
                 return job
             conflicts += 1
@@ -196,6 +266,17 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         self._intent = intent
         return intent
 
+    def _store_record(self, content: JobContent, context: Context) -> None:
+        """Keep what the data were when the job was submitted: a later try adopts the job, whatever they are then."""
+        store = context.get("task_state_store")
+        if store is not None and (record := content.record()):
+            store.set(_DATA_KEY, record, retention=NEVER_EXPIRE)
+
+    @staticmethod
+    def _stored_record(context: Context) -> Any:
+        store = context.get("task_state_store")
+        return store.get(_DATA_KEY) if store is not None else None
+
     def _cancel_own(self) -> None:
         intent = self._intent
         if intent is None:
@@ -209,6 +290,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
             hook.cancel_job(intent.job_id)
             self.log.info("job %s is being cancelled, as its task was stopped", intent.job_id)
 
-    def _labelled(self, request: Job, key: TaskKey, intent: Intent) -> Job:
+    def _labelled(self, request: Job, key: TaskKey, intent: Intent, more: Mapping[str, str]) -> Job:
         is_detached = flag("detached", self.detached)
-        return for_attempt(request, intent.job_id, owner_labels(key, intent, detached=is_detached))
+        labels = {**owner_labels(key, intent, detached=is_detached), **more}
+        return for_attempt(request, intent.job_id, labels)

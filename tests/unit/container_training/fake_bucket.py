@@ -15,6 +15,7 @@ class FakeBucket:
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
+        self.generations: dict[str, int] = {}
         self.writes = 0
 
     def list_blobs(self, bucket: str, prefix: str) -> list[Any]:
@@ -40,11 +41,12 @@ class FakeBucket:
             name=name,
             size=len(content),
             crc32c=checksum,
-            generation=1,
+            generation=self.generations.get(name, 1),
             download_as_bytes=lambda if_generation_match: content,
             upload_from_string=lambda text, content_type: self._write(name, text),
         )
 
     def _write(self, name: str, content: bytes) -> None:
         self.objects[name] = content
+        self.generations[name] = self.generations.get(name, 1) + 1
         self.writes += 1

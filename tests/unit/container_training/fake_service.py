@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from container_training.core.filters import Comparison, Filter, Or, parse_filter
+from container_training.core.filters import And, Comparison, Filter, Or, parse_filter
 from container_training.core.states import JobState
 from container_training.core.wire import Job, format_timestamp
 
@@ -162,6 +162,10 @@ def _fits(job: Job, tree: Filter) -> bool:
     match tree:
         case Or(operands):
             return any(_fits(job, operand) for operand in operands)
+        case And(operands):
+            return all(_fits(job, operand) for operand in operands)
+        case Comparison(path, "=", value) if path.startswith("labels."):
+            return (job.labels or {}).get(path.removeprefix("labels.")) == value
         case Comparison("jobId", "=", value):
             return job.job_id == value
         case Comparison("state", "=", value):

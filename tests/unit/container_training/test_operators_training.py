@@ -60,7 +60,8 @@ def test_the_first_attempt_submits_one_job_with_its_own_folder_and_labels(
         "manual__1",
     )
     assert (labels["team"], len(labels["airflow-owner"])) == ("vision", 32)
-    context["ti"].xcom_push.assert_called_once_with(key="job", value=job.to_wire())
+    pushed = {call.kwargs["key"]: call.kwargs["value"] for call in context["ti"].xcom_push.call_args_list}
+    assert pushed == {"job": job.to_wire(), "reused": False}
 
 
 def test_the_intent_is_stored_before_the_call(service: FakeService, context: Any) -> None:
@@ -501,6 +502,7 @@ def test_a_bad_file_is_final_and_nothing_is_sent(
 def test_everything_that_describes_the_job_is_templated() -> None:
     described = {field.name for field in fields(JobFields)}
     described |= {"config_file", "job", "job_id", "training_conn_id", "max_cost", "detached"}
+    described |= {"reuse_results", "data_uris", "result_files", "gcp_conn_id"}
 
     assert described == set(SubmitTrainingJobOperator.template_fields)
 

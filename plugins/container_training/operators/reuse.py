@@ -1,0 +1,124 @@
+"""What a job that is about to be submitted computes from, and the earlier job that has computed it already."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+from pydantic import JsonValue
+from tenacity import Retrying
+
+from container_training.clients.earlier_jobs import EarlierJobs, data_versions
+from container_training.clients.storage import ObjectStore
+from container_training.core.content import (
+    CONTENT_LABEL,
+    DataVersion,
+    content_hash,
+    data_record,
+    images_without_digest,
+)
+from container_training.core.job_spec import JobSpec
+from container_training.core.python_package import is_package_job
+from container_training.core.wire import Job
+from container_training.hooks.job_report import report_of
+from container_training.hooks.training import TrainingHook
+
+
+class JobContent:
+    """
+    The content of one job, read when it is first asked for and then kept: image digests, request, generations of data.
+
+    :param data_uris: what the job reads.
+    :param is_reused: an earlier job of the same content will do.
+    :param store: the object store, made when it is needed: importing its client takes a second.
+    :param result_files: what the folder of an earlier job must hold.
+    :param retrying: asks the service again while it does not answer.
+    :param say: writes a line to the task's log, at a level.
+    """
+
+    def __init__(
+        self,
+        spec: JobSpec,
+        *,
+        data_uris: Sequence[str],
+        is_reused: bool,
+        hook: TrainingHook,
+        store: Callable[[], ObjectStore],
+        result_files: Sequence[str],
+        retrying: Retrying,
+        say: Callable[[int, str], None],
+    ) -> None:
+        self._spec = spec
+        self._data_uris = data_uris
+        self._is_reused = is_reused
+        self._hook = hook
+        self._store = store
+        self._result_files = result_files
+        self._retrying = retrying
+        self._say = say
+        #: The earlier job whose results are taken, once there is one.
+        self.taken: Job | None = None
+
+    @cached_property
+    def data(self) -> list[DataVersion]:
+        """What the job would read now, its packages included. :raises DataMissing: there is nothing at an address."""
+        if not (self._is_reused or self._data_uris):
+            return []
+        packages = self._spec.training_input.package_uris or [] if self._is_package else []
+        uris = [*self._data_uris, *packages]
+        versions = data_versions(self._store(), uris) if uris else []
+        for version in versions:
+            self._say(
+                logging.INFO,
+                f"data {version.uri}: objects: {version.objects}, digest of generations: {version.digest}",
+            )
+        return versions
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """The label that names the content; none where it is not known, or nobody asked for it."""
+        if not (self._is_reused or self._data_uris):
+            return {}
+        if tags := images_without_digest(self._spec):
+            self._say(
+                logging.WARNING,
+                f"the content of {', '.join(tags)} is not known, as a tag may name another image tomorrow: the job is trained, and is "
+                "not found later; name images by digest, as PushImageOperator returns them",
+            )
+            return {}
+        return {CONTENT_LABEL: content_hash(self._spec.training_input, self.data)}
+
+    def record(self) -> list[JsonValue]:
+        """Return ``data`` as JSON values."""
+        return data_record(self.data)
+
+    def earlier_job(self) -> Job | None:
+        """Return the earlier job whose results are to be taken, if that is wanted and there is one; says so."""
+        if not self._is_reused or not self.labels:
+            return None
+        jobs = EarlierJobs(
+            lambda filter_, size: self._retrying(self._hook.list_jobs, filter_, size),
+            lambda job_id: self._retrying(self._hook.get_job, job_id),
+            self._store,
+            result_files=self._result_files,
+            say=lambda line: self._say(logging.WARNING, line),
+        )
+        content = self.labels[CONTENT_LABEL]
+        self.taken = jobs.find(content, self.data)
+        if self.taken is None:
+            self._say(
+                logging.INFO, f"no job with the content {content} and results that can be taken: training"
+            )
+            return None
+        ended = self.taken.end_time or self.taken.create_time
+        self._say(
+            logging.INFO,
+            f"job {self.taken.job_id} of {f'{ended:%Y-%m-%d %H:%M} UTC' if ended else 'an unknown time'} has the same content: not "
+            f"trained again; {report_of(self._hook, self.taken).page_url}",
+        )
+        return self.taken
+
+    @property
+    def _is_package(self) -> bool:
+        return is_package_job(self._spec.training_input)

@@ -1,0 +1,109 @@
+"""``reuse_results`` for real: train, take the results again, and train anew once the data have changed."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG
+
+from container_training.clients.storage import ObjectStore
+from container_training.clients.training_api import TrainingClient
+from container_training.core.image_ref import ImageRef
+from container_training.operators.results import CollectTrainingResultsOperator
+from container_training.operators.training import SubmitTrainingJobOperator
+from container_training.sensors.training import TrainingJobSensor
+from local_stack.airflow import airflow_environment
+from local_stack.stack import LocalStack
+
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
+
+#: Reads its data and leaves a model and metrics, with nothing but the standard library.
+TRAINER = """
+import json, os, sys, urllib.parse, urllib.request
+host = os.environ["STORAGE_EMULATOR_HOST"]
+def split(uri):
+    bucket, _, name = uri.removeprefix("gs://").partition("/")
+    return bucket, urllib.parse.quote(name, safe="")
+def option(name):
+    return sys.argv[sys.argv.index(name) + 1]
+bucket, name = split(option("--data"))
+data = urllib.request.urlopen(f"{host}/storage/v1/b/{bucket}/o/{name}?alt=media").read()
+for file, value in (("metrics.json", {"rows": len(data.split())}), ("model.joblib", data.decode())):
+    bucket, name = split(option("--job-dir").rstrip("/") + "/" + file)
+    url = f"{host}/upload/storage/v1/b/{bucket}/o?uploadType=media&name={name}"
+    urllib.request.urlopen(urllib.request.Request(url, json.dumps(value).encode(), method="POST"))
+"""
+
+
+@pytest.fixture
+def store(stack: LocalStack, base_image: str, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
+    """Return the object store, and point Airflow's connections at the stack."""
+    from google.auth.credentials import AnonymousCredentials
+    from google.cloud import storage
+
+    for name, value in airflow_environment(stack.settings, base_image=base_image).items():
+        if not name.startswith("AIRFLOW_") or name.startswith("AIRFLOW_CONN_"):
+            monkeypatch.setenv(name, value)
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", stack.settings.object_store_url)
+    return ObjectStore(storage.Client(project=stack.settings.project, credentials=AnonymousCredentials()))
+
+
+def make_dag(name: str, image: ImageRef, data: str, job_bucket: str) -> DAG:
+    with DAG(name, schedule=None) as dag:
+        submit = SubmitTrainingJobOperator(
+            task_id="submit",
+            image=str(image),
+            command=["python3", "-c", TRAINER],
+            args=["--data", data],
+            data_uris=[data],
+            job_dir=f"{job_bucket}/{{job_id}}",
+            reuse_results=True,
+        )
+        finished = TrainingJobSensor(task_id="finished", job_id=submit.output)
+        collect = CollectTrainingResultsOperator(
+            task_id="collect", job_id=submit.output, reused=submit.output["reused"]
+        )
+        submit >> finished >> collect
+    return dag
+
+
+def run(dag: DAG) -> Mapping[str, Any]:
+    """Run the DAG to its end; return the result that it collected."""
+    dag_run = dag.test()
+    states = {task.task_id: task.state for task in dag_run.get_task_instances()}
+    assert states == dict.fromkeys(["submit", "finished", "collect"], "success")
+    (collect,) = [task for task in dag_run.get_task_instances() if task.task_id == "collect"]
+    result: Mapping[str, Any] = collect.xcom_pull(task_ids="collect")
+    return result
+
+
+def test_a_job_is_taken_again_until_its_data_change(
+    stack: LocalStack,
+    store: ObjectStore,
+    pushed_image: ImageRef,
+    training: TrainingClient,
+    register_dag: Callable[[DAG], DAG],
+) -> None:
+    name = f"reuse_{uuid.uuid4().hex[:8]}"
+    data = f"gs://{stack.settings.bucket}/data/{name}.txt"
+    store.write_if_changed(data, b"one two", "text/plain")
+    dag = register_dag(make_dag(name, pushed_image, data, stack.settings.job_bucket))
+
+    first, second = run(dag), run(dag)
+    store.write_if_changed(data, b"one two three", "text/plain")
+    third = run(dag)
+
+    jobs = [job.job_id for job in training.list_jobs(f"labels.airflow-dag={name}").jobs or []]
+    assert sorted(jobs) == sorted([first["job_id"], third["job_id"]])
+    assert (first["reused"], second["reused"], third["reused"]) == (False, True, False)
+    assert [result["metrics"] for result in (first, second, third)] == [
+        {"rows": 2},
+        {"rows": 2},
+        {"rows": 3},
+    ]
+    same = ("job_id", "job_dir", "model_uri", "files", "seconds", "job_url")
+    assert {key: second[key] for key in same} == {key: first[key] for key in same}
+    assert (first["cost"]["total"] > 0, second["cost"]["total"]) == (True, 0.0)
