@@ -1,5 +1,5 @@
 # Every target sets up what it needs, says what it does, and can be run twice.
-.PHONY: setup demo serve env status down test check bench bench-search docs lock
+.PHONY: setup demo serve env status down test check bench bench-search mlflow docs lock
 .DEFAULT_GOAL := setup
 # The last line of the demo is its result, also where another make calls this one.
 MAKEFLAGS += --no-print-directory
@@ -52,6 +52,22 @@ bench-search: setup
 	@$(UV) pip install --quiet --python .local/bench-venv -r requirements.txt
 	@$(UV) pip install --quiet --python .local/bench-venv $(BENCH_INSTALL) -e '.[bench]'
 	@.local/bench-venv/bin/python -m benchmarks search $(SEARCH_ARGUMENTS)
+
+# MLflow's server, in the foreground, with SQLite. In a venv of its own: it contradicts what Airflow needs (docs/adr/0019).
+MLFLOW_VENV := .local/mlflow-venv
+MLFLOW_VERSION := 3.17.2
+MLFLOW_PORT ?= 5500
+
+$(MLFLOW_VENV)/.installed-$(MLFLOW_VERSION): $(VENV)/.uv-$(UV_VERSION)
+	@echo "installing mlflow $(MLFLOW_VERSION) (620 MB)" >&2
+	@$(UV) venv --quiet --allow-existing --python $(PYTHON) $(MLFLOW_VENV)
+	@$(UV) pip install --quiet --python $(MLFLOW_VENV) mlflow==$(MLFLOW_VERSION)
+	@touch $@
+
+mlflow: $(MLFLOW_VENV)/.installed-$(MLFLOW_VERSION)
+	@mkdir -p .local/mlflow
+	@$(MLFLOW_VENV)/bin/mlflow server --host 127.0.0.1 --port $(MLFLOW_PORT) --workers 1 \
+	  --backend-store-uri sqlite:///$(CURDIR)/.local/mlflow/mlflow.db --artifacts-destination $(CURDIR)/.local/mlflow/artifacts
 
 # What is made from the code; a test says when it is stale.
 docs: setup

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from airflow.sdk import DAG
 
 #: The real engine, registry, object store and service, for whoever asks for them.
-pytest_plugins = ["tests.real_parts", "tests.swarm_parts", "tests.image_tasks"]
+pytest_plugins = ["tests.real_parts", "tests.swarm_parts", "tests.image_tasks", "tests.object_store"]
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 

@@ -11,6 +11,7 @@ in place, so a kill in that moment loses the store. It keeps objects under their
 - files are replaced atomically;
 - contents lie under the hash of their object's name;
 - policies of buckets are the training service's (``bucket_policies.py``), and containers cannot reach them;
+- preconditions and generations of requests are kept (``object_conditions.py``);
 - uploads of gcloud are taken: a multipart one whose boundary is in single quotes, and a resumable one below
   ``/resumable/upload``;
 - links to an object's content name the host that the reader asked, not the one that the writer did: containers and this
@@ -22,6 +23,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import io
+import json
 import logging
 import os
 import re
@@ -41,6 +43,7 @@ from gcp_storage_emulator import server as emulator
 from gcp_storage_emulator.storage import Storage, _FileStore
 
 from local_stack.bucket_policies import BucketPolicies, bucket_of_policy
+from local_stack.object_conditions import BadCondition, ConditionNotMet, Conditions, next_generation
 from local_stack.relay import CONTAINERS_ADDRESS
 
 logger = logging.getLogger(__name__)
@@ -64,10 +67,12 @@ class DurableStorage(Storage):  # type: ignore[misc]  # the emulator has no type
     """
     The emulator's storage with atomic writes, in which one object's name may begin with another's.
 
-    ``reader_url`` is the store's URL as the client of the present request knows it.
+    ``reader_url`` is the store's URL as the client of the present request knows it, ``conditions`` what it demands of the objects.
     """
 
     reader_url = ""
+    conditions = Conditions()
+    method = emulator.GET
 
     def __init__(self, data_dir: Path) -> None:
         super().__init__(data_dir=str(data_dir.absolute()))
@@ -76,7 +81,33 @@ class DurableStorage(Storage):  # type: ignore[misc]  # the emulator has no type
 
     def get_file_obj(self, bucket_name: str, file_name: str) -> dict[str, Any]:
         """Return an object's metadata; a copy."""
-        return self._linked(super().get_file_obj(bucket_name, file_name))
+        found = super().get_file_obj(bucket_name, file_name)
+        if self.method == emulator.GET:
+            self.conditions.check_read(found)
+        elif self.method == emulator.POST:
+            self.conditions.check_source(found)
+        return self._linked(found)
+
+    def create_file(
+        self, bucket_name: str, file_name: str, content: bytes, file_obj: dict[str, Any], file_id: Any = None
+    ) -> None:
+        """Write an object, if it is as the request wants it."""
+        present = self.objects.get(bucket_name, {}).get(file_name)
+        self.conditions.check_write(present)
+        file_obj["generation"] = next_generation(present, file_obj["generation"])
+        super().create_file(bucket_name, file_name, content, file_obj, file_id)
+
+    def patch_object(self, bucket_name: str, file_name: str, file_obj: dict[str, Any]) -> None:
+        """Write an object's metadata, if it is as the request wants it."""
+        self.conditions.check_write(self.objects.get(bucket_name, {}).get(file_name))
+        super().patch_object(bucket_name, file_name, file_obj)
+
+    def delete_file(self, bucket_name: str, file_name: str) -> None:
+        """Delete an object, if it is as the request wants it."""
+        present = self.objects.get(bucket_name, {}).get(file_name)
+        if present and self.method == emulator.DELETE:
+            self.conditions.check_delete(present)
+        super().delete_file(bucket_name, file_name)
 
     def get_file_list(self, *arguments: Any, **keywords: Any) -> tuple[list[dict[str, Any]], list[str]]:
         """Return the metadata of the objects that match, and the prefixes; copies."""
@@ -127,9 +158,21 @@ class RequestHandler(emulator.RequestHandler):  # type: ignore[misc]  # the emul
         answer = io.BytesIO()
         self.wfile = answer
         try:
+            conditions = Conditions.of(self.path)
+            if self.path.startswith("/batch") and b"ifGeneration" in body:
+                raise BadCondition(
+                    "a request within a batch cannot have preconditions here; send it by itself"
+                )
             with self._lock:
                 self.storage.reader_url = f"http://{self.headers['Host']}"
+                self.storage.conditions = conditions
+                self.storage.method = self.headers.get("x-http-method-override") or method
                 emulator.Router(self).handle(method)
+        except ConditionNotMet as error:
+            status = HTTPStatus.NOT_MODIFIED if error.is_unchanged else HTTPStatus.PRECONDITION_FAILED
+            self._refuse(status, "conditionNotMet", str(error))
+        except BadCondition as error:
+            self._refuse(HTTPStatus.BAD_REQUEST, "invalid", str(error))
         except Exception:
             # The emulator lets errors escape, and its clients would see a closed connection.
             logger.exception("%s %s failed", method, self.path)
@@ -137,6 +180,15 @@ class RequestHandler(emulator.RequestHandler):  # type: ignore[misc]  # the emul
             answer.truncate()
             self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR)
         connection.write(answer.getvalue())
+
+    def _refuse(self, status: HTTPStatus, reason: str, message: str) -> None:
+        problem = {"code": status, "message": message, "errors": [{"reason": reason, "message": message}]}
+        content = b"" if status is HTTPStatus.NOT_MODIFIED else json.dumps({"error": problem}).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json; charset=UTF-8")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
 
     def _answer_policy(self, method: str, body: bytes) -> None:
         """Ask the training service, without the lock: other requests need not wait for it."""

@@ -8,10 +8,13 @@ from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
-from container_training.core.errors import ResultsMissing
+from container_training.core.errors import ObjectChanged, ResultsMissing
+from container_training.core.pinned_uri import split_pinned
 from container_training.core.results import ResultFile
 
 _DELETED_AT_ONCE = 1000
+#: An object that is replaced between the look at its size and the read is read again.
+_READ_ATTEMPTS = 5
 
 
 class ObjectStore:
@@ -38,7 +41,7 @@ class ObjectStore:
         except NotFound as error:
             raise ResultsMissing(f"bucket {bucket!r} of {folder} does not exist") from error
         files = [
-            ResultFile(uri=f"gs://{bucket}/{blob.name}", size_bytes=blob.size or 0, crc32c=blob.crc32c or "")
+            _file(bucket, blob)
             for blob in blobs[:limit]
             if not blob.name.endswith("/")  # a console's folder marker, not a file
         ]
@@ -73,23 +76,48 @@ class ObjectStore:
         except NotFound:
             return
 
+    def find(self, uri: str) -> ResultFile | None:
+        """Return what there is at ``uri``, which may name a generation; ``None`` where that is not there."""
+        address, generation = split_pinned(uri)
+        bucket, name = split_uri(address)
+        wanted = {} if generation is None else {"generation": generation}
+        found = self._client.bucket(bucket).get_blob(name, **wanted)
+        return None if found is None else _file(bucket, found)
+
     def read(self, uri: str, max_bytes: int) -> bytes | None:
         """
-        Return the bytes at ``uri``, or ``None`` where there is no object.
+        Return the bytes at ``uri``, which may name a generation, or ``None`` where there is no object.
 
         :raises ResultsMissing: it is larger than ``max_bytes``.
         """
-        bucket, name = split_uri(uri)
-        found = self._client.bucket(bucket).get_blob(name)
-        if found is None:
-            return None
-        if found.size and found.size > max_bytes:
-            raise ResultsMissing(f"{uri} must be at most {max_bytes} bytes, got {found.size}")
-        # Not ``found`` itself: it downloads from its mediaLink, and a local object store fills that with the name under
-        # which the writer, a container, reached the store; from here that name may not resolve.
-        blob = self._client.bucket(bucket).blob(name)
-        content: bytes = blob.download_as_bytes(if_generation_match=found.generation)
-        return content
+        found = self.read_version(uri, max_bytes)
+        return None if found is None else found[0]
+
+    def read_version(self, uri: str, max_bytes: int) -> tuple[bytes, int] | None:
+        """
+        Return the bytes at ``uri`` and their generation, or ``None`` where there is no object.
+
+        :raises ResultsMissing: it is larger than ``max_bytes``, or was replaced while it was read, time and again.
+        """
+        from google.api_core.exceptions import NotFound, PreconditionFailed
+
+        for _ in range(_READ_ATTEMPTS):
+            found = self.find(uri)
+            if found is None:
+                return None
+            if found.size_bytes > max_bytes:
+                raise ResultsMissing(f"{uri} must be at most {max_bytes} bytes, got {found.size_bytes}")
+            # Not the blob that was found: it downloads from its mediaLink, and a local object store fills that with the
+            # name under which the writer, a container, reached the store; from here that name may not resolve.
+            bucket, name = split_uri(found.uri)
+            blob = self._client.bucket(bucket).blob(name)
+            try:
+                return blob.download_as_bytes(if_generation_match=found.generation), int(
+                    found.generation or 0
+                )
+            except (NotFound, PreconditionFailed):
+                continue
+        raise ResultsMissing(f"{uri} is replaced faster than it can be read; read it again later")
 
     def browser_url(self, uri: str) -> str:
         """Return where a browser finds the object: at Google a page that asks for a login, else the store itself."""
@@ -130,6 +158,71 @@ class ObjectStore:
         except NotFound as error:
             raise ResultsMissing(f"bucket {bucket!r} of {uri} does not exist") from error
         return True
+
+    def write_if(self, uri: str, content: bytes, content_type: str, *, generation: int) -> int:
+        """
+        Write ``uri`` if it is still at ``generation``; return its new generation. One atomic request.
+
+        :param generation: 0 if there must be no object.
+        :raises ObjectChanged: it is at another one; also where an earlier try of this very call wrote and its answer was lost.
+        :raises ResultsMissing: the bucket does not exist.
+        """
+        from google.api_core.exceptions import NotFound, PreconditionFailed
+
+        bucket, name = split_uri(uri)
+        blob = self._client.bucket(bucket).blob(name)
+        try:
+            blob.upload_from_string(content, content_type=content_type, if_generation_match=generation)
+        except PreconditionFailed as error:
+            raise ObjectChanged(
+                f"{uri} is not at generation {generation} any more; somebody wrote it"
+            ) from error
+        except NotFound as error:
+            raise ResultsMissing(f"bucket {bucket!r} of {uri} does not exist") from error
+        return int(blob.generation)
+
+    def copy(self, source: str, target: str) -> ResultFile:
+        """
+        Make ``target`` hold what ``source`` does, within the store; return it. What is there already must be the same.
+
+        :param source: may name a generation.
+        :raises ObjectChanged: that generation is not there (any more), or ``target`` holds something else.
+        """
+        from google.api_core.exceptions import NotFound, PreconditionFailed
+
+        found = self.find(source)
+        if found is None:
+            raise ObjectChanged(
+                f"{source} is not there; a bucket without object versioning keeps the newest only"
+            )
+        bucket, name = split_uri(found.uri)
+        target_bucket, target_name = split_uri(target)
+        blob = self._client.bucket(target_bucket).blob(target_name)
+        origin = self._client.bucket(bucket).blob(name, generation=found.generation)
+        try:
+            token, _, _ = blob.rewrite(origin, if_generation_match=0)
+            while token:  # large objects, and those of another location, take several calls
+                token, _, _ = blob.rewrite(origin, token=token, if_generation_match=0)
+        except NotFound as error:
+            raise ObjectChanged(f"{source} was replaced while it was copied") from error
+        except PreconditionFailed as error:
+            present = self.find(target)
+            if present is None or (present.crc32c, present.size_bytes) != (found.crc32c, found.size_bytes):
+                raise ObjectChanged(f"{target} holds something else than {source}") from error
+            return present
+        copied = self.find(target)
+        if copied is None:
+            raise ObjectChanged(f"{target} was deleted while it was written")
+        return copied
+
+
+def _file(bucket: str, blob: Any) -> ResultFile:
+    return ResultFile(
+        uri=f"gs://{bucket}/{blob.name}",
+        size_bytes=blob.size or 0,
+        crc32c=blob.crc32c or "",
+        generation=blob.generation,
+    )
 
 
 def split_uri(uri: str) -> tuple[str, str]:

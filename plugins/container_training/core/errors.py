@@ -44,6 +44,12 @@ Every error of the project, one tree.
     + CostLimitReached                a wait cancelled the job, as it had cost what it may
     + ResultsMissing                  the job ended well but left no readable results
     + DataMissing                     there is no object at an address that a job is said to read
+    + ObjectChanged                   an object is not the generation that was expected: somebody wrote it
+    + DataInvalid                     data to train on breaks a rule, or is not there
+    + ChampionMoved                   the champion is another one than a decision was made against
+    + ModelUnknown                    no such model version, or no champion, or none before it
+    + EvaluationInvalid               the evaluations of two models cannot be read, or are not of the same examples
+    + RegistryMirrorFailed            the model registry beside the object store did not answer or refused: retry
 
 Messages say what is wrong, the rule, the value and the way out. ``raise ... from error`` keeps the cause.
 """
@@ -251,6 +257,30 @@ class InvalidArgument(TrainingError, ValueError):
 
 class DataMissing(TrainingError):
     """A job is said to read what is not there; it would fail, and nothing could be compared."""
+
+
+class ObjectChanged(TrainingError):
+    """An object is not at the generation that the caller has seen; nothing was written."""
+
+
+class DataInvalid(TrainingError):
+    """Data that may not be trained on; the message has every check that failed."""
+
+
+class ChampionMoved(TrainingError):
+    """Another run changed the champion since this one looked; what it decided does not count any more."""
+
+
+class ModelUnknown(TrainingError):
+    """A model version that is not there."""
+
+
+class EvaluationInvalid(TrainingError):
+    """What an evaluation left cannot be compared."""
+
+
+class RegistryMirrorFailed(TrainingError):
+    """The registry that follows the champion did not answer, or refused; the champion itself is as the message says."""
 
 
 class InvalidPrice(TrainingError, ValueError):

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from container_training.core.pinned_uri import pinned
 from container_training.core.states import JobState
 from container_training.core.wire import Goal
 
@@ -26,11 +27,22 @@ class StateSeconds(ResultModel):
 
 
 class ResultFile(ResultModel):
-    """One object below the job directory; ``crc32c`` is base64, as Cloud Storage gives it."""
+    """
+    One object; of a job's result, one below the job directory.
+
+    :param crc32c: base64, as Cloud Storage gives it.
+    :param generation: number of this very content: it changes with every write, and is never used again.
+    """
 
     uri: str
     size_bytes: int
     crc32c: str
+    generation: int | None = None
+
+    @property
+    def pinned_uri(self) -> str:
+        """``gs://BUCKET/NAME#GENERATION``: this content, and no later one."""
+        return pinned(self.uri, self.generation)
 
 
 class Cost(ResultModel):
@@ -122,6 +134,7 @@ class JobResult(ResultModel):
     :param image: the image by digest, ``HOST/REPOSITORY@sha256:...``.
     :param metrics: the contents of the metrics file, a JSON object; of a trial without one, its objective.
     :param model_uri: the job directory's model, if the trainer wrote one.
+    :param model_generation: of the object at ``model_uri``.
     :param study: of a tuning job.
     :param cost: ``None`` where the connection has no price for a machine of the job; 0 where ``reused``.
     :param reused: it is the result of an earlier job of the same content (``reuse_results``); ``seconds`` are those of that job.
@@ -140,6 +153,7 @@ class JobResult(ResultModel):
     cost: Cost | None = None
     reused: bool = False
     job_url: str | None = None
+    model_generation: int | None = None
 
 
 class StateTimes(ResultModel):

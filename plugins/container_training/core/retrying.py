@@ -7,6 +7,7 @@ from container_training.core.errors import (
     EngineError,
     ImageNotFound,
     PushFailed,
+    RegistryMirrorFailed,
     RegistryUnavailable,
     ServiceUnavailable,
     Throttled,
@@ -17,7 +18,7 @@ from container_training.core.errors import (
 #: The same request to the training service may work later.
 TRANSIENT: tuple[type[TrainingError], ...] = (TransportError, Throttled, ServiceUnavailable)
 #: A later attempt of the task may do better: engines come back, disks are cleaned, registries get their policies.
-_MAY_PASS = (*TRANSIENT, EditConflict, EngineError, PushFailed, RegistryUnavailable)
+_MAY_PASS = (*TRANSIENT, EditConflict, EngineError, PushFailed, RegistryUnavailable, RegistryMirrorFailed)
 MAX_BACKOFF_SECONDS = 10.0
 
 

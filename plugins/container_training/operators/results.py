@@ -154,8 +154,10 @@ class CollectTrainingResultsOperator(BaseOperator):
                 "%s holds more than %d files; the result lists the first ones", folder, max_files
             )
         model_uri = folder + self.model_file
-        has_model = any(file.uri == model_uri for file in files) or (has_more and _exists(store, model_uri))
-        if study is not None and best is not None and has_model:
+        model = next((file for file in files if file.uri == model_uri), None)
+        if model is None and has_more:
+            model = store.find(model_uri)
+        if study is not None and best is not None and model:
             study = study.model_copy(update={"best": best.model_copy(update={"model_uri": model_uri})})
         return JobResult(
             job_id=self.job_id,
@@ -163,7 +165,8 @@ class CollectTrainingResultsOperator(BaseOperator):
             image=(training.master_config and training.master_config.image_uri) or "",
             job_dir=training.job_dir,
             metrics=self._metrics(store, folder, files, study),
-            model_uri=model_uri if has_model else None,
+            model_uri=model_uri if model else None,
+            model_generation=model.generation if model else None,
             files=files,
             seconds=state_times(job, self._service_log(hook)).seconds(),
             study=study,
@@ -192,8 +195,3 @@ class CollectTrainingResultsOperator(BaseOperator):
                 "seconds per state are taken from the job's times, as its log is not readable: %s", error
             )
             return []
-
-
-def _exists(store: ObjectStore, uri: str) -> bool:
-    files, _ = store.list_files(uri, 1)
-    return any(file.uri == uri for file in files)

@@ -1,0 +1,81 @@
+"""The registry of one model: a folder of the object store, and MLflow beside it where a connection names a server."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from airflow.sdk import BaseHook
+from airflow.sdk.definitions.connection import Connection
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from container_training.clients.data_snapshots import SnapshotStore
+from container_training.clients.mlflow_registry import MlflowRegistry
+from container_training.clients.model_registry import ModelRegistry
+from container_training.hooks.storage import StorageHook
+
+
+class ModelRegistryHook(BaseHook):
+    """
+    The versions, the champion and the snapshots below one folder.
+
+    :param model_folder: ``gs://`` folder of the model; its last part is the model's name in MLflow.
+    :param registry_conn_id: connection of type ``mlflow_registry``: MLflow follows the pointer. Without one - the default need not exist -
+        the folder is all there is.
+    """
+
+    conn_name_attr = "registry_conn_id"
+    default_conn_name = "model_registry_default"
+    conn_type = "mlflow_registry"
+    hook_name = "MLflow model registry"
+
+    def __init__(
+        self,
+        model_folder: str,
+        *,
+        gcp_conn_id: str = StorageHook.default_conn_name,
+        registry_conn_id: str = default_conn_name,
+    ) -> None:
+        super().__init__()
+        self.model_folder = model_folder
+        self.gcp_conn_id = gcp_conn_id
+        self.registry_conn_id = registry_conn_id
+
+    @cached_property
+    def registry(self) -> ModelRegistry:
+        """The registry; made on first use."""
+        store = StorageHook(self.gcp_conn_id).get_conn()
+        return ModelRegistry(store, self.model_folder, self._mirror())
+
+    @cached_property
+    def snapshots(self) -> SnapshotStore:
+        """The snapshots of data of this model; made on first use."""
+        return SnapshotStore(StorageHook(self.gcp_conn_id).get_conn(), self.model_folder)
+
+    def get_conn(self) -> ModelRegistry:
+        """Return the registry, the same one each time."""
+        return self.registry
+
+    def _mirror(self) -> MlflowRegistry | None:
+        try:
+            connection = self.get_connection(self.registry_conn_id)
+        except AirflowNotFoundException:
+            if self.registry_conn_id != self.default_conn_name:
+                raise
+            return None
+        return mlflow_of(connection, self.model_folder)
+
+
+def mlflow_of(connection: Connection, model_folder: str) -> MlflowRegistry:
+    """Return the MLflow server that ``connection`` names. :raises ValueError: it names no host."""
+    if not connection.host:
+        raise ValueError(
+            f"connection {connection.conn_id!r} must name the host of an MLflow server, and has none"
+        )
+    port = f":{connection.port}" if connection.port else ""
+    login = (connection.login, connection.password or "") if connection.login else None
+    return MlflowRegistry(
+        f"{connection.schema or 'http'}://{connection.host}{port}",
+        connection.extra_dejson.get("model") or model_folder.rstrip("/").rpartition("/")[2],
+        login=login,
+        token="" if login else connection.password or "",
+    )

@@ -1,0 +1,38 @@
+"""
+A run that promotes a version in a process of its own: ``promotion_process.py URL FOLDER NUMBER GENERATION``.
+
+It registers its version, says ``ready``, and promotes when its standard input is closed.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from container_training.clients.model_registry import ModelRegistry
+from container_training.core.errors import ChampionMoved
+from tests.model_versions import make_author, registered
+from tests.object_store import connect
+
+
+def attempt(url: str, folder: str, number: int, generation: int) -> str:
+    """Promote version ``number``; return what became of it."""
+    store = connect(url)
+    version = registered(store, folder, f"v{number}")
+    print("ready", flush=True)
+    sys.stdin.read()
+    return promote(ModelRegistry(store, folder), version.version_id, generation)
+
+
+def promote(registry: ModelRegistry, version_id: str, generation: int) -> str:
+    """Promote a version that is registered; return what became of it."""
+    version = registry.find(version_id)
+    assert version is not None
+    try:
+        changed = registry.promote(version, make_author(version_id), generation=generation)
+    except ChampionMoved:
+        return "moved"
+    return "promoted" if changed.is_new else "own"
+
+
+if __name__ == "__main__":
+    print(attempt(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))

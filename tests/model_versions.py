@@ -1,0 +1,45 @@
+"""Model versions and authors for tests of the registry."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from container_training.clients.storage import ObjectStore
+from container_training.core.champion import Author
+from container_training.core.model_versions import ModelVersion
+from container_training.core.results import ResultFile
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def make_version(version_id: str = "v1", **changes: Any) -> ModelVersion:
+    given: dict[str, Any] = {
+        "version_id": version_id,
+        "model": ResultFile(
+            uri=f"gs://bkt/m/versions/{version_id}/model.joblib", size_bytes=1, crc32c="", generation=1
+        ),
+        "image": "127.0.0.1:5000/p/digits@sha256:" + "0" * 64,
+        "job_id": version_id,
+        "snapshot_uri": None,
+        "metrics": {"accuracy": 0.9},
+        "created_at": NOW,
+        "created_by": "tests",
+        **changes,
+    }
+    return ModelVersion(**given)
+
+
+def registered(store: ObjectStore, folder: str, version_id: str) -> ModelVersion:
+    """Return a version whose model is in the store."""
+    from container_training.clients.model_registry import ModelRegistry
+
+    uri = f"{folder}/jobs/{version_id}/model.joblib"
+    store.write_if_changed(uri, version_id.encode(), "application/octet-stream")
+    found = store.find(uri)
+    assert found is not None
+    return ModelRegistry(store, folder).register(make_version(version_id), found.pinned_uri)
+
+
+def make_author(change_id: str = "run-1") -> Author:
+    return Author(change_id=change_id, by=f"dag {change_id}", at=NOW, why="a test")

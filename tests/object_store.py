@@ -1,0 +1,73 @@
+"""A real object store in a process of its own, and clients of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from container_training.clients.storage import ObjectStore
+from local_stack.ports import free_port
+
+_PATIENCE_SECONDS = 30.0
+
+
+def connect(url: str) -> ObjectStore:
+    """Return a client of the store at ``url``; for processes of their own too."""
+    from google.auth.credentials import AnonymousCredentials
+    from google.cloud import storage
+
+    client = storage.Client(
+        project="demo-project", credentials=AnonymousCredentials(), client_options={"api_endpoint": url}
+    )
+    return ObjectStore(client)
+
+
+@pytest.fixture(scope="session")
+def store_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of an object store with the bucket ``bkt``."""
+    port, data = free_port(), tmp_path_factory.mktemp("objects")
+    with start_store(port, data) as process:
+        yield f"http://127.0.0.1:{port}"
+        process.terminate()
+
+
+def start_store(port: int, data: Path) -> subprocess.Popen[bytes]:
+    """Start the local stack's object store, and make the bucket."""
+    command = [
+        sys.executable,
+        "-m",
+        "local_stack.object_store_server",
+        f"--port={port}",
+        f"--data-dir={data}",
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+        while True:
+            try:
+                client.post("/storage/v1/b", json={"name": "bkt"}).raise_for_status()
+                return process
+            except httpx.TransportError:
+                if time.monotonic() > deadline or process.poll() is not None:
+                    process.kill()
+                    raise
+                time.sleep(0.1)
+
+
+@pytest.fixture
+def store(store_url: str) -> ObjectStore:
+    """A client of the store."""
+    return connect(store_url)
+
+
+@pytest.fixture
+def folder() -> str:
+    """A folder that nobody used."""
+    return f"gs://bkt/{uuid.uuid4().hex[:8]}"
