@@ -22,7 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "triggers": {"hooks", "clients", "core"},
     "operators": {"triggers", "links", "hooks", "clients", "core"},
     "sensors": {"triggers", "links", "hooks", "clients", "core"},
-    "dashboard": {"clients", "core"},
+    "dashboard": {"hooks", "clients", "core"},
     "cli": {"hooks", "clients", "core"},
 }
 #: ``core`` is pure: nothing but the standard library and pydantic, and of the former nothing that reaches outside.

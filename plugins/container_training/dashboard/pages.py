@@ -1,0 +1,84 @@
+"""
+The pages' HTML, which has no data in it, and the files that it loads.
+
+A new page: its title in ``_TITLES``, a route here, its content in ``pages/NAME.html``, its script in ``static/NAME.js`` (which starts from
+``shell.js``), and, if people go there from anywhere, a link in ``pages/frame.html`` and a view in the plugin.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from html import escape
+from pathlib import Path
+from string import Template
+from urllib.parse import quote
+
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from container_training.dashboard.assets import MEDIA_TYPES, assets, content_digest
+
+_PAGES = Path(__file__).parent / "pages"
+#: Name of a page, which its script and its HTML have -> its title.
+_TITLES = {"jobs": "Jobs"}
+_YEAR = "private, max-age=31536000, immutable"
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/")
+def index(request: Request) -> RedirectResponse:
+    """Send to the list of jobs."""
+    return RedirectResponse(f"{_root(request)}/jobs")
+
+
+@router.get("/jobs")
+def jobs_page(request: Request) -> HTMLResponse:
+    """Return the list of jobs."""
+    return _page(request, "jobs")
+
+
+@router.get("/static/{digest}/{name:path}")
+def static_file(digest: str, name: str, request: Request) -> Response:
+    """Return a file; one of an older digest is answered with the newest content, and not kept by browsers."""
+    content = assets().get(name)
+    if content is None:
+        raise HTTPException(404, f"there is no file {name!r}")
+    tag = f'"{content_digest()}"'
+    headers = {"Cache-Control": _YEAR if digest == content_digest() else "private, no-cache", "ETag": tag}
+    if request.headers.get("If-None-Match") == tag:
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type=MEDIA_TYPES[Path(name).suffix], headers=headers)
+
+
+def login_page(request: Request) -> HTMLResponse:
+    """Return what somebody without a login sees: 401, and the way to the login."""
+    root = _root(request)
+    airflow = root.removesuffix("/training")
+    address = f"{root}{request.url.path.removeprefix(root)}"
+    query = f"?{request.url.query}" if request.url.query else ""
+    login = f"{airflow}/auth/login?next={quote(address + query, safe='')}"
+    text = _template("login").substitute(login=escape(login, quote=True))
+    return HTMLResponse(text, status_code=401)
+
+
+def _page(request: Request, name: str) -> HTMLResponse:
+    root = _root(request)
+    values = {
+        "root": escape(root, quote=True),
+        "static": f"{escape(root, quote=True)}/static/{content_digest()}",
+    }
+    current = {f"{page}_current": ' aria-current="page"' if page == name else "" for page in _TITLES}
+    main = _template(name).substitute(values)
+    text = _template("frame").substitute(values, **current, title=_TITLES[name], name=name, main=main)
+    return HTMLResponse(text, headers={"Cache-Control": "no-store"})
+
+
+def _root(request: Request) -> str:
+    """Return the path under which the app is mounted, ``/training``, with what a proxy puts before it."""
+    return str(request.scope.get("root_path", "")).rstrip("/")
+
+
+@cache
+def _template(name: str) -> Template:
+    return Template((_PAGES / f"{name}.html").read_text("utf-8"))

@@ -1,0 +1,60 @@
+"""What went wrong, for people: a sentence that says what it is, and one that says what to do."""
+
+from __future__ import annotations
+
+from fastapi import Request
+from fastapi.responses import JSONResponse
+
+from container_training.core.errors import (
+    AccessDenied,
+    InvalidFilter,
+    InvalidRequest,
+    JobNotFound,
+    ServiceError,
+    ServiceUnavailable,
+    Throttled,
+    TrainingError,
+    TransportError,
+)
+from container_training.dashboard.connections import UnknownConnection
+from container_training.hooks.training import InvalidConnection
+
+#: Error -> status of our own answer, and what to do. The first that fits counts.
+_ADVICE: tuple[tuple[type[TrainingError], int, str], ...] = (
+    (UnknownConnection, 404, "Choose a connection of the type Container training at the top of the page."),
+    (InvalidConnection, 502, "Complete the connection: Admin, Connections."),
+    (InvalidRequest, 400, "Change the filter, or clear it."),
+    (InvalidFilter, 400, "Change the filter, or clear it."),
+    (
+        JobNotFound,
+        404,
+        "Look at the id and at the connection; jobs of DAGs that you may not read are not shown.",
+    ),
+    (
+        AccessDenied,
+        502,
+        "Airflow's connection is refused: its password must be a token that the service knows, with the right to list jobs.",
+    ),
+    (Throttled, 503, "The service has too much to do; the page asks again by itself."),
+    (
+        TransportError,
+        503,
+        "Is the training service running, and are host and port of the connection right? The page asks again by itself.",
+    ),
+    (ServiceUnavailable, 503, "The service is there but cannot answer now; the page asks again by itself."),
+    (ServiceError, 502, "The service's log says more."),
+    (TrainingError, 500, "The log of Airflow's API server says more."),
+)
+
+
+def problem_of(error: TrainingError) -> tuple[int, dict[str, str]]:
+    """Return the HTTP status of our answer, and ``{"message": ..., "advice": ...}``. Pure."""
+    status, advice = next((status, advice) for kind, status, advice in _ADVICE if isinstance(error, kind))
+    return status, {"message": str(error), "advice": advice}
+
+
+async def answer_problem(request: Request, error: Exception) -> JSONResponse:
+    """Answer a request that ended in one of the project's errors."""
+    assert isinstance(error, TrainingError)  # noqa: S101  # the only kind this handler is registered for
+    status, problem = problem_of(error)
+    return JSONResponse(problem, status_code=status)
