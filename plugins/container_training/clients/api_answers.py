@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
+from pydantic import ValidationError
 
 from container_training.core.errors import (
     AccessDenied,
@@ -18,9 +19,11 @@ from container_training.core.errors import (
     Throttled,
     TransportError,
 )
+from container_training.core.wire import WireModel
 
 #: How the service tells that a job asks for what it will never have [issue: FIRST-Tech-Challenge/fmltc#318].
 _QUOTA_FAILURE = "Quota failure"
+_M = TypeVar("_M", bound=WireModel)
 _UNAVAILABLE = frozenset({500, 502, 503, 504})
 
 
@@ -45,6 +48,17 @@ def read_answer(response: httpx.Response, advice: Mapping[int, str] | None = Non
         except ValueError as error:
             raise TransportError(f"{response.url} answered with something other than JSON") from error
     raise service_error(response, advice)
+
+
+def read_model(model: type[_M], answer: Any) -> _M:
+    """Return ``answer``, the training service's, as a ``model``. :raises TransportError: it is none."""
+    try:
+        # A field that a newer service adds is none of this client's business.
+        return model.model_validate(answer, extra="ignore")
+    except ValidationError as error:
+        raise TransportError(
+            f"the training service answered with what is no {model.__name__}: {error}"
+        ) from error
 
 
 def service_error(response: httpx.Response, advice: Mapping[int, str] | None = None) -> ServiceError:

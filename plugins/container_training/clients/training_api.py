@@ -9,26 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 from urllib.parse import quote
 
 import httpx
-from pydantic import ValidationError
 
-from container_training.clients.api_answers import read_answer, transport_error
-from container_training.core.errors import ServiceError, TransportError
+from container_training.clients.api_answers import read_answer, read_model, transport_error
+from container_training.core.errors import ServiceError
 from container_training.core.log_wire import ListLogEntriesRequest, ListLogEntriesResponse
-from container_training.core.wire import GetConfigResponse, Job, ListJobsResponse, WireModel, format_timestamp
+from container_training.core.wire import GetConfigResponse, Job, ListJobsResponse, format_timestamp
 
 DEFAULT_TIMEOUT_SECONDS = 30.0
 #: What to do about errors that asking again does not mend.
-_ADVICE = {
+ADVICE = {
     400: "the request itself is refused: mend what the message names",
     401: "the service wants a token that it knows: the password of the Airflow connection, or TRAINING_TOKEN",
     403: "have an owner of the project give this account a role, such as roles/ml.developer (docs/access.md)",
     404: "look at the job's id and at the connection's project; the service's own list is `jobs list`",
 }
-_M = TypeVar("_M", bound=WireModel)
 
 
 class _Requests:
@@ -121,15 +119,15 @@ class TrainingClient:
 
     def create_job(self, job: Job) -> Job:
         """Submit ``job`` and return its record. :raises JobConflict: the job id is taken."""
-        return _read(Job, self._send(self._requests.create(job)))
+        return read_model(Job, self._send(self._requests.create(job)))
 
     def get_job(self, job_id: str) -> Job:
         """Return the record of ``job_id``. :raises JobNotFound: there is none."""
-        return _read(Job, self._send(self._requests.get(job_id)))
+        return read_model(Job, self._send(self._requests.get(job_id)))
 
     def list_jobs(self, filter_: str = "", page_size: int = 0, page_token: str = "") -> ListJobsResponse:
         """Return one page of jobs, newest first; 0 asks for the service's default page size."""
-        return _read(ListJobsResponse, self._send(self._requests.list(filter_, page_size, page_token)))
+        return read_model(ListJobsResponse, self._send(self._requests.list(filter_, page_size, page_token)))
 
     def cancel_job(self, job_id: str) -> None:
         """Ask ``job_id`` to end; does nothing to a job that has ended."""
@@ -137,7 +135,7 @@ class TrainingClient:
 
     def get_config(self) -> GetConfigResponse:
         """Return the project's service agent."""
-        return _read(GetConfigResponse, self._send(self._requests.get_config()))
+        return read_model(GetConfigResponse, self._send(self._requests.get_config()))
 
     def service_agent(self) -> str:
         """
@@ -159,7 +157,7 @@ class TrainingClient:
         self, filter_: str, page_size: int = 1000, page_token: str = ""
     ) -> ListLogEntriesResponse:
         """Return one page of log entries, oldest first."""
-        return _read(
+        return read_model(
             ListLogEntriesResponse,
             self._send(self._requests.list_log_entries(filter_, page_size, page_token)),
         )
@@ -169,7 +167,7 @@ class TrainingClient:
             response = self._http.send(request)
         except httpx.RequestError as error:
             raise transport_error("the training service", request, error) from error
-        return read_answer(response, _ADVICE)
+        return read_answer(response, ADVICE)
 
 
 class AsyncTrainingClient:
@@ -201,14 +199,14 @@ class AsyncTrainingClient:
 
     async def get_job(self, job_id: str) -> Job:
         """See :meth:`TrainingClient.get_job`."""
-        return _read(Job, await self._send(self._requests.get(job_id)))
+        return read_model(Job, await self._send(self._requests.get(job_id)))
 
     async def list_jobs(
         self, filter_: str = "", page_size: int = 0, page_token: str = ""
     ) -> ListJobsResponse:
         """See :meth:`TrainingClient.list_jobs`."""
         answer = await self._send(self._requests.list(filter_, page_size, page_token))
-        return _read(ListJobsResponse, answer)
+        return read_model(ListJobsResponse, answer)
 
     async def cancel_job(self, job_id: str) -> None:
         """See :meth:`TrainingClient.cancel_job`."""
@@ -219,14 +217,14 @@ class AsyncTrainingClient:
     ) -> ListLogEntriesResponse:
         """See :meth:`TrainingClient.list_log_entries`."""
         answer = await self._send(self._requests.list_log_entries(filter_, page_size, page_token))
-        return _read(ListLogEntriesResponse, answer)
+        return read_model(ListLogEntriesResponse, answer)
 
     async def _send(self, request: httpx.Request) -> Any:
         try:
             response = await self._http.send(request)
         except httpx.RequestError as error:
             raise transport_error("the training service", request, error) from error
-        return read_answer(response, _ADVICE)
+        return read_answer(response, ADVICE)
 
 
 def job_log_filter(job_id: str, received_after: datetime | None = None, task_name: str = "") -> str:
@@ -246,13 +244,3 @@ def job_log_filter(job_id: str, received_after: datetime | None = None, task_nam
 
 def _quoted(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _read(model: type[_M], answer: Any) -> _M:
-    try:
-        # A field that a newer service adds is none of this client's business.
-        return model.model_validate(answer, extra="ignore")
-    except ValidationError as error:
-        raise TransportError(
-            f"the training service answered with what is no {model.__name__}: {error}"
-        ) from error

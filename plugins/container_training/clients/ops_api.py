@@ -1,0 +1,88 @@
+"""
+What the training service tells those who watch it, over HTTP. For threads.
+
+Like the other clients it asks once and never retries: whoever shows a page asks again anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import httpx
+
+from container_training.clients.api_answers import read_answer, read_model, transport_error
+from container_training.clients.training_api import ADVICE, DEFAULT_TIMEOUT_SECONDS
+from container_training.core.ops_wire import (
+    CurvesResponse,
+    FleetResponse,
+    SearchJobsRequest,
+    SearchJobsResponse,
+    TimelineResponse,
+    UsageResponse,
+    VersionResponse,
+)
+from container_training.core.wire import WireModel
+
+_M = TypeVar("_M", bound=WireModel)
+
+
+class OpsClient:
+    """
+    Client of ``/ops/v1``; close it after use. Every method raises what those of ``TrainingClient`` do.
+
+    :param endpoint: ``http://host:port``.
+    :param transport: for tests.
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        project: str,
+        *,
+        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+        headers: Mapping[str, str] | None = None,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._base = f"{endpoint.rstrip('/')}/ops/v1/projects/{quote(project, safe='')}"
+        # trust_env: a proxy of the environment must not see requests to the loopback service.
+        self._http = httpx.Client(
+            timeout=timeout_seconds, headers=headers, transport=transport, trust_env=False
+        )
+
+    def close(self) -> None:
+        """Close the connections; may be called twice."""
+        self._http.close()
+
+    def search_jobs(self, request: SearchJobsRequest) -> SearchJobsResponse:
+        """Return one page of jobs with totals. :raises ServiceError: the filter cannot be read."""
+        return self._ask(SearchJobsResponse, "POST", "/jobs:search", request.to_wire())
+
+    def timeline(self, job_id: str) -> TimelineResponse:
+        """Return what took the job's time. :raises JobNotFound: there is none."""
+        return self._ask(TimelineResponse, "GET", f"/jobs/{quote(job_id, safe='')}/timeline")
+
+    def usage(self, job_id: str) -> UsageResponse:
+        """Return what the job's replicas used. :raises JobNotFound: there is none."""
+        return self._ask(UsageResponse, "GET", f"/jobs/{quote(job_id, safe='')}/usage")
+
+    def curves(self, job_id: str) -> CurvesResponse:
+        """Return what the job and its trials reported. :raises JobNotFound: there is none."""
+        return self._ask(CurvesResponse, "GET", f"/jobs/{quote(job_id, safe='')}/curves")
+
+    def fleet(self) -> FleetResponse:
+        """Return capacity, use and queue."""
+        return self._ask(FleetResponse, "GET", "/fleet")
+
+    def version(self) -> str:
+        """Return a text that is another one after every change of a job's state."""
+        return self._ask(VersionResponse, "GET", "/version").version
+
+    def _ask(self, model: type[_M], method: str, path: str, body: Mapping[str, Any] | None = None) -> _M:
+        request = self._http.build_request(method, self._base + path, json=body)
+        try:
+            response = self._http.send(request)
+        except httpx.RequestError as error:
+            raise transport_error("the training service", request, error) from error
+        return read_model(model, read_answer(response, ADVICE))
