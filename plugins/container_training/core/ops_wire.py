@@ -8,11 +8,12 @@ more than a job's state and results should ask Google's own methods.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated
 
 from pydantic import Field
 
 from container_training.core.states import JobState
-from container_training.core.wire import Timestamp, TrainingInput, WireModel
+from container_training.core.wire import Int32, Timestamp, TrainingInput, WireModel
 
 #: Enough for a report on all jobs of a week at a job a minute.
 MAX_SEARCH_PAGE = 10_000
@@ -30,7 +31,7 @@ class SearchJobsRequest(WireModel):
     filter: str = ""
     dags: list[str] | None = Field(default=None, max_length=10_000)
     changed_after: Timestamp | None = None
-    page_size: int = Field(default=50, ge=0, le=MAX_SEARCH_PAGE)
+    page_size: Annotated[Int32, Field(ge=0, le=MAX_SEARCH_PAGE)] = 50
     page_token: str = ""
 
 
