@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
-
 from training_service.engine.base import ObservedReplica
 from training_service.records import JobRecord
 from training_service.scheduler import Collector
 
 
-class Observer(Protocol):
-    """What wants to see containers, and whom nobody waits for."""
-
-    def follow(self, record: JobRecord, observed: ObservedReplica) -> None:
-        """Take note of the container."""
-
-    def forget(self, present: set[str]) -> None:
-        """Drop what is known of containers that are gone."""
-
-
 class Collectors:
-    """
-    Shows containers to all of ``collectors``, and to ``observers``.
+    """Shows containers to all of ``collectors``; one is drained when all of them say so."""
 
-    A container is drained when all collectors say so.
-    """
-
-    def __init__(self, *collectors: Collector, observers: Sequence[Observer] = ()) -> None:
+    def __init__(self, *collectors: Collector) -> None:
         self._collectors = collectors
-        self._observers = observers
 
     @property
     def drained(self) -> frozenset[str]:
@@ -38,10 +20,10 @@ class Collectors:
 
     def follow(self, record: JobRecord, observed: ObservedReplica) -> None:
         """Make sure that the container is followed."""
-        for each in (*self._collectors, *self._observers):
-            each.follow(record, observed)
+        for collector in self._collectors:
+            collector.follow(record, observed)
 
     def forget(self, present: set[str]) -> None:
         """Drop what is known of containers that are gone."""
-        for each in (*self._collectors, *self._observers):
-            each.forget(present)
+        for collector in self._collectors:
+            collector.forget(present)
