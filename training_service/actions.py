@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from functools import partial
 from typing import Protocol, TypeVar
@@ -57,6 +58,18 @@ from training_service.work import (
 _SIDE_BY_SIDE = 32
 
 
+class PullRecorder(Protocol):
+    """What actions need of a timeline."""
+
+    def pull(self, record: JobRecord, image: str) -> AbstractContextManager[None]:
+        """Record how long the block took, which makes ``image`` present."""
+
+
+class _NoTimeline:
+    def pull(self, record: JobRecord, image: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
 class MetricFolders(Protocol):
     """What actions need of what reads metrics."""
 
@@ -81,6 +94,7 @@ class Actions:
     :param pull_retry: how long an unreachable registry is asked again.
     :param runtimes: the images that runtime versions stand for.
     :param metric_folders: where trials report their metrics; default: nowhere.
+    :param timeline: told how long pulls take; default: nobody is.
     :param image_access: asked before each pull; default: every image may be pulled.
     """
 
@@ -99,11 +113,13 @@ class Actions:
         runtimes: Mapping[str, RuntimeImage] | None = None,
         image_access: ImageAccess | None = None,
         metric_folders: MetricFolders | None = None,
+        timeline: PullRecorder | None = None,
         clock: Clock = utc_now,
     ) -> None:
         self._store = store
         self._image_access = image_access or AnyImage()
         self._metric_folders = metric_folders
+        self._timeline = timeline or _NoTimeline()
         self._engine = engine
         self._metrics = metrics
         self._trials = trials
@@ -174,8 +190,9 @@ class Actions:
         who = f"of the replica {users[0].role} {users[0].index}"
         try:
             pull = partial(self._pull_if_allowed, job.spec.project)
-            runtime = get_runtime(self._engine, self._runtimes, image, pull)
-            pulled = runtime or pull(image)
+            with self._timeline.pull(job, str(image)):
+                runtime = get_runtime(self._engine, self._runtimes, image, pull)
+                pulled = runtime or pull(image)
         except ImageNotFound as error:
             self._fail(job, f"The image {image} {who} could not be pulled: {error}")
         except DiskFull as error:

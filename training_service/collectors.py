@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Protocol
+
 from training_service.engine.base import ObservedReplica
 from training_service.records import JobRecord
 from training_service.scheduler import Collector
 
 
-class Collectors:
-    """Shows containers to all of ``collectors``; one is drained when all of them say so."""
+class Observer(Protocol):
+    """What wants to see containers, and whom nobody waits for."""
 
-    def __init__(self, *collectors: Collector) -> None:
+    def follow(self, record: JobRecord, observed: ObservedReplica) -> None:
+        """Take note of the container."""
+
+    def forget(self, present: set[str]) -> None:
+        """Drop what is known of containers that are gone."""
+
+
+class Collectors:
+    """
+    Shows containers to all of ``collectors``, and to ``observers``.
+
+    A container is drained when all collectors say so.
+    """
+
+    def __init__(self, *collectors: Collector, observers: Sequence[Observer] = ()) -> None:
         self._collectors = collectors
+        self._observers = observers
 
     @property
     def drained(self) -> frozenset[str]:
@@ -20,10 +38,10 @@ class Collectors:
 
     def follow(self, record: JobRecord, observed: ObservedReplica) -> None:
         """Make sure that the container is followed."""
-        for collector in self._collectors:
-            collector.follow(record, observed)
+        for each in (*self._collectors, *self._observers):
+            each.follow(record, observed)
 
     def forget(self, present: set[str]) -> None:
         """Drop what is known of containers that are gone."""
-        for collector in self._collectors:
-            collector.forget(present)
+        for each in (*self._collectors, *self._observers):
+            each.forget(present)

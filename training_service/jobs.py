@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from container_training.core.errors import (
     EditConflict,
@@ -91,7 +91,7 @@ class Jobs:
         records, token = self._store.list_page(
             project, filter_text=filter_text, page_size=size, page_token=page_token
         )
-        positions = self._store.queue_positions(records)
+        positions = self._positions(records)
         outputs = self._outputs.of(records)
         wire = [
             record.to_wire(position=positions.get(record.uid), output=outputs.get(record.uid))
@@ -149,8 +149,14 @@ class Jobs:
             field = "trainingInput.hyperparameters.resumePreviousJobId"
             raise InvalidJobSpec([FieldViolation(field=field, description=str(error))]) from error
 
+    def _positions(self, records: Iterable[JobRecord]) -> dict[str, int]:
+        """Return the places in the queue of those of ``records`` that wait, by uid."""
+        return self._store.queue_positions(
+            [record.uid for record in records if record.state is JobState.QUEUED]
+        )
+
     def _wire(self, record: JobRecord, output: TrainingOutput | None = None) -> Job:
-        position = self._store.queue_positions([record]).get(record.uid)
+        position = self._positions([record]).get(record.uid)
         return record.to_wire(position=position, output=output)
 
 

@@ -38,15 +38,21 @@ from training_service.metadata.app import create_metadata_app
 from training_service.metadata.identities import JobIdentities
 from training_service.metadata.server import MetadataServer, metadata_environment
 from training_service.metrics import Metrics
+from training_service.ops.reports import Reports
+from training_service.ops.timeline import Timeline
+from training_service.ops.usage_sampler import UsageSampler
 from training_service.policies import Policies
 from training_service.records import JobRecord
 from training_service.scheduler import Scheduler
 from training_service.settings import EngineKind, ServiceSettings
 from training_service.store.database import open_database, read_meta
+from training_service.store.job_search import JobSearch
 from training_service.store.job_store import JobStore
 from training_service.store.measurement_store import MeasurementStore
 from training_service.store.policy_store import PolicyStore
+from training_service.store.span_store import SpanStore
 from training_service.store.trial_store import TrialStore
+from training_service.store.usage_store import UsageStore
 from training_service.tuning.metric_collector import MetricCollector, check_metrics_can_be_read
 from training_service.tuning.output import TuningOutputs
 from training_service.tuning.studies import Studies
@@ -109,6 +115,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         measurements,
         notify,
         note=warn,
+        reads_all=engine.can_read_metrics,
     )
     # Without an address of an object store, summary files are not read.
     summaries = (
@@ -116,6 +123,8 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         if settings.storage_endpoint
         else []
     )
+    spans, usage = SpanStore(database), UsageStore(database)
+    timeline, sampler = Timeline(spans), UsageSampler(engine, usage)
     actions = Actions(
         store=store,
         engine=engine,
@@ -132,6 +141,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         runtimes=settings.runtime_images,
         image_access=CheckedImages(settings.registry, registry_tokens) if settings.registry else None,
         metric_folders=reports,
+        timeline=timeline,
     )
     executor = ThreadPoolExecutor(_WORKERS, thread_name_prefix="action")
     collector = LogCollector(
@@ -150,7 +160,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
     scheduler = Scheduler(
         store=store,
         engine=engine,
-        collector=Collectors(collector, reports, *summaries),
+        collector=Collectors(collector, reports, *summaries, observers=[timeline, sampler]),
         actions=actions,
         executor=executor,
         metrics=metrics,
@@ -168,6 +178,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
             summary.start()
         reports.start(job.uid for job in store.list_active())
         scheduler.start()
+        sampler.start()
         counts = store.count_by_state()
         adopted = sum(count for state, count in counts.items() if not state.is_terminal)
         logger.info("ready", adopted_jobs=adopted, database=database.url.render_as_string())
@@ -175,6 +186,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
             yield
         finally:
             scheduler.stop()
+            sampler.stop()
             collector.stop()
             reports.stop()
             for summary in summaries:
@@ -197,6 +209,14 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         access=access,
         registry=registry_router(registry_tokens, authenticator),
         logs=logs,
+        reports=Reports(
+            jobs=store,
+            search=JobSearch(database, store.queue_positions),
+            spans=spans,
+            usage=usage,
+            measurements=measurements,
+            capacity=lambda: host.capacity,
+        ),
         engine=engine,
         metrics=metrics,
         version=version("airflow-container-training"),

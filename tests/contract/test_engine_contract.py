@@ -44,6 +44,8 @@ class Bench(ABC):
     known_image: ImageRef
     #: Whether a container that was killed for its memory can be told from one that was killed.
     tells_out_of_memory = True
+    #: Whether what a container uses is known.
+    tells_usage = True
 
     @abstractmethod
     def launch(self, behaviour: str) -> ReplicaLaunch:
@@ -127,6 +129,7 @@ class SwarmBench(DockerBench):
     """A swarm, seen by a service of the test's own."""
 
     tells_out_of_memory = False  # but for containers on the manager
+    tells_usage = False
 
     def __init__(self, known_image: ImageRef, manager: str) -> None:
         service_id = f"test-{uuid.uuid4().hex}"
@@ -303,6 +306,23 @@ class TestEngineContract:
 
         assert ended.exit_code == 0
         assert "accuracy" in (tmp_path / METRIC_FILE_NAME).read_text()
+
+    def test_usage_is_that_of_a_running_container_or_unknown(self, bench: Bench) -> None:
+        bench.engine.start_replica(bench.launch("sleeps"))
+        running = bench.wait_for(is_running)
+
+        usage = bench.engine.read_usage(running.container_id)
+        bench.engine.stop_replica(running.container_id, 0)
+        bench.wait_for(is_ended)
+
+        assert bench.engine.read_usage(running.container_id) is None
+        assert bench.engine.read_usage("0" * 64) is None
+        if bench.tells_usage:
+            assert usage is not None
+            assert 0 < usage.cpu_seconds < 5
+            assert 0 < usage.memory_bytes < 512 * MIB
+        else:
+            assert usage is None
 
     def test_log_of_a_missing_container_is_an_error(self, bench: Bench) -> None:
         with pytest.raises(EngineError):

@@ -28,6 +28,7 @@ from training_service.access.roles import (
 _JOBS = "/v1/projects/{project}/jobs"
 _JOB = "projects/{project}/jobs/{job_id}"
 _LOCATIONS = "/v1/projects/{project}/locations"
+_OPS = "/ops/v1/projects/{project}"
 _PROJECT = "projects/{project}"
 _REPOSITORY = "projects/{project}/locations/{location}/repositories/{repository}"
 _BUCKET_IAM = "/storage/v1/b/{bucket}/iam"
@@ -66,6 +67,12 @@ NEEDS: Mapping[tuple[str, str], Needs] = {
     ("GET", f"{_JOBS}/{{job_id}}:getIamPolicy"): Needs(JOB_GET_POLICY, _JOB),
     ("POST", f"{_JOBS}/{{job_id}}:setIamPolicy"): Needs(JOB_SET_POLICY, _JOB),
     ("GET", f"/logs/{_JOB}"): Needs(LOG_LIST, _PROJECT),
+    ("POST", f"{_OPS}/jobs:search"): Needs(JOB_LIST, _PROJECT),
+    ("GET", f"{_OPS}/jobs/{{job_id}}/timeline"): Needs(JOB_GET, _JOB),
+    ("GET", f"{_OPS}/jobs/{{job_id}}/usage"): Needs(JOB_GET, _JOB),
+    ("GET", f"{_OPS}/jobs/{{job_id}}/curves"): Needs(JOB_GET, _JOB),
+    ("GET", f"{_OPS}/fleet"): Needs(JOB_LIST, _PROJECT),
+    ("GET", f"{_OPS}/version"): Needs(JOB_LIST, _PROJECT),
     ("GET", _LOCATIONS): Needs("ml.locations.list", "projects/{project}"),
     ("GET", f"{_LOCATIONS}/{{location}}"): Needs("ml.locations.get", "projects/{project}"),
     ("GET", f"/v1/{_PROJECT}"): Needs("resourcemanager.projects.get", _PROJECT),

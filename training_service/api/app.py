@@ -21,6 +21,7 @@ from training_service.api.locations import locations_router
 from training_service.api.logging import logging_router
 from training_service.api.openapi import COMMON_ERRORS, correct_openapi
 from training_service.api.operations import operations_router
+from training_service.api.ops import ops_router
 from training_service.api.policies import artifact_registry_router, resource_manager_router
 from training_service.engine.base import Engine
 from training_service.faults.board import FaultBoard
@@ -29,6 +30,7 @@ from training_service.job_policies import JobPolicies
 from training_service.jobs import Jobs
 from training_service.logs.store import LogStore
 from training_service.metrics import Metrics
+from training_service.ops.reports import Reports
 from training_service.policies import Policies
 
 #: A page of the web that a user visits must not reach the service under a name of its own (DNS rebinding).
@@ -43,6 +45,7 @@ def create_app(
     access: AccessControl,
     registry: APIRouter,
     logs: LogStore,
+    reports: Reports,
     engine: Engine,
     metrics: Metrics,
     version: str,
@@ -81,6 +84,7 @@ def create_app(
     app.include_router(locations_router())
     app.include_router(logging_router(logs, access))
     app.include_router(job_log_router(jobs, logs))
+    app.include_router(ops_router(reports))
     app.include_router(registry)
     app.include_router(operations_router(engine, metrics.registry, version))
     if faults is not None:

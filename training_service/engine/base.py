@@ -110,6 +110,18 @@ class ObservedReplica:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """
+    What a running container has used: core seconds since its start, and the bytes of now.
+
+    :param memory_bytes: without what the kernel keeps of files and can drop.
+    """
+
+    cpu_seconds: float
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineView:
     """
     What is there now.
@@ -206,6 +218,10 @@ class Engine(ABC):
 
         May yield lines a little older than ``since_ns``: callers drop what they have. Ends early if the engine does.
         """
+
+    @abstractmethod
+    def read_usage(self, container_id: str) -> Usage | None:
+        """Return what a running container has used; ``None``: it does not run, or the engine cannot tell."""
 
     @abstractmethod
     def events(self) -> Iterator[None]:

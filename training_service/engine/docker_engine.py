@@ -24,11 +24,13 @@ from training_service.engine.base import (
     ObservedReplica,
     PulledImage,
     ReplicaLaunch,
+    Usage,
 )
 from training_service.engine.docker_client import DockerConnection
 from training_service.engine.docker_errors import classify, engine_errors
 from training_service.engine.docker_gpus import GPUS_LABEL, count_gpus, device_request, free_gpus
 from training_service.engine.docker_logs import LOG_FILES, read_frames
+from training_service.engine.docker_stats import usage_of
 from training_service.engine.labels import (
     JOB_UID,
     SERVICE,
@@ -172,6 +174,16 @@ class DockerEngine(Engine):
         client = self._client
         with engine_errors(f"read the log of container {container_id[:12]}"):
             yield from read_frames(client, f"containers/{container_id}", since_ns, follow=follow)
+
+    def read_usage(self, container_id: str) -> Usage | None:
+        client = self._client
+        with engine_errors(f"read what container {container_id[:12]} uses"):
+            try:
+                # one_shot: otherwise the engine takes two looks, a second apart.
+                stats = client.stats(container_id, stream=False, one_shot=True)
+            except NotFound:
+                return None
+        return usage_of(stats)
 
     def events(self) -> Iterator[None]:
         client = self._client

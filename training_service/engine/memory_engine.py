@@ -29,6 +29,7 @@ from training_service.engine.base import (
     ObservedReplica,
     PulledImage,
     ReplicaLaunch,
+    Usage,
 )
 from training_service.engine.scripted_reports import ScriptedReport, due_reports, write_metric_file
 from training_service.tuning.measurement import Report
@@ -53,6 +54,8 @@ class Behaviour:
     run_seconds: float = 1.0
     spread_seconds: float = 0.0
     exit_code: int = 0
+    cpu_cores: float = 0.5
+    memory_bytes: int = 2**20
     out_of_memory: bool = False
     lines: tuple[str, ...] = ()
     ignores_sigterm: bool = False
@@ -246,6 +249,17 @@ class MemoryEngine(Engine):
         if container is None:
             raise EngineError(f"no such container: {container_id}")
         yield from (line for line in container.lines if line.timestamp_ns >= since_ns)
+
+    def read_usage(self, container_id: str) -> Usage | None:
+        self._answer()
+        container = self._containers.get(container_id)
+        if container is None or container.observed.state is not ReplicaState.RUNNING:
+            return None
+        ran = self.now - (container.observed.started_at or self.now)
+        behaviour = container.behaviour
+        return Usage(
+            cpu_seconds=ran.total_seconds() * behaviour.cpu_cores, memory_bytes=behaviour.memory_bytes
+        )
 
     def events(self) -> Iterator[None]:
         while self.available:

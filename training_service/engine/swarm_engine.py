@@ -28,6 +28,7 @@ from training_service.engine.base import (
     ObservedReplica,
     PulledImage,
     ReplicaLaunch,
+    Usage,
 )
 from training_service.engine.docker_errors import engine_errors
 from training_service.engine.docker_logs import read_frames
@@ -164,6 +165,10 @@ class SwarmEngine(Engine):
                 yield from self._followers.follow(client, container_id, run.task_id, since_ns)
             else:
                 yield from read_frames(client, f"tasks/{run.task_id}", since_ns, follow=False)
+
+    def read_usage(self, container_id: str) -> Usage | None:
+        # A manager cannot ask the engines of other machines.
+        return None
 
     def events(self) -> Iterator[None]:
         # A manager tells of services and machines, but not of tasks: these have to be looked at.

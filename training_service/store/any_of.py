@@ -19,7 +19,7 @@ from training_service.store.tables import is_job, jobs
 _TIMES = {"startTime": jobs.c.running_us, "endTime": jobs.c.ended_us}
 _EQUAL = {"jobId": jobs.c.job_id, "state": jobs.c.state}
 #: Most jobs are in one of these: their index narrows nothing down.
-_COMMON_STATES = frozenset(state.value for state in TERMINAL)
+TERMINAL_VALUES = frozenset(state.value for state in TERMINAL)
 
 
 def any_of(project: str, tree: Filter | None) -> sa.ColumnElement[bool] | None:
@@ -38,7 +38,7 @@ def any_of(project: str, tree: Filter | None) -> sa.ColumnElement[bool] | None:
     for operand in tree.operands:
         match operand:
             case Comparison(path=("jobId" | "state") as path, op="=", value=value):
-                if value in _COMMON_STATES and path == "state":
+                if value in TERMINAL_VALUES and path == "state":
                     return None
                 equal[path].append(value)
             case Comparison(path=("startTime" | "endTime") as path, op=">" | ">="):

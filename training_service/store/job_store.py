@@ -7,9 +7,8 @@ service's own log line with it, so that neither exists without the other.
 
 from __future__ import annotations
 
-import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -17,8 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from container_training.core.errors import InvalidFilter, JobConflict, JobNotFound
-from container_training.core.filters import parse_filter
+from container_training.core.errors import JobConflict, JobNotFound
 from container_training.core.job_rules import MIN_WAIT
 from container_training.core.job_spec import JobSpec
 from container_training.core.log_wire import Severity
@@ -29,9 +27,8 @@ from training_service.job_messages import queued_message
 from training_service.logs.store import LogStore
 from training_service.records import JobRecord
 from training_service.resources import job_resource, owner_policy
-from training_service.store.any_of import any_of
 from training_service.store.database import read_meta, to_us, writing
-from training_service.store.filter_sql import FieldSql, filter_to_sql, text_field, time_field
+from training_service.store.job_list import newest_first, one_page, wanted_jobs
 from training_service.store.job_rows import log_entry, record_of, state_entry
 from training_service.store.policy_store import insert_policy
 from training_service.store.tables import is_job, jobs
@@ -41,18 +38,8 @@ _TIME_COLUMN = {
     JobState.RUNNING: "running_us",
     **dict.fromkeys(TERMINAL, "ended_us"),
 }
-#: A page token: when the page's last job was created, and its sequence. 18 digits fit into 64 bits.
-_TOKEN = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
-_LIST_ORDER = (jobs.c.created_us, jobs.c.sequence)
 #: How many queued jobs the loop looks at: more than can start between two looks.
 _QUEUE_HEAD = 50
-_FIELDS: dict[str, FieldSql] = {
-    "jobId": text_field(jobs.c.job_id),
-    "state": text_field(jobs.c.state),
-    "createTime": time_field(jobs.c.created_us),
-    "startTime": time_field(jobs.c.running_us),
-    "endTime": time_field(jobs.c.ended_us),
-}
 
 
 def _select_active() -> sa.Select[Any]:
@@ -166,19 +153,9 @@ class JobStore:
 
         :raises InvalidFilter: the filter or the token cannot be read.
         """
-        tree = parse_filter(filter_text)
-        wanted = any_of(project, tree)
-        if wanted is None:
-            condition = sa.true() if tree is None else filter_to_sql(tree, _FIELDS, {"labels.": _label_field})
-            wanted = sa.and_(is_job, jobs.c.project == project, condition)
-        query = sa.select(jobs).where(wanted)
-        if page_token:
-            query = query.where(sa.tuple_(*_LIST_ORDER) < sa.tuple_(*_read_token(page_token)))
-        query = query.order_by(*(column.desc() for column in _LIST_ORDER))
+        query = newest_first(sa.select(jobs).where(wanted_jobs(project, filter_text)), page_size, page_token)
         with self._engine.connect() as connection:
-            rows = connection.execute(query.limit(page_size + 1)).all()
-        page = rows[:page_size]
-        token = f"{page[-1].created_us}-{page[-1].sequence}" if len(rows) > page_size else ""
+            page, token = one_page(list(connection.execute(query)), page_size)
         return [record_of(row) for row in page], token
 
     def list_active(self) -> list[JobRecord]:
@@ -198,9 +175,8 @@ class JobStore:
         with self._engine.connect() as connection:
             return {JobState(state): count for state, count in connection.execute(query)}
 
-    def queue_positions(self, records: Iterable[JobRecord]) -> dict[str, int]:
-        """Return the 1-based places of those of ``records`` that are QUEUED, by uid."""
-        uids = [record.uid for record in records if record.state is JobState.QUEUED]
+    def queue_positions(self, uids: Sequence[str]) -> dict[str, int]:
+        """Return the 1-based places of those of the jobs ``uids`` that are QUEUED, by uid; the fewer are asked for, the better."""
         if not uids:
             return {}
         query = _POSITIONS if len(uids) < _MANY else _PLACES
@@ -294,14 +270,3 @@ class JobStore:
 
 def _one(project: str, job_id: str) -> sa.Select[Any]:
     return sa.select(jobs).where(is_job, jobs.c.project == project, jobs.c.job_id == job_id)
-
-
-def _read_token(token: str) -> tuple[int, int]:
-    match = _TOKEN.fullmatch(token)
-    if match is None:
-        raise InvalidFilter(f"page token {token!r} is not one that this service gave out")
-    return int(match[1]), int(match[2])
-
-
-def _label_field(key: str) -> FieldSql:
-    return text_field(jobs.c.labels[key].as_string())

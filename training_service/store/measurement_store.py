@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from training_service.store.database import writing
-from training_service.store.tables import measurements
+from training_service.store.tables import jobs, measurements
 from training_service.tuning.measurement import Report
 
 _c = measurements.c
@@ -78,6 +78,18 @@ class MeasurementStore:
                 for row in connection.execute(query):
                     found.setdefault(row.job_uid, []).append(_measurement(row))
         return found
+
+    def of_job(self, job_uid: str) -> Iterator[tuple[str, Measurement]]:
+        """Yield all that a job and its trials reported, each with its trial's number (empty: none), in the order of the reports."""
+        query = (
+            sa.select(measurements, jobs.c.trial)
+            .join(jobs, jobs.c.uid == _c.job_uid)
+            .where(sa.or_(jobs.c.uid == job_uid, jobs.c.study_uid == job_uid))
+            .order_by(_c.id)
+        )
+        with self._engine.connect() as connection:
+            for row in connection.execute(query):
+                yield str(row.trial["number"]) if row.trial else "", _measurement(row)
 
     def latest(self, job_uids: Iterable[str], tag: str) -> dict[str, Measurement]:
         """Return the newest report of each of many trials under ``tag``, by uid; those without one are left out."""

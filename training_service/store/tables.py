@@ -100,3 +100,32 @@ measurements = sa.Table(
     sa.UniqueConstraint("job_uid", "source", "sequence"),
     sa.Index("measurements_by_tag", "job_uid", "tag", "id"),
 )
+
+#: What took a job's time: pulls of images, and runs of replicas.
+spans = sa.Table(
+    "spans",
+    metadata,
+    sa.Column("id", _BigKey, primary_key=True, autoincrement=True),
+    sa.Column("job_uid", sa.String(32), nullable=False),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("name", sa.String(512), nullable=False),
+    sa.Column("attempt", sa.String(16), nullable=False),
+    sa.Column("started_us", sa.BigInteger, nullable=False),
+    sa.Column("ended_us", sa.BigInteger),
+    sa.Column("exit_code", sa.Integer),
+    sa.Column("out_of_memory", sa.Boolean, nullable=False, default=False),
+    sa.UniqueConstraint("job_uid", "kind", "name", "attempt"),
+)
+
+#: What replicas used: cores on average since the sample before, and bytes.
+usage_samples = sa.Table(
+    "usage_samples",
+    metadata,
+    sa.Column("id", _BigKey, primary_key=True, autoincrement=True),
+    sa.Column("job_uid", sa.String(32), nullable=False),
+    sa.Column("task_name", sa.String(64), nullable=False),
+    sa.Column("sampled_us", sa.BigInteger, nullable=False),
+    sa.Column("cpu_cores", sa.Double, nullable=False),
+    sa.Column("memory_bytes", sa.BigInteger, nullable=False),
+    sa.Index("usage_samples_by_job", "job_uid", "id"),
+)

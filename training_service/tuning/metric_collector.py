@@ -60,11 +60,12 @@ class _Stream:
 
 class MetricCollector:
     """
-    Reads the metrics of the trials that it is shown; safe for threads.
+    Reads the metrics of the jobs that it is shown; safe for threads.
 
     :param root: folder of all folders that containers write to, on the engine's own machine.
     :param on_drained: called when a container's last report is stored.
     :param note: writes a warning to the job's log.
+    :param reads_all: read also the reports of jobs that are no trials; nobody but people looks at them.
     """
 
     def __init__(
@@ -74,11 +75,13 @@ class MetricCollector:
         on_drained: Callable[[], None],
         *,
         note: Callable[[JobRecord, str], None],
+        reads_all: bool = False,
     ) -> None:
         self._root = root
         self._store = store
         self._on_drained = on_drained
         self._note = note
+        self._reads_all = reads_all
         self._signal = BreakSignal()
         self._lock = threading.Lock()
         self._streams: dict[tuple[str, str], _Stream] = {}
@@ -164,7 +167,7 @@ class MetricCollector:
             _remove_folder(self._root / job_uid)
 
     def _reports(self, record: JobRecord, replica: ReplicaId) -> bool:
-        return replica.role is ReplicaRole.MASTER and record.trial is not None
+        return replica.role is ReplicaRole.MASTER and (record.trial is not None or self._reads_all)
 
     def _open(self, record: JobRecord, replica: ReplicaId, attempt: Attempt) -> _Stream:
         source = str(attempt)

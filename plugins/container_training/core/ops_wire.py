@@ -10,13 +10,19 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from container_training.core.states import JobState
 from container_training.core.wire import Int32, Timestamp, TrainingInput, WireModel
 
 #: Enough for a report on all jobs of a week at a job a minute.
 MAX_SEARCH_PAGE = 10_000
+
+
+def _not_a_number(value: object) -> object:
+    if isinstance(value, (int, float)):
+        raise ValueError(f"must be an RFC 3339 time like '2026-01-31T12:00:00Z', got {value!r}")
+    return value
 
 
 class SearchJobsRequest(WireModel):
@@ -30,7 +36,7 @@ class SearchJobsRequest(WireModel):
 
     filter: str = ""
     dags: list[str] | None = Field(default=None, max_length=10_000)
-    changed_after: Timestamp | None = None
+    changed_after: Annotated[Timestamp, BeforeValidator(_not_a_number)] | None = None
     page_size: Annotated[Int32, Field(ge=0, le=MAX_SEARCH_PAGE)] = 50
     page_token: str = ""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from airflow.sdk import BaseHook
 from tenacity import RetryCallState
 
+from container_training.clients.ops_api import OpsClient
 from container_training.clients.patience import patiently
 from container_training.clients.training_api import AsyncTrainingClient, TrainingClient, job_log_filter
 from container_training.core.cost import PriceList, parse_prices
@@ -82,6 +83,11 @@ class TrainingHook(BaseHook):
     def client(self) -> TrainingClient:
         """The client for threads; made on first use."""
         return TrainingClient(*self._address, headers=bearer_headers(self._connection))
+
+    @cached_property
+    def ops(self) -> OpsClient:
+        """The client for those who watch the service; made on first use."""
+        return OpsClient(*self._address, headers=bearer_headers(self._connection))
 
     @cached_property
     def _address(self) -> tuple[str, str]:

@@ -17,6 +17,7 @@ from container_training.core.image_ref import ImageRef, parse_image_ref
 from container_training.core.states import JobState, ReplicaState
 from container_training.core.wire import Job, ReplicaConfig, TrainingInput
 from training_service.actions import Actions
+from training_service.collectors import Collectors
 from training_service.engine.base import ObservedReplica
 from training_service.engine.memory_engine import Behaviour, MemoryEngine
 from training_service.host_capacity import HostCapacity
@@ -25,11 +26,13 @@ from training_service.jobs import Jobs
 from training_service.logs.batch import LogBatch
 from training_service.logs.store import LogSource, LogStore
 from training_service.metrics import Metrics
+from training_service.ops.timeline import Timeline
 from training_service.records import JobRecord
 from training_service.runtimes import RuntimeImage
 from training_service.scheduler import Scheduler
 from training_service.store.job_store import JobStore
 from training_service.store.measurement_store import Measurement, MeasurementStore
+from training_service.store.span_store import SpanStore
 from training_service.store.trial_store import TrialStore
 from training_service.tuning.output import TuningOutputs
 from training_service.tuning.studies import Studies
@@ -121,6 +124,8 @@ class World:
         self.measurements = MeasurementStore(self.database)
         self.trials = TrialStore(self.database, self.logs, clock)
         studies = Studies(self.store, self.trials, self.measurements)
+        self.spans = SpanStore(self.database)
+        timeline = Timeline(self.spans, clock)
         actions = Actions(
             store=self.store,
             trials=TrialPlanner(self.trials, studies),
@@ -133,12 +138,15 @@ class World:
             capacity=lambda: host.capacity,
             runtimes=self.runtimes,
             image_access=self.image_access,
+            timeline=timeline,
             clock=clock,
         )
         self.scheduler = Scheduler(
             store=self.store,
             engine=self.engine,
-            collector=InlineCollector(self.engine, self.logs, self.measurements),
+            collector=Collectors(
+                InlineCollector(self.engine, self.logs, self.measurements), observers=[timeline]
+            ),
             actions=actions,
             executor=InlineExecutor(),
             metrics=self.metrics,

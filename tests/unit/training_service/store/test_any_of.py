@@ -12,7 +12,7 @@ from container_training.core.filters import parse_filter
 from training_service.store.any_of import any_of
 from training_service.store.database import from_us, open_database, writing
 from training_service.store.filter_sql import filter_to_sql
-from training_service.store.job_store import _FIELDS
+from training_service.store.job_list import _FIELDS
 from training_service.store.tables import is_job, jobs
 
 _START_US = 1_700_000_000_000_000

@@ -1,0 +1,60 @@
+"""``/ops/v1``: the surface for dashboards, beside Google's own (``core/ops_wire.py`` says why)."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse
+
+from container_training.core.ops_wire import (
+    CurvesResponse,
+    FleetResponse,
+    SearchJobsRequest,
+    SearchJobsResponse,
+    TimelineResponse,
+    UsageResponse,
+    VersionResponse,
+)
+from container_training.core.wire import WireModel
+from training_service.api.paths import ProjectPath
+from training_service.ops.reports import Reports
+
+
+def ops_router(reports: Reports) -> APIRouter:
+    """Return the routes over ``reports``. They are plain functions: the store blocks, so they run on worker threads."""
+    router = APIRouter(prefix="/ops/v1/projects/{project}", tags=["ops"])
+
+    @router.post("/jobs:search", response_model=SearchJobsResponse)
+    def search(project: ProjectPath, request: SearchJobsRequest) -> JSONResponse:
+        """List jobs as rows of a table, newest first, with totals."""
+        return JSONResponse(reports.search(project, request))
+
+    @router.get("/jobs/{job_id}/timeline", response_model=TimelineResponse)
+    def timeline(project: ProjectPath, job_id: str) -> JSONResponse:
+        """Show what took a job's time."""
+        return _answer(reports.timeline(project, job_id))
+
+    @router.get("/jobs/{job_id}/usage", response_model=UsageResponse)
+    def usage(project: ProjectPath, job_id: str) -> JSONResponse:
+        """Show the CPU and memory of a job's replicas."""
+        return _answer(reports.usage(project, job_id))
+
+    @router.get("/jobs/{job_id}/curves", response_model=CurvesResponse)
+    def curves(project: ProjectPath, job_id: str) -> JSONResponse:
+        """Show what a job and its trials reported."""
+        return _answer(reports.curves(project, job_id))
+
+    @router.get("/fleet", response_model=FleetResponse)
+    def fleet(project: ProjectPath) -> JSONResponse:
+        """Show capacity, use and queue."""
+        return _answer(reports.fleet(project))
+
+    @router.get("/version", response_model=VersionResponse)
+    def version(project: ProjectPath) -> JSONResponse:
+        """Show a text that changes with every change of a job."""
+        return _answer(reports.version(project))
+
+    return router
+
+
+def _answer(answer: WireModel) -> JSONResponse:
+    return JSONResponse(answer.to_wire())

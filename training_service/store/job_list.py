@@ -1,0 +1,65 @@
+"""Which jobs of a project a list shows, and in which order: the condition, the pages, and their tokens."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import sqlalchemy as sa
+
+from container_training.core.errors import InvalidFilter
+from container_training.core.filters import parse_filter
+from training_service.store.any_of import any_of
+from training_service.store.filter_sql import FieldSql, filter_to_sql, text_field, time_field
+from training_service.store.tables import is_job, jobs
+
+#: A page token: when the page's last job was created, and its sequence. 18 digits fit into 64 bits.
+_TOKEN = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
+_ORDER = (jobs.c.created_us, jobs.c.sequence)
+_FIELDS: dict[str, FieldSql] = {
+    "jobId": text_field(jobs.c.job_id),
+    "state": text_field(jobs.c.state),
+    "createTime": time_field(jobs.c.created_us),
+    "startTime": time_field(jobs.c.running_us),
+    "endTime": time_field(jobs.c.ended_us),
+}
+
+
+def wanted_jobs(project: str, filter_text: str) -> sa.ColumnElement[bool]:
+    """Return the condition for the jobs of ``project`` that fit ``filter_text``. :raises InvalidFilter: it cannot be read."""
+    tree = parse_filter(filter_text)
+    wanted = any_of(project, tree)
+    if wanted is not None:
+        return wanted
+    condition = sa.true() if tree is None else filter_to_sql(tree, _FIELDS, {"labels.": label_field})
+    return sa.and_(is_job, jobs.c.project == project, condition)
+
+
+def label_field(key: str) -> FieldSql:
+    """Return the builder of conditions on the label ``key``."""
+    return text_field(jobs.c.labels[key].as_string())
+
+
+def newest_first(query: sa.Select[Any], page_size: int, page_token: str) -> sa.Select[Any]:
+    """
+    Return ``query`` in the list's order, from ``page_token`` on, with one row more than a page has.
+
+    :raises InvalidFilter: the token is none of ours.
+    """
+    if page_token:
+        query = query.where(sa.tuple_(*_ORDER) < sa.tuple_(*_read_token(page_token)))
+    return query.order_by(*(column.desc() for column in _ORDER)).limit(page_size + 1)
+
+
+def one_page(rows: list[Any], page_size: int) -> tuple[list[Any], str]:
+    """Return the rows of a page out of those that ``newest_first`` found, and the next page's token (empty: no more)."""
+    page = rows[:page_size]
+    token = f"{page[-1].created_us}-{page[-1].sequence}" if page and len(rows) > page_size else ""
+    return page, token
+
+
+def _read_token(token: str) -> tuple[int, int]:
+    match = _TOKEN.fullmatch(token)
+    if match is None:
+        raise InvalidFilter(f"page token {token!r} is not one that this service gave out")
+    return int(match[1]), int(match[2])

@@ -1,0 +1,178 @@
+"""
+Tables of jobs for those who watch the service: many at once, with totals, and no more of each than a row shows.
+
+What is stored was checked when it came; here it is passed on as it is, since reports ask for thousands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from container_training.core.intent import DAG_LABEL
+from container_training.core.ops_wire import SearchJobsRequest
+from container_training.core.states import TERMINAL, JobState
+from container_training.core.wire import format_timestamp
+from training_service.clock import Clock, utc_now
+from training_service.store.any_of import TERMINAL_VALUES
+from training_service.store.database import from_us, to_us
+from training_service.store.job_list import newest_first, one_page, wanted_jobs
+from training_service.store.tables import is_job, jobs
+
+#: What a row shows of a job's input: where it runs, on what, and what a study looks for.
+_INPUT_FIELDS = (
+    "scaleTier",
+    "region",
+    *(
+        f"{role}{what}"
+        for role in ("master", "worker", "parameterServer", "evaluator")
+        for what in ("Type", "Count")
+    ),
+)
+_CONFIGS = ("masterConfig", "workerConfig", "parameterServerConfig", "evaluatorConfig")
+_CONFIG_FIELDS = ("imageUri", "acceleratorConfig")
+_STUDY_FIELDS = ("goal", "maxTrials", "maxParallelTrials", "hyperparameterMetricTag")
+_MAX_ERROR_CHARACTERS = 2000
+_LIVING = sorted(state.value for state in {*JobState} - TERMINAL)
+_COLUMNS = (
+    jobs.c.uid,
+    jobs.c.sequence,
+    jobs.c.job_id,
+    jobs.c.state,
+    jobs.c.labels,
+    jobs.c.training_input,
+    jobs.c.created_us,
+    jobs.c.preparing_us,
+    jobs.c.running_us,
+    jobs.c.ended_us,
+    jobs.c.error_message,
+)
+
+
+class JobSearch:
+    """
+    Reads ``jobs``; safe for threads.
+
+    :param positions: the places in the queue of some jobs, by uid.
+    """
+
+    def __init__(
+        self,
+        engine: sa.Engine,
+        positions: Callable[[Sequence[str]], Mapping[str, int]],
+        clock: Clock = utc_now,
+    ) -> None:
+        self._engine = engine
+        self._positions = positions
+        self._clock = clock
+
+    def search(self, project: str, request: SearchJobsRequest) -> dict[str, Any]:
+        """
+        Return the JSON form of a :class:`SearchJobsResponse`.
+
+        :raises InvalidFilter: the filter or the page token cannot be read.
+        """
+        wanted = wanted_jobs(project, request.filter)
+        if request.dags is not None:
+            wanted = sa.and_(wanted, jobs.c.labels[DAG_LABEL].as_string().in_(request.dags))
+        if request.changed_after:
+            since = to_us(request.changed_after)
+            wanted = sa.and_(wanted, sa.or_(jobs.c.ended_us.is_(None), jobs.c.ended_us > since))
+        query = newest_first(sa.select(*_COLUMNS).where(wanted), request.page_size, request.page_token)
+        counted = (
+            sa.select(jobs.c.state, sa.func.count().label("number")).where(wanted).group_by(jobs.c.state)
+        )
+        with self._engine.connect() as connection:
+            rows, token = one_page(list(connection.execute(query)), request.page_size)
+            states = {row.state: row.number for row in connection.execute(counted)}
+            studies = self._studies(
+                connection, [row.uid for row in rows if "hyperparameters" in row.training_input]
+            )
+        places = self._positions([row.uid for row in rows if row.state == JobState.QUEUED.value])
+        now_us = to_us(self._clock())
+        return {
+            "jobs": [_row(row, studies.get(row.uid), places.get(row.uid), now_us) for row in rows],
+            "nextPageToken": token,
+            "total": sum(states.values()),
+            "states": states,
+        }
+
+    def oldest_queued(self, project: str) -> tuple[int, datetime | None]:
+        """Return how many jobs of ``project`` wait, and since when the oldest does."""
+        query = sa.select(sa.func.count(), sa.func.min(jobs.c.created_us)).where(
+            is_job, jobs.c.project == project, jobs.c.state == JobState.QUEUED.value
+        )
+        with self._engine.connect() as connection:
+            count, oldest = connection.execute(query).one()
+        return count, from_us(oldest) if count else None
+
+    def version(self, project: str) -> str:
+        """Return a text that is another one after every change of state; it costs three looks at indices."""
+        living = (
+            sa.select(jobs.c.state, sa.func.count(), sa.func.sum(jobs.c.sequence))
+            .where(jobs.c.state.in_(_LIVING))
+            .group_by(jobs.c.state)
+            .order_by(jobs.c.state)
+        )
+        newest = sa.select(sa.func.max(jobs.c.sequence))
+        last_end = sa.select(sa.func.max(jobs.c.ended_us)).where(is_job, jobs.c.project == project)
+        with self._engine.connect() as connection:
+            parts = [connection.scalar(newest), connection.scalar(last_end)]
+            parts += [value for row in connection.execute(living) for value in row]
+        return "-".join(str(part or 0) for part in parts)
+
+    def _studies(self, connection: sa.Connection, uids: Sequence[str]) -> dict[str, Any]:
+        """Return the sums over the trials of tuning jobs, by the job's uid."""
+        now_us = to_us(self._clock())
+        seconds = (sa.func.coalesce(jobs.c.ended_us, now_us) - jobs.c.running_us) / sa.literal(1e6)
+        query = (
+            sa.select(
+                jobs.c.study_uid,
+                sa.func.count().label("total"),
+                sa.func.sum(sa.case((jobs.c.state.in_(TERMINAL_VALUES), 1), else_=0)).label("ended"),
+                sa.func.coalesce(sa.func.sum(seconds), 0.0).label("seconds"),
+            )
+            .where(jobs.c.study_uid.in_(uids))
+            .group_by(jobs.c.study_uid)
+        )
+        return {row.study_uid: row for row in connection.execute(query)} if uids else {}
+
+
+def _row(row: Any, trials: Any, position: int | None, now_us: int) -> dict[str, Any]:
+    """Return the JSON form of a :class:`JobRow`."""
+    fields = {
+        "jobId": row.job_id,
+        "state": row.state,
+        "labels": row.labels,
+        "createTime": _time(row.created_us),
+        "prepareTime": _time(row.preparing_us),
+        "startTime": _time(row.running_us),
+        "endTime": _time(row.ended_us),
+        "errorMessage": row.error_message[:_MAX_ERROR_CHARACTERS] or None,
+        "jobPosition": position,
+        "trainingInput": dict(_shown_input(row.training_input)),
+    }
+    shown = {name: value for name, value in fields.items() if value is not None}
+    if "hyperparameters" in row.training_input:
+        counts = {"total": trials.total, "ended": trials.ended} if trials else {"total": 0, "ended": 0}
+        return {**shown, "trials": counts, "billedSeconds": trials.seconds if trials else 0.0}
+    ran_us = (row.ended_us or now_us) - row.running_us if row.running_us else 0
+    return {**shown, "billedSeconds": max(ran_us, 0) / 1e6}
+
+
+def _shown_input(stored: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name in _INPUT_FIELDS:
+        if name in stored:
+            yield name, stored[name]
+    for name in _CONFIGS:
+        if config := stored.get(name):
+            yield name, {field: config[field] for field in _CONFIG_FIELDS if field in config}
+    if study := stored.get("hyperparameters"):
+        yield "hyperparameters", {field: study[field] for field in _STUDY_FIELDS if field in study}
+
+
+def _time(microseconds: int | None) -> str | None:
+    return None if microseconds is None else format_timestamp(from_us(microseconds))

@@ -1,0 +1,82 @@
+"""Spans in the database: each is written when it begins, and once more when it ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from container_training.core.ops_wire import Span, SpanKind
+from training_service.store.database import from_us, to_us, writing
+from training_service.store.tables import jobs, spans
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSpan:
+    """
+    A span as it is stored; with the same job, kind, name and attempt it is the same span.
+
+    :param ended_at: ``None``: it goes on.
+    """
+
+    job_uid: str
+    kind: SpanKind
+    name: str
+    attempt: str = ""
+    started_at: datetime
+    ended_at: datetime | None = None
+    exit_code: int | None = None
+    out_of_memory: bool = False
+
+
+class SpanStore:
+    """Reads and writes ``spans``; safe for threads."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def put(self, span: NewSpan) -> None:
+        """Store ``span``, in the place of what is known of it so far; it may be repeated."""
+        values: dict[str, Any] = {
+            "job_uid": span.job_uid,
+            "kind": span.kind.value,
+            "name": span.name,
+            "attempt": span.attempt,
+            "started_us": to_us(span.started_at),
+            "ended_us": to_us(span.ended_at) if span.ended_at else None,
+            "exit_code": span.exit_code,
+            "out_of_memory": span.out_of_memory,
+        }
+        keys = ("job_uid", "kind", "name", "attempt")
+        with writing(self._engine).begin() as connection:
+            insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+            news = {name: value for name, value in values.items() if name not in keys}
+            connection.execute(
+                insert(spans).values(**values).on_conflict_do_update(index_elements=keys, set_=news)
+            )
+
+    def of_job(self, job_uid: str) -> list[Span]:
+        """Return the spans of a job and of its trials, oldest first."""
+        query = (
+            sa.select(spans, jobs.c.trial)
+            .join(jobs, jobs.c.uid == spans.c.job_uid)
+            .where(sa.or_(jobs.c.uid == job_uid, jobs.c.study_uid == job_uid))
+            .order_by(spans.c.started_us, spans.c.id)
+        )
+        with self._engine.connect() as connection:
+            return [
+                Span(
+                    kind=SpanKind(row.kind),
+                    name=row.name,
+                    attempt=row.attempt,
+                    trial_id=str(row.trial["number"]) if row.trial else "",
+                    start_time=from_us(row.started_us),
+                    end_time=from_us(row.ended_us) if row.ended_us is not None else None,
+                    exit_code=row.exit_code,
+                    out_of_memory=row.out_of_memory,
+                )
+                for row in connection.execute(query)
+            ]

@@ -1,0 +1,73 @@
+"""Samples of what replicas use, in the database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from container_training.core.ops_wire import UsageSeries
+from training_service.store.database import to_us, writing
+from training_service.store.tables import jobs, usage_samples
+
+_c = usage_samples.c
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageSample:
+    """One look at one replica; ``cpu_cores`` is the average since the look before."""
+
+    job_uid: str
+    task_name: str
+    sampled_at: datetime
+    cpu_cores: float
+    memory_bytes: int
+
+
+class UsageStore:
+    """Reads and writes ``usage_samples``; safe for threads."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def append(self, samples: Sequence[UsageSample]) -> None:
+        """Store ``samples`` in one transaction."""
+        if not samples:
+            return
+        rows = [
+            {
+                "job_uid": sample.job_uid,
+                "task_name": sample.task_name,
+                "sampled_us": to_us(sample.sampled_at),
+                "cpu_cores": sample.cpu_cores,
+                "memory_bytes": sample.memory_bytes,
+            }
+            for sample in samples
+        ]
+        with writing(self._engine).begin() as connection:
+            connection.execute(sa.insert(usage_samples), rows)
+
+    def of_job(self, job_uid: str) -> list[UsageSeries]:
+        """Return a series for every replica of a job, and of its trials, in the order of their first samples; no limits."""
+        query = (
+            sa.select(usage_samples, jobs.c.trial)
+            .join(jobs, jobs.c.uid == _c.job_uid)
+            .where(sa.or_(jobs.c.uid == job_uid, jobs.c.study_uid == job_uid))
+            .order_by(_c.id)
+        )
+        found: dict[tuple[str, str], UsageSeries] = {}
+        with self._engine.connect() as connection:
+            for row in connection.execute(query):
+                trial_id = str(row.trial["number"]) if row.trial else ""
+                series = found.setdefault(
+                    (trial_id, row.task_name),
+                    UsageSeries(
+                        replica=row.task_name, trial_id=trial_id, times=[], cpu_cores=[], memory_bytes=[]
+                    ),
+                )
+                series.times.append(row.sampled_us / 1e6)
+                series.cpu_cores.append(row.cpu_cores)
+                series.memory_bytes.append(row.memory_bytes)
+        return list(found.values())
