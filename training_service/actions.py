@@ -144,9 +144,7 @@ class Actions:
             error_message=transition.error_message,
         )
         if moved:
-            self._metrics.transitions.labels(to.value).inc()
-            seconds = (transition.at - job.entered_at).total_seconds()
-            self._metrics.state_seconds.labels(job.state.value).observe(max(seconds, 0))
+            self._metrics.count_transition(job, to, transition.at)
         return moved
 
     def decide(self, action: Decision) -> bool:
@@ -160,6 +158,7 @@ class Actions:
                 return self._trials.stop_early(job, reason, is_spared=is_spared)
             case RecordAttempts(job=job, attempts=attempts, why=why):
                 self._store.record_attempts(job, attempts, why)
+                self._metrics.count_attempts(job.attempts, attempts)
                 return True
 
     def perform(self, action: Work) -> None:

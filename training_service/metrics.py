@@ -1,17 +1,35 @@
-"""The service's own metrics, in Prometheus' form."""
+"""
+The service's own metrics, in Prometheus' form.
+
+Labels are bounded: states, machine types, roles, causes. Names that users choose, such as a DAG's, are labels only up to
+``MAX_NAMES`` different ones; a job's id is an exemplar, never a label.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from container_training.core.intent import DAG_LABEL
+from container_training.core.machines import MACHINE_TYPES
+from container_training.core.restarts import Attempts
 from container_training.core.states import JobState
 from training_service.logs.limiter import Loss
+from training_service.records import JobRecord
 
 _SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200)
+#: Time in a state: up to the week that a job may run.
+_STATE_SECONDS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600)
+#: So many names of DAGs are labels; all others are ``other``.
+MAX_NAMES = 200
+OTHER = "other"
+#: OpenMetrics: names and values of an exemplar's labels have at most 128 characters in all.
+_EXEMPLAR_LENGTH = 128 - len("job_id")
 
 
 class Metrics:
@@ -20,15 +38,34 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
+        self._dags = BoundedNames(MAX_NAMES)
         self.transitions = Counter(
-            "training_job_transitions", "Jobs that entered a state.", ["state"], registry=self.registry
+            "training_job_transitions",
+            "Jobs, and trials of tuning jobs, that entered a state.",
+            ["kind", "state"],
+            registry=self.registry,
         )
         self.state_seconds = Histogram(
             "training_job_state_seconds",
-            "Time that jobs spent in a state before they left it.",
-            ["state"],
-            buckets=_SECONDS,
+            "Time that jobs and trials spent in a state before they left it.",
+            ["kind", "state", "machine_type"],
+            buckets=_STATE_SECONDS,
             registry=self.registry,
+        )
+        self.machine_seconds = Counter(
+            "training_machine_seconds",
+            "Running time of jobs that ended, times their machines: what prices are multiplied by.",
+            ["machine_type", "dag"],
+            registry=self.registry,
+        )
+        self.replica_restarts = Counter(
+            "training_replica_restarts",
+            "Replicas that were started again.",
+            ["role"],
+            registry=self.registry,
+        )
+        self.job_retries = Counter(
+            "training_job_retries", "Jobs that were tried again as a whole.", registry=self.registry
         )
         self.step_seconds = Histogram(
             "training_loop_step_seconds",
@@ -58,6 +95,29 @@ class Metrics:
             registry=self.registry,
         )
 
+    def count_transition(self, job: JobRecord, to: JobState, at: datetime) -> None:
+        """Count that ``job``, as it was, entered ``to``."""
+        kind = "trial" if job.trial else "job"
+        machine_type = known_machine_type(job.spec.master.machine.name)
+        self.transitions.labels(kind, to.value).inc()
+        seconds = max((at - job.entered_at).total_seconds(), 0.0)
+        exemplar = {"job_id": job.spec.job_id[-_EXEMPLAR_LENGTH:]}
+        self.state_seconds.labels(kind, job.state.value, machine_type).observe(seconds, exemplar)
+        if to.is_terminal and job.running_at and not job.spec.study:
+            ran = max((at - job.running_at).total_seconds(), 0.0)
+            dag = self._dags.name(job.spec.labels.get(DAG_LABEL, ""))
+            for replica in job.spec.replicas:
+                self.machine_seconds.labels(known_machine_type(replica.machine.name), dag).inc(ran)
+
+    def count_attempts(self, before: Attempts, after: Attempts) -> None:
+        """Count what ``after`` starts again that ``before`` did not."""
+        if after.retries > before.retries:
+            self.job_retries.inc(after.retries - before.retries)
+            return
+        for name, count in after.restarts.items():
+            role = name.partition("-")[0]
+            self.replica_restarts.labels(role).inc(count - before.restarts.get(name, 0))
+
     def count_loss(self, loss: Loss) -> None:
         """Count the lines of ``loss``."""
         self.dropped_log_lines.inc(loss.lines)
@@ -66,6 +126,28 @@ class Metrics:
     def watch_jobs(self, count_by_state: Callable[[], Mapping[JobState, int]]) -> None:
         """Report the number of jobs by state, counted when somebody asks."""
         self.registry.register(_JobsByState(count_by_state))
+
+
+class BoundedNames:
+    """Lets the first ``limit`` different names through; safe for threads."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._names: set[str] = set()
+        self._lock = threading.Lock()
+
+    def name(self, name: str) -> str:
+        """Return ``name``, or ``other`` where there are too many."""
+        with self._lock:
+            if name not in self._names and len(self._names) >= self._limit:
+                return OTHER
+            self._names.add(name)
+            return name
+
+
+def known_machine_type(name: str) -> str:
+    """Return ``name`` if it is a machine type of the API, else ``other``. Pure."""
+    return name if name in MACHINE_TYPES else OTHER
 
 
 class _JobsByState(Collector):

@@ -38,6 +38,7 @@ from training_service.metadata.app import create_metadata_app
 from training_service.metadata.identities import JobIdentities
 from training_service.metadata.server import MetadataServer, metadata_environment
 from training_service.metrics import Metrics
+from training_service.ops.gauges import ServiceGauges
 from training_service.ops.reports import Reports
 from training_service.ops.timeline import Timeline
 from training_service.ops.usage_sampler import UsageSampler
@@ -123,6 +124,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         if settings.storage_endpoint
         else []
     )
+    search = JobSearch(database, store.queue_positions)
     spans, usage = SpanStore(database), UsageStore(database)
     timeline, sampler = Timeline(spans), UsageSampler(engine, usage)
     actions = Actions(
@@ -169,6 +171,16 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         faults=FaultyJobs(faults, engine) if faults else None,
     )
 
+    ops = Reports(
+        jobs=store,
+        search=search,
+        spans=spans,
+        usage=usage,
+        measurements=measurements,
+        capacity=lambda: host.capacity,
+    )
+    metrics.registry.register(ServiceGauges(search, ops.fleet, settings.volumes))
+
     @contextmanager
     def running() -> Iterator[None]:
         if metadata:
@@ -209,14 +221,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         access=access,
         registry=registry_router(registry_tokens, authenticator),
         logs=logs,
-        reports=Reports(
-            jobs=store,
-            search=JobSearch(database, store.queue_positions),
-            spans=spans,
-            usage=usage,
-            measurements=measurements,
-            capacity=lambda: host.capacity,
-        ),
+        reports=ops,
         engine=engine,
         metrics=metrics,
         version=version("airflow-container-training"),

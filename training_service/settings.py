@@ -108,6 +108,12 @@ class ServiceSettings(BaseSettings):
         return (self.metrics_dir or (self.key_folder or Path(".local/training")) / "metrics").absolute()
 
     @property
+    def volumes(self) -> dict[str, Path]:
+        """What the service, and an engine on its machine, write to; for gauges of free space."""
+        folder = self.key_folder
+        return {**({"database": folder} if folder else {}), "engine": Path("/var/lib/docker")}
+
+    @property
     def key_folder(self) -> Path | None:
         """Where the signing key lies; ``None`` for a service whose database is in memory: its key is, too."""
         if self.key_dir is not None:

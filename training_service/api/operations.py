@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
 
 from container_training.core.errors import EngineError
 from training_service.engine.base import Engine
@@ -30,8 +31,9 @@ def operations_router(engine: Engine, registry: CollectorRegistry, version: str)
         return JSONResponse({"status": "ok", "version": version, "engine": found})
 
     @router.get("/metrics", response_class=Response, responses=_PLAIN_TEXT)
-    def metrics() -> Response:
-        """Metrics in Prometheus' text form."""
-        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+    def metrics(request: Request) -> Response:
+        """Metrics in Prometheus' text form, or, with exemplars, in OpenMetrics' for those who accept it."""
+        encode, media_type = choose_encoder(request.headers.get("accept", ""))
+        return Response(encode(registry), media_type=media_type)
 
     return router

@@ -89,8 +89,12 @@ class Reports:
             curve.times.append(report.reported_us / 1e6)
         return CurvesResponse(curves=list(found.values()))
 
-    def fleet(self, project: str) -> FleetResponse:
-        """Return what the service has, what is in use, by whatever project, and how long ``project``'s queue is."""
+    def fleet(self, project: str = "") -> FleetResponse:
+        """
+        Return what the service has, what is in use, by whatever project, and how long ``project``'s queue is.
+
+        :param project: empty: the queue of all.
+        """
         count, oldest = self._search.oldest_queued(project)
         try:
             capacity = self._capacity()

@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from container_training.core.intent import DAG_LABEL
+from container_training.core.intent import DAG_LABEL, MODEL_LABEL
 from container_training.core.ops_wire import SearchJobsRequest
 from container_training.core.states import TERMINAL, JobState
 from container_training.core.wire import format_timestamp
@@ -100,14 +100,36 @@ class JobSearch:
             "states": states,
         }
 
-    def oldest_queued(self, project: str) -> tuple[int, datetime | None]:
-        """Return how many jobs of ``project`` wait, and since when the oldest does."""
+    def oldest_queued(self, project: str = "") -> tuple[int, datetime | None]:
+        """Return how many jobs of ``project`` (empty: of all) wait, and since when the oldest does."""
         query = sa.select(sa.func.count(), sa.func.min(jobs.c.created_us)).where(
-            is_job, jobs.c.project == project, jobs.c.state == JobState.QUEUED.value
+            is_job, jobs.c.state == JobState.QUEUED.value
         )
+        if project:
+            query = query.where(jobs.c.project == project)
         with self._engine.connect() as connection:
             count, oldest = connection.execute(query).one()
         return count, from_us(oldest) if count else None
+
+    def last_successes(self, limit: int = 200) -> list[tuple[str, str, datetime]]:
+        """
+        Return for each DAG and model, by the labels of jobs, when a job last SUCCEEDED; the newest ones first.
+
+        :param limit: so many pairs at most.
+        """
+        dag, model = (
+            sa.func.coalesce(jobs.c.labels[label].as_string(), "") for label in (DAG_LABEL, MODEL_LABEL)
+        )
+        newest = sa.func.max(jobs.c.ended_us)
+        query = (
+            sa.select(dag, model, newest)
+            .where(is_job, jobs.c.state == JobState.SUCCEEDED.value)
+            .group_by(dag, model)
+            .order_by(newest.desc())
+            .limit(limit)
+        )
+        with self._engine.connect() as connection:
+            return [(row[0], row[1], from_us(row[2])) for row in connection.execute(query)]
 
     def version(self, project: str) -> str:
         """Return a text that is another one after every change of state; it costs three looks at indices."""

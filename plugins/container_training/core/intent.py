@@ -22,6 +22,8 @@ REQUEST_LABEL = "airflow-request"
 DAG_LABEL = "airflow-dag"
 TASK_LABEL = "airflow-task"
 RUN_LABEL = "airflow-run"
+#: Users set it: which model a job trains; jobs of one model make one history.
+MODEL_LABEL = "model"
 #: On a job that is meant to outlive its DAG run.
 DETACHED_LABEL = "airflow-detached"
 #: Under which key a task's state store keeps its intent.

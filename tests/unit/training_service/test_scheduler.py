@@ -377,7 +377,7 @@ def test_metrics_count_transitions_and_jobs(world: World) -> None:
 
     assert value("training_jobs", {"state": "RUNNING"}) == 1
     assert value("training_jobs", {"state": "FAILED"}) == 0
-    assert value("training_job_transitions_total", {"state": "PREPARING"}) == 1
+    assert value("training_job_transitions_total", {"kind": "job", "state": "PREPARING"}) == 1
 
 
 def test_output_only_fields_of_a_request_are_ignored(world: World) -> None:
