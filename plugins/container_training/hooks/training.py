@@ -19,6 +19,7 @@ from container_training.core.cost import PriceList, parse_prices
 from container_training.core.errors import TrainingError
 from container_training.core.log_wire import SERVICE_TASK_NAME, LogEntry
 from container_training.core.wire import GetConfigResponse, Job, ListJobsResponse
+from container_training.hooks.metrics import count_retry
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -177,7 +178,9 @@ class TrainingHook(BaseHook):
 
     def _say_retry(self, state: RetryCallState) -> None:
         if state.outcome is not None and state.next_action is not None:
-            self.log.warning("%s; asking again in %.1f s", state.outcome.exception(), state.next_action.sleep)
+            error = state.outcome.exception()
+            self.log.warning("%s; asking again in %.1f s", error, state.next_action.sleep)
+            count_retry(error)
 
 
 def endpoint_of(connection: Connection) -> str:

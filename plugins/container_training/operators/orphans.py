@@ -12,6 +12,7 @@ from container_training.core.orphans import DEFAULT_GRACE, Orphan, Verdict
 from container_training.core.template_values import flag, seconds
 from container_training.hooks.airflow_api import AirflowApiHook
 from container_training.hooks.failures import final_unless_transient
+from container_training.hooks.metrics import report_orphans
 from container_training.hooks.training import TrainingHook
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class CancelOrphanJobsOperator(BaseOperator):
             found = OrphanSearch(hook.client, airflow, grace=grace).find()
             rows = [self._handle(orphan, hook, cancel=cancel) for orphan in found]
         self.log.info("%d jobs without a live owner", len(rows))
+        report_orphans(self.training_conn_id, len(rows))
         return rows
 
     def _handle(self, orphan: Orphan, hook: TrainingHook, *, cancel: bool) -> dict[str, Any]:

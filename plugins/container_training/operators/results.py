@@ -29,6 +29,7 @@ from container_training.core.trials import progress_line, study_result, trial_li
 from container_training.core.wire import Job, TrainingInput
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.job_report import report_of
+from container_training.hooks.metrics import report_cost
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
 from container_training.links.training import JOB_LINKS
@@ -121,6 +122,8 @@ class CollectTrainingResultsOperator(BaseOperator):
                 cost = cost.model_copy(update={"total": 0.0, "seconds": 0.0})
             result = self._collect(job, hook, study).model_copy(update={"cost": cost, "reused": reused})
         self._say(result, meter)
+        if cost is not None:
+            report_cost(context["ti"].dag_id, cost.total, cost.currency)
         if result.study and result.study.best:
             context["ti"].xcom_push(key=BEST_TRIAL_ARGS, value=result.study.best.args)
         return result.model_dump(mode="json")

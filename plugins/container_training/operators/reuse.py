@@ -22,6 +22,7 @@ from container_training.core.job_spec import JobSpec
 from container_training.core.python_package import is_package_job
 from container_training.core.wire import Job
 from container_training.hooks.job_report import report_of
+from container_training.hooks.metrics import Submission, count_submission
 from container_training.hooks.training import TrainingHook
 
 
@@ -111,6 +112,7 @@ class JobContent:
                 logging.INFO, f"no job with the content {content} and results that can be taken: training"
             )
             return None
+        count_submission(Submission.REUSED)
         ended = self.taken.end_time or self.taken.create_time
         self._say(
             logging.INFO,

@@ -31,6 +31,7 @@ from container_training.core.template_values import flag
 from container_training.core.wire import Job, TrainingInput
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.job_report import report_of
+from container_training.hooks.metrics import Submission, count_retry, count_submission
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
 from container_training.links.training import JOB_LINKS
@@ -202,6 +203,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
             step = next_step(key, intent, wanted, found)
             if step is Step.ADOPT and found is not None:
                 self.log.info("job %s is this task's own, with the same request: adopted", intent.job_id)
+                count_submission(Submission.ADOPTED)
                 return found
             if step is Step.NEXT_ATTEMPT:
                 if (earlier := content.earlier_job()) is not None:
@@ -219,6 +221,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
             self._store_record(content, context)
             job = retrying(self._submit, self._labelled(request, key, intent, content.labels))
             if job is not None:
+                count_submission(Submission.SUBMITTED)
                 return job
             conflicts += 1
             if conflicts >= _MAX_CONFLICTS:
@@ -245,7 +248,9 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
 
     def _say_retry(self, state: RetryCallState) -> None:
         if state.outcome is not None and state.next_action is not None:
-            self.log.warning("%s; asking again in %.1f s", state.outcome.exception(), state.next_action.sleep)
+            error = state.outcome.exception()
+            self.log.warning("%s; asking again in %.1f s", error, state.next_action.sleep)
+            count_retry(error)
 
     def _first_intent(self, key: TaskKey, request: Job, context: Context) -> Intent:
         # Without a store the token must be found again by itself; with one, it is nobody else's to guess.

@@ -19,6 +19,7 @@ from container_training.core.errors import ServiceError, TrainingError
 from container_training.core.retrying import TRANSIENT, backoff_seconds
 from container_training.core.watching import PAGE_SIZE, Roster, log_pause_seconds
 from container_training.core.wire import Job
+from container_training.hooks.metrics import count_poll_error
 from container_training.hooks.training import ServiceAddress
 
 #: Requests that waits make for themselves - pages of logs - side by side; the others queue up.
@@ -161,6 +162,7 @@ class JobWatcher:
             pages = await self._look()
         except TRANSIENT as error:
             self._failures += 1
+            count_poll_error(error)
             self._tell_all(error)
             pause = self._roster.pause_seconds(self._loop.time()) if self._news else 0.0
             return max(pause, backoff_seconds(self._failures, pause, error, random.random()))  # noqa: S311 - jitter
