@@ -21,6 +21,8 @@ from local_stack.settings import LOOPBACK, REPOSITORY_ROOT, Part, StackSettings
 from local_stack.supervisor_config import Program
 
 MIGRATE_TIMEOUT_SECONDS = 300
+SCHEDULER_PATIENCE_SECONDS = 60
+_DATABASE = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
 PRIVATE_UMASK = 0o077
 """Airflow writes its database and the passwords of the UI with the permissions that the umask leaves."""
 COMPONENTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
@@ -113,7 +115,7 @@ class Airflow(StackPart):
             Program(
                 name=name,
                 command=(*_AIRFLOW, *command),
-                environment=environment,
+                environment={**environment, **own_environment(name, self.settings)},
                 directory=REPOSITORY_ROOT,
                 stop_wait_seconds=20,
                 umask=PRIVATE_UMASK,
@@ -122,12 +124,28 @@ class Airflow(StackPart):
         ]
 
 
+def own_environment(program: str, settings: StackSettings) -> Mapping[str, str]:
+    """
+    Return what only ``program`` gets.
+
+    SQLite lets one process write at a time. A scheduler that waits in vain for 5 s, its default, dies of it, but its process
+    stays for as long as there are tasks. The api-server keeps the default: while one of its requests waits, all do.
+    """
+    if program != "airflow-scheduler":
+        return {}
+    return {_DATABASE: f"{_database_url(settings)}?timeout={SCHEDULER_PATIENCE_SECONDS}"}
+
+
 _AIRFLOW = (sys.executable, "-m", "airflow")
 
 
 def airflow_state(settings: StackSettings) -> Path:
     """Return the folder of Airflow's database, logs and passwords; airflow.cfg names the one of the default stack."""
     return settings.state_dir.absolute() / "airflow"
+
+
+def _database_url(settings: StackSettings) -> str:
+    return f"sqlite:///{airflow_state(settings) / 'airflow.db'}"
 
 
 def passwords_file(settings: StackSettings) -> Path:
@@ -184,7 +202,7 @@ def airflow_environment(
     return {
         "AIRFLOW_HOME": str(REPOSITORY_ROOT),
         # As in airflow.cfg, for whatever state folder this stack has.
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{state / 'airflow.db'}",
+        _DATABASE: _database_url(settings),
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(state / "logs"),
         "AIRFLOW__LOGGING__DAG_PROCESSOR_CHILD_PROCESS_LOG_DIRECTORY": str(state / "logs" / "dag_processor"),
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords_file(settings)),

@@ -1,58 +1,227 @@
 """
-Cancels the job of a wait that a person marks as failed before any triggerer has taken the wait over.
+Cancels the job of a task that was ended while nobody was there to do it: by a person, or by its run's ``dagrun_timeout``.
 
 Airflow tells a trigger that its task was ended (``JobTrigger.on_kill``), but only one that runs: for a second or two after
-a task is deferred none does, and the job would go on for nobody. The API server tells listeners, in every case.
-Cancelling twice is harmless, so the two need not know of each other.
+a task is deferred none does. It tells a running task at its next heartbeat, and kills it five seconds later; one whose worker
+is dead, or whose API does not answer in time, cannot do anything about its job, and there is no next try. The API server (of
+a person's act) and the scheduler (of a run's limit) tell listeners, in every case. Cancelling twice is harmless, so none of
+them need know of the others.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
-from typing import Any
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 
+from container_training.core.job_id import TaskKey
+
+if TYPE_CHECKING:
+    from container_training.core.intent import Intent
+
+# Whatever is heavier than this is imported where it is needed: every process of Airflow loads this module.
 _log = logging.getLogger(__name__)
 #: Class names as Airflow's database has them.
 _WAITS = frozenset({"TrainingJobSensor"})
+_SUBMISSIONS = frozenset({"SubmitTrainingJobOperator"})
+#: Pauses between looks for the job of a killed submission: it may still submit until its next heartbeat, and for five seconds more.
+_PAUSES_SECONDS = (0.0, 3.0, 7.0, 10.0, 20.0)
+#: Listeners are told before the act is stored; how often, and for how long, it is looked whether it is.
+_STORED_EVERY_SECONDS = 0.5
+_STORED_LOOKS = 60
+#: What the scheduler says of a run that was longer than its ``dagrun_timeout``.
+_TIMED_OUT = "timed_out"
+# Tests put a virtual clock here.
+_sleep: Callable[[float], None] = time.sleep
 
 
 @hookimpl
 def on_task_instance_failed(previous_state: Any, task_instance: Any, error: Any) -> None:
     """Act on a task that was marked as failed by hand: only then the previous state is unknown."""
-    if previous_state is not None or getattr(task_instance, "operator", None) not in _WAITS:
-        return
+    if previous_state is None:
+        _look_after_job(task_instance, is_success=False)
+
+
+@hookimpl
+def on_task_instance_success(previous_state: Any, task_instance: Any) -> None:
+    """Act on a task that was marked as successful by hand."""
+    if previous_state is None:
+        _look_after_job(task_instance, is_success=True)
+
+
+@hookimpl
+def on_dag_run_failed(dag_run: Any, msg: str) -> None:
+    """Act on the tasks that were skipped at their run's limit of time."""
+    if msg == _TIMED_OUT:
+        _start(_look_after_jobs_of_run, dag_run.dag_id, dag_run.run_id)
+
+
+def _look_after_job(task_instance: Any, *, is_success: bool) -> None:
+    operator = getattr(task_instance, "operator", None)
     rendered = getattr(task_instance.rendered_task_instance_fields, "rendered_fields", None) or {}
-    # Without fields the task never began, and so never waited. A template leaves text.
-    if rendered.get("job_id") and str(rendered.get("cancel_on_kill", True)).lower() not in ("false", "0", ""):
-        # On a thread of its own: the person's click must not wait for the training service.
-        threading.Thread(
-            target=cancel_job_of_run,
-            args=(
-                rendered["job_id"],
-                rendered["training_conn_id"],
-                task_instance.dag_id,
-                task_instance.run_id,
-            ),
-            name="cancel-training-job",
-        ).start()
+    # Without fields the task never began, and so never waited or submitted. A template leaves text.
+    is_to_cancel = str(rendered.get("cancel_on_kill", True)).lower() not in ("false", "0", "")
+    if operator in _WAITS and rendered.get("job_id") and is_to_cancel:
+        _start(
+            cancel_job_of_wait,
+            rendered["job_id"],
+            rendered["training_conn_id"],
+            TaskKey.of(task_instance),
+            is_success,
+        )
+    if operator in _SUBMISSIONS and rendered:
+        _start(cancel_job_of_submission, rendered["training_conn_id"], TaskKey.of(task_instance))
 
 
-def cancel_job_of_run(job_id: str, training_conn_id: str, dag_id: str, run_id: str) -> None:
-    """Cancel ``job_id`` if this DAG run submitted it; what goes wrong is logged."""
+def _start(act: Callable[..., None], *args: Any) -> None:
+    """On a thread of its own: a person's click, and the scheduler, must not wait for the training service."""
+    threading.Thread(target=_logged, args=(act, *args), name="cancel-training-job", daemon=True).start()
+
+
+def _logged(act: Callable[..., None], *args: Any) -> None:
     from airflow.sdk.exceptions import AirflowException
+    from sqlalchemy.exc import SQLAlchemyError
 
     from container_training.core.errors import TrainingError
-    from container_training.core.intent import owner_within
+
+    try:
+        act(*args)
+    except (TrainingError, AirflowException, SQLAlchemyError) as error:
+        _log.error("a job may go on, though its task was ended (%s%s): %s", act.__name__, args, error)
+
+
+def cancel_job_of_wait(job_id: str, training_conn_id: str, key: TaskKey, is_success: bool) -> None:
+    """
+    Cancel ``job_id`` if the DAG run of ``key`` submitted it and nobody in it waits for it any more.
+
+    :param is_success: the wait was marked as successful: then other tasks of the run may need the job.
+    """
+    from container_training.core.intent import is_detached, owner_within
     from container_training.hooks.training import TrainingHook
 
+    if is_success and not (_is_stored(key) and _is_run_over(key)):
+        return
     hook = TrainingHook(training_conn_id)
-    try:
-        job = hook.get_job(job_id)
-        if job.state and not job.state.is_terminal and owner_within(job, dag_id, run_id):
-            hook.cancel_job(job_id)
-            _log.info("job %s is being cancelled: its wait was marked as failed", job_id)
-    except (TrainingError, AirflowException) as error:
-        _log.error("job %s may go on, though its wait was marked as failed: %s", job_id, error)
+    job = hook.get_job(job_id)
+    is_meant_to_stay = is_success and is_detached(job)
+    is_alive = job.state is not None and not job.state.is_terminal
+    if is_alive and not is_meant_to_stay and owner_within(job, key.dag_id, key.run_id):
+        hook.cancel_job(job_id)
+        _log.info("job %s is being cancelled: its wait was ended", job_id)
+
+
+def cancel_job_of_submission(training_conn_id: str, key: TaskKey) -> None:
+    """
+    Cancel the job that the task ``key`` was about to submit when it was ended, even if it comes only now.
+
+    Looks for up to a minute. Does nothing if the task had submitted it and was over, and stops if the task is cleared.
+    """
+    from container_training.core.errors import JobNotFound
+    from container_training.core.intent import is_owned
+    from container_training.hooks.training import TrainingHook
+
+    if not _is_stored(key) or _has_returned(key):
+        return
+    hook = TrainingHook(training_conn_id)
+    for pause in _PAUSES_SECONDS:
+        _sleep(pause)
+        if not _is_over(key):
+            return
+        intent = _stored_intent(key)
+        if intent is None:
+            continue
+        try:
+            job = hook.get_job(intent.job_id)
+        except JobNotFound:
+            continue
+        if job.state is not None and not job.state.is_terminal and is_owned(job, intent.owner):
+            hook.cancel_job(intent.job_id)
+            _log.info("job %s is being cancelled: its submission was ended", intent.job_id)
+        return
+
+
+def _look_after_jobs_of_run(dag_id: str, run_id: str) -> None:
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+    from sqlalchemy.orm import joinedload
+
+    query = (
+        select(TaskInstance)
+        .where(TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id, TaskInstance.state == "skipped")
+        .options(joinedload(TaskInstance.rendered_task_instance_fields))
+    )
+    _sleep(_PAUSES_SECONDS[1])  # until the scheduler has stored it
+    with create_session() as session:
+        for task_instance in session.scalars(query):
+            _look_after_job(task_instance, is_success=False)
+
+
+def _is_stored(key: TaskKey) -> bool:
+    """Whether the task is over now, or within half a minute; it is not if a person cleared it meanwhile."""
+    for _ in range(_STORED_LOOKS):
+        if _is_over(key):
+            return True
+        _sleep(_STORED_EVERY_SECONDS)
+    return False
+
+
+def _is_over(key: TaskKey) -> bool:
+    return _are_over(_states(key, only_its_own=True))
+
+
+def _is_run_over(key: TaskKey) -> bool:
+    return _are_over(_states(key))
+
+
+def _are_over(states: list[str | None]) -> bool:
+    from container_training.core.orphans import FINISHED_STATES
+
+    return all(state in FINISHED_STATES for state in states)
+
+
+def _states(key: TaskKey, *, only_its_own: bool = False) -> list[str | None]:
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    query = select(TaskInstance.state).where(
+        TaskInstance.dag_id == key.dag_id, TaskInstance.run_id == key.run_id
+    )
+    if only_its_own:
+        query = query.where(TaskInstance.task_id == key.task_id, TaskInstance.map_index == key.map_index)
+    with create_session() as session:
+        return list(session.scalars(query))
+
+
+def _has_returned(key: TaskKey) -> bool:
+    """Whether the submission was over when it was ended: its job belongs to the tasks after it."""
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    query = select(XComModel.key).where(
+        XComModel.dag_id == key.dag_id,
+        XComModel.run_id == key.run_id,
+        XComModel.task_id == key.task_id,
+        XComModel.map_index == key.map_index,
+        XComModel.key == "return_value",
+    )
+    with create_session() as session:
+        return session.scalar(query) is not None
+
+
+def _stored_intent(key: TaskKey) -> Intent | None:
+    """Return what the task has written down before its request; ``None`` also where a backend of the workers' keeps it."""
+    from airflow.state import TaskScope, get_state_backend
+
+    from container_training.core.intent import INTENT_KEY, Intent
+
+    scope = TaskScope(dag_id=key.dag_id, run_id=key.run_id, task_id=key.task_id, map_index=key.map_index)
+    stored = get_state_backend().get(scope, INTENT_KEY)
+    return Intent.from_json(json.loads(stored)) if stored else None

@@ -97,7 +97,7 @@ def test_only_jobs_that_nobody_waits_for_are_orphans(
     assert (found[foreign]["verdict"], found[foreign]["cancelled"]) == ("UNKNOWN", False)
 
     # Cleared, it has somebody again; the other has not.
-    runs[1].clear(WAIT)
+    runs[1].clear(WAIT, include_downstream=True)
     runs[1].wait_for_task(WAIT, "deferred")
     found = orphans("--grace", "0", "--cancel")
     assert first not in found

@@ -94,6 +94,11 @@ def is_owned(job: Job, owner: str) -> bool:
     return bool(owner) and (job.labels or {}).get(OWNER_LABEL) == owner
 
 
+def is_detached(job: Job) -> bool:
+    """Whether ``job`` is meant to outlive its DAG run."""
+    return DETACHED_LABEL in (job.labels or {})
+
+
 def owner_within(job: Job, dag_id: str, run_id: str) -> str:
     """Return the owner token of ``job`` if this DAG run submitted it, else an empty string."""
     labels = job.labels or {}

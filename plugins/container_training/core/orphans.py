@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from container_training.core.intent import DAG_LABEL, DETACHED_LABEL, OWNER_LABEL, RUN_LABEL, TASK_LABEL
+from container_training.core.intent import DAG_LABEL, OWNER_LABEL, RUN_LABEL, TASK_LABEL, is_detached
 from container_training.core.job_id import label_value
 from container_training.core.states import JobState
 from container_training.core.wire import Job
@@ -67,7 +67,7 @@ def may_be_orphan(job: Job, now: datetime, grace: timedelta) -> bool:
     labels = job.labels or {}
     is_alive = job.state in (JobState.QUEUED, JobState.PREPARING, JobState.RUNNING)
     is_old = job.create_time is not None and now - job.create_time >= grace
-    return is_alive and is_old and bool(labels.get(OWNER_LABEL)) and DETACHED_LABEL not in labels
+    return is_alive and is_old and bool(labels.get(OWNER_LABEL)) and not is_detached(job)
 
 
 def submitted(task: TaskView, job: Job) -> bool:

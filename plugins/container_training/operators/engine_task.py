@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from container_training.hooks.image import ImageHook
+from container_training.triggers.supervision import WorkerWatch
 
 if TYPE_CHECKING:
     from container_training.clients.engine import Cancellation
@@ -48,8 +49,10 @@ class EngineOperator(BaseOperator):
     def _new_cancellation(self) -> Cancellation:
         from container_training.clients.engine import Cancellation
 
-        self._cancellation = Cancellation()
-        return self._cancellation
+        self._cancellation = cancellation = Cancellation()
+        # Else a build goes on for hours beside that of the next try.
+        WorkerWatch().call_when_alone(cancellation.cancel)
+        return cancellation
 
     def _log_line(self, line: str) -> None:
         self.log.info("%s", line)

@@ -47,7 +47,7 @@ _PATIENCE_SECONDS = 60.0
 _MAX_CONFLICTS = 3
 #: Under which key a task's state store keeps what the data of its job were.
 _DATA_KEY = "job_data"
-_CANCELLED_FATES = frozenset({TaskFate.ENDED, TaskFate.DONE, TaskFate.RESTARTED})
+_CANCELLED_FATES = frozenset({TaskFate.ENDED, TaskFate.DONE, TaskFate.LAST_DONE, TaskFate.RESTARTED})
 
 
 class SubmitTrainingJobOperator(JobDescriptionOperator):

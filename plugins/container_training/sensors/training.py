@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, A
 from container_training.clients.training_api import job_log_filter
 from container_training.core.cost import Meter, parse_max_cost
 from container_training.core.errors import CostLimitReached, InvalidArgument, ServiceError
-from container_training.core.intent import is_owned, owner_within
+from container_training.core.intent import is_detached, is_owned, owner_within
 from container_training.core.job_report import JobReport
 from container_training.core.log_cursor import log_line
 from container_training.core.retrying import TRANSIENT
@@ -31,7 +31,8 @@ from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.job_report import make_report, report_of
 from container_training.hooks.training import TrainingHook
 from container_training.links.training import JOB_LINKS
-from container_training.triggers.killing import TaskFate, fate_in_signal_handler
+from container_training.triggers.killing import NOBODY_WAITS, TaskFate, fate_in_signal_handler
+from container_training.triggers.supervision import WorkerWatch
 from container_training.triggers.training import POLL_SECONDS, JobTrigger
 
 if TYPE_CHECKING:
@@ -59,8 +60,8 @@ class TrainingJobSensor(BaseSensorOperator):
     :param job_id: the job (templated), usually the output of ``SubmitTrainingJobOperator``.
     :param until: ``left_queued``, ``left_preparing`` or ``finished``. (templated)
     :param stream_logs: ``None``: only when waiting for the end. (templated)
-    :param cancel_on_kill: cancel the job when this task is marked as failed, if this DAG run submitted it. A cleared task
-        leaves the job alone and waits for it anew. (templated)
+    :param cancel_on_kill: cancel the job when this task is marked as failed, or as successful while no other task of its run is
+        to come, if this DAG run submitted it. A cleared task leaves the job alone and waits for it anew. (templated)
     :param max_cost: cancel the job once it has cost so much, and fail; at the prices of the connection (its extra ``prices``),
         which must have all machine types of the job then. Only where the end is waited for. The job may be anybody's. (templated)
     :param poke_interval: seconds between two looks; 1, or 15 in reschedule mode. Deferred waits share their looks, and this is the
@@ -115,6 +116,7 @@ class TrainingJobSensor(BaseSensorOperator):
         self._owner = ""
         self._deadline_at: datetime | None = None
         self._task_instance: Any = None
+        self._worker: WorkerWatch | None = None
 
     @cached_property
     def hook(self) -> TrainingHook:
@@ -140,6 +142,7 @@ class TrainingJobSensor(BaseSensorOperator):
         limit = self._limit
         self._deadline_at = self._now() + limit
         if not self.deferrable:
+            self._worker = WorkerWatch()
             return self._execute_poking(context)
         # A deferral costs seconds; a job that is there already does not need it.
         with final_unless_transient():
@@ -171,7 +174,9 @@ class TrainingJobSensor(BaseSensorOperator):
             return self._finish(event, context)
 
     def poke(self, context: Context) -> PokeReturnValue:
-        """Look once; done when the wait's end is reached."""
+        """Look once; done when the wait's end is reached, or the next try is the one that waits."""
+        if self._worker and self._worker.is_alone:
+            raise AirflowFailException(f"the worker is gone: the next try waits for job {self.job_id!r}")
         with final_unless_transient():
             watch = self._remembered_watch(context)
             job = self._look(watch, context)
@@ -181,15 +186,17 @@ class TrainingJobSensor(BaseSensorOperator):
         return PokeReturnValue(is_done=False)
 
     def on_kill(self) -> None:
-        """Cancel the job if a person ended this task for good; see ``JobTrigger.on_kill``. Poke mode only."""
+        """Cancel the job if nobody waits for it any more; see ``JobTrigger.on_kill``. Poke mode only."""
         if not (flag("cancel_on_kill", self.cancel_on_kill) and self._owner):
             return
         fate = fate_in_signal_handler(self._task_instance)
-        if fate is not TaskFate.ENDED:
+        if fate not in NOBODY_WAITS:
             self.log.info("job %s goes on: the task was %s", self.job_id, fate)
             return
         hook = TrainingHook(self.training_conn_id)  # the other one may be in the middle of a request
-        if is_owned(hook.get_job(self.job_id), self._owner):
+        job = hook.get_job(self.job_id)
+        is_to_go_on = fate is TaskFate.LAST_DONE and is_detached(job)
+        if is_owned(job, self._owner) and not is_to_go_on:
             hook.cancel_job(self.job_id)
             self.log.info("job %s is being cancelled, as its task was ended", self.job_id)
 

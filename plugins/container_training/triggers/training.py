@@ -15,14 +15,14 @@ from asgiref.sync import sync_to_async
 from container_training.clients.training_api import AsyncTrainingClient, job_log_filter
 from container_training.core.cost import Meter
 from container_training.core.errors import ServiceError, TrainingError
-from container_training.core.intent import is_owned, owner_within
+from container_training.core.intent import is_detached, is_owned, owner_within
 from container_training.core.log_cursor import log_line
 from container_training.core.retrying import TRANSIENT, backoff_seconds
 from container_training.core.states import JobState
 from container_training.core.waiting import JobWatch, Outcome, Until, WaitEvent, WatchMemory
 from container_training.core.wire import Job
 from container_training.hooks.training import TrainingHook
-from container_training.triggers.killing import TaskFate, fate_of
+from container_training.triggers.killing import NOBODY_WAITS, TaskFate, fate_of
 from container_training.triggers.watcher import JobNews, watch_job
 
 #: Airflow gives ``on_kill`` 30 s.
@@ -195,10 +195,11 @@ class JobTrigger(BaseTrigger):
 
     async def on_kill(self) -> None:
         """
-        Cancel the job if a person ended the task for good; leave it if the task was cleared or marked as successful.
+        Cancel the job if a person ended the task for good, or marked the last task of its run as successful; else leave it.
 
         Runs in the triggerer, only after a person's act, and after that act is stored: so the task's state tells them
-        apart. A cleared task runs again at once and adopts the job; cancelling it then would fail the new attempt.
+        apart. A cleared task runs again at once and adopts the job; cancelling it then would fail the new attempt. After one
+        that was marked as successful, the rest of the run may need the job.
 
         Airflow may cancel this coroutine while it runs, and says nothing; the work goes on all the same.
         """
@@ -212,21 +213,24 @@ class JobTrigger(BaseTrigger):
 
     async def _kill(self) -> None:
         fate = await sync_to_async(fate_of)(self.task_instance)
-        if fate is not TaskFate.ENDED:
+        if fate not in NOBODY_WAITS:
             self.log.info("job %s goes on: the task was %s", self.job_id, fate)
             return
         async with await TrainingHook(self.training_conn_id).get_async_conn() as client:
             for failures in range(1, _KILL_TRIES + 1):
                 try:
-                    await self._cancel_own(client)
+                    await self._cancel_own(client, fate)
                     return
                 except TRANSIENT as error:
                     self.log.warning("job %s could not be cancelled yet: %s", self.job_id, error)
                     await self.sleep(backoff_seconds(failures, 1.0, error, random.random()))  # noqa: S311 - jitter
         self.log.error("job %s goes on: the training service did not take the cancellation", self.job_id)
 
-    async def _cancel_own(self, client: AsyncTrainingClient) -> None:
+    async def _cancel_own(self, client: AsyncTrainingClient, fate: TaskFate) -> None:
         job = await client.get_job(self.job_id)
+        if fate is TaskFate.LAST_DONE and is_detached(job):
+            self.log.info("job %s goes on: it is meant to outlive its run", self.job_id)
+            return
         # The token may be unknown where the service was down when the wait began; then the job's labels decide.
         task = self.task_instance
         owner = self.owner or (owner_within(job, task.dag_id, task.run_id) if task else "")

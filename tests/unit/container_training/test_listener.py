@@ -1,20 +1,32 @@
-"""The listener in the API server: it cancels only what a person ended, and only this run's job."""
+"""The listener in API server and scheduler: it cancels only what was ended, and only the job that belongs to it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import pytest
+from airflow.sdk import DAG
 
 from container_training import listener
+from container_training.core.intent import Intent
+from container_training.core.job_id import TaskKey
 from container_training.core.states import JobState
-from container_training.listener import cancel_job_of_run, on_task_instance_failed
+from container_training.listener import (
+    cancel_job_of_submission,
+    cancel_job_of_wait,
+    on_dag_run_failed,
+    on_task_instance_failed,
+    on_task_instance_success,
+)
+from container_training.operators.training import SubmitTrainingJobOperator
 
 from .fake_service import FakeService, error, make_job
 
 LABELS = {"airflow-dag": "dag", "airflow-run": "run", "airflow-owner": "token"}
+KEY = TaskKey(dag_id="dag", task_id="task", run_id="run")
 
 
 def make_task_instance(**changes: Any) -> SimpleNamespace:
@@ -23,7 +35,9 @@ def make_task_instance(**changes: Any) -> SimpleNamespace:
     values: dict[str, Any] = {
         "operator": "TrainingJobSensor",
         "dag_id": "dag",
+        "task_id": "task",
         "run_id": "run",
+        "map_index": -1,
         "rendered_task_instance_fields": rendered,
     }
     return SimpleNamespace(**(values | changes))
@@ -31,36 +45,97 @@ def make_task_instance(**changes: Any) -> SimpleNamespace:
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> mock.Mock:
-    """Threads that would have been started."""
-    thread = mock.Mock()
-    monkeypatch.setattr(listener.threading, "Thread", thread)
-    return thread
+    """What would have been done on a thread."""
+    start = mock.Mock()
+    monkeypatch.setattr(listener, "_start", start)
+    return start
+
+
+class Database:
+    """What Airflow has stored, as the listener asks for it."""
+
+    def __init__(self) -> None:
+        self.state: str | None = "failed"
+        self.others: list[str | None] = []
+        self.has_returned = False
+        self.intent: Intent | None = Intent(request_hash="0", job_id="digits_1", owner="token")
+        #: What happens during the coming pauses.
+        self.pauses: list[Any] = []
+
+    def states(self, _: TaskKey, *, only_its_own: bool = False) -> list[str | None]:
+        return [self.state] if only_its_own else [self.state, *self.others]
+
+    def sleep(self, seconds: float) -> None:
+        if seconds and self.pauses:
+            self.pauses.pop(0)()
+
+
+@pytest.fixture
+def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+    fake = Database()
+    monkeypatch.setattr(listener, "_states", fake.states)
+    monkeypatch.setattr(listener, "_has_returned", lambda _: fake.has_returned)
+    monkeypatch.setattr(listener, "_stored_intent", lambda _: fake.intent)
+    monkeypatch.setattr(listener, "_sleep", fake.sleep)
+    yield fake
+    assert not fake.pauses
 
 
 def test_wait_that_a_person_marked_as_failed_has_its_job_cancelled(started: mock.Mock) -> None:
     on_task_instance_failed(previous_state=None, task_instance=make_task_instance(), error="marked")
 
-    assert started.call_args.kwargs["args"] == ("digits_1", "training_default", "dag", "run")
-    started.return_value.start.assert_called_once_with()
+    started.assert_called_once_with(cancel_job_of_wait, "digits_1", "training_default", KEY, False)
+
+
+def test_wait_that_a_person_marked_as_successful_is_looked_after(started: mock.Mock) -> None:
+    on_task_instance_success(previous_state=None, task_instance=make_task_instance())
+
+    started.assert_called_once_with(cancel_job_of_wait, "digits_1", "training_default", KEY, True)
+
+
+@pytest.mark.parametrize("is_success", [True, False])
+def test_submission_that_a_person_ended_is_looked_after(started: mock.Mock, is_success: bool) -> None:
+    task = make_task_instance(operator="SubmitTrainingJobOperator", rendered={"job_id": None})
+
+    if is_success:
+        on_task_instance_success(previous_state=None, task_instance=task)
+    else:
+        on_task_instance_failed(previous_state=None, task_instance=task, error="marked")
+
+    started.assert_called_once_with(cancel_job_of_submission, "training_default", KEY)
 
 
 @pytest.mark.parametrize(
     ("previous_state", "changes"),
     [
-        ("running", {}),  # it failed by itself
+        ("running", {}),  # it ended by itself
+        ("running", {"operator": "SubmitTrainingJobOperator"}),
         (None, {"operator": "PythonOperator"}),
         (None, {"rendered_task_instance_fields": None}),  # it never began
+        (None, {"rendered_task_instance_fields": None, "operator": "SubmitTrainingJobOperator"}),
         (None, {"rendered": {"cancel_on_kill": False}}),
     ],
 )
-def test_other_failures_are_left_alone(
+def test_other_ends_are_left_alone(
     started: mock.Mock, previous_state: str | None, changes: dict[str, Any]
 ) -> None:
-    on_task_instance_failed(
-        previous_state=previous_state, task_instance=make_task_instance(**changes), error="x"
-    )
+    task = make_task_instance(**changes)
+
+    on_task_instance_failed(previous_state=previous_state, task_instance=task, error="x")
+    on_task_instance_success(previous_state=previous_state, task_instance=task)
 
     started.assert_not_called()
+
+
+@pytest.mark.parametrize(("message", "calls"), [("timed_out", 1), ("task_failure", 0)])
+def test_only_a_run_at_its_limit_of_time_has_its_tasks_looked_after(
+    started: mock.Mock, message: str, calls: int
+) -> None:
+    on_dag_run_failed(SimpleNamespace(dag_id="dag", run_id="run"), message)
+
+    assert [call.args for call in started.call_args_list] == [
+        (listener._look_after_jobs_of_run, "dag", "run")
+    ] * calls
 
 
 @pytest.mark.parametrize(
@@ -70,6 +145,7 @@ def test_other_failures_are_left_alone(
         (LABELS, JobState.SUCCEEDED, 0),
         (LABELS | {"airflow-run": "another"}, JobState.RUNNING, 0),
         ({}, JobState.RUNNING, 0),
+        (LABELS | {"airflow-detached": "true"}, JobState.RUNNING, 1),
     ],
 )
 def test_only_a_live_job_of_this_run_is_cancelled(
@@ -77,15 +153,148 @@ def test_only_a_live_job_of_this_run_is_cancelled(
 ) -> None:
     service.add(make_job(state=state, labels=labels))
 
-    cancel_job_of_run("digits_1", "training_default", "dag", "run")
+    cancel_job_of_wait("digits_1", "training_default", KEY, False)
 
     assert service.count("POST", ":cancel") == expected
+
+
+@pytest.mark.parametrize(
+    ("others", "labels", "expected"),
+    [
+        ([], LABELS, 1),
+        (["success", "failed", "skipped"], LABELS, 1),
+        (["success", None], LABELS, 0),
+        (["deferred"], LABELS, 0),
+        ([], LABELS | {"airflow-detached": "true"}, 0),
+    ],
+)
+def test_after_a_wait_that_was_marked_as_successful_the_job_goes_on_for_the_rest_of_the_run(
+    service: FakeService, database: Database, others: list[str | None], labels: dict[str, str], expected: int
+) -> None:
+    service.add(make_job(state=JobState.RUNNING, labels=labels))
+    database.state, database.others = "deferred", others
+    # Listeners are told before the act is stored.
+    database.pauses = [lambda: setattr(database, "state", "success")]
+
+    cancel_job_of_wait("digits_1", "training_default", KEY, True)
+
+    assert service.count("POST", ":cancel") == expected
+
+
+def test_the_job_of_an_ended_submission_is_cancelled(service: FakeService, database: Database) -> None:
+    service.add(make_job(state=JobState.QUEUED, labels=LABELS))
+
+    cancel_job_of_submission("training_default", KEY)
+
+    assert service.jobs["digits_1"].state is JobState.CANCELLING
+
+
+def test_a_job_that_comes_after_its_submission_was_ended_is_cancelled(
+    service: FakeService, database: Database
+) -> None:
+    database.pauses = [
+        lambda: None,
+        lambda: service.add(make_job(state=JobState.QUEUED, labels=LABELS)),
+    ]
+
+    cancel_job_of_submission("training_default", KEY)
+
+    assert service.jobs["digits_1"].state is JobState.CANCELLING
+
+
+def test_a_submission_that_comes_to_nothing_is_looked_for_no_longer_than_a_minute(
+    service: FakeService, database: Database
+) -> None:
+    cancel_job_of_submission("training_default", KEY)
+
+    assert service.count("GET", "/jobs/digits_1") == len(listener._PAUSES_SECONDS)
+    assert sum(listener._PAUSES_SECONDS) <= 60
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"has_returned": True},  # its job belongs to the tasks after it
+        {"intent": None},
+        {"intent": Intent(request_hash="0", job_id="digits_1", owner="somebody else")},
+        {"state": None},  # cleared at once
+    ],
+)
+def test_a_job_that_is_not_the_ended_submissions_goes_on(
+    service: FakeService, database: Database, changes: dict[str, Any]
+) -> None:
+    service.add(make_job(state=JobState.RUNNING, labels=LABELS))
+    for name, value in changes.items():
+        setattr(database, name, value)
+
+    cancel_job_of_submission("training_default", KEY)
+
+    assert service.jobs["digits_1"].state is JobState.RUNNING
+
+
+def test_a_submission_that_is_cleared_meanwhile_is_left_alone(
+    service: FakeService, database: Database
+) -> None:
+    def clear_and_submit() -> None:
+        database.state = "running"
+        service.add(make_job(state=JobState.QUEUED, labels=LABELS))
+
+    database.pauses = [clear_and_submit]
+
+    cancel_job_of_submission("training_default", KEY)
+
+    assert service.jobs["digits_1"].state is JobState.QUEUED
 
 
 def test_service_that_refuses_is_logged(service: FakeService, caplog: pytest.LogCaptureFixture) -> None:
     service.faults = [error(403, "PERMISSION_DENIED", "try later")]
 
-    cancel_job_of_run("digits_1", "training_default", "dag", "run")
+    listener._logged(cancel_job_of_wait, "digits_1", "training_default", KEY, False)
 
-    assert "job digits_1 may go on" in caplog.text
+    assert "a job may go on" in caplog.text
+    assert "digits_1" in caplog.text
     assert "try later" in caplog.text
+
+
+def test_what_it_asks_airflows_database(
+    service: FakeService, register_dag: Callable[[DAG], DAG], started: mock.Mock
+) -> None:
+    with DAG("listened", schedule=None) as dag:
+        SubmitTrainingJobOperator(task_id="task", image="127.0.0.1:5000/demo/digits:1", region="us-central1")
+    run = register_dag(dag).test()
+    key = TaskKey(dag_id="listened", task_id="task", run_id=run.run_id)
+    unknown = TaskKey(dag_id="listened", task_id="task", run_id="another")
+
+    intent = listener._stored_intent(key)
+
+    assert intent is not None
+    assert [intent.job_id] == list(service.jobs)
+    assert listener._states(key) == listener._states(key, only_its_own=True) == ["success"]
+    assert listener._is_over(key)
+    assert listener._has_returned(key)
+    assert listener._stored_intent(unknown) is None
+    assert listener._states(unknown) == []
+    assert not listener._has_returned(unknown)
+
+
+def test_the_tasks_that_a_run_skipped_at_its_limit_are_found(
+    service: FakeService,
+    register_dag: Callable[[DAG], DAG],
+    started: mock.Mock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+    from sqlalchemy import update
+
+    monkeypatch.setattr(listener, "_sleep", lambda _: None)
+    with DAG("too_long", schedule=None) as dag:
+        SubmitTrainingJobOperator(task_id="task", image="127.0.0.1:5000/demo/digits:1", region="us-central1")
+    run = register_dag(dag).test()
+    with create_session() as session:
+        session.execute(update(TaskInstance).where(TaskInstance.run_id == run.run_id).values(state="skipped"))
+
+    listener._look_after_jobs_of_run("too_long", run.run_id)
+
+    key = TaskKey(dag_id="too_long", task_id="task", run_id=run.run_id)
+    started.assert_called_once_with(cancel_job_of_submission, "training_default", key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ from container_training.operators.image import (
     PushImageOperator,
     TestImageOperator,
 )
+from container_training.triggers import supervision
 
 CONTEXT: Any = {"ti": SimpleNamespace(dag_id="d", task_id="t", run_id="r", map_index=-1)}
 OPERATORS: list[tuple[type[Any], dict[str, Any]]] = [
@@ -131,6 +133,24 @@ def test_killing_cancels_the_call_under_way(build_context: str, monkeypatch: pyt
 
     with pytest.raises(AirflowFailException):
         task.execute(CONTEXT)
+    assert seen == [True]
+
+
+def test_a_build_ends_when_the_worker_is_gone(build_context: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "_has_worker", lambda: True)
+    monkeypatch.setattr(supervision, "_LOOK_SECONDS", 0.01)
+    seen: list[bool] = []
+
+    def build(*_: Any, cancellation: Any, **__: Any) -> Any:
+        with cancellation.stops_with((stopped := threading.Event()).set):
+            monkeypatch.setattr(supervision.os, "getppid", lambda: 1)
+            seen.append(stopped.wait(10))
+        raise errors.BuildFailed("the build was cancelled")
+
+    monkeypatch.setattr(image_builder, "build_image", build)
+
+    with pytest.raises(AirflowFailException):
+        BuildImageOperator(task_id="t", context_dir=build_context, image="h:1/i").execute(CONTEXT)
     assert seen == [True]
 
 

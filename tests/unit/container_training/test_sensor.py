@@ -22,7 +22,7 @@ from container_training.core.errors import JobFailed
 from container_training.core.states import JobState
 from container_training.core.waiting import Until, WaitEvent
 from container_training.sensors.training import TrainingJobSensor
-from container_training.triggers import killing
+from container_training.triggers import killing, supervision
 from container_training.triggers.killing import TaskFate
 
 from .fake_service import FakeService, error, make_job
@@ -262,6 +262,8 @@ def test_the_default_interval_spares_the_scheduler_in_reschedule_mode() -> None:
         (TaskFate.ENDED, OWN_LABELS, True),
         (TaskFate.REPEATED, OWN_LABELS, False),
         (TaskFate.DONE, OWN_LABELS, False),
+        (TaskFate.LAST_DONE, OWN_LABELS, True),
+        (TaskFate.LAST_DONE, OWN_LABELS | {"airflow-detached": "true"}, False),
         (TaskFate.UNKNOWN, OWN_LABELS, False),
         (TaskFate.ENDED, {}, False),
     ],
@@ -288,6 +290,22 @@ def test_a_killed_poking_task_cancels_only_its_own_job_and_only_when_it_was_ende
         sensor.execute(context)
 
     assert (service.jobs["digits_1"].state is JobState.CANCELLING) is is_cancelled
+
+
+def test_a_poking_task_without_its_worker_leaves_the_wait_to_the_next_try(
+    service: FakeService, context: Any, naps: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.add(make_job(state=JobState.RUNNING, labels=OWN_LABELS))
+    monkeypatch.setattr(supervision, "_has_worker", lambda: True)
+
+    def lose_the_worker() -> None:
+        monkeypatch.setattr(supervision.os, "getppid", lambda: 1)
+
+    naps.append(lose_the_worker)
+    with pytest.raises(AirflowFailException, match="the next try waits for job 'digits_1'"):
+        make_sensor(deferrable=False).execute(context)
+
+    assert service.jobs["digits_1"].state is JobState.RUNNING
 
 
 def test_an_unknown_wait_is_refused_when_the_dag_is_read() -> None:

@@ -241,7 +241,10 @@ def test_every_state_change_is_logged_once_with_its_seconds(
     [
         ({"wait": "failed"}, TaskFate.ENDED),
         ({}, TaskFate.ENDED),
-        ({"wait": "success"}, TaskFate.DONE),
+        ({"wait": "success", "collect": None}, TaskFate.DONE),
+        ({"wait": "success", "collect": "scheduled", "report": "skipped"}, TaskFate.DONE),
+        ({"wait": "success", "collect": "upstream_failed"}, TaskFate.LAST_DONE),
+        ({"wait": "success"}, TaskFate.LAST_DONE),
         ({"wait": "restarting"}, TaskFate.RESTARTED),
         ({"wait": None}, TaskFate.REPEATED),
         ({"wait": "scheduled"}, TaskFate.REPEATED),
@@ -277,6 +280,8 @@ def test_the_state_of_a_mapped_task_is_found_by_its_index(monkeypatch: pytest.Mo
         (TaskFate.ENDED, "somebody-else", True, False),
         (TaskFate.REPEATED, "token", True, False),
         (TaskFate.DONE, "token", True, False),
+        (TaskFate.LAST_DONE, "token", True, True),
+        (TaskFate.LAST_DONE, "somebody-else", True, False),
         (TaskFate.UNKNOWN, "token", True, False),
     ],
 )
@@ -294,6 +299,23 @@ def test_a_killed_task_cancels_only_its_own_job_and_only_when_it_was_ended(
     asyncio.run(JobTrigger(**{**ARGUMENTS, "cancel_on_kill": cancel_on_kill}).on_kill())
 
     assert (service.jobs["digits_1"].state is JobState.CANCELLING) is is_cancelled
+
+
+@pytest.mark.parametrize(
+    ("fate", "state"),
+    [(TaskFate.LAST_DONE, JobState.RUNNING), (TaskFate.ENDED, JobState.CANCELLING)],
+)
+def test_a_detached_job_outlives_a_wait_that_was_marked_as_successful(
+    service: FakeService, monkeypatch: pytest.MonkeyPatch, fate: TaskFate, state: JobState
+) -> None:
+    service.add(
+        make_job(state=JobState.RUNNING, labels={"airflow-owner": "token", "airflow-detached": "true"})
+    )
+    monkeypatch.setattr(training_triggers, "fate_of", lambda _: fate)
+
+    asyncio.run(JobTrigger(**ARGUMENTS).on_kill())
+
+    assert service.jobs["digits_1"].state is state
 
 
 def test_a_kill_is_repeated_while_the_service_is_down(

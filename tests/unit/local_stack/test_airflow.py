@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from local_stack.airflow import airflow_environment
+from local_stack.airflow import airflow_environment, own_environment
 from local_stack.settings import StackSettings
 
 
@@ -19,6 +19,20 @@ def test_everything_that_airflow_writes_lies_in_the_state_folder_of_its_stack(
     assert environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] == "sqlite:////state/airflow/airflow.db"
     assert environment["AIRFLOW__LOGGING__BASE_LOG_FOLDER"] == "/state/airflow/logs"
     assert environment["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE"].startswith("/state/airflow/")
+
+
+@pytest.mark.parametrize(
+    ("program", "url"),
+    [
+        ("airflow-scheduler", "sqlite:////state/airflow/airflow.db?timeout=60"),
+        ("airflow-api-server", None),
+        ("airflow-triggerer", None),
+    ],
+)
+def test_only_the_scheduler_waits_long_for_another_writer(program: str, url: str | None) -> None:
+    own = own_environment(program, StackSettings(state_dir=Path("/state")))
+
+    assert own.get("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN") == url
 
 
 def test_tasks_reach_the_api_server_on_its_port(environment: dict[str, str]) -> None:
