@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -162,4 +163,26 @@ def alarm(seconds: float, handler: Any) -> Iterator[None]:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def signalled(condition: Callable[[], object], handler: Callable[[], None]) -> Iterator[None]:
+    """Call ``handler`` in a signal handler of this thread once ``condition`` holds, as Airflow calls ``on_kill``."""
+    before = signal.signal(signal.SIGALRM, lambda *_: handler())
+    left = threading.Event()
+
+    def watch() -> None:
+        while not left.wait(0.1):
+            if condition():
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGALRM)
+                return
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+    finally:
+        left.set()
+        watcher.join()
         signal.signal(signal.SIGALRM, before)

@@ -10,6 +10,7 @@ from typing import Any
 
 from airflow.sdk import TaskGroup, XComArg
 
+from container_training.core.builder import Builder
 from container_training.core.job_attempt import JOB_ID_MARK
 from container_training.core.waiting import Until
 from container_training.hooks.storage import StorageHook
@@ -100,6 +101,9 @@ def training_pipeline(
     group_id: str = "train",
     dockerfile: str = "Dockerfile",
     build_args: Mapping[str, str] | None = None,
+    builder: str = Builder.AUTO.value,
+    secrets: Mapping[str, str] | None = None,
+    ssh: Mapping[str, str] | None = None,
     test_args: Sequence[str] = (),
     test_timeout: timedelta = timedelta(minutes=10),
     preflight: bool = True,
@@ -128,6 +132,7 @@ def training_pipeline(
 
     :param context_dir: folder with the Dockerfile.
     :param image: name under which the image is pushed, ``HOST/PROJECT/NAME``; the tag is derived from the content.
+    :param builder: of all images, like ``secrets`` and ``ssh``: see ``BuildImageOperator``.
     :param test_args: arguments of the local test run and of the preflight; make it short.
     :param preflight: start one step of every role of the job on this machine before it is submitted.
     :param images: images of other roles, by ``worker``, ``parameter_server`` and ``evaluator``; each is built, tested, pushed and granted
@@ -157,6 +162,9 @@ def training_pipeline(
                 image=role.image or image,
                 dockerfile=role.dockerfile,
                 build_args=dict((build_args if role.build_args is None else role.build_args) or {}),
+                builder=builder,
+                secrets=dict(secrets or {}),
+                ssh=dict(ssh or {}),
             )
             test = TestImageOperator(
                 task_id=f"test{suffix}",

@@ -52,6 +52,7 @@ TASKS = {
         for role in ("worker", "parameter_server")
     },
     "train_if_new": CHAIN,
+    "build_with_secrets": {"build"},
     "train_image": {"submit", "finished", "collect"},
     "train_from_file": {"submit"},
     "train_shared_image": {"grant", "submit", "finished", "revoke"},

@@ -11,7 +11,7 @@ import hashlib
 import json
 import subprocess
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -99,7 +99,12 @@ def open_context(
 
 
 def context_hash(
-    *, archive_digest: str, dockerfile: str, build_args: Mapping[str, str], base_image_ids: Mapping[str, str]
+    *,
+    archive_digest: str,
+    dockerfile: str,
+    build_args: Mapping[str, str],
+    base_image_ids: Mapping[str, str],
+    session_ids: Sequence[str] = (),
 ) -> str:
     """
     Return the SHA-256, hexadecimal, of all that decides the image. Pure.
@@ -107,13 +112,16 @@ def context_hash(
     :param archive_digest: of the packed context, the Dockerfile included.
     :param dockerfile: which file in it is the Dockerfile.
     :param base_image_ids: image id per image that the Dockerfile starts or copies from.
+    :param session_ids: ids of the secrets and SSH agents that the steps may use; never values.
     """
-    parts = {
+    parts: dict[str, object] = {
         "archive": archive_digest,
         "dockerfile": dockerfile,
         "build_args": dict(build_args),
         "base_images": dict(base_image_ids),
     }
+    if session_ids:
+        parts["session"] = list(session_ids)
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

@@ -2,14 +2,48 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from container_training.clients.engine import Cancellation
+from container_training.core.errors import FieldViolation, InvalidRequest
 from container_training.core.image_ref import ImageRef
 
 OnLine = Callable[[str], None]
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildSession:
+    """
+    What the steps of a build may ask its caller for, which never becomes part of the image; only BuildKit does.
+
+    :param secret_ids: of ``RUN --mount=type=secret``.
+    :param read_secrets: returns their values by id; called when something has to be built, and not before.
+    :param ssh: agent socket or key file by id, for ``RUN --mount=type=ssh``; empty: the agent of ``SSH_AUTH_SOCK``.
+    :raises InvalidRequest: an id that a command line cannot carry.
+    """
+
+    secret_ids: tuple[str, ...] = ()
+    read_secrets: Callable[[], Mapping[str, bytes]] = dict
+    ssh: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if wrong := [id_ for id_ in (*self.secret_ids, *self.ssh) if not _ID.fullmatch(id_)]:
+            rule = (
+                f"ids of secrets and SSH agents must be letters, digits, '.', '_' and '-', got {wrong[0]!r}"
+            )
+            raise InvalidRequest([FieldViolation(field="secrets", description=rule)])
+
+    @property
+    def ids(self) -> list[str]:
+        """What is offered, without values: it counts in the image's tag, as a step may do without."""
+        return [
+            *(f"secret {id_}" for id_ in sorted(self.secret_ids)),
+            *(f"ssh {id_}" for id_ in sorted(self.ssh)),
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,8 +56,6 @@ class BuildOrder:
     :param dockerfile: path of the Dockerfile within it.
     :param network_mode: network of the RUN steps; ``None`` is the engine's default.
     :param on_line: called with each line of output, as it comes.
-    :param secrets: value by id, for ``RUN --mount=type=secret``.
-    :param ssh: agent socket or key file by id, for ``RUN --mount=type=ssh``; empty: the agent of ``SSH_AUTH_SOCK``.
     """
 
     ref: ImageRef
@@ -34,5 +66,4 @@ class BuildOrder:
     network_mode: str | None
     on_line: OnLine
     cancellation: Cancellation
-    secrets: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    ssh: Mapping[str, str] = field(default_factory=dict)
+    session: BuildSession

@@ -9,6 +9,16 @@ _VARIABLE = re.compile(r"\$(?:\{(?P<braced>\w+)(?::(?P<operator>[-+])(?P<word>[^
 _ASSIGNMENT = re.compile(r"(\w+)(?:=(\"[^\"]*\"|'[^']*'|\S*))?")
 _FROM = re.compile(r"(?:--\S+\s+)*(?P<image>\S+)(?:\s+as\s+(?P<stage>\S+))?", re.IGNORECASE)
 _COPY_FROM = re.compile(r"--from=(\S+)")
+_MOUNT_FROM = re.compile(r"--mount=(?:\S*,)?from=([^\s,]+)")
+#: The first lines may be directives to the parser, ``# key=value``; anything else ends them.
+_DIRECTIVE = re.compile(r"#\s*(\w+)\s*=\s*(\S+)\s*")
+#: What the classic builder refuses, by instruction.
+_BUILDKIT_OPTIONS = {
+    "RUN": ("--mount=", "--network=", "--security="),
+    "COPY": ("--chmod=", "--link", "--parents", "--exclude="),
+    "ADD": ("--chmod=", "--link", "--checksum=", "--keep-git-dir", "--unpack", "--exclude="),
+}
+_HEREDOC = re.compile(r"<<-?[\"']?(\w+)")
 
 
 def base_images(text: str, build_args: Mapping[str, str]) -> tuple[str, ...]:
@@ -36,11 +46,50 @@ def base_images(text: str, build_args: Mapping[str, str]) -> tuple[str, ...]:
                 found[image] = None
             if match["stage"]:
                 stages.add(match["stage"].lower())
-        elif instruction == "COPY":
-            for source in _COPY_FROM.findall(rest):
+        elif instruction in ("COPY", "RUN"):
+            for source in (_COPY_FROM if instruction == "COPY" else _MOUNT_FROM).findall(rest):
                 if not source.isdigit() and source.lower() not in stages:
                     found[source] = None
     return tuple(found)
+
+
+def buildkit_needs(text: str) -> tuple[str, ...]:
+    """
+    Return what in the Dockerfile ``text`` only BuildKit can do, like ``RUN --mount``; empty if the classic builder will do.
+
+    Pure.
+
+    Source: docs.docker.com/reference/dockerfile; moby/builder/dockerfile/dispatchers.go, which refuses these (20.10 to 28).
+    """
+    found: dict[str, None] = {}
+    lines = {line.strip() for line in text.splitlines()}
+    if "syntax" in _directives(text):
+        found["# syntax"] = None
+    for instruction, rest in _instructions(text):
+        for option in _BUILDKIT_OPTIONS.get(instruction, ()):
+            if any(word.startswith(option) for word in _options(rest)):
+                found[f"{instruction} {option.rstrip('=')}"] = None
+        if instruction in ("RUN", "COPY", "ADD") and lines & set(_HEREDOC.findall(rest)):
+            found[f"{instruction} <<"] = None
+    return tuple(found)
+
+
+def _directives(text: str) -> dict[str, str]:
+    directives = {}
+    for line in text.removeprefix("\ufeff").splitlines():
+        match = _DIRECTIVE.fullmatch(line.strip())
+        if match is None:
+            break
+        directives[match[1].lower()] = match[2]
+    return directives
+
+
+def _options(rest: str) -> Iterator[str]:
+    """Yield the options that an instruction begins with."""
+    for word in rest.split():
+        if not word.startswith("--"):
+            return
+        yield word
 
 
 def _instructions(text: str) -> Iterator[tuple[str, str]]:

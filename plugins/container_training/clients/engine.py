@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +16,14 @@ from container_training.core.errors import DiskFull, EngineError, EngineUnavaila
 
 #: The label of everything that this project makes on an engine, so that it can be found and removed.
 OWNER_LABEL = "container-training.owner"
+
+
+DEFAULT_ENGINE_URL = "unix:///var/run/docker.sock"
+
+
+def default_engine_url() -> str:
+    """Return where the engine is unless somebody says otherwise: DOCKER_HOST, else the local socket."""
+    return os.environ.get("DOCKER_HOST") or DEFAULT_ENGINE_URL
 
 
 class EngineRequestInvalid(EngineError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
@@ -44,13 +44,18 @@ def repository_name(repository: str) -> ImageRef:
 
 
 def image_content(
-    context: BuildContext, repository: str, archive: BinaryIO, base_image_id: Callable[[str], str]
+    context: BuildContext,
+    repository: str,
+    archive: BinaryIO,
+    base_image_id: Callable[[str], str],
+    session_ids: Sequence[str] = (),
 ) -> ImageContent:
     """
     Return what decides the image of ``context``, and write the packed context to ``archive``.
 
     :param repository: ``HOST/PATH`` without tag.
     :param base_image_id: the engine's id of an image that the Dockerfile starts or copies from.
+    :param session_ids: ids of the secrets and SSH agents that the steps may use.
     :raises InvalidImageRef: ``repository`` has a tag or a digest, or is malformed.
     :raises BuildContextMissing: a file of the context cannot be read.
     """
@@ -64,6 +69,7 @@ def image_content(
         dockerfile=context.dockerfile,
         build_args=context.build_args,
         base_image_ids=ids,
+        session_ids=session_ids,
     )
     return ImageContent(
         ref=replace(name, tag=content_tag(digest)),

@@ -30,6 +30,7 @@ Every error of the project, one tree.
     + ImageError                      the caller's image, on its way to the registry
     |   + BuildContextMissing         no such folder or Dockerfile
     |   + BuildFailed                 a step of the Dockerfile failed
+    |   + BuildKitMissing             the build needs BuildKit, and there is none
     |   + ImageTestFailed             the local test run did not exit with 0 in time
     |   + PreflightFailed             a check of the preflight failed
     |   + PushFailed                  the registry refused the image
@@ -209,6 +210,10 @@ class BuildContextMissing(ImageError):
 
 class BuildFailed(ImageError):
     """A step of the Dockerfile failed; the message names the step."""
+
+
+class BuildKitMissing(ImageError):
+    """The build needs BuildKit, which this machine's command line or the engine does not have."""
 
 
 class ImageTestFailed(ImageError):

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Connection
     from docker.api import APIClient
 
-DEFAULT_ENGINE_URL = "unix:///var/run/docker.sock"
 #: Between two messages of the engine; a registry may take minutes to store one large layer.
 DEFAULT_TIMEOUT_SECONDS = 300
 
@@ -49,6 +48,13 @@ class ImageHook(BaseHook):
         self.docker_url = docker_url
         self.timeout_seconds = timeout_seconds
 
+    @property
+    def engine_url(self) -> str:
+        """Where the engine is, as in ``DOCKER_HOST``."""
+        from container_training.clients.engine import default_engine_url
+
+        return self.docker_url or default_engine_url()
+
     @cached_property
     def api_client(self) -> APIClient:
         """
@@ -60,7 +66,7 @@ class ImageHook(BaseHook):
         from docker.utils import kwargs_from_env
 
         environment = kwargs_from_env()
-        url = self.docker_url or environment.get("base_url") or DEFAULT_ENGINE_URL
+        url = self.docker_url or environment.get("base_url") or self.engine_url
         hook = DockerHook(
             docker_conn_id=None,
             base_url=url,

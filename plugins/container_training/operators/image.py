@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from container_training.core.builder import Builder, parse_builder
 from container_training.core.cluster import ReplicaId, ReplicaRole, cluster_environment, replica_host
 from container_training.core.image_ref import parse_image_ref
 from container_training.core.job_id import TaskKey, job_id_for
 from container_training.core.job_request import JobFields, job_request
 from container_training.core.template_values import is_unset, number, seconds, whole_number
+from container_training.hooks.build_secrets import read_secrets
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.image import training_environment
 from container_training.operators.engine_task import EngineOperator
@@ -41,6 +43,10 @@ class BuildImageOperator(EngineOperator):
     :param build_args: values of the Dockerfile's ARGs; an empty one leaves the Dockerfile's default. (templated)
     :param labels: labels of the image, beside the OCI ones that are set anyway. (templated)
     :param network_mode: network of the Dockerfile's RUN steps; default: the engine's. (templated)
+    :param builder: ``classic``, ``buildkit``, or ``auto``: BuildKit if the Dockerfile, ``secrets`` or ``ssh`` need it. (templated)
+    :param secrets: for ``RUN --mount=type=secret``, source by id: ``connection:ID`` (its password), ``variable:KEY``, or the absolute path
+        of a file. Ids count in the tag; values are neither in it nor in image, log or XCom. (templated)
+    :param ssh: for ``RUN --mount=type=ssh``, by id the path of an agent's socket or of a key; empty: ``SSH_AUTH_SOCK``. (templated)
     :return: the image's reference.
     """
 
@@ -51,10 +57,13 @@ class BuildImageOperator(EngineOperator):
         "build_args",
         "labels",
         "network_mode",
+        "builder",
+        "secrets",
+        "ssh",
         "docker_conn_id",
         "docker_url",
     )
-    template_fields_renderers = {"build_args": "json", "labels": "json"}
+    template_fields_renderers = {"build_args": "json", "labels": "json", "secrets": "json", "ssh": "json"}
 
     def __init__(
         self,
@@ -65,6 +74,9 @@ class BuildImageOperator(EngineOperator):
         build_args: Mapping[str, str] | None = None,
         labels: Mapping[str, str] | None = None,
         network_mode: str | None = None,
+        builder: str = Builder.AUTO.value,
+        secrets: Mapping[str, str] | None = None,
+        ssh: Mapping[str, str] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -74,13 +86,23 @@ class BuildImageOperator(EngineOperator):
         self.build_args = build_args
         self.labels = labels
         self.network_mode = network_mode
+        self.builder = builder
+        self.secrets = secrets
+        self.ssh = ssh
 
     def execute(self, context: Context) -> str:
         """Build, unless the engine has the image; return its reference."""
         from container_training.clients.build_context import open_context
+        from container_training.clients.build_order import BuildSession
         from container_training.clients.image_builder import build_image
 
+        sources = {name: str(source) for name, source in (self.secrets or {}).items()}
         with final_unless_transient():
+            session = BuildSession(
+                secret_ids=tuple(sources),
+                read_secrets=lambda: read_secrets(sources),
+                ssh={name: str(source) for name, source in (self.ssh or {}).items()},
+            )
             built = build_image(
                 self.hook.api_client,
                 open_context(self.context_dir, dockerfile=self.dockerfile, build_args=self.build_args),
@@ -89,6 +111,9 @@ class BuildImageOperator(EngineOperator):
                 find_login=self.hook.find_login,
                 labels={name: str(value) for name, value in (self.labels or {}).items()},
                 network_mode=self.network_mode,
+                builder=parse_builder(self.builder),
+                session=session,
+                engine_url=self.hook.engine_url,
                 cancellation=self._new_cancellation(),
             )
         self.log.info("image %s is %s", built.ref, built.image_id)
