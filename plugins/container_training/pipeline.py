@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import TaskGroup, XComArg
+from airflow.sdk import Asset, TaskGroup, XComArg
 
 from container_training.core.builder import Builder
 from container_training.core.job_attempt import JOB_ID_MARK
@@ -117,6 +117,7 @@ def training_pipeline(
     model_file: str = "model.joblib",
     reuse_results: bool | str = False,
     data_uris: Sequence[str] | str = (),
+    outlets: Sequence[Asset] = (),
     training_conn_id: str = TrainingHook.default_conn_name,
     gcp_conn_id: str = StorageHook.default_conn_name,
     default_args: Mapping[str, Any] | None = None,
@@ -146,6 +147,7 @@ def training_pipeline(
     :param reuse_results: take the results of an earlier job of the same content instead of training again
         (``SubmitTrainingJobOperator``), if ``metrics_file`` and ``model_file`` are still there.
     :param data_uris: what the job reads, ``gs://`` objects or folders; part of the content.
+    :param outlets: assets that the results are; their events say which model it is, and how good.
     :raises ValueError: ``images`` names an unknown role.
     """
     if unknown := sorted(set(images or {}) - set(_ROLES)):
@@ -239,6 +241,7 @@ def training_pipeline(
             job_id=_output(submit),
             metrics_file=metrics_file,
             model_file=model_file,
+            outlets=list(outlets),
             reused=_output(submit, "reused") if reuse_results else False,
             training_conn_id=training_conn_id,
             gcp_conn_id=gcp_conn_id,

@@ -38,6 +38,7 @@ HEAVY = [
     "tensorflow",
     "xgboost",
     "vl_convert",
+    "openlineage",
 ]
 
 

@@ -17,38 +17,19 @@ from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.sensors.training import TrainingJobSensor
 from local_stack.airflow import airflow_environment
 from local_stack.stack import LocalStack
+from tests.docker.reusable_trainer import TRAINER, object_store
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
-
-#: Reads its data and leaves a model and metrics, with nothing but the standard library.
-TRAINER = """
-import json, os, sys, urllib.parse, urllib.request
-host = os.environ["STORAGE_EMULATOR_HOST"]
-def split(uri):
-    bucket, _, name = uri.removeprefix("gs://").partition("/")
-    return bucket, urllib.parse.quote(name, safe="")
-def option(name):
-    return sys.argv[sys.argv.index(name) + 1]
-bucket, name = split(option("--data"))
-data = urllib.request.urlopen(f"{host}/storage/v1/b/{bucket}/o/{name}?alt=media").read()
-for file, value in (("metrics.json", {"rows": len(data.split())}), ("model.joblib", data.decode())):
-    bucket, name = split(option("--job-dir").rstrip("/") + "/" + file)
-    url = f"{host}/upload/storage/v1/b/{bucket}/o?uploadType=media&name={name}"
-    urllib.request.urlopen(urllib.request.Request(url, json.dumps(value).encode(), method="POST"))
-"""
 
 
 @pytest.fixture
 def store(stack: LocalStack, base_image: str, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
     """Return the object store, and point Airflow's connections at the stack."""
-    from google.auth.credentials import AnonymousCredentials
-    from google.cloud import storage
-
     for name, value in airflow_environment(stack.settings, base_image=base_image).items():
         if not name.startswith("AIRFLOW_") or name.startswith("AIRFLOW_CONN_"):
             monkeypatch.setenv(name, value)
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", stack.settings.object_store_url)
-    return ObjectStore(storage.Client(project=stack.settings.project, credentials=AnonymousCredentials()))
+    return object_store(stack)
 
 
 def make_dag(name: str, image: ImageRef, data: str, job_bucket: str) -> DAG:

@@ -53,6 +53,8 @@ TASKS = {
     },
     "train_if_new": CHAIN,
     "build_with_secrets": {"build"},
+    "train_my_model": CHAIN,
+    "serve_my_model": {"deploy"},
     "train_image": {"submit", "finished", "collect"},
     "train_from_file": {"submit"},
     "train_shared_image": {"grant", "submit", "finished", "revoke"},

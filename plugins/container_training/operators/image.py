@@ -16,8 +16,10 @@ from container_training.hooks.build_secrets import read_secrets
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.image import training_environment
 from container_training.operators.engine_task import EngineOperator
+from container_training.operators.lineage import push_lineage
 
 if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
 
     from container_training.clients.container_run import RunLimits
@@ -265,6 +267,7 @@ class PushImageOperator(EngineOperator):
         self.image = image
         self.attempts = attempts
         self.max_wait_seconds = max_wait_seconds
+        self._pushed: str | None = None
 
     def execute(self, context: Context) -> str:
         """Push, unless the registry has the image; return its reference by digest."""
@@ -281,4 +284,9 @@ class PushImageOperator(EngineOperator):
                 cancellation=self._new_cancellation(),
             )
         self.log.info("%s is %s", self.image, pushed.ref)
-        return str(pushed.ref)
+        self._pushed = str(pushed.ref)
+        return self._pushed
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:
+        """Return the image in the registry, whose version is its digest."""
+        return push_lineage(self._pushed or self.image)

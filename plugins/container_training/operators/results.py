@@ -33,8 +33,11 @@ from container_training.hooks.metrics import report_cost
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
 from container_training.links.training import JOB_LINKS
+from container_training.operators.asset_extra import describe_outlets
+from container_training.operators.lineage import collect_lineage
 
 if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
 
 #: Key of the output with which a job trains the best configuration.
@@ -52,6 +55,9 @@ class CollectTrainingResultsOperator(BaseOperator):
     arguments that train the best configuration again are also returned under the key ``best_trial_args``:
     ``SubmitTrainingJobOperator(args=collect.output["best_trial_args"])``. ``cost`` says what the job has cost, where the connection
     has prices.
+
+    Of each asset among its ``outlets`` the event's ``extra`` says what was made: ``job_id``, ``job_url``, ``image``, ``metrics``, ``model_uri``,
+    ``job_dir`` and ``reused``.
 
     :param accept_partial: take also a tuning job that FAILED or was CANCELLED, as ``max_cost`` does, if one of its trials ended well; with
         ``trigger_rule="all_done"`` the task then runs after a wait that failed.
@@ -104,6 +110,7 @@ class CollectTrainingResultsOperator(BaseOperator):
         self.gcp_conn_id = gcp_conn_id
         #: The job as it was seen, for extra links and callbacks.
         self.report: JobReport | None = None
+        self._done: tuple[Job, JobResult] | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Return the job's result as JSON values."""
@@ -126,7 +133,14 @@ class CollectTrainingResultsOperator(BaseOperator):
             report_cost(context["ti"].dag_id, cost.total, cost.currency)
         if result.study and result.study.best:
             context["ti"].xcom_push(key=BEST_TRIAL_ARGS, value=result.study.best.args)
-        return result.model_dump(mode="json")
+        self._done = (job, result)
+        value = result.model_dump(mode="json")
+        describe_outlets(self.outlets, context, result)
+        return value
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any] | None:
+        """Return the model that the job left, and what the result says."""
+        return collect_lineage(*self._done) if self._done else None
 
     def _say(self, result: JobResult, meter: Meter) -> None:
         self.log.info("job %s: %s in %.1f s", self.job_id, result.metrics, result.seconds.total)

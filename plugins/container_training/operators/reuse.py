@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Any
 
-from pydantic import JsonValue
+from airflow.sdk.execution_time.context import NEVER_EXPIRE
 from tenacity import Retrying
 
 from container_training.clients.earlier_jobs import EarlierJobs, data_versions
@@ -24,6 +25,9 @@ from container_training.core.wire import Job
 from container_training.hooks.job_report import report_of
 from container_training.hooks.metrics import Submission, count_submission
 from container_training.hooks.training import TrainingHook
+
+#: Under which key a task's state store keeps what the data of its job were.
+_RECORD_KEY = "job_data"
 
 
 class JobContent:
@@ -90,9 +94,20 @@ class JobContent:
             return {}
         return {CONTENT_LABEL: content_hash(self._spec.training_input, self.data)}
 
-    def record(self) -> list[JsonValue]:
-        """Return ``data`` as JSON values."""
-        return data_record(self.data)
+    def store_record(self, store: Any) -> None:
+        """Keep what the data are, before the job is submitted: a later try adopts it, whatever they are then."""
+        if store is not None and self.data:
+            store.set(_RECORD_KEY, data_record(self.data), retention=NEVER_EXPIRE)
+
+    def record(self, store: Any) -> list[Any]:
+        """
+        Return what the data of the task's job were, as JSON values (``DataVersion``).
+
+        :param store: the task's state store; ``None``: there is none, and so nothing is known of an adopted job.
+        """
+        if self.taken is not None:
+            return list(data_record(self.data))
+        return list((store.get(_RECORD_KEY) if store is not None else None) or [])
 
     def earlier_job(self) -> Job | None:
         """Return the earlier job whose results are to be taken, if that is wanted and there is one; says so."""

@@ -36,17 +36,17 @@ from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
 from container_training.links.training import JOB_LINKS
 from container_training.operators.job_description import JobDescriptionOperator
+from container_training.operators.lineage import SubmittedJob, submit_lineage
 from container_training.operators.reuse import JobContent
 from container_training.triggers.killing import TaskFate, fate_in_signal_handler
 
 if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
 
 #: How long one attempt of the task asks a service that does not answer; after that, Airflow's retries take over.
 _PATIENCE_SECONDS = 60.0
 _MAX_CONFLICTS = 3
-#: Under which key a task's state store keeps what the data of its job were.
-_DATA_KEY = "job_data"
 _CANCELLED_FATES = frozenset({TaskFate.ENDED, TaskFate.DONE, TaskFate.LAST_DONE, TaskFate.RESTARTED})
 
 
@@ -108,6 +108,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         self.gcp_conn_id = gcp_conn_id
         #: The job as it was seen last, for extra links and callbacks.
         self.report: JobReport | None = None
+        self._done: SubmittedJob | None = None
         self._intent: Intent | None = None
         self._is_over = False
         self._task_instance: Any = None
@@ -136,8 +137,10 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         self.log.info("job %s is %s", job.job_id, job.state)
         context["ti"].xcom_push(key="job", value=job.to_wire())
         context["ti"].xcom_push(key="reused", value=job is content.taken)
-        if record := content.record() if job is content.taken else self._stored_record(context):
+        record = content.record(context.get("task_state_store"))
+        if record:
             context["ti"].xcom_push(key="data", value=record)
+        self._done = SubmittedJob(job=job, is_reused=job is content.taken, record=record)
         return job.job_id or ""
 
     def on_kill(self) -> None:
@@ -154,6 +157,18 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         self._is_over = True
         self._cancel_own()
 
+    def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any]:
+        """Return what the job will read, as far as the arguments say so."""
+        return submit_lineage(self.image, self._data_uris)
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:
+        """Return what the job reads and writes, and which it is."""
+        return submit_lineage(self.image, self._data_uris, self._done, self.report)
+
+    @property
+    def _data_uris(self) -> Sequence[str]:
+        return self.data_uris.split() if isinstance(self.data_uris, str) else self.data_uris
+
     def _check(self, request: Job, key: TaskKey) -> JobSpec:
         """Apply the API's rules here, so that a mistake is found before the call and in all its parts."""
         probe = Intent(request_hash="0", job_id=self._job_id(request, key, 1), owner="0")
@@ -165,7 +180,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
     def _content(self, spec: JobSpec) -> JobContent:
         return JobContent(
             spec,
-            data_uris=self.data_uris.split() if isinstance(self.data_uris, str) else self.data_uris,
+            data_uris=self._data_uris,
             is_reused=flag("reuse_results", self.reuse_results),
             hook=self.hook,
             store=StorageHook(self.gcp_conn_id).get_conn,
@@ -218,7 +233,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
                 continue
             if intent.request_hash != wanted:
                 intent = self._store(Intent(**{**intent.to_json(), "request_hash": wanted}), context)  # type: ignore[arg-type]
-            self._store_record(content, context)
+            content.store_record(context.get("task_state_store"))
             job = retrying(self._submit, self._labelled(request, key, intent, content.labels))
             if job is not None:
                 count_submission(Submission.SUBMITTED)
@@ -270,17 +285,6 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
             store.set(INTENT_KEY, dict(intent.to_json()), retention=NEVER_EXPIRE)
         self._intent = intent
         return intent
-
-    def _store_record(self, content: JobContent, context: Context) -> None:
-        """Keep what the data were when the job was submitted: a later try adopts the job, whatever they are then."""
-        store = context.get("task_state_store")
-        if store is not None and (record := content.record()):
-            store.set(_DATA_KEY, record, retention=NEVER_EXPIRE)
-
-    @staticmethod
-    def _stored_record(context: Context) -> Any:
-        store = context.get("task_state_store")
-        return store.get(_DATA_KEY) if store is not None else None
 
     def _cancel_own(self) -> None:
         intent = self._intent
