@@ -12,6 +12,10 @@ from container_training.dashboard.lazy import LazyApp
 
 #: What a proxy puts before Airflow's own paths; pages are named by whole paths.
 _BASE = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/") + "/training"
+_ICON = {
+    "icon": f"{_BASE}/static/-/icons/jobs.svg",
+    "icon_dark_mode": f"{_BASE}/static/-/icons/jobs-dark.svg",
+}
 
 
 class ContainerTrainingPlugin(AirflowPlugin):
@@ -27,5 +31,13 @@ class ContainerTrainingPlugin(AirflowPlugin):
             "destination": "nav",
             "category": "browse",
             "url_route": "training-jobs",
+            **_ICON,
+        },
+        {
+            "name": "Training job",
+            "href": f"{_BASE}/task?dag_id={{DAG_ID}}&run_id={{RUN_ID}}&task_id={{TASK_ID}}&map_index={{MAP_INDEX}}",
+            "destination": "task_instance",
+            "url_route": "training-job",
+            **_ICON,
         },
     ]

@@ -11,16 +11,20 @@ from functools import cache
 from html import escape
 from pathlib import Path
 from string import Template
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
+from airflow.api_fastapi.common.db.common import SessionDep
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
+from container_training.core.job_id import TaskKey
+from container_training.dashboard.access import RightsDep
 from container_training.dashboard.assets import MEDIA_TYPES, assets, content_digest
+from container_training.dashboard.task_jobs import job_of_task
 
 _PAGES = Path(__file__).parent / "pages"
 #: Name of a page, which its script and its HTML have -> its title.
-_TITLES = {"jobs": "Jobs"}
+_TITLES = {"jobs": "Jobs", "task": "No job"}
 _YEAR = "private, max-age=31536000, immutable"
 
 router = APIRouter(include_in_schema=False)
@@ -36,6 +40,30 @@ def index(request: Request) -> RedirectResponse:
 def jobs_page(request: Request) -> HTMLResponse:
     """Return the list of jobs."""
     return _page(request, "jobs")
+
+
+@router.get("/task")
+def task_page(
+    request: Request,
+    rights: RightsDep,
+    session: SessionDep,
+    dag_id: str,
+    run_id: str,
+    task_id: str,
+    map_index: str = "-1",
+) -> Response:
+    """
+    Send to the page of the job that a task is about; the tab of the task shows it.
+
+    :param map_index: Airflow leaves ``{MAP_INDEX}`` as it is for a task that is not mapped.
+    """
+    index = int(map_index) if map_index.isdecimal() else -1
+    key = TaskKey(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=index)
+    found = job_of_task(key, session) if dag_id in rights.readable else None
+    if found is None:
+        return _page(request, "task")
+    query = urlencode({"conn_id": found.conn_id})
+    return RedirectResponse(f"{_root(request)}/jobs/{quote(found.job_id, safe='')}?{query}", status_code=303)
 
 
 @router.get("/static/{digest}/{name:path}")

@@ -267,6 +267,7 @@ function tick() {
       const text = duration(grows && seconds !== null ? seconds + passed : seconds);
       setText(element.querySelector(`[data-phase=${phase}]`), grows ? text.replace(/\.\d s$/, " s") : text);
     }
+    setText(element.querySelector("time"), ago(new Date(job.createTime)));
     const cost = job.cost && money(job.cost.amount + job.cost.perSecond * passed, job.cost.currency);
     setText(element.querySelector("[data-cost-of]"), cost || "–");
   }

@@ -1,0 +1,2 @@
+// This page has nothing but the frame.
+import "./shell.js";
