@@ -1,4 +1,4 @@
-"""What the tests need from this machine: an engine, a base image, the registry's program, and networks for nodes."""
+"""What the tests need from this machine: an engine, a base image, the registry's program, networks for nodes, and a browser."""
 
 from __future__ import annotations
 
@@ -23,12 +23,16 @@ def bring_up_test_bed(stack: LocalStack) -> None:
     if find_program("ip") is None and stack.packages.refusal() is None:
         # The nodes of the swarm that tests make have networks of their own.
         stack.packages.install(["iproute2"], start_services=False)
+    if find_program("chromium") is None and stack.packages.refusal() is None:
+        # A real browser looks at the dashboard.
+        stack.packages.install(["chromium"], start_services=False)
     stack.up([Part.ENGINE, Part.BASE_IMAGE])
     program = ensure_registry_program(stack.settings, stack.packages)
     rows = {
         "engine": stack.engine.describe(),
         "base image": BaseImage.name_of(stack.settings),
         "registry": str(program or stack.settings.registry_image),
+        "browser": str(find_program("chromium") or "none: install chromium"),
         "python": platform.python_version(),
         "airflow": version("apache-airflow"),
     }

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from playwright.sync_api import Browser
 
 from local_stack.airflow import passwords_file
 from local_stack.airflow_api import AirflowApi
-from local_stack.airflow_users import ADMIN
+from local_stack.airflow_users import ADMIN, ORPHAN_FINDER
 from local_stack.settings import Part
 from local_stack.stack import LocalStack
+from tests.e2e.browsing import Person, chromium
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +21,30 @@ def airflow(stack: LocalStack) -> Iterator[AirflowApi]:
     stack.up([Part.AIRFLOW])
     with AirflowApi(stack.settings.airflow_url, ADMIN, passwords_file(stack.settings)) as api:
         yield api
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A browser, without anybody who is logged in."""
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def admin(browser: Browser, airflow: AirflowApi, stack: LocalStack) -> Iterator[Person]:
+    """Somebody who may do everything; no page of theirs may have had an error."""
+    yield from person(browser, stack, ADMIN)
+
+
+@pytest.fixture
+def viewer(browser: Browser, airflow: AirflowApi, stack: LocalStack) -> Iterator[Person]:
+    """Somebody who may only look."""
+    yield from person(browser, stack, ORPHAN_FINDER)
+
+
+def person(browser: Browser, stack: LocalStack, user: str) -> Iterator[Person]:
+    """Log in and out again."""
+    someone = Person(browser, stack.settings, user)
+    yield someone
+    someone.context.close()
+    assert someone.errors == []

@@ -73,12 +73,15 @@ async function load() {
   try {
     answer = await api("jobs", wanted, { signal: mine.signal });
   } catch (problem) {
-    if (problem.name !== "AbortError") showProblem(problem);
+    if (problem.name === "AbortError") return;
+    showProblem(problem);
+    byId("table-box").hidden = !answer; // rows that are there are still worth something
     return;
   } finally {
     if (asked === mine) byId("table-box").setAttribute("aria-busy", "false");
   }
   answeredAt = performance.now();
+  byId("table-box").hidden = false;
   showProblem(answer.priceProblem ? { message: answer.priceProblem, advice: "Until then no cost is shown." } : null);
   show();
 }

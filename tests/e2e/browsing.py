@@ -1,0 +1,122 @@
+"""A real Chromium that looks at a real Airflow, and what a test may ask of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from local_stack.airflow import passwords_file
+from local_stack.packages import find_program
+from local_stack.settings import REPOSITORY_ROOT, StackSettings
+
+#: Pictures of the pages, for people to look at; SCREENSHOTS names another folder.
+SCREENSHOTS = Path(os.environ.get("SCREENSHOTS", REPOSITORY_ROOT / ".local" / "screenshots"))
+AXE = Path(__file__).parent / "vendor" / "axe.js"
+WIDE, NARROW = {"width": 1360, "height": 850}, {"width": 400, "height": 850}
+#: The tests' machine may have much else to do; Airflow's own pages take seconds then.
+PATIENCE_MILLISECONDS = 30_000
+_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """
+    Run the packaged Chromium, headless.
+
+    Not for a whole test session: Playwright keeps an event loop in this thread, in which no other one can run meanwhile.
+    """
+    program = find_program("chromium") or find_program("chromium-browser")
+    assert program, "the tests of pages need the program chromium: apt-get install chromium"
+    with sync_playwright() as playwright:
+        expect.set_options(timeout=PATIENCE_MILLISECONDS)
+        browser = playwright.chromium.launch(executable_path=program, args=_ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+class Person:
+    """
+    Somebody who is logged in, with pages of a browser of their own.
+
+    :param user: a name of ``airflow_users.USERS``.
+    """
+
+    def __init__(self, browser: Browser, settings: StackSettings, user: str) -> None:
+        self.base_url = settings.airflow_url
+        password = json.loads(passwords_file(settings).read_text("utf-8"))[user]
+        answer = httpx.post(
+            f"{self.base_url}/auth/token", json={"username": user, "password": password}, trust_env=False
+        )
+        self.token: str = answer.raise_for_status().json()["access_token"]
+        self.context: BrowserContext = browser.new_context(base_url=self.base_url, viewport=WIDE)
+        self.context.add_cookies(
+            [
+                {
+                    "name": "_token",
+                    "value": self.token,
+                    "url": self.base_url,
+                    "httpOnly": True,
+                    "sameSite": "Lax",
+                }
+            ]
+        )
+        #: What went wrong in any page: errors of scripts, and what the policy forbade.
+        self.errors: list[str] = []
+        self.requested: list[str] = []
+        self.context.on("weberror", lambda error: self.errors.append(str(error.error)))
+        self.context.on("console", self._hear)
+        self.context.on("request", lambda request: self.requested.append(request.url))
+
+    def open(self, path: str) -> Page:
+        """Return a new page that shows ``path``."""
+        page = self.context.new_page()
+        page.goto(path)
+        return page
+
+    def _hear(self, message: Any) -> None:
+        # The browser says by itself what a test wanted: that a request was refused.
+        if message.type == "error" and "Failed to load resource" not in message.text:
+            self.errors.append(message.text)
+
+
+def serious_violations(page: Page) -> list[str]:
+    """
+    Return what axe-core calls serious or critical: rule, and the elements.
+
+    It is put in through the debugger, since the page's own policy lets no foreign script in.
+    """
+    page.evaluate(AXE.read_text("utf-8") + "; true")
+    found = page.evaluate(
+        "axe.run(document, { resultTypes: ['violations'] }).then((result) => result.violations)"
+    )
+    return [
+        f"{each['id']}: {each['help']}: {[node['html'][:120] for node in each['nodes'][:3]]}"
+        for each in found
+        if each["impact"] in ("serious", "critical")
+    ]
+
+
+def overflow_pixels(page: Page) -> int:
+    """Return by how much the page is wider than its window."""
+    wide: int = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    return wide
+
+
+def keep_picture(page: Page, name: str) -> None:
+    """Write a picture of what the window shows."""
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SCREENSHOTS / f"{name}.png")
