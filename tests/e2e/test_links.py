@@ -12,7 +12,7 @@ from local_stack.airflow_api import AirflowApi
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run, wait_until
 
-pytestmark = [pytest.mark.docker, pytest.mark.e2e]
+pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(900)]
 
 WAIT = "wait_until_finished"
 BUTTONS = ["Job", "Job log", "Model folder"]

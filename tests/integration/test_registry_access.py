@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -149,6 +150,55 @@ def test_a_retry_knows_that_the_grant_is_its_own(context: Any) -> None:
     again = grant(context)
 
     assert (again["granted"], "earlier try" in again["reason"]) == (True, True)
+
+
+def test_a_cleared_run_grants_anew_and_leaves_what_somebody_else_granted_meanwhile(
+    iam: IamPoliciesClient, register_dag: Callable[[DAG], DAG]
+) -> None:
+    with DAG("cleared_grant", schedule=None) as dag:
+        grant_task = GrantRegistryAccessOperator(task_id="grant", image=LOCAL)
+        revoke_task = RevokeRegistryAccessOperator(task_id="revoke", grant=grant_task.output)
+        grant_task >> revoke_task.as_teardown(setups=grant_task)
+    results: list[tuple[dict[str, Any], dict[str, Any]]] = []
+
+    def run_again(before: Callable[[], object]) -> None:
+        """Run both tasks as they do in a run that was cleared: with their store, and with the XComs of their last try."""
+        before()
+        given = grant_task.execute(cleared)
+        results.append((given, revoke_task_of(given)))
+
+    def revoke_task_of(given: dict[str, Any]) -> dict[str, Any]:
+        taken = revoke(given)
+        xcoms[:] = [taken]
+        return taken
+
+    xcoms: list[Any] = []
+    ti = SimpleNamespace(xcom_pull=lambda *, task_ids: xcoms if task_ids == ["revoke"] else [])
+    cleared: Any = {"task_state_store": Store(), "dag": dag, "ti": ti}
+    run_again(lambda: None)
+    run_again(lambda: None)
+    run_again(lambda: add(iam, Grant.from_json(results[0][0])))
+
+    assert [(given["granted"], len(taken["revoked"])) for given, taken in results] == [
+        (True, 1),
+        (True, 1),
+        (False, 0),
+    ]
+    assert bindings(iam, ResourceKind.REPOSITORY, LOCAL_RESOURCE) != []
+
+
+def test_a_grant_whose_task_died_after_a_clear_is_still_its_own(iam: IamPoliciesClient, context: Any) -> None:
+    with DAG("dies", schedule=None) as dag:
+        grant_task = GrantRegistryAccessOperator(task_id="grant", image=LOCAL)
+        RevokeRegistryAccessOperator(task_id="revoke", grant=grant_task.output)
+    taken = revoke(grant(context))
+    context |= {"dag": dag, "ti": SimpleNamespace(xcom_pull=lambda *, task_ids: [taken])}
+
+    lost = grant_task.execute(context)  # its result never reaches Airflow
+    again = grant_task.execute(context)
+
+    assert (lost["granted"], again["granted"]) == (True, True)
+    assert "earlier try" in again["reason"]
 
 
 def test_revoking_twice_is_fine_and_a_skipped_or_mapped_grant_is_understood(context: Any) -> None:

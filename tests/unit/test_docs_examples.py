@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from enum import Enum
@@ -22,6 +23,7 @@ from container_training.hooks.image import training_environment
 from container_training.hooks.training import TrainingHook
 from local_stack.settings import StackSettings
 from tests.docs_examples import PAGES, README, ROOT, Example, examples, examples_in
+from tests.public_operators import public_operators
 from training_service.metrics import Metrics
 from training_service.settings import ServiceSettings
 
@@ -64,6 +66,7 @@ TASKS = {
     "tune_mine": {task.replace("train.", "tune.") for task in CHAIN} | {"tune.plot", "train_best"},
     "list_orphans": {"list"},
     "train_and_tell": {"submit", "finished"},
+    "train_everywhere": {"train.submit", "train.finished", "train.collect"},
 }
 #: Kinds of examples and the file that tests them; a kind that is not here is a typing error.
 KINDS = {
@@ -79,6 +82,9 @@ KINDS = {
     "python distributed": "here",
     "python faults": "tests/integration/test_faults.py",
     "shell faults": "tests/integration/test_faults.py",
+    **dict.fromkeys(
+        (f"operator {name}" for name in public_operators()), "tests/e2e/test_operator_examples.py"
+    ),
     "shell": "tests/e2e/test_readme_shell.py",
     "trainer task.py": "tests/e2e/test_readme_shell.py",
     "trainer Dockerfile": "tests/e2e/test_readme_shell.py",
@@ -117,6 +123,19 @@ def test_dags_are_read_without_an_error_and_have_their_tasks(
     (dag,) = bag.dags.values()
     dag.check_cycle()
     assert set(dag.task_ids) == TASKS[dag.dag_id]
+
+
+@pytest.mark.parametrize("name", public_operators())
+def test_every_public_operator_has_one_example_that_uses_it(name: str) -> None:
+    found = examples(f"operator {name}", ROOT / "docs" / "operators.md")
+
+    (example,) = found
+    called = {
+        node.func.id
+        for node in ast.walk(ast.parse(example.code))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert name in called
 
 
 @pytest.mark.parametrize("use_chief", [True, False])

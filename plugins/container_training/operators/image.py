@@ -15,6 +15,7 @@ from container_training.core.template_values import is_unset, number, seconds, w
 from container_training.hooks.build_secrets import read_secrets
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.image import training_environment
+from container_training.operators.dag_folder import dag_folder
 from container_training.operators.engine_task import EngineOperator
 from container_training.operators.lineage import push_lineage
 
@@ -39,7 +40,7 @@ class BuildImageOperator(EngineOperator):
     A step that fails ends the task without a retry; its output is in the log. A full disk, and an engine or a base
     image's registry that does not answer, leave the task to Airflow's retries.
 
-    :param context_dir: the build context, a folder. (templated)
+    :param context_dir: the build context, a folder; a relative one starts at the folder of the DAG's file. (templated)
     :param image: ``HOST/PATH`` of the image, without tag. (templated)
     :param dockerfile: path of the Dockerfile within the context. (templated)
     :param build_args: values of the Dockerfile's ARGs; an empty one leaves the Dockerfile's default. (templated)
@@ -107,7 +108,11 @@ class BuildImageOperator(EngineOperator):
             )
             built = build_image(
                 self.hook.api_client,
-                open_context(self.context_dir, dockerfile=self.dockerfile, build_args=self.build_args),
+                open_context(
+                    dag_folder(context) / self.context_dir,
+                    dockerfile=self.dockerfile,
+                    build_args=self.build_args,
+                ),
                 self.image,
                 on_line=self._log_line,
                 find_login=self.hook.find_login,

@@ -30,7 +30,7 @@ class PlanTrainingOperator(JobDescriptionOperator):
     access, the machines and their cost per hour. The job is described as for :class:`SubmitTrainingJobOperator`; what that
     task adds, the labels that begin with ``airflow-``, is not in the plan.
 
-    :param context_dir: build context of the image. ``image`` is then the name that it would be pushed as, ``HOST/PATH``, without
+    :param context_dir: build context of the image; a relative one starts at the folder of the DAG's file. ``image`` is then the name that it would be pushed as, ``HOST/PATH``, without
         tag; without a context it is an image that exists. (templated)
     :param dockerfile: path of the Dockerfile within the context. (templated)
     :param build_args: values of the Dockerfile's ARGs; they are part of the result. (templated)
@@ -89,7 +89,8 @@ class PlanTrainingOperator(JobDescriptionOperator):
 
     def _inputs(self, context: Context) -> PlanInputs:
         key = TaskKey.of(context["ti"])
-        file = str((dag_folder(context) / self.config_file).absolute()) if self.config_file else None
+        folder = dag_folder(context).absolute()
+        file = str(folder / self.config_file) if self.config_file else None
         given = {field.name: getattr(self, field.name) for field in fields(JobFields)}
         job_id = self.job_id or job_id_for(replace(key, task_id=self.for_task or key.task_id), attempt=1)
         return PlanInputs.of(
@@ -97,7 +98,7 @@ class PlanTrainingOperator(JobDescriptionOperator):
             job=self.job,
             fields=given,
             job_id=job_id,
-            context_dir=self.context_dir,
+            context_dir=str(folder / self.context_dir) if self.context_dir else None,
             dockerfile=self.dockerfile,
             build_args=self.build_args,
             training_conn_id=self.training_conn_id,

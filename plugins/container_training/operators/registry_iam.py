@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 _MEMORY = "grant"
+#: When a grant was made, or taken back.
+_AT = "at"
 
 
 class GrantRegistryAccessOperator(BaseOperator):
@@ -118,14 +121,16 @@ class GrantRegistryAccessOperator(BaseOperator):
                 grant.resource,
                 lambda policy: None if grant.is_in(policy) else grant.added_to(policy),
                 # A try that dies after the write must not make the next one believe that somebody else granted.
-                before_write=lambda: store.set(_MEMORY, {**grant.to_json()}, retention=NEVER_EXPIRE),
+                before_write=lambda: store.set(
+                    _MEMORY, {**grant.to_json(), _AT: datetime.now(UTC).isoformat()}, retention=NEVER_EXPIRE
+                ),
             )
         if edit.was_written:
             self.log.info(
                 "%s", policy_diff(grant.resource, edit.before, edit.after) or "by an earlier request"
             )
             return True, f"{what} now"
-        if store.get(_MEMORY) == grant.to_json():
+        if _is_own(grant, store.get(_MEMORY), context):
             return True, f"{what}, granted by an earlier try of this task"
         return False, f"{what} already: nothing has to be granted"
 
@@ -148,7 +153,7 @@ class RevokeRegistryAccessOperator(BaseOperator):
     :param dry_run: log the change as a diff and make none.
     :param training_conn_id: as for the grant.
     :param gcp_conn_id: as for the grant.
-    :return: ``revoked``, the grants that this task took back, and ``kept``, a reason for each other one.
+    :return: ``revoked``, the grants that this task took back, each with the time ``at`` which, and ``kept``, a reason for each other one.
     """
 
     template_fields: Sequence[str] = ("grant", "is_dry_run", "training_conn_id", "gcp_conn_id")
@@ -181,7 +186,7 @@ class RevokeRegistryAccessOperator(BaseOperator):
                     grant = Grant.from_json(result)
                     reason = self._revoke(grant)
                     if reason is None:
-                        revoked.append(grant.to_json())
+                        revoked.append({**grant.to_json(), _AT: datetime.now(UTC).isoformat()})
                         continue
                 kept.append(reason)
                 self.log.info("%s", reason)
@@ -209,6 +214,38 @@ class RevokeRegistryAccessOperator(BaseOperator):
             return absent
         self.log.info("%s has %s on %s no more", grant.member, grant.role, grant.resource)
         return None
+
+
+def _is_own(grant: Grant, memory: Any, context: Context) -> bool:
+    """
+    Return whether this task made ``grant``, which the policy has.
+
+    A run that is cleared grants anew, and remembers what it granted before. If that was taken back meanwhile, the grant that is there
+    now is somebody else's.
+    """
+    if not isinstance(memory, Mapping) or not grant.to_json().items() <= memory.items():
+        return False
+    made_at = datetime.fromisoformat(memory[_AT])
+    return all(
+        datetime.fromisoformat(entry[_AT]) < made_at
+        for result in _earlier_revokes(context)
+        for entry in result.get("revoked", ())
+        if grant.to_json().items() <= entry.items()
+    )
+
+
+def _earlier_revokes(context: Context) -> list[Mapping[str, Any]]:
+    """Return what the run's revokes returned when they ran last: a clear leaves it until they run again."""
+    dag, task_instance = context.get("dag"), context.get("ti")
+    if dag is None or task_instance is None:
+        return []
+    revokes = [
+        task.task_id
+        for task in dag.tasks
+        if issubclass(getattr(task, "operator_class", type(task)), RevokeRegistryAccessOperator)
+    ]
+    results = task_instance.xcom_pull(task_ids=revokes) if revokes else []
+    return [result for result in results if isinstance(result, Mapping)]
 
 
 @contextmanager

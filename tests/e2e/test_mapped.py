@@ -1,0 +1,65 @@
+"""Mapped tasks under the real scheduler: they wait together, and each is ended by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import quote
+
+import docker
+import pytest
+
+from container_training.clients.training_api import TrainingClient
+from container_training.core.states import JobState
+from local_stack.airflow_api import AirflowApi
+from tests.e2e.airflow_run import Run, wait_until
+from tests.tiny_trainer import write_trainer
+
+pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(900)]
+
+WAIT = "train.wait_until_finished"
+CONFIGURATIONS = ["--sleep 15 --accuracy 0.7", "--sleep 900", "--sleep 901"]
+
+
+def states(run: Run, task_id: str) -> dict[int, str]:
+    """Return the states of a mapped task."""
+    tasks = run.api.task_instances(run.dag_id, run.run_id)
+    return {task["map_index"]: task["state"] for task in tasks if task["task_id"] == task_id}
+
+
+def job_id_of(run: Run, map_index: int) -> str:
+    """Return the job that a mapped wait is about, as its button shows it."""
+    return (run.links(WAIT, map_index)["Job"] or "").rpartition("/")[2]
+
+
+def test_mapped_waits_are_deferred_together_and_killed_one_by_one(
+    airflow: AirflowApi, training: TrainingClient, engine_client: docker.APIClient, tmp_path: Path
+) -> None:
+    trainer = write_trainer(tmp_path, name="tiny-mapped")
+    try:
+        run = Run.start(airflow, "train_many", {"trainers": [str(trainer)], "configurations": CONFIGURATIONS})
+        wait_until(lambda: states(run, WAIT) == dict.fromkeys(range(3), "deferred"), "three deferred waits")
+        jobs = {index: job_id_of(run, index) for index in range(3)}
+        wait_until(
+            lambda: {training.get_job(job).state for job in jobs.values()} == {JobState.RUNNING},
+            "three jobs run",
+        )
+
+        path = f"/api/v2/dags/{run.dag_id}/dagRuns/{quote(run.run_id)}/taskInstances/{WAIT}/1"
+        run.api.call("PATCH", path, json={"new_state": "failed"})
+        wait_until(
+            lambda: training.get_job(jobs[1]).state is JobState.CANCELLED, "the second job is cancelled"
+        )
+        others = [training.get_job(jobs[index]).state for index in (0, 2)]
+        training.cancel_job(jobs[2])
+        run.wait_for_end()
+    finally:
+        for image in engine_client.images():
+            if any("/tiny-mapped" in tag for tag in image.get("RepoTags") or ()):
+                engine_client.remove_image(image["Id"], force=True)
+
+    assert len(set(jobs.values())) == 3
+    assert JobState.CANCELLED not in others
+    assert states(run, WAIT) == {0: "success", 1: "failed", 2: "failed"}
+    assert states(run, "train.collect") == {0: "success", 1: "upstream_failed", 2: "upstream_failed"}
+    assert run.states()["best"] == "success", run.log("best")
+    assert run.xcom("best")["job_id"] == jobs[0]

@@ -1,0 +1,124 @@
+"""The example of each operator in the guide, run as it stands: real engine, registry, object store, service and Airflow API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk import DAG
+
+from container_training.core.image_ref import ImageRef
+from local_stack.airflow import airflow_environment, passwords_file
+from local_stack.airflow_api import AirflowApi
+from local_stack.airflow_users import ORPHAN_FINDER
+from local_stack.credentials import developer_token, registry_login
+from local_stack.stack import LocalStack
+from tests.docs_examples import ROOT, Example, examples
+from tests.public_operators import public_operators
+from tests.tiny_trainer import write_trainer
+
+pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(900)]
+
+GUIDE = ROOT / "docs" / "operators.md"
+#: What the task of each operator returns, so far as it says that the operator did its work.
+RETURNS: dict[str, Callable[[Any], bool]] = {
+    "BuildImageOperator": lambda value: ":ctx-" in value,
+    "TestImageOperator": lambda value: value.endswith("/mine:1"),
+    "PushImageOperator": lambda value: "@sha256:" in value,
+    "GrantRegistryAccessOperator": lambda value: value["granted"],
+    "RevokeRegistryAccessOperator": lambda value: len(value["revoked"]) == 1,
+    "PreflightOperator": lambda value: value["ok"] and bool(value["rows"]),
+    "PackageTrainerOperator": lambda value: value[0].startswith("gs://"),
+    "SubmitTrainingJobOperator": lambda value: value.startswith("submit_a_job_submit_"),
+    "TrainingJobSensor": lambda value: value in ("RUNNING", "SUCCEEDED"),
+    "CollectTrainingResultsOperator": lambda value: value["metrics"]["accuracy"] == 0.5,
+    "PlotTrialsOperator": lambda value: value["best-so-far"]["html"].startswith("gs://"),
+    "PlanTrainingOperator": lambda value: (
+        "/mine:ctx-" in value["request"]["trainingInput"]["masterConfig"]["imageUri"]
+    ),
+    "CancelOrphanJobsOperator": lambda value: isinstance(value, list),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(
+    stack: LocalStack,
+    engine_client: docker.APIClient,
+    base_image: str,
+    pushed_image: ImageRef,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Path]:
+    """A DAG folder with a trainer and a package, whose image was pushed as the guide says."""
+    folder = tmp_path_factory.mktemp("dags")
+    trainer = write_trainer(folder)
+    package = folder / "package"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "task.py").write_text("print('hello')\n", encoding="utf-8")
+    image = f"{stack.settings.image_prefix}/mine"
+    built = engine_client.build(
+        path=str(trainer), tag=f"{image}:1", buildargs={"BASE_IMAGE": base_image}, rm=True, decode=True
+    )
+    assert not [line for line in built if "error" in line]
+    login = registry_login(stack.settings)
+    pushed = engine_client.push(image, "1", stream=True, decode=True, auth_config=login)
+    assert not [line for line in pushed if "error" in line]
+    yield folder
+    for found in engine_client.images():
+        if any(f"{image}:" in tag for tag in found.get("RepoTags") or ()):
+            engine_client.remove_image(found["Id"], force=True)
+
+
+@pytest.fixture
+def connections(stack: LocalStack, base_image: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connections of the stack's own Airflow."""
+    passwords = json.loads(passwords_file(stack.settings).read_text(encoding="utf-8"))
+    environment = airflow_environment(
+        stack.settings,
+        base_image=base_image,
+        token=developer_token(stack.settings),
+        finder_password=passwords[ORPHAN_FINDER],
+    )
+    for name, value in environment.items():
+        if not name.startswith("AIRFLOW_") or name.startswith("AIRFLOW_CONN_"):
+            monkeypatch.setenv(name, value)
+
+
+def test_it_is_known_of_every_operator_what_it_returns() -> None:
+    assert set(RETURNS) == set(public_operators())
+
+
+@pytest.mark.parametrize(
+    "example",
+    [example for name in public_operators() for example in examples(f"operator {name}", GUIDE)],
+    ids=lambda example: example.kind.removeprefix("operator "),
+)
+def test_the_guides_example_runs(
+    example: Example,
+    airflow: AirflowApi,
+    folder: Path,
+    connections: None,
+    register_dag: Callable[[DAG], DAG],
+) -> None:
+    name = example.kind.removeprefix("operator ")
+    file = folder / f"{name}.py"
+    file.write_text(example.code, encoding="utf-8")
+    bag = DagBag(str(file), collect_dags=False)
+    bag.collect_dags(str(file))
+    assert bag.import_errors == {}
+    (dag,) = bag.dags.values()
+
+    run: Any = register_dag(dag).test()  # type: ignore[arg-type]
+
+    tasks = run.get_task_instances()
+    assert {str(task.state) for task in tasks} == {"success"}
+    own = [task for task in dag.tasks if type(task).__name__ == name]
+    by_id = {task.task_id: task for task in tasks}
+    values = [by_id[task.task_id].xcom_pull(task_ids=task.task_id) for task in own]
+    assert values
+    assert [RETURNS[name](value) for value in values] == [True] * len(values)
