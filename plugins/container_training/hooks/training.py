@@ -16,8 +16,9 @@ from container_training.clients.ops_api import OpsClient
 from container_training.clients.patience import patiently
 from container_training.clients.training_api import AsyncTrainingClient, TrainingClient, job_log_filter
 from container_training.core.cost import PriceList, parse_prices
-from container_training.core.errors import TrainingError
+from container_training.core.errors import InvalidArgument, TrainingError
 from container_training.core.log_wire import SERVICE_TASK_NAME, LogEntry
+from container_training.core.template_values import is_unset
 from container_training.core.wire import GetConfigResponse, Job, ListJobsResponse
 from container_training.hooks.metrics import count_retry
 
@@ -144,7 +145,17 @@ class TrainingHook(BaseHook):
         return self.client.create_job(job)
 
     def get_job(self, job_id: str) -> Job:
-        """Return the record of ``job_id``. :raises JobNotFound: there is none."""
+        """
+        Return the record of ``job_id``.
+
+        :raises JobNotFound: there is none.
+        :raises InvalidArgument: there is no id, as where the task that submits the job was marked as successful before it had.
+        """
+        if is_unset(job_id):
+            raise InvalidArgument(
+                f"job_id must be the id of a job, got {job_id!r}: the task that submits the job returned none; "
+                "clear that task with what is downstream of it"
+            )
         return self._ask(self.client.get_job, job_id)
 
     def list_jobs(self, filter_: str, page_size: int) -> ListJobsResponse:

@@ -308,6 +308,15 @@ def test_a_poking_task_without_its_worker_leaves_the_wait_to_the_next_try(
     assert service.jobs["digits_1"].state is JobState.RUNNING
 
 
+@pytest.mark.parametrize("deferrable", [True, False])
+@pytest.mark.parametrize("job_id", [None, "None", ""])
+def test_a_wait_for_no_job_fails_for_good_and_says_what_to_clear(
+    service: FakeService, context: Any, job_id: Any, deferrable: bool
+) -> None:
+    with pytest.raises(AirflowFailException, match=r"InvalidArgument: job_id must be .* clear that task"):
+        make_sensor(job_id=job_id, deferrable=deferrable).execute(context)
+
+
 def test_an_unknown_wait_is_refused_when_the_dag_is_read() -> None:
     with pytest.raises(ValueError, match="left_nowhere"):
         make_sensor(until="left_nowhere")
