@@ -14,7 +14,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
@@ -62,20 +62,12 @@ def on_dag_run_failed(dag_run: Any, msg: str) -> None:
 
 
 def _look_after_job(task_instance: Any, *, is_success: bool) -> None:
+    """Only columns are read here: what hangs on them is not loaded where a person marks a whole run, and asking for it raises."""
     operator = getattr(task_instance, "operator", None)
-    rendered = getattr(task_instance.rendered_task_instance_fields, "rendered_fields", None) or {}
-    # Without fields the task never began, and so never waited or submitted. A template leaves text.
-    is_to_cancel = str(rendered.get("cancel_on_kill", True)).lower() not in ("false", "0", "")
-    if operator in _WAITS and rendered.get("job_id") and is_to_cancel:
-        _start(
-            cancel_job_of_wait,
-            rendered["job_id"],
-            rendered["training_conn_id"],
-            TaskKey.of(task_instance),
-            is_success,
-        )
-    if operator in _SUBMISSIONS and rendered:
-        _start(cancel_job_of_submission, rendered["training_conn_id"], TaskKey.of(task_instance))
+    if operator in _WAITS:
+        _start(cancel_job_of_wait, TaskKey.of(task_instance), is_success)
+    if operator in _SUBMISSIONS:
+        _start(cancel_job_of_submission, TaskKey.of(task_instance))
 
 
 def _start(act: Callable[..., None], *args: Any) -> None:
@@ -95,18 +87,22 @@ def _logged(act: Callable[..., None], *args: Any) -> None:
         _log.error("a job may go on, though its task was ended (%s%s): %s", act.__name__, args, error)
 
 
-def cancel_job_of_wait(job_id: str, training_conn_id: str, key: TaskKey, is_success: bool) -> None:
+def cancel_job_of_wait(key: TaskKey, is_success: bool) -> None:
     """
-    Cancel ``job_id`` if the DAG run of ``key`` submitted it and nobody in it waits for it any more.
+    Cancel the job that the task ``key`` has waited for, if its DAG run submitted it and nobody in it waits for it any more.
 
     :param is_success: the wait was marked as successful: then other tasks of the run may need the job.
     """
     from container_training.core.intent import is_detached, owner_within
     from container_training.hooks.training import TrainingHook
 
-    if is_success and not (_is_stored(key) and _is_run_over(key)):
+    rendered = _rendered_fields(key)
+    # Without fields the task never began, and so never waited. A template leaves text.
+    is_to_cancel = str(rendered.get("cancel_on_kill", True)).lower() not in ("false", "0", "")
+    job_id = rendered.get("job_id")
+    if not job_id or not is_to_cancel or (is_success and not (_is_stored(key) and _is_run_over(key))):
         return
-    hook = TrainingHook(training_conn_id)
+    hook = TrainingHook(rendered["training_conn_id"])
     job = hook.get_job(job_id)
     is_meant_to_stay = is_success and is_detached(job)
     is_alive = job.state is not None and not job.state.is_terminal
@@ -115,7 +111,7 @@ def cancel_job_of_wait(job_id: str, training_conn_id: str, key: TaskKey, is_succ
         _log.info("job %s is being cancelled: its wait was ended", job_id)
 
 
-def cancel_job_of_submission(training_conn_id: str, key: TaskKey) -> None:
+def cancel_job_of_submission(key: TaskKey) -> None:
     """
     Cancel the job that the task ``key`` was about to submit when it was ended, even if it comes only now.
 
@@ -125,9 +121,11 @@ def cancel_job_of_submission(training_conn_id: str, key: TaskKey) -> None:
     from container_training.core.intent import is_owned
     from container_training.hooks.training import TrainingHook
 
-    if not _is_stored(key) or _has_returned(key):
+    rendered = _rendered_fields(key)
+    # Without fields the task never began, and so never submitted.
+    if not rendered or not _is_stored(key) or _has_returned(key):
         return
-    hook = TrainingHook(training_conn_id)
+    hook = TrainingHook(rendered["training_conn_id"])
     for pause in _PAUSES_SECONDS:
         _sleep(pause)
         if not _is_over(key):
@@ -149,17 +147,37 @@ def _look_after_jobs_of_run(dag_id: str, run_id: str) -> None:
     from airflow.models.taskinstance import TaskInstance
     from airflow.utils.session import create_session
     from sqlalchemy import select
+
+    _sleep(_PAUSES_SECONDS[1])  # until the scheduler has stored it
+    query = select(TaskInstance).where(
+        TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id, TaskInstance.state == "skipped"
+    )
+    with create_session() as session:
+        for task_instance in session.scalars(query):
+            _look_after_job(task_instance, is_success=False)
+
+
+def _rendered_fields(key: TaskKey) -> Mapping[str, Any]:
+    """Return the arguments with which the task has begun; empty if it never has."""
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
     from sqlalchemy.orm import joinedload
 
     query = (
         select(TaskInstance)
-        .where(TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id, TaskInstance.state == "skipped")
+        .where(
+            TaskInstance.dag_id == key.dag_id,
+            TaskInstance.run_id == key.run_id,
+            TaskInstance.task_id == key.task_id,
+            TaskInstance.map_index == key.map_index,
+        )
         .options(joinedload(TaskInstance.rendered_task_instance_fields))
     )
-    _sleep(_PAUSES_SECONDS[1])  # until the scheduler has stored it
     with create_session() as session:
-        for task_instance in session.scalars(query):
-            _look_after_job(task_instance, is_success=False)
+        task_instance = session.scalar(query)
+        fields = getattr(task_instance, "rendered_task_instance_fields", None)
+        return getattr(fields, "rendered_fields", None) or {}
 
 
 def _is_stored(key: TaskKey) -> bool:

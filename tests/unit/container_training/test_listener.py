@@ -30,15 +30,12 @@ KEY = TaskKey(dag_id="dag", task_id="task", run_id="run")
 
 
 def make_task_instance(**changes: Any) -> SimpleNamespace:
-    fields = {"job_id": "digits_1", "training_conn_id": "training_default", "cancel_on_kill": True}
-    rendered = SimpleNamespace(rendered_fields=fields | changes.pop("rendered", {}))
     values: dict[str, Any] = {
         "operator": "TrainingJobSensor",
         "dag_id": "dag",
         "task_id": "task",
         "run_id": "run",
         "map_index": -1,
-        "rendered_task_instance_fields": rendered,
     }
     return SimpleNamespace(**(values | changes))
 
@@ -58,6 +55,11 @@ class Database:
         self.state: str | None = "failed"
         self.others: list[str | None] = []
         self.has_returned = False
+        self.rendered: dict[str, Any] = {
+            "job_id": "digits_1",
+            "training_conn_id": "training_default",
+            "cancel_on_kill": True,
+        }
         self.intent: Intent | None = Intent(request_hash="0", job_id="digits_1", owner="token")
         #: What happens during the coming pauses.
         self.pauses: list[Any] = []
@@ -74,6 +76,7 @@ class Database:
 def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     fake = Database()
     monkeypatch.setattr(listener, "_states", fake.states)
+    monkeypatch.setattr(listener, "_rendered_fields", lambda _: fake.rendered)
     monkeypatch.setattr(listener, "_has_returned", lambda _: fake.has_returned)
     monkeypatch.setattr(listener, "_stored_intent", lambda _: fake.intent)
     monkeypatch.setattr(listener, "_sleep", fake.sleep)
@@ -84,25 +87,25 @@ def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
 def test_wait_that_a_person_marked_as_failed_has_its_job_cancelled(started: mock.Mock) -> None:
     on_task_instance_failed(previous_state=None, task_instance=make_task_instance(), error="marked")
 
-    started.assert_called_once_with(cancel_job_of_wait, "digits_1", "training_default", KEY, False)
+    started.assert_called_once_with(cancel_job_of_wait, KEY, False)
 
 
 def test_wait_that_a_person_marked_as_successful_is_looked_after(started: mock.Mock) -> None:
     on_task_instance_success(previous_state=None, task_instance=make_task_instance())
 
-    started.assert_called_once_with(cancel_job_of_wait, "digits_1", "training_default", KEY, True)
+    started.assert_called_once_with(cancel_job_of_wait, KEY, True)
 
 
 @pytest.mark.parametrize("is_success", [True, False])
 def test_submission_that_a_person_ended_is_looked_after(started: mock.Mock, is_success: bool) -> None:
-    task = make_task_instance(operator="SubmitTrainingJobOperator", rendered={"job_id": None})
+    task = make_task_instance(operator="SubmitTrainingJobOperator")
 
     if is_success:
         on_task_instance_success(previous_state=None, task_instance=task)
     else:
         on_task_instance_failed(previous_state=None, task_instance=task, error="marked")
 
-    started.assert_called_once_with(cancel_job_of_submission, "training_default", KEY)
+    started.assert_called_once_with(cancel_job_of_submission, KEY)
 
 
 @pytest.mark.parametrize(
@@ -111,9 +114,6 @@ def test_submission_that_a_person_ended_is_looked_after(started: mock.Mock, is_s
         ("running", {}),  # it ended by itself
         ("running", {"operator": "SubmitTrainingJobOperator"}),
         (None, {"operator": "PythonOperator"}),
-        (None, {"rendered_task_instance_fields": None}),  # it never began
-        (None, {"rendered_task_instance_fields": None, "operator": "SubmitTrainingJobOperator"}),
-        (None, {"rendered": {"cancel_on_kill": False}}),
     ],
 )
 def test_other_ends_are_left_alone(
@@ -149,13 +149,38 @@ def test_only_a_run_at_its_limit_of_time_has_its_tasks_looked_after(
     ],
 )
 def test_only_a_live_job_of_this_run_is_cancelled(
-    service: FakeService, labels: dict[str, str], state: JobState, expected: int
+    service: FakeService, database: Database, labels: dict[str, str], state: JobState, expected: int
 ) -> None:
     service.add(make_job(state=state, labels=labels))
 
-    cancel_job_of_wait("digits_1", "training_default", KEY, False)
+    cancel_job_of_wait(KEY, False)
 
     assert service.count("POST", ":cancel") == expected
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"job_id": None}, {"cancel_on_kill": False}, {"cancel_on_kill": "False"}, {"cancel_on_kill": ""}],
+)
+def test_a_wait_that_does_not_cancel_leaves_the_job(
+    service: FakeService, database: Database, changes: dict[str, Any]
+) -> None:
+    service.add(make_job(state=JobState.RUNNING, labels=LABELS))
+    database.rendered |= changes
+
+    cancel_job_of_wait(KEY, False)
+
+    assert service.jobs["digits_1"].state is JobState.RUNNING
+
+
+def test_a_task_that_never_began_has_no_job(service: FakeService, database: Database) -> None:
+    service.add(make_job(state=JobState.RUNNING, labels=LABELS))
+    database.rendered = {}
+
+    cancel_job_of_wait(KEY, False)
+    cancel_job_of_submission(KEY)
+
+    assert service.jobs["digits_1"].state is JobState.RUNNING
 
 
 @pytest.mark.parametrize(
@@ -176,7 +201,7 @@ def test_after_a_wait_that_was_marked_as_successful_the_job_goes_on_for_the_rest
     # Listeners are told before the act is stored.
     database.pauses = [lambda: setattr(database, "state", "success")]
 
-    cancel_job_of_wait("digits_1", "training_default", KEY, True)
+    cancel_job_of_wait(KEY, True)
 
     assert service.count("POST", ":cancel") == expected
 
@@ -184,7 +209,7 @@ def test_after_a_wait_that_was_marked_as_successful_the_job_goes_on_for_the_rest
 def test_the_job_of_an_ended_submission_is_cancelled(service: FakeService, database: Database) -> None:
     service.add(make_job(state=JobState.QUEUED, labels=LABELS))
 
-    cancel_job_of_submission("training_default", KEY)
+    cancel_job_of_submission(KEY)
 
     assert service.jobs["digits_1"].state is JobState.CANCELLING
 
@@ -197,7 +222,7 @@ def test_a_job_that_comes_after_its_submission_was_ended_is_cancelled(
         lambda: service.add(make_job(state=JobState.QUEUED, labels=LABELS)),
     ]
 
-    cancel_job_of_submission("training_default", KEY)
+    cancel_job_of_submission(KEY)
 
     assert service.jobs["digits_1"].state is JobState.CANCELLING
 
@@ -205,7 +230,7 @@ def test_a_job_that_comes_after_its_submission_was_ended_is_cancelled(
 def test_a_submission_that_comes_to_nothing_is_looked_for_no_longer_than_a_minute(
     service: FakeService, database: Database
 ) -> None:
-    cancel_job_of_submission("training_default", KEY)
+    cancel_job_of_submission(KEY)
 
     assert service.count("GET", "/jobs/digits_1") == len(listener._PAUSES_SECONDS)
     assert sum(listener._PAUSES_SECONDS) <= 60
@@ -227,7 +252,7 @@ def test_a_job_that_is_not_the_ended_submissions_goes_on(
     for name, value in changes.items():
         setattr(database, name, value)
 
-    cancel_job_of_submission("training_default", KEY)
+    cancel_job_of_submission(KEY)
 
     assert service.jobs["digits_1"].state is JobState.RUNNING
 
@@ -241,18 +266,20 @@ def test_a_submission_that_is_cleared_meanwhile_is_left_alone(
 
     database.pauses = [clear_and_submit]
 
-    cancel_job_of_submission("training_default", KEY)
+    cancel_job_of_submission(KEY)
 
     assert service.jobs["digits_1"].state is JobState.QUEUED
 
 
-def test_service_that_refuses_is_logged(service: FakeService, caplog: pytest.LogCaptureFixture) -> None:
+def test_service_that_refuses_is_logged(
+    service: FakeService, database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
     service.faults = [error(403, "PERMISSION_DENIED", "try later")]
 
-    listener._logged(cancel_job_of_wait, "digits_1", "training_default", KEY, False)
+    listener._logged(cancel_job_of_wait, KEY, False)
 
     assert "a job may go on" in caplog.text
-    assert "digits_1" in caplog.text
+    assert str(KEY) in caplog.text
     assert "try later" in caplog.text
 
 
@@ -272,9 +299,32 @@ def test_what_it_asks_airflows_database(
     assert listener._states(key) == listener._states(key, only_its_own=True) == ["success"]
     assert listener._is_over(key)
     assert listener._has_returned(key)
+    assert listener._rendered_fields(key)["training_conn_id"] == "training_default"
+    assert listener._rendered_fields(unknown) == {}
     assert listener._stored_intent(unknown) is None
     assert listener._states(unknown) == []
     assert not listener._has_returned(unknown)
+
+
+def test_nothing_is_asked_of_a_task_but_its_columns(
+    service: FakeService, register_dag: Callable[[DAG], DAG], started: mock.Mock
+) -> None:
+    """Where a person marks a whole run, Airflow hands over tasks without their relations; asking for one raises."""
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+    from sqlalchemy.orm import raiseload
+
+    with DAG("marked", schedule=None) as dag:
+        SubmitTrainingJobOperator(task_id="task", image="127.0.0.1:5000/demo/digits:1", region="us-central1")
+    run = register_dag(dag).test()
+    query = select(TaskInstance).where(TaskInstance.run_id == run.run_id).options(raiseload("*"))
+    with create_session() as session:
+        for task_instance in session.scalars(query):
+            on_task_instance_failed(previous_state=None, task_instance=task_instance, error="marked")
+
+    key = TaskKey(dag_id="marked", task_id="task", run_id=run.run_id)
+    started.assert_called_once_with(cancel_job_of_submission, key)
 
 
 def test_the_tasks_that_a_run_skipped_at_its_limit_are_found(
@@ -297,4 +347,4 @@ def test_the_tasks_that_a_run_skipped_at_its_limit_are_found(
     listener._look_after_jobs_of_run("too_long", run.run_id)
 
     key = TaskKey(dag_id="too_long", task_id="task", run_id=run.run_id)
-    started.assert_called_once_with(cancel_job_of_submission, "training_default", key)
+    started.assert_called_once_with(cancel_job_of_submission, key)
