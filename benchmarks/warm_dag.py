@@ -23,7 +23,7 @@ from local_stack.stack import LocalStack
 
 ROUNDS = 3
 #: How much longer the DAG may take, in seconds.
-MAX_OVERHEAD_SECONDS = 20.0
+MAX_OVERHEAD_SECONDS = 12.0
 _CONTEXT = REPOSITORY_ROOT / "docker" / "trainers" / "digits"
 _POLL_SECONDS = 0.2
 _PATIENCE_SECONDS = 300.0
