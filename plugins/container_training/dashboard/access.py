@@ -78,7 +78,7 @@ def requires_own_page(request: Request) -> None:
         return
     origin = request.headers.get("Origin")
     own = {request.headers.get("Host"), urlsplit(conf.get("api", "base_url", fallback="")).netloc}
-    if origin is not None and urlsplit(origin).netloc not in own:
+    if origin is not None and urlsplit(origin).netloc not in own - {None, ""}:  # "null" is nobody's origin
         raise HTTPException(403, f"the request comes from a page of {origin!r}")
 
 
