@@ -144,7 +144,7 @@ class Actions:
             error_message=transition.error_message,
         )
         if moved:
-            self._metrics.count_transition(job, to, transition.at)
+            self._metrics.count_transition(job, to, transition.at, transition.error_message)
         return moved
 
     def decide(self, action: Decision) -> bool:

@@ -15,8 +15,10 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessColl
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from container_training.core.failure_causes import cause_of
 from container_training.core.intent import DAG_LABEL
 from container_training.core.machines import MACHINE_TYPES
+from container_training.core.python_package import is_package_job
 from container_training.core.restarts import Attempts
 from container_training.core.states import JobState
 from training_service.logs.limiter import Loss
@@ -50,6 +52,12 @@ class Metrics:
             "Time that jobs and trials spent in a state before they left it.",
             ["kind", "state", "machine_type"],
             buckets=_STATE_SECONDS,
+            registry=self.registry,
+        )
+        self.failures = Counter(
+            "training_job_failures",
+            "Jobs and trials that FAILED or were CANCELLED, by cause (core/failure_causes.py).",
+            ["kind", "cause"],
             registry=self.registry,
         )
         self.machine_seconds = Counter(
@@ -95,12 +103,14 @@ class Metrics:
             registry=self.registry,
         )
 
-    def count_transition(self, job: JobRecord, to: JobState, at: datetime) -> None:
-        """Count that ``job``, as it was, entered ``to``."""
+    def count_transition(self, job: JobRecord, to: JobState, at: datetime, error_message: str = "") -> None:
+        """Count that ``job``, as it was, entered ``to``, and why, if that is a failure."""
         kind = "trial" if job.trial else "job"
         machine_type = known_machine_type(job.spec.master.machine.name)
         self.transitions.labels(kind, to.value).inc()
         seconds = max((at - job.entered_at).total_seconds(), 0.0)
+        if cause := cause_of(to, error_message, uses_packages=is_package_job(job.spec.training_input)):
+            self.failures.labels(kind, cause.value).inc()
         exemplar = {"job_id": job.spec.job_id[-_EXEMPLAR_LENGTH:]}
         self.state_seconds.labels(kind, job.state.value, machine_type).observe(seconds, exemplar)
         if to.is_terminal and job.running_at and not job.spec.study:

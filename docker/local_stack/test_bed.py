@@ -11,6 +11,13 @@ from local_stack.registry import ensure_registry_program
 from local_stack.settings import Part
 from local_stack.stack import LocalStack
 
+#: Programs that tests start -> the packages that have them.
+_PROGRAMS = {
+    "ip": "iproute2",  # the nodes of the swarm that tests make have networks of their own
+    "chromium": "chromium",  # a real browser looks at the dashboard
+    "promtool": "prometheus",  # asks what the dashboard for Grafana asks
+}
+
 
 def bring_up_test_bed(stack: LocalStack) -> None:
     """
@@ -20,12 +27,9 @@ def bring_up_test_bed(stack: LocalStack) -> None:
 
     :raises LocalStackError: something cannot be had on this machine.
     """
-    if find_program("ip") is None and stack.packages.refusal() is None:
-        # The nodes of the swarm that tests make have networks of their own.
-        stack.packages.install(["iproute2"], start_services=False)
-    if find_program("chromium") is None and stack.packages.refusal() is None:
-        # A real browser looks at the dashboard.
-        stack.packages.install(["chromium"], start_services=False)
+    missing = [package for program, package in _PROGRAMS.items() if find_program(program) is None]
+    if missing and stack.packages.refusal() is None:
+        stack.packages.install(missing, start_services=False)
     stack.up([Part.ENGINE, Part.BASE_IMAGE])
     program = ensure_registry_program(stack.settings, stack.packages)
     rows = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import re
 from enum import Enum
@@ -19,16 +20,18 @@ from container_training.core.cost import parse_prices
 from container_training.core.job_request import JobFields, job_request
 from container_training.core.job_spec import job_spec_from_wire
 from container_training.core.wire import TrainingInput
+from container_training.hooks import metrics as hook_metrics
 from container_training.hooks.image import training_environment
 from container_training.hooks.training import TrainingHook
 from local_stack.settings import StackSettings
 from tests.docs_examples import PAGES, README, ROOT, Example, examples, examples_in
 from tests.public_operators import public_operators
 from training_service.metrics import Metrics
+from training_service.ops.gauges import GAUGES
 from training_service.settings import ServiceSettings
 
 SETTINGS = ROOT / "docs" / "settings.md"
-TROUBLESHOOTING = ROOT / "docs" / "troubleshooting.md"
+MONITORING = ROOT / "docs" / "monitoring.md"
 CHAIN = {
     f"train.{name}"
     for name in (
@@ -256,16 +259,25 @@ def test_every_setting_that_a_page_names_exists() -> None:
         assert named - known == set(), page
 
 
-def test_the_troubleshooting_page_has_every_metric() -> None:
-    named = set(re.findall(r"^\| `(training_\w+)", TROUBLESHOOTING.read_text("utf-8"), re.MULTILINE))
+def test_the_page_of_metrics_has_every_metric() -> None:
+    first_cells = re.findall(
+        r"^\| (`(?:training|airflow)_[^|]*)\|", MONITORING.read_text("utf-8"), re.MULTILINE
+    )
+    named = {name for cell in first_cells for name in re.findall(r"`((?:training|airflow)_\w+)", cell)}
     metrics = Metrics()
     metrics.watch_jobs(dict)
-
-    exposed = {
+    service = {
         f"{metric.name}_total" if metric.type == "counter" else metric.name
         for metric in metrics.registry.collect()
+        if metric.name.startswith("training_")
     }
-    assert named == {name for name in exposed if name.startswith("training_")}
+    reported = re.findall(r'(incr|gauge)\(f"\{PREFIX\}\.(\w+)"', inspect.getsource(hook_metrics))
+    airflow = {
+        f"airflow_container_training_{name}" + ("_total" if kind == "incr" else "") for kind, name in reported
+    }
+
+    assert len(airflow) == 5
+    assert named == service | {*GAUGES} | airflow
 
 
 def test_the_readme_has_every_make_target_and_no_page_an_unknown_one() -> None:

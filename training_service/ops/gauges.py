@@ -13,7 +13,8 @@ from container_training.core.ops_wire import FleetResponse, Room
 from training_service.clock import Clock, utc_now
 from training_service.store.job_search import JobSearch
 
-_HELP: Mapping[str, str] = {
+#: What is measured, and what it means.
+GAUGES: Mapping[str, str] = {
     "training_capacity": "What may be promised to jobs, by resource; replicas 0: any number.",
     "training_promised": "What is promised to jobs that prepare, run or end, by resource.",
     "training_oldest_queued_seconds": "How long the oldest job has waited in the queue; 0: none waits.",
@@ -45,7 +46,7 @@ class ServiceGauges(Collector):
 
     def describe(self) -> Iterable[Metric]:
         """Name the gauges without measuring them."""
-        return [GaugeMetricFamily(name, text) for name, text in _HELP.items()]
+        return [GaugeMetricFamily(name, text) for name, text in GAUGES.items()]
 
     def collect(self) -> Iterator[Metric]:
         """Measure."""
@@ -57,9 +58,9 @@ class ServiceGauges(Collector):
         oldest = fleet.oldest_queued_time
         waited = (self._clock() - oldest).total_seconds() if oldest else 0.0
         name = "training_oldest_queued_seconds"
-        yield GaugeMetricFamily(name, _HELP[name], value=max(waited, 0.0))
+        yield GaugeMetricFamily(name, GAUGES[name], value=max(waited, 0.0))
         name = "training_last_success_timestamp_seconds"
-        successes = GaugeMetricFamily(name, _HELP[name], labels=["dag", "model"])
+        successes = GaugeMetricFamily(name, GAUGES[name], labels=["dag", "model"])
         for dag, model, ended_at in self._search.last_successes():
             successes.add_metric([dag, model], ended_at.timestamp())
         yield successes
@@ -67,7 +68,7 @@ class ServiceGauges(Collector):
 
     def _disks(self) -> Iterator[Metric]:
         free, size = (
-            GaugeMetricFamily(name, _HELP[name], labels=["volume"])
+            GaugeMetricFamily(name, GAUGES[name], labels=["volume"])
             for name in ("training_disk_free_bytes", "training_disk_size_bytes")
         )
         for volume, path in self._volumes.items():
@@ -82,7 +83,7 @@ class ServiceGauges(Collector):
 
 
 def _room(name: str, room: Room) -> Metric:
-    gauge = GaugeMetricFamily(name, _HELP[name], labels=["resource"])
+    gauge = GaugeMetricFamily(name, GAUGES[name], labels=["resource"])
     for resource in ("cpus", "memory_bytes", "gpus", "replicas"):
         gauge.add_metric([resource], getattr(room, resource))
     return gauge
