@@ -22,10 +22,12 @@ class ObjectStore:
     Reads and writes objects; imports nothing of Google's by itself, since that costs a second.
 
     :param client: a ``google.cloud.storage.Client``; it retries by itself what may pass.
+    :param patience_seconds: how long reads and lists are retried, and at most wait for one answer; default: the client's own.
     """
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, patience_seconds: float | None = None) -> None:
         self._client = client
+        self._patience_seconds = patience_seconds
 
     def list_files(self, folder: str, limit: int) -> tuple[list[ResultFile], bool]:
         """
@@ -37,7 +39,8 @@ class ObjectStore:
 
         bucket, prefix = split_uri(folder)
         try:
-            blobs = list(islice(self._client.list_blobs(bucket, prefix=prefix), limit + 1))
+            listed = self._client.list_blobs(bucket, prefix=prefix, **self._patience())
+            blobs = list(islice(listed, limit + 1))
         except NotFound as error:
             raise ResultsMissing(f"bucket {bucket!r} of {folder} does not exist") from error
         files = [
@@ -81,7 +84,7 @@ class ObjectStore:
         address, generation = split_pinned(uri)
         bucket, name = split_uri(address)
         wanted = {} if generation is None else {"generation": generation}
-        found = self._client.bucket(bucket).get_blob(name, **wanted)
+        found = self._client.bucket(bucket).get_blob(name, **wanted, **self._patience())
         return None if found is None else _file(bucket, found)
 
     def read(self, uri: str, max_bytes: int) -> bytes | None:
@@ -112,12 +115,19 @@ class ObjectStore:
             bucket, name = split_uri(found.uri)
             blob = self._client.bucket(bucket).blob(name)
             try:
-                return blob.download_as_bytes(if_generation_match=found.generation), int(
-                    found.generation or 0
-                )
+                content = blob.download_as_bytes(if_generation_match=found.generation, **self._patience())
+                return content, int(found.generation or 0)
             except (NotFound, PreconditionFailed):
                 continue
         raise ResultsMissing(f"{uri} is replaced faster than it can be read; read it again later")
+
+    def _patience(self) -> dict[str, Any]:
+        if self._patience_seconds is None:
+            return {}
+        from google.cloud.storage.retry import DEFAULT_RETRY
+
+        seconds = self._patience_seconds
+        return {"retry": DEFAULT_RETRY.with_timeout(seconds), "timeout": seconds}
 
     def browser_url(self, uri: str) -> str:
         """Return where a browser finds the object: at Google a page that asks for a login, else the store itself."""

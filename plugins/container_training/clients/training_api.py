@@ -56,10 +56,13 @@ class _Requests:
     def get_config(self) -> httpx.Request:
         return self._request("GET", f"/v1/projects/{self._quoted}:getConfig")
 
-    def list_log_entries(self, filter_: str, page_size: int, page_token: str) -> httpx.Request:
+    def list_log_entries(
+        self, filter_: str, page_size: int, page_token: str, *, newest_first: bool = False
+    ) -> httpx.Request:
         body = ListLogEntriesRequest(
             resource_names=[f"projects/{self.project}"],
             filter=filter_,
+            order_by="timestamp desc" if newest_first else "timestamp asc",
             page_size=page_size,
             page_token=page_token,
         )
@@ -154,13 +157,11 @@ class TrainingClient:
         return agent
 
     def list_log_entries(
-        self, filter_: str, page_size: int = 1000, page_token: str = ""
+        self, filter_: str, page_size: int = 1000, page_token: str = "", *, newest_first: bool = False
     ) -> ListLogEntriesResponse:
-        """Return one page of log entries, oldest first."""
-        return read_model(
-            ListLogEntriesResponse,
-            self._send(self._requests.list_log_entries(filter_, page_size, page_token)),
-        )
+        """Return one page of log entries, oldest first, or newest first."""
+        request = self._requests.list_log_entries(filter_, page_size, page_token, newest_first=newest_first)
+        return read_model(ListLogEntriesResponse, self._send(request))
 
     def _send(self, request: httpx.Request) -> Any:
         try:

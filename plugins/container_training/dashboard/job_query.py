@@ -61,7 +61,7 @@ class JobQuery:
         if self.states and with_states:
             clauses.append("(" + " OR ".join(f"state={state}" for state in self.states) + ")")
         if self.name:
-            clauses.append(f"jobId:{_quoted(self.name)}")
+            clauses.append(f"jobId:{quoted(self.name)}")
         clauses += _label_clauses(self.label, violations)
         clauses += self._time_clauses(now, violations)
         if violations:
@@ -106,7 +106,7 @@ def _label_clauses(text: str, violations: list[FieldViolation]) -> list[str]:
         elif not has_value:
             clauses.append(f"labels.{key}:*")
         else:
-            clauses.append(f"labels.{key}={_quoted(value)}")
+            clauses.append(f"labels.{key}={quoted(value)}")
     return clauses
 
 
@@ -118,11 +118,12 @@ def _moment(text: str) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _quoted(value: str) -> str:
+def quoted(value: str) -> str:
+    """Return ``value`` as the filter language has texts. Pure."""
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def of_task(dag_id: str, run_id: str, task_id: str) -> str:
     """Return the filter for the jobs that a task submitted; labels are lossy, so there may be others among them. Pure."""
     pairs = {DAG_LABEL: dag_id, "airflow-run": run_id, "airflow-task": task_id}
-    return " AND ".join(f"labels.{key}={_quoted(label_value(value))}" for key, value in pairs.items())
+    return " AND ".join(f"labels.{key}={quoted(label_value(value))}" for key, value in pairs.items())

@@ -48,6 +48,17 @@ def find_origins(jobs: Sequence[JobRow], rights: Rights, session: Session) -> di
     return origins
 
 
+def find_run(origin: Origin | None, session: Session) -> dict[str, str] | None:
+    """Return how the run came about: ``type``, and ``user``, the name of whoever had it made; ``None``: nobody knows."""
+    if origin is None or not origin.run_id:
+        return None
+    query = select(DagRun.run_type, DagRun.triggering_user_name).where(
+        DagRun.dag_id == origin.dag_id, DagRun.run_id == origin.run_id
+    )
+    found = session.execute(query).first()
+    return {"type": str(found[0]), "user": found[1] or ""} if found else None
+
+
 def _choose(
     job: JobRow,
     dags: Sequence[str],

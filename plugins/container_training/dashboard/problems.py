@@ -17,6 +17,7 @@ from container_training.core.errors import (
     TransportError,
 )
 from container_training.dashboard.connections import UnknownConnection
+from container_training.dashboard.job_files import FolderUnreadable
 from container_training.hooks.training import InvalidConnection
 
 #: Error -> status of our own answer, and what to do. The first that fits counts.
@@ -34,6 +35,11 @@ _ADVICE: tuple[tuple[type[TrainingError], int, str], ...] = (
         AccessDenied,
         502,
         "Airflow's connection is refused: its password must be a token that the service knows, with the right to list jobs.",
+    ),
+    (
+        FolderUnreadable,
+        502,
+        "The object store must answer, and Airflow's connection google_cloud_default must be allowed to list and read the bucket.",
     ),
     (Throttled, 503, "The service has too much to do; the page asks again by itself."),
     (

@@ -14,9 +14,18 @@ ANSWERS = Answers()
 FEEDS = Feeds(lambda conn_id: SERVICES.get(conn_id).ops.version())
 
 
-def readable_job(service: Service, job_id: str, rights: Rights) -> Job:
-    """Return the job. :raises JobNotFound: there is none, or the person may not see it: the two cannot be told apart."""
-    job = service.training.get_job(job_id)
-    if not rights.may_read(job.labels or {}):
+def readable_job(service: Service, job_id: str, rights: Rights, version: str = "") -> Job:
+    """
+    Return the job.
+
+    :param version: the newest that the page knows of; an answer from before it does not serve.
+    :raises JobNotFound: there is none, or the person may not see it: the two cannot be told apart.
+    """
+    question = (service.conn_id, "job", job_id, version)
+    try:
+        job = ANSWERS.get(question, lambda: service.training.get_job(job_id))
+    except JobNotFound:
+        job = None  # the service's own words would tell the one from the other
+    if job is None or not rights.may_read(job.labels or {}):
         raise JobNotFound(f"there is no job {job_id!r}", code=404, status="NOT_FOUND")
     return job

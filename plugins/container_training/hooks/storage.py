@@ -15,14 +15,18 @@ class StorageHook(BaseHook):
     Reads and writes the job folders of one Google connection.
 
     :param gcp_conn_id: connection of type ``google_cloud_platform``, as for ``GCSHook``.
+    :param patience_seconds: see ``ObjectStore``.
     """
 
     conn_name_attr = "gcp_conn_id"
     default_conn_name = "google_cloud_default"
 
-    def __init__(self, gcp_conn_id: str = default_conn_name) -> None:
+    def __init__(
+        self, gcp_conn_id: str = default_conn_name, *, patience_seconds: float | None = None
+    ) -> None:
         super().__init__()
         self.gcp_conn_id = gcp_conn_id
+        self.patience_seconds = patience_seconds
 
     @cached_property
     def store(self) -> ObjectStore:
@@ -30,7 +34,8 @@ class StorageHook(BaseHook):
         # Imported here: it takes about a second, which no DAG parse may cost.
         from airflow.providers.google.cloud.hooks.gcs import GCSHook
 
-        return ObjectStore(GCSHook(gcp_conn_id=self.gcp_conn_id).get_conn())
+        client = GCSHook(gcp_conn_id=self.gcp_conn_id).get_conn()
+        return ObjectStore(client, self.patience_seconds)
 
     def get_conn(self) -> ObjectStore:
         """Return the object store, the same one each time."""

@@ -1,0 +1,88 @@
+"""Curves of metrics and of used resources, thinned to what a screen can show. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from container_training.core.ops_wire import Curve, UsageSeries
+from container_training.core.trials import trial_number
+
+#: Points of one curve: about two a pixel.
+MAX_POINTS = 1500
+#: Points of all curves of an answer together, about a megabyte.
+MAX_ALL_POINTS = 60_000
+
+
+def curves_view(curves: Sequence[Curve], objective: str | None) -> list[dict[str, Any]]:
+    """
+    Return the curves by tag, that of the study first: ``[{"tag", "isObjective", "curves": [{"trial", "steps", ...}]}]``.
+
+    :param objective: tag of the metric that a study looks at.
+    """
+    most = _points_each(len(curves))
+    by_tag: dict[str, list[Curve]] = {}
+    for curve in sorted(curves, key=lambda curve: trial_number(curve.trial_id)):
+        by_tag.setdefault(curve.tag, []).append(curve)
+    return [
+        {
+            "tag": tag,
+            "isObjective": tag == objective,
+            "curves": [_curve(curve, most) for curve in by_tag[tag]],
+        }
+        for tag in sorted(by_tag, key=lambda tag: (tag != objective, tag))
+    ]
+
+
+def usage_view(series: Sequence[UsageSeries]) -> list[dict[str, Any]]:
+    """Return the use of each replica, with its peaks, by trial and replica."""
+    most = _points_each(len(series))
+    ordered = sorted(series, key=lambda one: (trial_number(one.trial_id), one.replica))
+    return [_usage(one, most) for one in ordered]
+
+
+def kept_places(values: Sequence[float | None], most: int) -> list[int]:
+    """
+    Return which of ``values`` to draw so that no peak is lost: of each stretch the least and the largest.
+
+    Pure. At most ``most`` places, ascending, the first and the last among them.
+    """
+    if len(values) <= most:
+        return list(range(len(values)))
+    buckets = max((most - 2) // 2, 1)
+    kept = {0, len(values) - 1}
+    for bucket in range(buckets):
+        start, end = bucket * len(values) // buckets, (bucket + 1) * len(values) // buckets
+        known = [(value, place) for place in range(start, end) if (value := values[place]) is not None]
+        if known:
+            kept.update({min(known)[1], max(known)[1]})
+    return sorted(kept)
+
+
+def _curve(curve: Curve, most: int) -> dict[str, Any]:
+    places = kept_places(curve.values, most)
+    return {
+        "trial": curve.trial_id,
+        "steps": [curve.steps[place] for place in places],
+        "values": [curve.values[place] for place in places],
+        "times": [curve.times[place] for place in places],
+    }
+
+
+def _usage(one: UsageSeries, most: int) -> dict[str, Any]:
+    places = sorted({*kept_places(one.cpu_cores, most // 2), *kept_places(one.memory_bytes, most // 2)})
+    return {
+        "replica": one.replica,
+        "trial": one.trial_id,
+        "cpuLimit": one.cpu_limit,
+        "memoryLimit": one.memory_limit_bytes,
+        "cpuPeak": max(one.cpu_cores, default=None),
+        "memoryPeak": max(one.memory_bytes, default=None),
+        "times": [round(one.times[place], 3) for place in places],
+        "cpu": [round(one.cpu_cores[place], 4) for place in places],
+        "memory": [one.memory_bytes[place] for place in places],
+    }
+
+
+def _points_each(curves: int) -> int:
+    return max(min(MAX_POINTS, MAX_ALL_POINTS // max(curves, 1)), 20)

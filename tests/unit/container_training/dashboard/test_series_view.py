@@ -1,0 +1,80 @@
+"""Curves that are too long are thinned, and keep their peaks."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from container_training.core.ops_wire import Curve, UsageSeries
+from container_training.dashboard.series_view import MAX_POINTS, curves_view, kept_places, usage_view
+
+VALUES = st.lists(st.none() | st.floats(-1e9, 1e9), max_size=300)
+
+
+@given(VALUES, st.integers(4, 40))
+def test_thinned_values_keep_first_last_and_extremes(values: list[float | None], most: int) -> None:
+    places = kept_places(values, most)
+
+    assert places == sorted(set(places))
+    assert len(places) <= max(most, 0) or len(values) <= most
+    if values:
+        assert {places[0], places[-1]} == {0, len(values) - 1}
+    known = [value for value in values if value is not None]
+    if known:
+        kept = [values[place] for place in places if values[place] is not None]
+        assert max(kept, default=None) == max(known)  # type: ignore[type-var]
+        assert min(kept, default=None) == min(known)  # type: ignore[type-var]
+
+
+def test_the_metric_of_the_study_comes_first_and_trials_by_number() -> None:
+    curves = [
+        Curve(tag=tag, trial_id=trial, steps=[1], values=[0.5], times=[1.0])
+        for tag in ("a_loss", "score")
+        for trial in ("10", "9")
+    ]
+
+    view = curves_view(curves, "score")
+
+    assert [metric["tag"] for metric in view] == ["score", "a_loss"]
+    assert [metric["isObjective"] for metric in view] == [True, False]
+    assert [curve["trial"] for curve in view[0]["curves"]] == ["9", "10"]
+
+
+def test_a_long_curve_is_thinned_in_all_its_columns() -> None:
+    steps = list(range(100_000))
+    curve = Curve(
+        tag="loss", steps=steps, values=[1 / (1 + step) for step in steps], times=[*map(float, steps)]
+    )
+
+    (metric,) = curves_view([curve], None)
+
+    (thin,) = metric["curves"]
+    assert len(thin["steps"]) == len(thin["values"]) == len(thin["times"]) <= MAX_POINTS
+    assert thin["steps"][-1] == 99_999
+
+
+def test_use_has_its_peaks_and_limits_also_where_it_is_thinned() -> None:
+    count = 5000
+    memory = [2**20] * count
+    memory[1234] = 2**30
+    series = UsageSeries(
+        replica="master-replica-0",
+        cpu_limit=2.0,
+        memory_limit_bytes=2**31,
+        times=[*map(float, range(count))],
+        cpu_cores=[0.5] * count,
+        memory_bytes=memory,
+    )
+
+    (view,) = usage_view([series])
+
+    assert len(view["times"]) == len(view["cpu"]) == len(view["memory"]) < count
+    assert view["memoryPeak"] == 2**30
+    assert 2**30 in view["memory"]
+    assert (view["cpuLimit"], view["memoryLimit"]) == (2.0, 2**31)
+
+
+def test_a_replica_without_samples_has_no_peak() -> None:
+    (view,) = usage_view([UsageSeries(replica="master-replica-0")])
+
+    assert view["cpuPeak"] is None
