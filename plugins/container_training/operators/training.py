@@ -85,6 +85,11 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         "result_files",
         "gcp_conn_id",
     )
+    template_fields_renderers = {
+        **JobDescriptionOperator.template_fields_renderers,
+        "data_uris": "json",
+        "result_files": "json",
+    }
     operator_extra_links = JOB_LINKS
     ui_color = "#f6e8db"
 

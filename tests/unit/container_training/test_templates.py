@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from container_training.core.errors import InvalidArgument
 from container_training.core.template_values import flag, is_unset, number, seconds, whole_number
-from container_training.operators.image import BuildImageOperator, PushImageOperator, TestImageOperator
+from container_training.operators.image import PushImageOperator, TestImageOperator
 from container_training.operators.preflight import PreflightOperator
 from container_training.operators.registry_iam import (
     GrantRegistryAccessOperator,
@@ -201,9 +201,8 @@ def test_a_word_that_is_no_end_of_a_wait_is_found_while_the_dag_is_read_or_named
         task.execute(context)
 
 
-def test_a_revoke_shows_what_it_was_given_and_a_build_its_arguments() -> None:
+def test_a_revoke_shows_what_it_was_given() -> None:
     assert RevokeRegistryAccessOperator.template_fields_renderers == {"grant": "json"}
-    assert BuildImageOperator.template_fields_renderers == {"build_args": "json", "labels": "json"}
 
 
 @pytest.mark.parametrize(
