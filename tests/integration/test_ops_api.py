@@ -98,6 +98,8 @@ def test_fleet_has_room_and_a_queue(ops: OpsClient) -> None:
 
     assert fleet.capacity is not None
     assert fleet.capacity.cpus > 0
+    assert fleet.largest is not None
+    assert 0 < fleet.largest.cpus <= fleet.capacity.cpus
     assert fleet.used is not None
     assert fleet.used.replicas == 0
     assert (fleet.queue_length, fleet.oldest_queued_time) == (0, None)

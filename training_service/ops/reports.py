@@ -116,6 +116,12 @@ class Reports:
                 gpus=total.gpus,
                 replicas=capacity.replicas,
             ),
+            largest=Room(
+                cpus=capacity.each.cpus,
+                memory_bytes=capacity.each.memory_bytes,
+                gpus=capacity.each.gpus,
+                replicas=1,
+            ),
             used=Room(cpus=used.cpus, memory_bytes=used.memory_bytes, gpus=used.gpus, replicas=used.replicas),
             queue_length=count,
             oldest_queued_time=oldest,

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from container_training.core.machines import Resources, fit
-from container_training.core.replica_spec import ReplicaSpec
+from container_training.core.machines import MachineType, Resources, fit
 
 #: Less than this no container gets, however many share the machine: an interpreter must at least start.
 MIN_CPUS = 0.05
@@ -52,7 +52,19 @@ class Load:
         )
 
 
-def grants(replicas: Sequence[ReplicaSpec], capacity: Capacity) -> list[Resources]:
+class Wanted(Protocol):
+    """What is to be granted: a machine type, and accelerators; a ``ReplicaSpec`` is one."""
+
+    @property
+    def machine(self) -> MachineType:
+        """The machine type."""
+
+    @property
+    def gpus(self) -> int:
+        """Accelerators of one replica."""
+
+
+def grants(replicas: Sequence[Wanted], capacity: Capacity) -> list[Resources]:
     """
     Return what each replica of one job gets, in their order.
 

@@ -157,7 +157,7 @@ def _amount(value: Any, name: str, least: float) -> float:
 
 def _parts(training: TrainingInput) -> Iterator[tuple[str, float]]:
     """Yield what has a price: machine type or accelerator, and how many of it the job has at a time."""
-    for machine, count, config in _machines(training):
+    for machine, count, config in machine_parts(training):
         if count <= 0:
             continue
         yield machine, count
@@ -167,7 +167,8 @@ def _parts(training: TrainingInput) -> Iterator[tuple[str, float]]:
             yield accelerator.type.value, count * accelerator.count
 
 
-def _machines(training: TrainingInput) -> Iterator[tuple[str, int, ReplicaConfig | None]]:
+def machine_parts(training: TrainingInput) -> Iterator[tuple[str, int, ReplicaConfig | None]]:
+    """Yield each role's machine type, how many replicas it has, and its configuration; the master first. Pure."""
     tier = training.scale_tier or ScaleTier.BASIC
     shape = TIER_SHAPES.get(tier)
     if shape is not None:

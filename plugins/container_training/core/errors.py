@@ -37,6 +37,7 @@ Every error of the project, one tree.
     |   + RegistryUnavailable         the registry did not answer, also after retries
     + InvalidArgument(ValueError)     an operator's argument, once rendered, is not what it must be
     + InvalidPrice(ValueError)        prices or a limit of cost that cannot be read, or a machine without a price
+    + InvalidRetrainingLimit(ValueError)  how old models may become cannot be read
     + InvalidCommand(ValueError)      a pasted command that cannot be read as one that submits a job
     + InvalidPlan(ValueError)         a plan file that cannot be read, or was edited
     + PlanIsStale                     what a plan was made from is not so any more: plan again
@@ -290,6 +291,10 @@ class RegistryMirrorFailed(TrainingError):
 
 class InvalidPrice(TrainingError, ValueError):
     """Prices, or a limit of cost, cannot be read, or a machine type of the job has no price."""
+
+
+class InvalidRetrainingLimit(TrainingError, ValueError):
+    """How old models may become cannot be read."""
 
 
 class CostLimitReached(TrainingError):

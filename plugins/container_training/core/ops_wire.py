@@ -173,10 +173,12 @@ class FleetResponse(WireModel):
     The service as a whole, now.
 
     :param capacity: what may be promised to jobs; ``None`` while the engine does not answer.
+    :param largest: what one container may have at most; its ``replicas`` are 1.
     :param used: what is promised to those that prepare, run or end.
     """
 
     capacity: Room | None = None
+    largest: Room | None = None
     used: Room | None = None
     queue_length: int = 0
     oldest_queued_time: Timestamp | None = None
