@@ -39,7 +39,7 @@ def add_command(commands: argparse._SubParsersAction[Any]) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     with connection.client_of(options) as training, _airflow(options) as airflow:
-        found = OrphanSearch(training, airflow, grace=timedelta(seconds=options.grace)).find()
+        found = OrphanSearch(airflow, grace=timedelta(seconds=options.grace)).find(training)
         cancelled = {
             orphan.job.job_id or "" for orphan in found if options.cancel and orphan.verdict is Verdict.ORPHAN
         }

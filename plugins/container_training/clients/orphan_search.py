@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Protocol
 
-from container_training.clients.airflow_api import AirflowApiClient
 from container_training.clients.training_api import TrainingClient
 from container_training.core.intent import OWNER_LABEL
 from container_training.core.orphans import (
@@ -31,9 +31,25 @@ def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+class TaskSource(Protocol):
+    """Where task instances are read: Airflow's REST API, or its database."""
+
+    def live_tasks(self) -> list[TaskView]:
+        """Return every task instance of every DAG that may still run."""
+
+    def tasks_of_run(self, job: Job) -> list[TaskView]:
+        """Return the task instances of all runs that the labels of ``job`` may mean, in whatever state."""
+
+    def downstream(self, dag_id: str) -> Mapping[str, frozenset[str]]:
+        """Return the tasks right after each task of a DAG's newest version; empty if there is no such DAG."""
+
+    def owner_of(self, task: TaskView) -> str:
+        """Return the owner token that ``task`` has stored; empty if it has stored none."""
+
+
 class OrphanSearch:
     """
-    One look at the jobs of a project and at the tasks of an Airflow.
+    One look at the tasks of an Airflow, for jobs of a project.
 
     Jobs are listed before tasks: a task that submits a job in between is seen, and so is its job's owner.
 
@@ -42,26 +58,28 @@ class OrphanSearch:
 
     def __init__(
         self,
-        training: TrainingClient,
-        airflow: AirflowApiClient,
+        airflow: TaskSource,
         *,
         grace: timedelta = DEFAULT_GRACE,
         now: Callable[[], datetime] = _utc_now,
     ) -> None:
-        self._training = training
         self._airflow = airflow
         self._grace = grace
         self._now = now
-        self._downstream: dict[str, dict[str, frozenset[str]]] = {}
+        self._downstream: dict[str, Mapping[str, frozenset[str]]] = {}
 
-    def find(self) -> list[Orphan]:
+    def find(self, training: TrainingClient) -> list[Orphan]:
         """
         Return the jobs without a live owner, newest first.
 
         :raises TransportError: the service or Airflow did not answer; nothing is known then.
         :raises ServiceError: one of them refused.
         """
-        jobs = [job for job in self._live_jobs() if may_be_orphan(job, self._now(), self._grace)]
+        return self.among(_live_jobs(training))
+
+    def among(self, listed: Iterable[Job]) -> list[Orphan]:
+        """Return those of ``listed``, which must be from before this call, that have no live owner. Raises as ``find`` does."""
+        jobs = [job for job in listed if may_be_orphan(job, self._now(), self._grace)]
         if not jobs:
             return []
         live = self._airflow.live_tasks()
@@ -84,12 +102,13 @@ class OrphanSearch:
             self._downstream[dag_id] = self._airflow.downstream(dag_id)
         return live_owners(job, tasks, self._downstream)
 
-    def _live_jobs(self) -> list[Job]:
-        jobs: list[Job] = []
-        token = ""
-        while True:
-            page = self._training.list_jobs(_ALIVE, _PAGE_SIZE, token)
-            jobs += page.jobs or []
-            token = page.next_page_token or ""
-            if not token:
-                return jobs
+
+def _live_jobs(training: TrainingClient) -> list[Job]:
+    jobs: list[Job] = []
+    token = ""
+    while True:
+        page = training.list_jobs(_ALIVE, _PAGE_SIZE, token)
+        jobs += page.jobs or []
+        token = page.next_page_token or ""
+        if not token:
+            return jobs

@@ -58,7 +58,7 @@ class CancelOrphanJobsOperator(BaseOperator):
         hook = TrainingHook(self.training_conn_id)
         with final_unless_transient(), AirflowApiHook(self.airflow_conn_id).get_conn() as airflow:
             grace, cancel = timedelta(seconds=seconds("grace", self.grace)), flag("cancel", self.cancel)
-            found = OrphanSearch(hook.client, airflow, grace=grace).find()
+            found = OrphanSearch(airflow, grace=grace).find(hook.client)
             rows = [self._handle(orphan, hook, cancel=cancel) for orphan in found]
         self.log.info("%d jobs without a live owner", len(rows))
         report_orphans(self.training_conn_id, len(rows))

@@ -102,9 +102,8 @@ def find(airflow: FakeAirflow, password: str = PASSWORD) -> list[Orphan]:
             transport=httpx.MockTransport(airflow.handle),
         ) as api,
     ):
-        return OrphanSearch(
-            client, api, grace=timedelta(minutes=5), now=lambda: EPOCH + timedelta(hours=1)
-        ).find()
+        search = OrphanSearch(api, grace=timedelta(minutes=5), now=lambda: EPOCH + timedelta(hours=1))
+        return search.find(client)
 
 
 def test_job_of_a_run_that_is_over_is_an_orphan() -> None:
