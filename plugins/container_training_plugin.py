@@ -40,4 +40,11 @@ class ContainerTrainingPlugin(AirflowPlugin):
             "url_route": "training-job",
             **_ICON,
         },
+        {
+            "name": "Training fleet",
+            "href": f"{_BASE}/fleet",
+            "destination": "nav",
+            "category": "browse",
+            "url_route": "training-fleet",
+        },
     ]

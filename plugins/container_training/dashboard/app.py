@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from container_training.core.errors import TrainingError
-from container_training.dashboard import job_api, jobs_api, log_api, pages
+from container_training.dashboard import fleet_api, job_api, jobs_api, log_api, pages
 from container_training.dashboard.access import REQUIRES_LOGIN
 from container_training.dashboard.connections import DEFAULT_CONN_ID
 from container_training.dashboard.live import stream
@@ -53,7 +53,15 @@ def make_app() -> FastAPI:
         openapi_url=None,
         redirect_slashes=False,
     )
-    for router in (pages.router, jobs_api.router, job_api.router, log_api.router, events_router):
+    routers = (
+        pages.router,
+        jobs_api.router,
+        job_api.router,
+        log_api.router,
+        fleet_api.router,
+        events_router,
+    )
+    for router in routers:
         app.include_router(router)
     app.add_exception_handler(TrainingError, answer_problem)
     app.add_exception_handler(HTTPException, _answer_refusal)

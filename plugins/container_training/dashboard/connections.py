@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
 
 from airflow.models.connection import Connection as ConnectionModel
 from airflow.sdk import Connection
@@ -17,7 +18,8 @@ from sqlalchemy.orm import Session
 from container_training.clients.ops_api import OpsClient
 from container_training.clients.training_api import TrainingClient
 from container_training.core.cost import PriceList, parse_prices
-from container_training.core.errors import InvalidPrice, TrainingError
+from container_training.core.errors import InvalidPrice, InvalidRetrainingLimit, TrainingError
+from container_training.core.retraining_age import parse_limits
 from container_training.hooks.training import TrainingHook, service_address
 
 CONN_TYPE = TrainingHook.conn_type
@@ -44,6 +46,8 @@ class Service:
     A training service, as one connection describes it.
 
     :param price_problem: why the connection's prices cannot be read; empty: they can, or there are none.
+    :param retraining_limits: model, or ``*``, -> how old it may become.
+    :param limit_problem: why those cannot be read; the same.
     """
 
     conn_id: str
@@ -52,6 +56,8 @@ class Service:
     training: TrainingClient
     prices: PriceList
     price_problem: str = ""
+    retraining_limits: Mapping[str, timedelta] = field(default_factory=dict)
+    limit_problem: str = ""
 
 
 class Services:
@@ -132,6 +138,14 @@ def _service(connection: Connection) -> Service:
         prices = parse_prices(extra.get("prices"), source, extra.get("currency"))
     except InvalidPrice as error:
         problem = str(error)  # no reason to show no jobs
+    limits, limit_problem = {}, ""
+    try:
+        limits = parse_limits(
+            extra.get("retraining_max_age_days"),
+            f"extra.retraining_max_age_days of connection {connection.conn_id!r}",
+        )
+    except InvalidRetrainingLimit as error:
+        limit_problem = str(error)
     address_of = (address.endpoint, address.project)
     return Service(
         conn_id=connection.conn_id,
@@ -140,4 +154,6 @@ def _service(connection: Connection) -> Service:
         training=TrainingClient(*address_of, timeout_seconds=_TIMEOUT_SECONDS, headers=address.headers),
         prices=prices,
         price_problem=problem,
+        retraining_limits=limits,
+        limit_problem=limit_problem,
     )

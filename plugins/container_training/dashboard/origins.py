@@ -95,7 +95,7 @@ def _runs(
     }
     if not wanted:
         return {}
-    may_be = [and_(DagRun.dag_id == dag_id, _has_label(DagRun.run_id, label)) for dag_id, label in wanted]
+    may_be = [and_(DagRun.dag_id == dag_id, has_label(DagRun.run_id, label)) for dag_id, label in wanted]
     found: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for dag_id, run_id in session.execute(select(DagRun.dag_id, DagRun.run_id).where(or_(*may_be))):
         key = (dag_id, label_value(run_id))
@@ -116,7 +116,7 @@ def _tasks(runs: set[tuple[str, str]], session: Session) -> dict[tuple[str, str]
     return found
 
 
-def _has_label(column: InstrumentedAttribute[str], label: str) -> ColumnElement[bool]:
+def has_label(column: InstrumentedAttribute[str], label: str) -> ColumnElement[bool]:
     """Narrow ``column`` to texts that may have ``label``: ``-`` stands for any one character, and capitals do not count."""
     kept = label if len(label) < MAX_LABEL_LENGTH else label[:_KEPT_LENGTH]
     pattern = kept.replace("-", "_") + ("%" if len(label) >= MAX_LABEL_LENGTH else "")

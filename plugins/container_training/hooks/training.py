@@ -62,7 +62,8 @@ class TrainingHook(BaseHook):
 
     :param training_conn_id: connection with host, port, schema (``http`` unless given), the extra ``project``, and
         as its password a bearer token, if the service wants one. The extras ``prices``, an object of machine types or
-        accelerators and their prices per second, and ``currency`` say what jobs cost. The extra ``min_poll_seconds`` is the
+        accelerators and their prices per second, and ``currency`` say what jobs cost; ``retraining_max_age_days``, an object
+        of models and days, when the dashboard calls a model overdue. The extra ``min_poll_seconds`` is the
         shortest pause between two looks at jobs that are waited for in the triggerer, for a service that is not one's own.
     :param patience_seconds: how long a question - not a submission - is asked again while the service does not answer, answers 429
         or 5xx: a minute, or 0 for those who ask again by themselves.

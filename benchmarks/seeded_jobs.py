@@ -1,0 +1,121 @@
+"""A month of a busy team's jobs, written straight into a service's database: what pages are measured, and looked at, with."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from benchmarks.memory_service import IMAGE
+from container_training.core.wire import TrainingInput
+from training_service.store.database import open_database, to_us, writing
+from training_service.store.tables import jobs
+
+DAYS = 30
+#: DAG id, machine, workers, team, model, typical seconds of a run, share of failures.
+_KINDS: tuple[tuple[str, str, int, str, str, float, float], ...] = (
+    ("retrain_digits", "n1-standard-4", 0, "vision", "digits", 600, 0.04),
+    ("train_digits", "n1-standard-4", 0, "vision", "", 240, 0.08),
+    ("train_pytorch_ddp", "n1-standard-8", 3, "language", "", 1500, 0.12),
+    ("retrain_churn", "n1-highmem-8", 0, "growth", "churn", 900, 0.06),
+    ("train_xgboost", "n1-highcpu-16", 0, "growth", "", 180, 0.03),
+    ("train_tensorflow_ps", "n1-standard-8", 4, "ads", "clicks", 1200, 0.1),
+    ("multi_step_pipeline", "n1-standard-16", 0, "ads", "", 480, 0.05),
+    ("", "n1-standard-4", 0, "research", "", 300, 0.2),
+)
+_WEIGHTS = (4, 5, 2, 2, 6, 1, 3, 2)
+_FAILURES = (
+    "The replica master 0 ran out-of-memory and exited with a non-zero status of 137(SIGKILL).",
+    "The replica master 0 exited with a non-zero status of 1. To find out more about why your job exited please check the logs.",
+    "The replica master 0 exited with a non-zero status of 1. To find out more about why your job exited please check the logs.",
+    f"The image {IMAGE} could not be pulled: manifest unknown",
+    "The job ran longer than scheduling.maxRunningTime, 3600s.",
+)
+_BATCH = 2_000
+
+
+def fill_with_jobs(
+    database_url: str, project: str, count: int, now: datetime | None = None, seed: int = 7
+) -> None:
+    """Write ``count`` jobs of the last ``DAYS`` days, some of which have not ended; the same ones for the same arguments."""
+    made = list(seeded_rows(project, count, now or datetime.now(UTC), seed))
+    database = open_database(database_url)
+    for first in range(0, count, _BATCH):
+        with writing(database).begin() as connection:
+            connection.execute(sa.insert(jobs), made[first : first + _BATCH])
+    database.dispose()
+
+
+def seeded_rows(project: str, count: int, now: datetime, seed: int) -> Iterator[dict[str, Any]]:
+    """Yield rows of the table of jobs, oldest first. Pure."""
+    chance = random.Random(seed)  # noqa: S311  # the same jobs each time
+    moments = sorted(_moment(chance, now) for _ in range(count))
+    for place, created in enumerate(moments):
+        yield _row(chance, project, place, created, now)
+
+
+def _moment(chance: random.Random, now: datetime) -> datetime:
+    """By day more than by night, and more lately than a month ago."""
+    while True:
+        age = timedelta(days=DAYS * (1 - chance.random() ** 0.7))
+        moment = now - age
+        if chance.random() < (1.0 if 7 <= moment.hour < 19 else 0.35):
+            return moment
+
+
+def _row(chance: random.Random, project: str, place: int, created: datetime, now: datetime) -> dict[str, Any]:
+    dag, machine, workers, team, model, seconds, failing = chance.choices(_KINDS, _WEIGHTS)[0]
+    queued = chance.expovariate(1 / 30) + (chance.expovariate(1 / 900) if chance.random() < 0.15 else 0)
+    prepared = created + timedelta(seconds=queued)
+    running = prepared + timedelta(seconds=chance.lognormvariate(2.2, 0.8))
+    ended = running + timedelta(seconds=seconds * chance.lognormvariate(0, 0.5))
+    draw = chance.random()
+    state = "FAILED" if draw < failing else "CANCELLED" if draw < failing + 0.02 else "SUCCEEDED"
+    if model == "clicks" and now - created < timedelta(days=12):
+        state = "FAILED"  # a model that nobody has noticed to grow old
+    times: list[datetime | None] = [prepared, running, ended]
+    for step, moment in enumerate((prepared, running, ended)):
+        if moment > now:
+            state = ("QUEUED", "PREPARING", "RUNNING")[step]
+            times[step:] = [None] * (3 - step)
+            break
+    labels = {"team": team} | ({"model": model} if model else {})
+    if dag:
+        labels |= {
+            "airflow-dag": dag,
+            "airflow-task": "train",
+            "airflow-run": f"scheduled__{created:%Y-%m-%dt%H-%M-%S}-00-00",
+            "airflow-owner": f"{place:08x}",
+            "airflow-request": f"{place:016x}",
+        }
+    return {
+        "uid": f"{project[:8]}{place:08d}",
+        "project": project,
+        "job_id": f"{dag or 'by_hand'}_{place:06d}",
+        "labels": labels,
+        "training_input": _training(machine, workers),
+        "state": state,
+        "priority": 0,
+        "created_us": to_us(created),
+        "preparing_us": to_us(times[0]) if times[0] else None,
+        "running_us": to_us(times[1]) if times[1] else None,
+        "ended_us": to_us(times[2]) if times[2] else None,
+        "error_message": chance.choice(_FAILURES)
+        if state == "FAILED"
+        else ("The job was cancelled on request." if state == "CANCELLED" else ""),
+    }
+
+
+def _training(machine: str, workers: int) -> dict[str, Any]:
+    custom: dict[str, Any] = {
+        "scaleTier": "CUSTOM",
+        "region": "us-central1",
+        "masterType": machine,
+        "masterConfig": {"imageUri": IMAGE},
+    }
+    if workers:
+        custom |= {"workerType": machine, "workerCount": workers, "workerConfig": {"imageUri": IMAGE}}
+    return TrainingInput.model_validate(custom).to_wire()
