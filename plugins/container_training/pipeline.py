@@ -11,10 +11,12 @@ from typing import Any
 from airflow.sdk import Asset, TaskGroup, XComArg
 
 from container_training.core.builder import Builder
+from container_training.core.collection import BILL_OF_MATERIALS_FILE
 from container_training.core.job_attempt import JOB_ID_MARK
 from container_training.core.waiting import Until
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
+from container_training.operators.bill_of_materials import ImageBillOfMaterialsOperator
 from container_training.operators.image import BuildImageOperator, PushImageOperator, TestImageOperator
 from container_training.operators.plots import PlotTrialsOperator
 from container_training.operators.preflight import PreflightOperator
@@ -66,6 +68,7 @@ class TrainingPipeline:
 
     :param preflight: beside test, push and grant; None if the chain has none.
     :param plot: beside collect; None if the job does not tune.
+    :param bills_of_materials: beside the waits, for the master's image and then those of the roles; empty unless they were asked for.
     :param roles: the tasks of the images that roles other than the master have of their own.
     """
 
@@ -81,6 +84,7 @@ class TrainingPipeline:
     wait_until_finished: TrainingJobSensor
     collect: CollectTrainingResultsOperator
     plot: PlotTrialsOperator | None = None
+    bills_of_materials: Sequence[ImageBillOfMaterialsOperator] = ()
     roles: Mapping[str, ImageTasks] = field(default_factory=dict)
 
     @property
@@ -107,6 +111,7 @@ def training_pipeline(
     test_args: Sequence[str] = (),
     test_timeout: timedelta = timedelta(minutes=10),
     preflight: bool = True,
+    bill_of_materials: bool = False,
     images: Mapping[str, RoleImage] | None = None,
     config_file: str | None = None,
     job: Mapping[str, Any] | str | None = None,
@@ -136,6 +141,7 @@ def training_pipeline(
     :param builder: of all images, like ``secrets`` and ``ssh``: see ``BuildImageOperator``.
     :param test_args: arguments of the local test run and of the preflight; make it short.
     :param preflight: start one step of every role of the job on this machine before it is submitted.
+    :param bill_of_materials: write which packages are in each image into the job's folder, as ``sbom.cdx.json`` and ``sbom-ROLE.cdx.json``.
     :param images: images of other roles, by ``worker``, ``parameter_server`` and ``evaluator``; each is built, tested, pushed and granted
         beside the master's, by tasks like ``build_worker``. A role without one runs the master's image.
     :param config_file: path of the job file, from the folder of the DAG's file.
@@ -248,6 +254,12 @@ def training_pipeline(
         )
         [tasks.grant for tasks in (master, *roles.values())] >> submit
         submit >> scheduled >> running >> finished >> collect
+        pushed = {"": master, **roles} if bill_of_materials else {}
+        bills = [
+            _bill(role, tasks.push, submit, f"{bucket}/bills-of-materials", training_conn_id, gcp_conn_id)
+            for role, tasks in pushed.items()
+        ]
+        collect.set_upstream(bills)
         plot = None
         if is_tuning:
             plot = PlotTrialsOperator(
@@ -270,7 +282,29 @@ def training_pipeline(
         wait_until_finished=finished,
         collect=collect,
         plot=plot,
+        bills_of_materials=bills,
         roles=roles,
+    )
+
+
+def _bill(
+    role: str,
+    push: PushImageOperator,
+    submit: SubmitTrainingJobOperator,
+    keep_in: str,
+    training_conn_id: str,
+    gcp_conn_id: str,
+) -> ImageBillOfMaterialsOperator:
+    """Return the task that says what is in a role's image; the master's role is empty."""
+    start, dot, end = BILL_OF_MATERIALS_FILE.partition(".")
+    return ImageBillOfMaterialsOperator(
+        task_id=f"bill_of_materials_{role}" if role else "bill_of_materials",
+        image=_output(push),
+        job_id=_output(submit),
+        file_name=f"{start}-{role}{dot}{end}" if role else BILL_OF_MATERIALS_FILE,
+        keep_in=keep_in,
+        training_conn_id=training_conn_id,
+        gcp_conn_id=gcp_conn_id,
     )
 
 

@@ -30,6 +30,7 @@ RETURNS: dict[str, Callable[[Any], bool]] = {
     "BuildImageOperator": lambda value: ":ctx-" in value,
     "TestImageOperator": lambda value: value.endswith("/mine:1"),
     "PushImageOperator": lambda value: "@sha256:" in value,
+    "ImageBillOfMaterialsOperator": lambda value: value.endswith("/bills/mine/sbom.cdx.json"),
     "GrantRegistryAccessOperator": lambda value: value["granted"],
     "RevokeRegistryAccessOperator": lambda value: len(value["revoked"]) == 1,
     "PreflightOperator": lambda value: value["ok"] and bool(value["rows"]),

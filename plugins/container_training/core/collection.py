@@ -16,6 +16,8 @@ from container_training.core.wire import Job
 
 #: A result must stay small enough for a task's output; what is larger belongs into the job folder.
 MAX_METRICS_BYTES = 1024 * 1024
+#: In the job folder: what is in the job's image.
+BILL_OF_MATERIALS_FILE = "sbom.cdx.json"
 _MAX_NAMES = 10
 
 

@@ -135,6 +135,7 @@ class JobResult(ResultModel):
     :param metrics: the contents of the metrics file, a JSON object; of a trial without one, its objective.
     :param model_uri: the job directory's model, if the trainer wrote one.
     :param model_generation: of the object at ``model_uri``.
+    :param bill_of_materials_uri: the packages of the image, if a task has written them into the job directory.
     :param study: of a tuning job.
     :param cost: ``None`` where the connection has no price for a machine of the job; 0 where ``reused``.
     :param reused: it is the result of an earlier job of the same content (``reuse_results``); ``seconds`` are those of that job.
@@ -147,6 +148,7 @@ class JobResult(ResultModel):
     job_dir: str
     metrics: dict[str, JsonValue]
     model_uri: str | None
+    bill_of_materials_uri: str | None = None
     files: list[ResultFile]
     seconds: StateSeconds
     study: StudyResult | None = None

@@ -10,6 +10,7 @@ from airflow.sdk import BaseOperator
 
 from container_training.clients.storage import ObjectStore
 from container_training.core.collection import (
+    BILL_OF_MATERIALS_FILE,
     MAX_METRICS_BYTES,
     no_best_trial,
     no_metrics,
@@ -176,6 +177,10 @@ class CollectTrainingResultsOperator(BaseOperator):
             model = store.find(model_uri)
         if study is not None and best is not None and model:
             study = study.model_copy(update={"best": best.model_copy(update={"model_uri": model_uri})})
+        bill_uri = f"{training.job_dir.rstrip('/')}/{BILL_OF_MATERIALS_FILE}"
+        has_bill = any(file.uri == bill_uri for file in files)
+        if not has_bill and (has_more or best is not None):  # a trial's folder is not the job's
+            has_bill = store.find(bill_uri) is not None
         return JobResult(
             job_id=self.job_id,
             state=job.state or JobState.SUCCEEDED,
@@ -184,6 +189,7 @@ class CollectTrainingResultsOperator(BaseOperator):
             metrics=self._metrics(store, folder, files, study),
             model_uri=model_uri if model else None,
             model_generation=model.generation if model else None,
+            bill_of_materials_uri=bill_uri if has_bill else None,
             files=files,
             seconds=state_times(job, self._service_log(hook)).seconds(),
             study=study,

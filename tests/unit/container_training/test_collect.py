@@ -67,6 +67,15 @@ def test_the_result_has_metrics_files_model_image_and_seconds(finished: FakeServ
     assert all(file.crc32c for file in result.files)
 
 
+def test_the_result_names_a_bill_of_materials_if_there_is_one(
+    finished: FakeService, bucket: FakeBucket, context: Any
+) -> None:
+    without = collect(context).bill_of_materials_uri
+    bucket.objects["jobs/digits_1/sbom.cdx.json"] = b"{}"
+
+    assert (without, collect(context).bill_of_materials_uri) == (None, f"{FOLDER}sbom.cdx.json")
+
+
 def test_without_state_lines_the_jobs_own_times_count(finished: FakeService, context: Any) -> None:
     finished.entries.clear()
 

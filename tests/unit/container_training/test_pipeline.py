@@ -194,3 +194,33 @@ def test_a_later_task_gets_the_arguments_of_the_best_trial() -> None:
 
     assert chain.best_trial_args.key == "best_trial_args"
     assert chain.best_trial_args.operator is chain.collect
+
+
+def test_bills_of_materials_are_made_of_what_was_pushed_and_before_the_results_are_collected() -> None:
+    pipeline = make_distributed(bill_of_materials=True)
+
+    bills = {bill.task_id: bill for bill in pipeline.bills_of_materials}
+    assert {task_id: bill.file_name for task_id, bill in bills.items()} == {
+        "train.bill_of_materials": "sbom.cdx.json",
+        "train.bill_of_materials_worker": "sbom-worker.cdx.json",
+        "train.bill_of_materials_parameter_server": "sbom-parameter_server.cdx.json",
+    }
+    assert pipeline.collect.upstream_task_ids >= set(bills)
+    worker = bills["train.bill_of_materials_worker"]
+    assert worker.upstream_task_ids == {pipeline.submit.task_id, pipeline.roles["worker"].push.task_id}
+    assert worker.keep_in.endswith("}}/bills-of-materials")
+
+
+def test_no_bill_is_made_unless_it_is_asked_for() -> None:
+    assert not make_distributed().bills_of_materials
+
+
+def test_secrets_and_the_builder_are_those_of_every_image() -> None:
+    pipeline = make_distributed(secrets={"token": "variable:t"}, ssh={"default": ""}, builder="buildkit")
+
+    for build in (pipeline.build, pipeline.roles["worker"].build):
+        assert (build.secrets, build.ssh, build.builder) == (
+            {"token": "variable:t"},
+            {"default": ""},
+            "buildkit",
+        )

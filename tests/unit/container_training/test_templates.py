@@ -42,6 +42,7 @@ def test_all_operators_are_found() -> None:
         "BuildImageOperator",
         "TestImageOperator",
         "PushImageOperator",
+        "ImageBillOfMaterialsOperator",
         "GrantRegistryAccessOperator",
         "RevokeRegistryAccessOperator",
         "PreflightOperator",
