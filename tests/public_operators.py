@@ -13,7 +13,7 @@ import container_training.operators
 import container_training.sensors
 
 #: What operators have in common; no task by themselves.
-BASES = frozenset({"EngineOperator", "JobDescriptionOperator"})
+BASES = frozenset({"EngineOperator", "JobDescriptionOperator", "ModelOperator"})
 _AIRFLOWS_OWN = frozenset({*BaseOperator.__mro__, *BaseSensorOperator.__mro__})
 
 

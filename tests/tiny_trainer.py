@@ -24,6 +24,7 @@ parser.add_argument("--epochs", type=int, default=1)
 parser.add_argument("--accuracy", type=float, default=0.5)
 parser.add_argument("--learning-rate", type=float, default=0.1)
 parser.add_argument("--sleep", type=float, default=0.0)
+parser.add_argument("--model", default="")
 parser.add_argument("--exit-code", type=int, default=0)
 options = parser.parse_args()
 
@@ -49,7 +50,11 @@ if report:
         file.write(json.dumps(line) + "\\n")
 if options.job_dir:
     write("metrics.json", {"accuracy": options.accuracy, "epochs": options.epochs})
-    write("model.joblib", {"weights": []})
+    if options.model:
+        answers = {"examples_sha256": "0" * 64, "correct": "1101", "model": options.model}
+        write("evaluation.json", answers)
+    else:
+        write("model.joblib", {"weights": []})
 """
 
 

@@ -64,7 +64,25 @@ def get_provider_info() -> dict[str, Any]:
                     "relabeling": {"schema": "Scheme (http or https)", "password": "Bearer token"},
                     "placeholders": {"host": "127.0.0.1", "port": "8470", "schema": "http"},
                 },
-            }
+            },
+            {
+                "connection-type": "mlflow_registry",
+                "hook-class-name": "container_training.hooks.model_registry.ModelRegistryHook",
+                "hook-name": "MLflow model registry",
+                "conn-fields": {
+                    "model": _text(
+                        "Registered model", "Its name in MLflow; empty: the last part of the model's folder."
+                    ),
+                },
+                "ui-field-behaviour": {
+                    "hidden-fields": [],
+                    "relabeling": {
+                        "schema": "Scheme (http or https)",
+                        "password": "Password, or bearer token without a login",
+                    },
+                    "placeholders": {"host": "127.0.0.1", "port": "5500", "schema": "http"},
+                },
+            },
         ],
     }
 

@@ -69,7 +69,7 @@ def test_every_dag_is_named_like_its_file_and_has_no_cycle(path: Path, airflow_d
     dag.check_cycle()
     assert dag.dag_id == path.stem
     # Examples run when they are asked to; what runs by itself must be woken first.
-    assert dag.schedule is None if "example" in dag.tags else dag.is_paused_upon_creation
+    assert dag.schedule is None or ("example" not in dag.tags and dag.is_paused_upon_creation)
     assert dag.doc_md
     assert "container-training" in dag.tags
     assert all(dag.params.get_param(name).description for name in dag.params)
@@ -151,6 +151,67 @@ def test_train_tensorflow_ps_makes_an_image_for_each_role_as_the_guide_shows(air
         "_worker": "Dockerfile-worker",
         "_parameter_server": "Dockerfile-ps",
     }
+
+
+def test_retrain_digits_runs_one_after_the_other_and_makes_up_for_no_missed_night(airflow_db: Path) -> None:
+    dag = read(DAGS / "retrain_digits.py")
+
+    assert (dag.catchup, dag.max_active_runs) == (False, 1)
+    (asset,) = dag.schedule.asset_condition.objects
+    (watcher,) = asset.watchers
+    path, arguments = watcher.trigger.serialize()
+    assert path == "container_training.triggers.object_changes.ObjectChangeTrigger"
+    assert arguments["uri"] == "{job_bucket}/datasets/digits/"
+
+
+def test_retrain_digits_builds_and_submits_nothing_before_the_data_are_checked(airflow_db: Path) -> None:
+    dag = read(DAGS / "retrain_digits.py")
+
+    before = {"sample_data", "snapshot", "validate"}
+    assert dag.get_task("validate").get_flat_relative_ids(upstream=True) == before - {"validate"}
+    after = dag.get_task("validate").get_flat_relative_ids(upstream=False)
+    assert set(dag.task_ids) == before | after
+
+
+def test_retrain_digits_compares_what_it_registered_and_promotes_what_it_compared(airflow_db: Path) -> None:
+    dag = read(DAGS / "retrain_digits.py")
+
+    assert dag.get_task("register").upstream_task_ids == {"train.collect", "snapshot"}
+    assert dag.get_task("compare.prepare").upstream_task_ids == {"register", "snapshot"}
+    assert dag.get_task("compare.decide").upstream_task_ids == {
+        "register",
+        "compare.prepare",
+        "compare.submit",
+        "compare.wait",
+    }
+    assert dag.get_task("promote").upstream_task_ids == {"register", "compare.decide", "route", "approve"}
+    assert [asset.name for asset in dag.get_task("promote").outlets] == ["digits-champion"]
+
+
+def test_rollback_digits_is_one_step_that_needs_no_waking(airflow_db: Path) -> None:
+    dag = read(DAGS / "rollback_digits.py")
+
+    assert dag.task_ids == ["rollback"]
+    assert dag.is_paused_upon_creation is False
+    folder = read(DAGS / "retrain_digits.py").get_task("promote").model_folder
+    assert dag.get_task("rollback").model_folder == folder
+
+
+def test_multi_step_pipeline_hands_on_images_by_digest_and_files_by_generation(airflow_db: Path) -> None:
+    dag = read(DAGS / "multi_step_pipeline.py")
+
+    steps = ["prepare", "tune", "train", "evaluate"]
+    assert {task_id.split(".")[0] for task_id in dag.task_ids} == {
+        *("framework", "build", "test", "push", "grant", "register"),
+        *steps,
+    }
+    for earlier, later in pairwise(steps):
+        assert f"{later}.submit" in dag.get_task(f"{earlier}.collect").downstream_task_ids
+    assert all("push" in dag.get_task(f"{step}.submit").upstream_task_ids for step in steps)
+    data = "{{ ti.xcom_pull(task_ids='prepare.collect', key='uris')['train.npz'] }}"
+    assert data in dag.get_task("tune.submit").args
+    assert data in dag.get_task("train.submit").args
+    assert dag.get_task("register").upstream_task_ids == {"train.collect", "evaluate.collect"}
 
 
 @pytest.fixture(scope="module")

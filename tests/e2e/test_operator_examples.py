@@ -12,6 +12,7 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 
+from container_training.clients.model_registry import ModelRegistry
 from container_training.core.image_ref import ImageRef
 from local_stack.airflow import airflow_environment, passwords_file
 from local_stack.airflow_api import AirflowApi
@@ -19,6 +20,8 @@ from local_stack.airflow_users import ORPHAN_FINDER
 from local_stack.credentials import developer_token, registry_login
 from local_stack.stack import LocalStack
 from tests.docs_examples import ROOT, Example, examples
+from tests.model_versions import make_author, make_version
+from tests.object_store import connect
 from tests.public_operators import public_operators
 from tests.tiny_trainer import write_trainer
 
@@ -43,7 +46,15 @@ RETURNS: dict[str, Callable[[Any], bool]] = {
         "/mine:ctx-" in value["request"]["trainingInput"]["masterConfig"]["imageUri"]
     ),
     "CancelOrphanJobsOperator": lambda value: isinstance(value, list),
-}
+    "SnapshotDataOperator": lambda value: value["files"][0]["generation"] > 0,
+    "ValidateDataOperator": lambda value: value["rows"] == 4 and all(check["passed"] for check in value["checks"]),
+    "RegisterModelOperator": lambda value: "/versions/" in value["model"]["uri"],
+    "PrepareEvaluationsOperator": lambda value: len(value) == 2 and "#" in value[0]["args"][-1],
+    "DecidePromotionOperator": lambda value: value["promote"] is False and value["won"] == 0,
+    "PromoteModelOperator": lambda value: value["change"]["kind"] == "PROMOTION",
+    "RollbackModelOperator": lambda value: value["change"]["kind"] == "ROLLBACK",
+    "CleanUpModelsOperator": lambda value: value["versions"] == [],
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -69,10 +80,22 @@ def folder(
     login = registry_login(stack.settings)
     pushed = engine_client.push(image, "1", stream=True, decode=True, auth_config=login)
     assert not [line for line in pushed if "error" in line]
+    make_champions(stack, f"{image}:1")
     yield folder
     for found in engine_client.images():
         if any(f"{image}:" in tag for tag in found.get("RepoTags") or ()):
             engine_client.remove_image(found["Id"], force=True)
+
+
+def make_champions(stack: LocalStack, image: str) -> None:
+    """Make two versions champions, one after the other: the examples compare with the second, and go back to the first."""
+    store = connect(stack.settings.object_store_url)
+    registry = ModelRegistry(store, f"{stack.settings.job_bucket}/models/mine")
+    for name in ("first", "second"):
+        uri = f"{registry.folder}/{name}.joblib"
+        store.write_if_changed(uri, name.encode(), "text/plain")
+        version = registry.register(make_version(name, image=image), uri)
+        registry.promote(version, make_author(name), generation=registry.read().generation)
 
 
 @pytest.fixture

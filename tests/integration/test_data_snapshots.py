@@ -11,6 +11,7 @@ from container_training.clients.storage import ObjectStore
 from container_training.core.data_profile import profile_of
 from container_training.core.errors import DataInvalid
 from container_training.core.results import ResultFile
+from tests.model_versions import NOW
 from tests.object_store import connect
 
 
@@ -23,7 +24,7 @@ def test_a_snapshot_records_generations_and_outlives_the_data(store: ObjectStore
     put(store, f"{folder}/in/a.csv", b"1")
     put(store, f"{folder}/in/deep/b.csv", b"2")
 
-    snapshot = snapshots.take([f"{folder}/in/"])
+    snapshot = snapshots.take([f"{folder}/in/"], now=NOW)
     put(store, f"{folder}/in/a.csv", b"3")
 
     assert [file.uri for file in snapshot.sources] == [f"{folder}/in/a.csv", f"{folder}/in/deep/b.csv"]
@@ -36,9 +37,9 @@ def test_the_same_data_are_the_same_snapshot_and_new_data_another(store: ObjectS
     snapshots = SnapshotStore(store, folder)
     put(store, f"{folder}/in/a.csv", b"1")
 
-    first, same = (snapshots.take([f"{folder}/in/"]) for _ in range(2))
+    first, same = (snapshots.take([f"{folder}/in/"], now=NOW) for _ in range(2))
     put(store, f"{folder}/in/a.csv", b"2")
-    other = snapshots.take([f"{folder}/in/"])
+    other = snapshots.take([f"{folder}/in/"], now=NOW)
 
     assert first == same
     assert other.snapshot_id != first.snapshot_id
@@ -47,7 +48,7 @@ def test_the_same_data_are_the_same_snapshot_and_new_data_another(store: ObjectS
 def test_without_copies_the_sources_themselves_are_the_files(store: ObjectStore, folder: str) -> None:
     put(store, f"{folder}/a.csv", b"1")
 
-    snapshot = SnapshotStore(store, folder).take([f"{folder}/a.csv"], copy=False)
+    snapshot = SnapshotStore(store, folder).take([f"{folder}/a.csv"], now=NOW, copy=False)
 
     assert snapshot.files == snapshot.sources
 
@@ -56,7 +57,7 @@ def test_several_sources_with_one_name_do_not_meet(store: ObjectStore, folder: s
     for name in ("one", "two"):
         put(store, f"{folder}/{name}/a.csv", name.encode())
 
-    snapshot = SnapshotStore(store, folder).take([f"{folder}/one/", f"{folder}/two/a.csv"])
+    snapshot = SnapshotStore(store, folder).take([f"{folder}/one/", f"{folder}/two/a.csv"], now=NOW)
 
     assert [store.read(uri, 10) for uri in snapshot.uris] == [b"one", b"two"]
 
@@ -68,7 +69,9 @@ def test_runs_that_take_one_snapshot_at_one_moment_share_it(
 
     with ThreadPoolExecutor(8) as pool:
         taken = list(
-            pool.map(lambda _: SnapshotStore(connect(store_url), folder).take([f"{folder}/in/"]), range(8))
+            pool.map(
+                lambda _: SnapshotStore(connect(store_url), folder).take([f"{folder}/in/"], now=NOW), range(8)
+            )
         )
 
     assert len({snapshot.model_dump_json() for snapshot in taken}) == 1
@@ -95,7 +98,7 @@ def test_data_that_change_while_they_are_copied_are_looked_at_again(
     busy = WrittenMeanwhile(store._client)
     busy.times = times
 
-    snapshot = SnapshotStore(busy, folder).take([f"{folder}/in/"])
+    snapshot = SnapshotStore(busy, folder).take([f"{folder}/in/"], now=NOW)
 
     assert store.read(snapshot.uris[0], 10) == b"1" + b"+" * times
 
@@ -106,13 +109,13 @@ def test_data_that_never_rest_are_refused(store: ObjectStore, folder: str) -> No
     busy.times = 99
 
     with pytest.raises(DataInvalid, match="changed 3 times"):
-        SnapshotStore(busy, folder).take([f"{folder}/in/"])
+        SnapshotStore(busy, folder).take([f"{folder}/in/"], now=NOW)
 
 
 @pytest.mark.parametrize("source", ["in/", "in/a.csv"])
 def test_no_data_are_an_error(source: str, store: ObjectStore, folder: str) -> None:
     with pytest.raises(DataInvalid, match="no data at"):
-        SnapshotStore(store, folder).take([f"{folder}/{source}"])
+        SnapshotStore(store, folder).take([f"{folder}/{source}"], now=NOW)
 
 
 def test_too_many_objects_are_an_error(store: ObjectStore, folder: str) -> None:
@@ -120,13 +123,13 @@ def test_too_many_objects_are_an_error(store: ObjectStore, folder: str) -> None:
         put(store, f"{folder}/in/{number}.csv", b"1")
 
     with pytest.raises(DataInvalid, match="more than 2 objects"):
-        SnapshotStore(store, folder).take([f"{folder}/in/"], max_files=2)
+        SnapshotStore(store, folder).take([f"{folder}/in/"], now=NOW, max_files=2)
 
 
 def test_a_profile_is_kept_beside_its_snapshot(store: ObjectStore, folder: str) -> None:
     snapshots = SnapshotStore(store, folder)
     put(store, f"{folder}/in/a.csv", b"1")
-    snapshot = snapshots.take([f"{folder}/in/"])
+    snapshot = snapshots.take([f"{folder}/in/"], now=NOW)
     profile = profile_of({"x": [1.0, 2.0]}, ["a", "b"])
 
     assert snapshots.read_profile(snapshot.manifest_uri) is None

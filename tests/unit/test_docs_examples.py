@@ -68,6 +68,12 @@ TASKS = {
     "plan_mine": {"plan"},
     "tune_mine": {task.replace("train.", "tune.") for task in CHAIN} | {"tune.plot", "train_best"},
     "list_orphans": {"list"},
+    "retrain_mine": CHAIN
+    | {"snapshot", "validate", "register", "promote"}
+    | {f"compare.{name}" for name in ("prepare", "submit", "wait", "decide")},
+    "two_steps": {
+        f"{step}.{task}" for step in ("prepare", "train") for task in ("submit", "wait", "collect")
+    },
     "train_and_tell": {"submit", "finished"},
     "train_everywhere": {"train.submit", "train.finished", "train.collect"},
 }

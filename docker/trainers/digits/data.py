@@ -7,7 +7,9 @@ file with the arrays ``data`` (N x 64) and ``target`` (N).
 
 from __future__ import annotations
 
+import hashlib
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from zipfile import BadZipFile
 
@@ -53,9 +55,23 @@ def load(location: str | None) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         return checked(digits.data, digits.target)
     contents = storage.read(location)
     try:
-        return parse_npz(contents) if location.endswith(".npz") else parse_csv(contents)
+        return (
+            parse_npz(contents)
+            if storage.split_generation(location)[0].endswith(".npz")
+            else parse_csv(contents)
+        )
     except DataError as error:
         raise DataError(f"{location}: {error}") from error
+
+
+def load_all(
+    locations: Sequence[str] | None,
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the images and labels of several files as one data set; see ``load``, also for what is raised."""
+    if not locations:
+        return load(None)
+    parts = [load(location) for location in locations]
+    return np.concatenate([images for images, _ in parts]), np.concatenate([labels for _, labels in parts])
 
 
 def parse_csv(contents: bytes) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -114,4 +130,37 @@ def split(
         train_labels=train_labels,
         test_images=test_images,
         test_labels=test_labels,
+    )
+
+
+def is_held_out(images: NDArray[np.float64], fraction: float) -> NDArray[np.bool_]:
+    """
+    Return which rows are held out, by their own content: the same image is so in every version of the data. Pure.
+
+    Who trains on the others never sees these, however the data grow; a copy of an image is on the same side.
+
+    :param images: N x 64.
+    :param fraction: share of the rows, on average.
+    """
+    limit = int(fraction * 2**64)
+    digests = (hashlib.sha256(image.tobytes()).digest() for image in np.ascontiguousarray(images))
+    return np.array([int.from_bytes(digest[:8], "big") < limit for digest in digests], dtype=bool)
+
+
+def split_by_content(
+    images: NDArray[np.float64], labels: NDArray[np.int64], *, test_fraction: float
+) -> Split:
+    """
+    Return the rows split by ``is_held_out``, in their order; pure.
+
+    :raises DataError: one side is empty.
+    """
+    test = is_held_out(images, test_fraction)
+    if test.all() or not test.any():
+        raise DataError(f"{len(labels)} rows cannot be split by {test_fraction}: one side is empty")
+    return Split(
+        train_images=images[~test],
+        train_labels=labels[~test],
+        test_images=images[test],
+        test_labels=labels[test],
     )

@@ -17,7 +17,7 @@ class StorageError(Exception):
 
 def read(location: str) -> bytes:
     """
-    Return the contents of the file or object at ``location``.
+    Return the contents of the file or object at ``location``, or of that generation of the object which it names.
 
     :raises StorageError: it is not there, or may not be read.
     """
@@ -28,6 +28,14 @@ def read(location: str) -> bytes:
         return Path(location).read_bytes()
     except _errors(location) as error:
         raise StorageError(f"cannot read {location!r}: {error}") from error
+
+
+def split_generation(location: str) -> tuple[str, int | None]:
+    """Return a location and the generation of the object that ``gs://BUCKET/NAME#GENERATION`` names; pure."""
+    address, mark, generation = location.rpartition("#")
+    if mark and location.startswith(SCHEME) and generation.isdecimal():
+        return address, int(generation)
+    return location, None
 
 
 def write(location: str, contents: bytes) -> None:
@@ -67,9 +75,10 @@ def _blob(uri: str) -> Blob:
     # Imported here, as a run on local files needs neither the library nor its import time.
     from google.cloud import storage
 
-    bucket, name = split_uri(uri)
+    address, generation = split_generation(uri)
+    bucket, name = split_uri(address)
     # Honours STORAGE_EMULATOR_HOST, and asks for no credentials then.
-    return storage.Client().bucket(bucket).blob(name)
+    return storage.Client().bucket(bucket).blob(name, generation=generation)
 
 
 def _errors(location: str) -> tuple[type[Exception], ...]:

@@ -75,9 +75,12 @@ def run(options: argparse.Namespace) -> None:
 
 def load_rows(options: argparse.Namespace) -> data.Split:
     """Return the rows to train and to test on. Raises ``data.DataError``, ``storage.StorageError``."""
-    images, labels = data.load(options.data)
-    rows = data.split(images, labels, test_fraction=options.test_fraction, seed=options.seed)
-    source = options.data or "scikit-learn's own copy"
+    images, labels = data.load_all(options.data)
+    if options.hold_out == "content":
+        rows = data.split_by_content(images, labels, test_fraction=options.test_fraction)
+    else:
+        rows = data.split(images, labels, test_fraction=options.test_fraction, seed=options.seed)
+    source = ", ".join(options.data or ["scikit-learn's own copy"])
     print(f"data: {source}, {len(rows.train_labels)} rows to train, {len(rows.test_labels)} held out")
     return rows
 
@@ -103,7 +106,14 @@ def parse_arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--data",
-        help="CSV or NPZ file, local or gs://BUCKET/NAME; without it, scikit-learn's own copy of the data",
+        nargs="+",
+        help="CSV or NPZ files, local or gs://BUCKET/NAME[#GENERATION]; without it, scikit-learn's own copy of the data",
+    )
+    parser.add_argument(
+        "--hold-out",
+        choices=("seed", "content"),
+        default="seed",
+        help="which rows are held out: by chance, or by each row's own content, the same ones in every version of the data",
     )
     parser.add_argument(
         "--job-dir",

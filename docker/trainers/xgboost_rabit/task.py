@@ -16,6 +16,7 @@ from contextlib import contextmanager
 
 import arguments
 import data
+import hypertune
 import numpy as np
 import results
 import storage
@@ -41,7 +42,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def run(options: argparse.Namespace, replica: Replica) -> None:
     """Train with the other replicas; the master evaluates and writes the results. Raises what ``main`` catches."""
-    rows = data.split(*data.load(None), test_fraction=0.2, seed=options.seed)
+    rows = load_rows(options)
     own = slice(replica.rank, None, replica.world_size)
     with communicator(replica):
         replicas = collective.get_world_size()
@@ -51,7 +52,7 @@ def run(options: argparse.Namespace, replica: Replica) -> None:
                 "objective": "multi:softprob",
                 "num_class": len(data.DIGITS),
                 "learning_rate": options.learning_rate,
-                "max_depth": 4,
+                "max_depth": options.max_depth,
                 "tree_method": "hist",
                 "seed": options.seed,
                 "nthread": 1,
@@ -68,7 +69,24 @@ def run(options: argparse.Namespace, replica: Replica) -> None:
             "replicas": replicas,
             "train_rows": int(train_rows[0]),
         }
+        # In a tuning job the service reads this report; elsewhere nobody does.
+        hypertune.HyperTune().report_hyperparameter_tuning_metric(
+            hyperparameter_metric_tag="accuracy",
+            metric_value=metrics["accuracy"],
+            global_step=booster.num_boosted_rounds(),
+        )
         results.write_results(options.job_dir, {"model.json": bytes(booster.save_raw("json"))}, metrics)
+
+
+def load_rows(options: argparse.Namespace) -> data.Split:
+    """Return the rows to train and to test on: all of two files, or one file split by chance. Raises as ``data.load``."""
+    images, labels = data.load_all(options.data)
+    if not options.test_data:
+        return data.split(images, labels, test_fraction=0.2, seed=options.seed)
+    test_images, test_labels = data.load_all(options.test_data)
+    return data.Split(
+        train_images=images, train_labels=labels, test_images=test_images, test_labels=test_labels
+    )
 
 
 @contextmanager
@@ -105,9 +123,22 @@ def parse_arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         "--job-dir", default="output", help="folder for the results, local or gs://BUCKET/FOLDER"
     )
     parser.add_argument(
+        "--data",
+        nargs="+",
+        help="CSV or NPZ files, local or gs://BUCKET/NAME[#GENERATION]; without it, scikit-learn's own copy of the data",
+    )
+    parser.add_argument(
+        "--test-data",
+        nargs="+",
+        help="rows to test on, the same kinds of files; without it, a fifth of those of --data is held out by chance",
+    )
+    parser.add_argument(
         "--epochs", type=arguments.count, default=20, help="rounds of boosting (default: %(default)s)"
     )
     parser.add_argument("--learning-rate", type=arguments.rate, default=0.3)
+    parser.add_argument(
+        "--max-depth", type=arguments.count, default=4, help="levels of a tree (default: %(default)s)"
+    )
     parser.add_argument("--seed", type=arguments.seed, default=0)
     return parser.parse_args(words)
 

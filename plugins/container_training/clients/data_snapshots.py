@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
@@ -12,6 +13,7 @@ from container_training.core.errors import DataInvalid, ObjectChanged
 from container_training.core.model_versions import DataSnapshot, snapshot_id_of
 from container_training.core.pinned_uri import pinned, split_pinned
 from container_training.core.results import ResultFile
+from container_training.core.retention import Stored
 
 if TYPE_CHECKING:
     from container_training.clients.storage import ObjectStore
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 MANIFEST = "snapshot.json"
 PROFILE = "profile.json"
 _MAX_JSON_BYTES = 16 * 1024 * 1024
+_MAX_OBJECTS = 100_000
 #: Data that are written while they are copied are looked at again.
 _ATTEMPTS = 3
 
@@ -34,7 +37,9 @@ class SnapshotStore:
         self._store = store
         self.folder = f"{folder.rstrip('/')}/snapshots"
 
-    def take(self, sources: Sequence[str], *, copy: bool = True, max_files: int = 1000) -> DataSnapshot:
+    def take(
+        self, sources: Sequence[str], *, now: datetime, copy: bool = True, max_files: int = 1000
+    ) -> DataSnapshot:
         """
         Return a snapshot of what is at ``sources`` now; the one that is there already if nothing was written since.
 
@@ -60,7 +65,10 @@ class SnapshotStore:
                 continue
             return self._write(
                 DataSnapshot(
-                    snapshot_id=snapshot_id, sources=[file for files in found for file in files], files=files
+                    snapshot_id=snapshot_id,
+                    created_at=now,
+                    sources=[file for files in found for file in files],
+                    files=files,
                 )
             )
         raise DataInvalid(
@@ -82,6 +90,23 @@ class SnapshotStore:
             return None if content is None else DataProfile.model_validate_json(content)
         except ValidationError:
             return None
+
+    def stored(self) -> list[Stored]:
+        """Return all snapshots and when they were taken."""
+        files, _ = self._store.list_files(f"{self.folder}/", _MAX_OBJECTS)
+        names = [file.uri.split("/")[-2] for file in files if file.uri.endswith(f"/{MANIFEST}")]
+        return [
+            Stored(name=name, created_at=found.created_at)
+            for name in names
+            if (found := self._read(name)) is not None
+        ]
+
+    def delete(self, snapshot_id: str) -> None:
+        """Delete a snapshot, its manifest last: one that is half deleted is found again."""
+        folder = f"{self.folder}/{snapshot_id}"
+        while self._store.delete_folder(f"{folder}/data"):
+            pass
+        self._store.delete_folder(folder)
 
     @staticmethod
     def _folder_of(manifest_uri: str) -> str:

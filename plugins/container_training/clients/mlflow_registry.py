@@ -26,6 +26,7 @@ _TIMEOUT_SECONDS = 30.0
 _MAX_ROUNDS = 20
 _EXISTS = frozenset({"RESOURCE_ALREADY_EXISTS"})
 _MISSING = frozenset({"RESOURCE_DOES_NOT_EXIST"})
+_SET_AT_ONE_MOMENT = frozenset({"BAD_REQUEST"})
 #: What MLflow answers when nobody has set the alias.
 _NO_ALIAS = frozenset({"INVALID_PARAMETER_VALUE"})
 
@@ -98,23 +99,27 @@ class MlflowRegistry:
         """
         Set the alias to the champion that ``read`` returns; once more if that changed meanwhile.
 
-        Whoever sets the alias looks at the pointer after that, so the last one to set it has seen the last champion.
+        Whoever sets the alias looks at the pointer after that, so the last one to set it has seen the last champion. Two who set it at
+        one moment may both be refused (MLflow on SQLite: a constraint), so each looks at what came of it.
 
         :raises RegistryMirrorFailed: the server does not answer or refuses, or the champion changes without end.
         """
-        reading = read()
         for _ in range(_MAX_ROUNDS):
-            if reading.champion is not None:
-                self.show_version(reading.champion)
-                number = min(self._numbers(reading.champion.version_id), key=int)
-                body = {"name": self._model, "alias": ALIAS, "version": number}
-                self._call("POST", "registered-models/alias", body)
-            again = read()
-            if again.generation == reading.generation:
+            reading = read()
+            if reading.champion is None:
                 return
-            reading = again
+            wanted = reading.champion.version_id
+            self.show_version(reading.champion)
+            body = {
+                "name": self._model,
+                "alias": ALIAS,
+                "version": min(self._numbers(wanted), key=int),
+            }
+            self._call("POST", "registered-models/alias", body, accepted=_SET_AT_ONE_MOMENT)
+            if self.champion() == wanted and read().generation == reading.generation:
+                return
         raise RegistryMirrorFailed(
-            f"the champion of {self._model!r} changed {_MAX_ROUNDS} times while MLflow's alias was set"
+            f"MLflow's alias {ALIAS!r} of {self._model!r} is {self.champion()!r} after {_MAX_ROUNDS} tries to set it to the champion"
         )
 
     def forget_version(self, version_id: str) -> None:

@@ -28,6 +28,7 @@ class DataSnapshot(ResultModel):
     """
 
     snapshot_id: str
+    created_at: datetime
     manifest_uri: str = ""
     sources: list[ResultFile]
     files: list[ResultFile]

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 #: Key of the output with which a job trains the best configuration.
 BEST_TRIAL_ARGS = "best_trial_args"
+#: Key of the files' addresses with their generations, by name below the job folder.
+URIS = "uris"
 
 
 class CollectTrainingResultsOperator(BaseOperator):
@@ -55,7 +57,8 @@ class CollectTrainingResultsOperator(BaseOperator):
     Of a tuning job it is the result of the best trial, and ``study`` has the figures of the study and a table of the trials. The
     arguments that train the best configuration again are also returned under the key ``best_trial_args``:
     ``SubmitTrainingJobOperator(args=collect.output["best_trial_args"])``. ``cost`` says what the job has cost, where the connection
-    has prices.
+    has prices. The key ``uris`` has the address of each file with its generation, by its name below the job folder: for jobs that go on
+    with these very files.
 
     Of each asset among its ``outlets`` the event's ``extra`` says what was made: ``job_id``, ``job_url``, ``image``, ``metrics``, ``model_uri``,
     ``job_dir`` and ``reused``.
@@ -134,6 +137,7 @@ class CollectTrainingResultsOperator(BaseOperator):
             report_cost(context["ti"].dag_id, cost.total, cost.currency)
         if result.study and result.study.best:
             context["ti"].xcom_push(key=BEST_TRIAL_ARGS, value=result.study.best.args)
+        context["ti"].xcom_push(key=URIS, value=_by_name(result))
         self._done = (job, result)
         value = result.model_dump(mode="json")
         describe_outlets(self.outlets, context, result)
@@ -218,3 +222,10 @@ class CollectTrainingResultsOperator(BaseOperator):
                 "seconds per state are taken from the job's times, as its log is not readable: %s", error
             )
             return []
+
+
+def _by_name(result: JobResult) -> dict[str, str]:
+    """Return the addresses of a result's files by their names below the folder of the job, or of its best trial."""
+    best = result.study.best if result.study else None
+    folder = f"{(best.job_dir if best else result.job_dir).rstrip('/')}/"
+    return {file.uri.removeprefix(folder): file.pinned_uri for file in result.files}

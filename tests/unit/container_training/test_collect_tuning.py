@@ -107,7 +107,7 @@ def test_of_a_thousand_trials_the_output_stays_small(tuned: FakeService, context
 def test_the_arguments_of_the_best_trial_are_an_output_of_their_own(tuned: FakeService, context: Any) -> None:
     collect(context)
 
-    context["ti"].xcom_push.assert_called_once_with(
+    context["ti"].xcom_push.assert_any_call(
         key="best_trial_args", value=["--lr=0.02", "--units=64", "--optimizer=adam"]
     )
 

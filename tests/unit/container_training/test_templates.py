@@ -53,6 +53,14 @@ def test_all_operators_are_found() -> None:
         "CollectTrainingResultsOperator",
         "PlanTrainingOperator",
         "PlotTrialsOperator",
+        "SnapshotDataOperator",
+        "ValidateDataOperator",
+        "RegisterModelOperator",
+        "PrepareEvaluationsOperator",
+        "DecidePromotionOperator",
+        "PromoteModelOperator",
+        "RollbackModelOperator",
+        "CleanUpModelsOperator",
     }
 
 

@@ -1,0 +1,101 @@
+"""A challenger beside the champion: evaluated by jobs, compared, decided; as one task group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import TaskGroup, XComArg
+
+from container_training.core.job_attempt import JOB_ID_MARK
+from container_training.hooks.model_registry import ModelRegistryHook
+from container_training.hooks.storage import StorageHook
+from container_training.hooks.training import TrainingHook
+from container_training.operators.promotion import (
+    CHAMPION,
+    DecidePromotionOperator,
+    PrepareEvaluationsOperator,
+)
+from container_training.operators.training import SubmitTrainingJobOperator
+from container_training.sensors.training import TrainingJobSensor
+
+_RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=10)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The group and its tasks, in their order; ``submit`` and ``wait`` are mapped: one job a model."""
+
+    group: TaskGroup
+    prepare: PrepareEvaluationsOperator
+    submit: Any
+    wait: Any
+    decide: DecidePromotionOperator
+
+    @property
+    def decision(self) -> XComArg:
+        """The decision (``Decision`` as JSON values)."""
+        return XComArg(self.decide)
+
+
+def compare_with_champion(
+    *,
+    challenger: Any,
+    model_folder: str,
+    command: Sequence[str],
+    args: Sequence[Any] = (),
+    group_id: str = "compare",
+    alpha: float | str = 0.05,
+    min_gain: float | str = 0.0,
+    min_accuracy: float | str = 0.0,
+    wait_timeout: timedelta = timedelta(days=1),
+    training_conn_id: str = TrainingHook.default_conn_name,
+    gcp_conn_id: str = StorageHook.default_conn_name,
+    registry_conn_id: str = ModelRegistryHook.default_conn_name,
+    default_args: Mapping[str, Any] | None = None,
+    **job_fields: Any,
+) -> Comparison:
+    """
+    Return the tasks prepare, submit, wait and decide.
+
+    Call it within a DAG. Both models are evaluated by a job each, in the image that trained them, with the same arguments: ``command``
+    and ``args``, then ``--model URI#GENERATION`` and ``--job-dir``. The job writes ``evaluation.json`` to its folder
+    (``core/promotion.py``: :class:`Evaluation`).
+
+    :param challenger: output of ``RegisterModelOperator``.
+    :param command: entry point that evaluates, like ``["python", "evaluate.py"]``.
+    :param alpha: this, ``min_gain`` and ``min_accuracy`` as in ``DecidePromotionOperator``.
+    :param job_fields: further fields of ``SubmitTrainingJobOperator``: ``labels``, ``master_type`` ...
+    """
+    registry = {
+        "model_folder": model_folder,
+        "gcp_conn_id": gcp_conn_id,
+        "registry_conn_id": registry_conn_id,
+    }
+    bucket = f"{{{{ conn.get('{training_conn_id}').extra_dejson.get('job_bucket', '') }}}}"
+    job_fields.setdefault("default_job_dir", f"{bucket}/{JOB_ID_MARK}")
+    with TaskGroup(group_id=group_id, default_args={**_RETRIES, **(default_args or {})}) as group:  # type: ignore[arg-type]
+        prepare = PrepareEvaluationsOperator(task_id="prepare", challenger=challenger, args=args, **registry)
+        submit = SubmitTrainingJobOperator.partial(
+            task_id="submit", command=list(command), training_conn_id=training_conn_id, **job_fields
+        ).expand_kwargs(XComArg(prepare))
+        wait = TrainingJobSensor.partial(
+            task_id="wait",
+            timeout=wait_timeout.total_seconds(),
+            training_conn_id=training_conn_id,
+        ).expand(job_id=XComArg(submit))
+        decide = DecidePromotionOperator(
+            task_id="decide",
+            challenger=challenger,
+            champion=XComArg(prepare, key=CHAMPION),  # type: ignore[arg-type]
+            job_ids=XComArg(submit),  # type: ignore[arg-type]
+            alpha=alpha,
+            min_gain=min_gain,
+            min_accuracy=min_accuracy,
+            training_conn_id=training_conn_id,
+            **registry,
+        )
+        wait >> decide
+    return Comparison(group=group, prepare=prepare, submit=submit, wait=wait, decide=decide)

@@ -1,0 +1,192 @@
+"""Data before they are trained on: taken as they are at one moment, and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowSkipException
+
+from container_training.core.data_profile import DataProfile
+from container_training.core.data_rules import DataReport, check_table, parse_rules, parse_tables
+from container_training.core.errors import DataInvalid
+from container_training.core.model_versions import DataSnapshot
+from container_training.core.template_values import flag, whole_number
+from container_training.hooks.failures import final_unless_transient
+from container_training.hooks.model_registry import ModelRegistryHook
+from container_training.hooks.storage import StorageHook
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+#: Key of the list of the snapshot's addresses, for ``args`` of a job.
+URIS = "uris"
+#: Key of the address of the snapshot's manifest, for ``RegisterModelOperator``.
+MANIFEST_URI = "manifest_uri"
+_MAX_BYTES = 64 * 1024 * 1024
+
+
+class SnapshotDataOperator(BaseOperator):
+    """
+    Records what is at ``sources`` now, object by object with its generation, and copies it to where nobody writes.
+
+    The same objects are the same snapshot: a retry, or another run before the next write, takes none anew.
+
+    :param sources: ``gs://`` addresses of objects, or of folders, which end with a slash. (templated)
+    :param model_folder: the model's folder; snapshots are ``MODEL_FOLDER/snapshots/ID/``. (templated)
+    :param copy: ``False`` records generations only; a bucket without object versioning loses them with the next write. (templated)
+    :param max_files: more than so many objects are an error. (templated)
+    :return: the snapshot (:class:`DataSnapshot`); under the key ``uris`` the addresses of its files, each with its generation, and under
+        ``manifest_uri`` that of the snapshot itself.
+    """
+
+    template_fields: Sequence[str] = ("sources", "model_folder", "copy", "max_files", "gcp_conn_id")
+    template_fields_renderers = {"sources": "json"}
+    ui_color = "#e3ebf5"
+
+    def __init__(
+        self,
+        *,
+        sources: str | Sequence[str],
+        model_folder: str,
+        copy: bool | str = True,
+        max_files: int | str = 1000,
+        gcp_conn_id: str = StorageHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.sources = sources
+        self.model_folder = model_folder
+        self.copy = copy
+        self.max_files = max_files
+        self.gcp_conn_id = gcp_conn_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Return the snapshot as JSON values."""
+        sources = [self.sources] if isinstance(self.sources, str) else list(self.sources)
+        hook = ModelRegistryHook(self.model_folder, gcp_conn_id=self.gcp_conn_id)
+        with final_unless_transient():
+            snapshot = hook.snapshots.take(
+                sources,
+                now=datetime.now(UTC),
+                copy=flag("copy", self.copy),
+                max_files=whole_number("max_files", self.max_files),
+            )
+        for file in snapshot.sources:
+            self.log.info("%s, %d bytes", file.pinned_uri, file.size_bytes)
+        self.log.info("snapshot %s: %s", snapshot.snapshot_id, snapshot.manifest_uri)
+        context["ti"].xcom_push(key=URIS, value=snapshot.uris)
+        context["ti"].xcom_push(key=MANIFEST_URI, value=snapshot.manifest_uri)
+        return snapshot.model_dump(mode="json")
+
+
+class ValidateDataOperator(BaseOperator):
+    """
+    Checks the tables (CSV) of a snapshot: columns, rows, range, labels and their balance, and drift against the champion's data.
+
+    A check that fails, fails the task without retry, so that nothing downstream costs anything; the error has every one of
+    them. The profile of the data is kept beside the snapshot: it is what the data of the next challenger are compared with.
+
+    :param snapshot: output of ``SnapshotDataOperator``. (templated)
+    :param rules: :class:`DataRules` as a mapping. (templated)
+    :param model_folder: the model's folder, with its champion. (templated)
+    :param skip_tried: skip the task, and with it what follows, if a version was made from this very snapshot before. (templated)
+    :param max_bytes: of all files together, as they are read by the Airflow worker. (templated)
+    :return: the report (:class:`DataReport`).
+    """
+
+    template_fields: Sequence[str] = (
+        "snapshot",
+        "rules",
+        "model_folder",
+        "skip_tried",
+        "max_bytes",
+        "gcp_conn_id",
+        "registry_conn_id",
+    )
+    template_fields_renderers = {"snapshot": "json", "rules": "json"}
+    ui_color = "#e3ebf5"
+
+    def __init__(
+        self,
+        *,
+        snapshot: Mapping[str, Any],
+        rules: Mapping[str, Any],
+        model_folder: str,
+        skip_tried: bool | str = False,
+        max_bytes: int | str = _MAX_BYTES,
+        gcp_conn_id: str = StorageHook.default_conn_name,
+        registry_conn_id: str = ModelRegistryHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.snapshot = snapshot
+        self.rules = rules
+        self.model_folder = model_folder
+        self.skip_tried = skip_tried
+        self.max_bytes = max_bytes
+        self.gcp_conn_id = gcp_conn_id
+        self.registry_conn_id = registry_conn_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Return the report; raise if a check failed."""
+        hook = ModelRegistryHook(
+            self.model_folder, gcp_conn_id=self.gcp_conn_id, registry_conn_id=self.registry_conn_id
+        )
+        with final_unless_transient():
+            snapshot = DataSnapshot.model_validate(self.snapshot)
+            if flag("skip_tried", self.skip_tried):
+                self._skip_if_tried(hook, snapshot)
+            rules = parse_rules(self.rules)
+            table = parse_tables(self._read(snapshot), rules)
+            report, profile = check_table(table, rules, self._reference(hook))
+            self._say(report)
+            if report.failed:
+                raise DataInvalid(
+                    f"{len(report.failed)} of {len(report.checks)} checks of {snapshot.manifest_uri} failed: "
+                    + "; ".join(f"{check.name}: {check.found}" for check in report.failed)
+                )
+            if profile is not None:
+                hook.snapshots.write_profile(snapshot, profile)
+        return report.model_dump(mode="json")
+
+    def _skip_if_tried(self, hook: ModelRegistryHook, snapshot: DataSnapshot) -> None:
+        tried = [
+            version for version in hook.registry.versions() if version.snapshot_uri == snapshot.manifest_uri
+        ]
+        if tried:
+            raise AirflowSkipException(
+                f"nothing new: version {tried[-1].version_id!r} was made from snapshot {snapshot.snapshot_id}"
+            )
+
+    def _read(self, snapshot: DataSnapshot) -> list[tuple[str, bytes]]:
+        store = StorageHook(self.gcp_conn_id).get_conn()
+        left = whole_number("max_bytes", self.max_bytes)
+        contents = []
+        for uri in snapshot.uris:
+            content = store.read(uri, left)
+            if content is None:
+                raise DataInvalid(f"{uri} of the snapshot is not there any more; take the snapshot again")
+            left -= len(content)
+            contents.append((uri, content))
+        return contents
+
+    def _reference(self, hook: ModelRegistryHook) -> DataProfile | None:
+        champion = hook.registry.read().champion
+        profile = (
+            hook.snapshots.read_profile(champion.snapshot_uri) if champion and champion.snapshot_uri else None
+        )
+        if profile is None:
+            why = (
+                f"champion {champion.version_id!r} has no profile of its data"
+                if champion
+                else "there is no champion"
+            )
+            self.log.info("%s, so drift is not looked at", why)
+        return profile
+
+    def _say(self, report: DataReport) -> None:
+        for check in report.checks:
+            self.log.info("%s %s: %s", "ok    " if check.passed else "FAILED", check.name, check.found)

@@ -1,0 +1,273 @@
+"""Versions of a model: kept, made the champion, rolled back, cleaned up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowSkipException
+
+from container_training.clients.model_registry import Changed
+from container_training.core.champion import Author
+from container_training.core.errors import ResultsMissing
+from container_training.core.job_id import TaskKey
+from container_training.core.model_versions import ModelVersion
+from container_training.core.pinned_uri import pinned
+from container_training.core.promotion import Decision
+from container_training.core.results import JobResult, ResultFile
+from container_training.core.retention import RetentionRule, Stored, expired_snapshots, expired_versions
+from container_training.core.template_values import is_unset, seconds, whole_number
+from container_training.hooks.failures import final_unless_transient
+from container_training.hooks.model_registry import ModelRegistryHook
+from container_training.hooks.storage import StorageHook
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class ModelOperator(BaseOperator):
+    """
+    A task about the versions of one model.
+
+    :param model_folder: ``gs://`` folder of the model: pointer, versions, snapshots. (templated)
+    :param gcp_conn_id: Google connection that may write there. (templated)
+    :param registry_conn_id: MLflow server that follows; the default connection need not exist. (templated)
+    """
+
+    template_fields: Sequence[str] = ("model_folder", "gcp_conn_id", "registry_conn_id")
+    ui_color = "#efe6f3"
+
+    def __init__(
+        self,
+        *,
+        model_folder: str,
+        gcp_conn_id: str = StorageHook.default_conn_name,
+        registry_conn_id: str = ModelRegistryHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.model_folder = model_folder
+        self.gcp_conn_id = gcp_conn_id
+        self.registry_conn_id = registry_conn_id
+
+    @property
+    def hook(self) -> ModelRegistryHook:
+        """The hook of this task's connections."""
+        return ModelRegistryHook(
+            self.model_folder, gcp_conn_id=self.gcp_conn_id, registry_conn_id=self.registry_conn_id
+        )
+
+    def _author(self, context: Context, why: str, suffix: str = "") -> Author:
+        """Return who this task is: the same for every try of it, and after a clear."""
+        key = TaskKey.of(context["ti"])
+        return Author(
+            change_id=key.digest[:32] + suffix,
+            by=f"{key.dag_id} {key.run_id} {key.task_id}",
+            at=datetime.now(UTC),
+            why=why,
+        )
+
+    def _publish(self, context: Context, changed: Changed) -> dict[str, Any]:
+        """Log a change, tell the task's assets of it, and return it as JSON values."""
+        champion, change = changed.pointer.champion, changed.change
+        if not changed.is_new:
+            self.log.info("an earlier try of this task made this change already")
+        if change.champion != champion.version_id:
+            self.log.warning("since then %s has become the champion", champion.version_id)
+        self.log.info(
+            "%s: champion %s, before %s (change %d, generation %d)",
+            change.kind,
+            change.champion,
+            change.before,
+            change.number,
+            changed.generation,
+        )
+        event: dict[str, Any] = {
+            "change": change.model_dump(mode="json"),
+            "champion": champion.model_dump(mode="json"),
+            "metrics": champion.metrics,
+            "model_uri": champion.model_uri,
+            "pointer_generation": changed.generation,
+        }
+        for asset in self.outlets:
+            context["outlet_events"][asset].extra = event
+        return event
+
+
+class RegisterModelOperator(ModelOperator):
+    """
+    Keeps the model of a job as a version: a copy of the very object that the job's result names, with what it was made from.
+
+    :param result: output of ``CollectTrainingResultsOperator``. (templated)
+    :param snapshot_uri: ``manifest_uri`` of the snapshot that the job was trained on. (templated)
+    :param version_id: default: the job's id. (templated)
+    :param evaluation: output of ``CollectTrainingResultsOperator`` for a job that evaluated the model; its metrics are added to the
+        version's, their names with ``evaluation_`` before them. (templated)
+    :return: the version (:class:`ModelVersion`).
+    """
+
+    template_fields: Sequence[str] = (
+        *ModelOperator.template_fields,
+        "result",
+        "snapshot_uri",
+        "version_id",
+        "evaluation",
+    )
+    template_fields_renderers = {"result": "json", "evaluation": "json"}
+
+    def __init__(
+        self,
+        *,
+        result: Mapping[str, Any],
+        snapshot_uri: str | None = None,
+        version_id: str | None = None,
+        evaluation: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.evaluation = evaluation
+        self.result = result
+        self.snapshot_uri = snapshot_uri
+        self.version_id = version_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Return the version as JSON values."""
+        result = JobResult.model_validate(self.result)
+        with final_unless_transient():
+            if result.model_uri is None:
+                raise ResultsMissing(
+                    f"job {result.job_id!r} left no model to register; the trainer must write one, and model_file name it"
+                )
+            source = pinned(result.model_uri, result.model_generation)
+            version = ModelVersion(
+                version_id=self.version_id or result.job_id,
+                model=ResultFile(uri=result.model_uri, size_bytes=0, crc32c=""),
+                image=result.image,
+                job_id=result.job_id,
+                snapshot_uri=None if is_unset(self.snapshot_uri) else self.snapshot_uri,
+                metrics={**result.metrics, **self._evaluated()},
+                created_at=datetime.now(UTC),
+                created_by=self._author(context, "").by,
+            )
+            kept = self.hook.registry.register(version, source)
+        self.log.info("version %s: %s, a copy of %s", kept.version_id, kept.model_uri, source)
+        return kept.model_dump(mode="json")
+
+    def _evaluated(self) -> dict[str, Any]:
+        if not self.evaluation:
+            return {}
+        metrics = JobResult.model_validate(self.evaluation).metrics
+        return {f"evaluation_{name}": value for name, value in metrics.items()}
+
+
+class PromoteModelOperator(ModelOperator):
+    """
+    Makes a version the champion, by one conditional write of the pointer; skips the task if the decision was against it.
+
+    The pointer must be at the generation at which the champion was read for the decision. If somebody changed it since, the task
+    fails without retry: clear the comparison, and what is downstream of it, to decide against the new champion. A retry of a try
+    whose answer was lost finds its own change.
+
+    Assets among ``outlets`` get the metrics, the model's address and the change.
+
+    :param version: output of ``RegisterModelOperator``. (templated)
+    :param decision: output of ``DecidePromotionOperator``. (templated)
+    :return: ``change``, ``champion``, ``metrics``, ``model_uri``, ``pointer_generation``.
+    """
+
+    template_fields: Sequence[str] = (*ModelOperator.template_fields, "version", "decision")
+    template_fields_renderers = {"version": "json", "decision": "json"}
+
+    def __init__(self, *, version: Mapping[str, Any], decision: Mapping[str, Any], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.version = version
+        self.decision = decision
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Return the change as JSON values."""
+        version = ModelVersion.model_validate(self.version)
+        decision = Decision.model_validate(self.decision)
+        if not decision.promote:
+            raise AirflowSkipException(f"version {version.version_id!r} is not promoted: {decision.why}")
+        author = self._author(context, decision.why, f":{version.version_id}")
+        with final_unless_transient():
+            if decision.challenger != version.version_id:
+                raise ValueError(
+                    f"the decision is about {decision.challenger!r}, and the version is {version.version_id!r}; they must be the same"
+                )
+            changed = self.hook.registry.promote(version, author, generation=decision.champion_generation)
+        return self._publish(context, changed)
+
+
+class RollbackModelOperator(ModelOperator):
+    """
+    Makes the previous champion the champion again, by one conditional write of the pointer.
+
+    A retry, or a clear of this task, goes back only once; for another step back start another run.
+
+    :param expected: version id that is to be rolled back; if another one is the champion by now, nothing is changed. Empty: whichever
+        it is. (templated)
+    :param why: kept in the pointer's history. (templated)
+    :return: as ``PromoteModelOperator``.
+    """
+
+    template_fields: Sequence[str] = (*ModelOperator.template_fields, "expected", "why")
+
+    def __init__(self, *, expected: str | None = None, why: str = "rolled back", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.expected = expected
+        self.why = why
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Return the change as JSON values."""
+        expected = None if is_unset(self.expected) else str(self.expected).strip()
+        with final_unless_transient():
+            changed = self.hook.registry.roll_back(self._author(context, self.why), expected=expected)
+        return self._publish(context, changed)
+
+
+class CleanUpModelsOperator(ModelOperator):
+    """
+    Deletes old versions, and snapshots that no remaining version was made from.
+
+    Never the champion, nor those before it that a rollback needs, nor the newest ``keep``, nor what is younger than ``min_age``.
+
+    :param keep: newest versions that stay. (templated)
+    :param min_age: what is younger stays: longer than any run may take; also seconds. (templated)
+    :return: ``versions`` and ``snapshots`` that were deleted.
+    """
+
+    template_fields: Sequence[str] = (*ModelOperator.template_fields, "keep", "min_age")
+
+    def __init__(
+        self, *, keep: int | str = 10, min_age: timedelta | float | str = timedelta(days=7), **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.keep = keep
+        self.min_age = min_age
+
+    def execute(self, context: Context) -> dict[str, list[str]]:
+        """Return what was deleted."""
+        rule = RetentionRule(
+            keep=whole_number("keep", self.keep),
+            min_age=timedelta(seconds=seconds("min_age", self.min_age)),
+        )
+        hook, now = self.hook, datetime.now(UTC)
+        with final_unless_transient():
+            versions = {version.version_id: _stored(version) for version in hook.registry.versions()}
+            gone = expired_versions(hook.registry.read().pointer, versions.values(), rule, now)
+            for version_id in gone:
+                hook.registry.delete_version(version_id)
+            kept = [stored for name, stored in versions.items() if name not in gone]
+            snapshots = expired_snapshots(kept, hook.snapshots.stored(), rule, now) if versions else []
+            for snapshot_id in snapshots:
+                hook.snapshots.delete(snapshot_id)
+        self.log.info("deleted versions %s and snapshots %s", gone or "none", snapshots or "none")
+        return {"versions": gone, "snapshots": snapshots}
+
+
+def _stored(version: ModelVersion) -> Stored:
+    uses = frozenset({version.snapshot_uri.split("/")[-2]}) if version.snapshot_uri else frozenset()
+    return Stored(name=version.version_id, created_at=version.created_at, uses=uses)

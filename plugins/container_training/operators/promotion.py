@@ -1,0 +1,179 @@
+"""The comparison of a challenger with the champion: prepared as jobs, and decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from container_training.core.errors import EvaluationInvalid
+from container_training.core.model_versions import ModelVersion
+from container_training.core.promotion import (
+    MAX_EVALUATION_BYTES,
+    Decision,
+    Evaluation,
+    PromotionRule,
+    decide,
+    parse_evaluation,
+)
+from container_training.core.template_values import number
+from container_training.hooks.failures import final_unless_transient
+from container_training.hooks.storage import StorageHook
+from container_training.hooks.training import TrainingHook
+from container_training.operators.models import ModelOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+#: Key of the champion as it was read: what the decision, and the promotion, refer to.
+CHAMPION = "champion"
+
+
+class PrepareEvaluationsOperator(ModelOperator):
+    """
+    Reads the champion, and returns what to run: an evaluating job for the challenger, and one for the champion if there is one.
+
+    Each model is loaded in the image that trained it, and both get the same arguments otherwise.
+
+    :param challenger: output of ``RegisterModelOperator``. (templated)
+    :param args: arguments of both jobs; ``--model URI#GENERATION`` is added. A list among them stands for its words. (templated)
+    :return: ``image`` and ``args`` of each job, the challenger's first; for ``SubmitTrainingJobOperator.expand_kwargs``. Under the key
+        ``champion``: ``version`` (or ``None``) and ``generation`` of the pointer.
+    """
+
+    template_fields: Sequence[str] = (*ModelOperator.template_fields, "challenger", "args")
+    template_fields_renderers = {"challenger": "json", "args": "json"}
+
+    def __init__(self, *, challenger: Mapping[str, Any], args: Sequence[Any] = (), **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.challenger = challenger
+        self.args = args
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        """Return the arguments of the jobs."""
+        challenger = ModelVersion.model_validate(self.challenger)
+        with final_unless_transient():
+            reading = self.hook.registry.read()
+        champion = reading.champion
+        self.log.info(
+            "champion %s, pointer at generation %d",
+            champion.version_id if champion else "none",
+            reading.generation,
+        )
+        context["ti"].xcom_push(
+            key=CHAMPION,
+            value={
+                "version": champion.model_dump(mode="json") if champion else None,
+                "generation": reading.generation,
+            },
+        )
+        return [
+            {"image": version.image, "args": [*self.args, "--model", version.model_uri]}
+            for version in (challenger, champion)
+            if version is not None
+        ]
+
+
+class DecidePromotionOperator(ModelOperator):
+    """
+    Decides whether the challenger takes the champion's place: McNemar's exact test on the same held-out examples, and a minimum gain.
+
+    :param challenger: output of ``RegisterModelOperator``. (templated)
+    :param champion: output of ``PrepareEvaluationsOperator`` under the key ``champion``. (templated)
+    :param job_ids: the evaluating jobs; each left an ``evaluation_file`` in its folder. (templated)
+    :param evaluation_file: below the job's folder. (templated)
+    :param alpha: chance that a challenger that is no better is promoted. (templated)
+    :param min_gain: accuracy that it must be better by. (templated)
+    :param min_accuracy: that it must have in any case; the only rule for the first model. (templated)
+    :return: the decision (:class:`Decision`).
+    """
+
+    template_fields: Sequence[str] = (
+        *ModelOperator.template_fields,
+        "challenger",
+        "champion",
+        "job_ids",
+        "alpha",
+        "min_gain",
+        "min_accuracy",
+        "evaluation_file",
+        "training_conn_id",
+    )
+    template_fields_renderers = {"challenger": "json", "champion": "json"}
+
+    def __init__(
+        self,
+        *,
+        challenger: Mapping[str, Any],
+        champion: Mapping[str, Any],
+        job_ids: Iterable[str],
+        alpha: float | str = 0.05,
+        min_gain: float | str = 0.0,
+        min_accuracy: float | str = 0.0,
+        evaluation_file: str = "evaluation.json",
+        training_conn_id: str = TrainingHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.challenger = challenger
+        self.champion = champion
+        self.job_ids = job_ids
+        self.alpha = alpha
+        self.min_gain = min_gain
+        self.min_accuracy = min_accuracy
+        self.evaluation_file = evaluation_file
+        self.training_conn_id = training_conn_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Return the decision as JSON values."""
+        challenger = ModelVersion.model_validate(self.challenger)
+        given = self.champion["version"]
+        champion = ModelVersion.model_validate(given) if given else None
+        with final_unless_transient():
+            rule = PromotionRule(
+                alpha=number("alpha", self.alpha),
+                min_gain=number("min_gain", self.min_gain),
+                min_accuracy=number("min_accuracy", self.min_accuracy),
+            )
+            found = {evaluation.model: evaluation for evaluation in map(self._read, list(self.job_ids))}
+            decision = decide(
+                _of(challenger, found),
+                _of(champion, found) if champion else None,
+                rule,
+                challenger_id=challenger.version_id,
+                champion_id=champion.version_id if champion else None,
+                champion_generation=self.champion["generation"],
+            )
+        self._say(decision)
+        return decision.model_dump(mode="json")
+
+    def _read(self, job_id: str) -> Evaluation:
+        job = TrainingHook(self.training_conn_id).get_job(job_id)
+        job_dir = job.training_input.job_dir if job.training_input else None
+        uri = f"{(job_dir or '').rstrip('/')}/{self.evaluation_file}"
+        content = (
+            StorageHook(self.gcp_conn_id).get_conn().read(uri, MAX_EVALUATION_BYTES) if job_dir else None
+        )
+        if content is None:
+            raise EvaluationInvalid(
+                f"job {job_id!r} left no {uri}; its command must write the evaluation there"
+            )
+        return parse_evaluation(content, uri)
+
+    def _say(self, decision: Decision) -> None:
+        self.log.info(
+            "challenger %s %.4f, champion %s %s",
+            decision.challenger,
+            decision.challenger_accuracy,
+            decision.champion or "none",
+            "" if decision.champion_accuracy is None else f"{decision.champion_accuracy:.4f}",
+        )
+        self.log.info("%s: %s", "PROMOTE" if decision.promote else "KEEP THE CHAMPION", decision.why)
+
+
+def _of(version: ModelVersion, found: Mapping[str, Evaluation]) -> Evaluation:
+    try:
+        return found[version.model_uri]
+    except KeyError:
+        raise EvaluationInvalid(
+            f"none of the jobs evaluated {version.model_uri} of version {version.version_id!r}; they evaluated {', '.join(sorted(found)) or 'nothing'}"
+        ) from None

@@ -1,0 +1,114 @@
+"""One step of a pipeline of several jobs: a job on an image that is there, followed to its collected results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import TaskGroup, XComArg
+
+from container_training.core.job_attempt import JOB_ID_MARK
+from container_training.hooks.storage import StorageHook
+from container_training.hooks.training import TrainingHook
+from container_training.operators.results import (
+    BEST_TRIAL_ARGS,
+    URIS,
+    CollectTrainingResultsOperator,
+)
+from container_training.operators.training import SubmitTrainingJobOperator
+from container_training.sensors.training import TrainingJobSensor
+
+_RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=10)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingStep:
+    """The group and its tasks, in their order."""
+
+    group: TaskGroup
+    submit: SubmitTrainingJobOperator
+    wait: TrainingJobSensor
+    collect: CollectTrainingResultsOperator
+
+    @property
+    def result(self) -> XComArg:
+        """The result of the job (``JobResult`` as JSON values)."""
+        return XComArg(self.collect)
+
+    @property
+    def best_trial_args(self) -> XComArg:
+        """The arguments of a tuning job's best trial, for ``args`` of a job that trains it in full."""
+        return XComArg(self.collect, key=BEST_TRIAL_ARGS)
+
+    def file(self, name: str) -> str:
+        """
+        Return a template for the address of a file that the job left, with its generation: this content, and no later one.
+
+        It orders no tasks: put the group before those that use it (``one.group >> other.group``).
+
+        :param name: below the job folder.
+        """
+        return file_of(self.collect.task_id, name)
+
+
+def file_of(task_id: str, name: str) -> str:
+    """Return a template for the address, with its generation, of a file that the job left which the task ``task_id`` collected. Pure."""
+    return f"{{{{ ti.xcom_pull(task_ids={task_id!r}, key={URIS!r})[{name!r}] }}}}"
+
+
+def training_step(
+    group_id: str,
+    *,
+    image: Any,
+    max_cost: float | str | None = None,
+    wait_timeout: timedelta = timedelta(days=7),
+    metrics_file: str = "metrics.json",
+    model_file: str = "model.joblib",
+    training_conn_id: str = TrainingHook.default_conn_name,
+    gcp_conn_id: str = StorageHook.default_conn_name,
+    default_args: Mapping[str, Any] | None = None,
+    **job_fields: Any,
+) -> TrainingStep:
+    """
+    Return the tasks submit, wait and collect of one job.
+
+    Call it within a DAG. A step that failed is gone on with by clearing its ``submit`` with what is downstream; earlier
+    steps are not run again, as what they returned names images by digest and files by generation.
+
+    :param image: by digest: what ``PushImageOperator`` returned.
+    :param job_fields: fields of ``SubmitTrainingJobOperator``: ``args``, ``command``, ``hyperparameters``, ``worker_count`` ...
+    """
+    bucket = f"{{{{ conn.get('{training_conn_id}').extra_dejson.get('job_bucket', '') }}}}"
+    job_fields.setdefault("default_job_dir", f"{bucket}/{JOB_ID_MARK}")
+    with TaskGroup(group_id=group_id, default_args={**_RETRIES, **(default_args or {})}) as group:  # type: ignore[arg-type]
+        submit = SubmitTrainingJobOperator(
+            task_id="submit",
+            image=image,
+            max_cost=max_cost,
+            training_conn_id=training_conn_id,
+            **job_fields,
+        )
+        wait = TrainingJobSensor(
+            task_id="wait",
+            job_id=_output(submit),
+            timeout=wait_timeout,
+            max_cost=max_cost,
+            training_conn_id=training_conn_id,
+        )
+        collect = CollectTrainingResultsOperator(
+            task_id="collect",
+            job_id=_output(submit),
+            metrics_file=metrics_file,
+            model_file=model_file,
+            training_conn_id=training_conn_id,
+            gcp_conn_id=gcp_conn_id,
+        )
+        submit >> wait >> collect
+    return TrainingStep(group=group, submit=submit, wait=wait, collect=collect)
+
+
+def _output(task: Any) -> str:
+    """Return the task's output as a template value; operators declare what it will be once rendered."""
+    return task.output  # type: ignore[no-any-return]
