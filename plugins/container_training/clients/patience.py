@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable
 
-from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_before_delay
+from tenacity import RetryCallState, Retrying, retry_if_exception_type
 
 from container_training.core.errors import TrainingError
 from container_training.core.retrying import TRANSIENT, backoff_seconds
@@ -25,7 +25,8 @@ def patiently(
     """
     Return what calls a function again while it raises one of ``errors``, and then raises the last of them.
 
-    A Retry-After of the service is kept to. It is given up at once where the next pause would end after ``seconds``.
+    A Retry-After of the service is kept to. It is given up at once where the next pause would end after ``seconds``, which
+    count from the first error: a call that hung until its service was restarted has cost time, but no patience.
 
     :param seconds: 0: called once.
     :param say: called before each pause, for the log.
@@ -38,10 +39,19 @@ def patiently(
         # Not for secrets: it keeps those who collided from colliding again.
         return backoff_seconds(state.attempt_number, first_backoff_seconds, error, random.random())  # noqa: S311
 
+    first_error_at = 0.0
+
+    def is_over(state: RetryCallState) -> bool:
+        nonlocal first_error_at
+        now = state.outcome_timestamp or 0.0
+        if state.attempt_number == 1:
+            first_error_at = now
+        return now - first_error_at + state.upcoming_sleep >= seconds
+
     return Retrying(
         retry=retry_if_exception_type(errors),
         wait=pause,
-        stop=stop_before_delay(seconds),
+        stop=is_over,
         sleep=sleep,
         before_sleep=say,
         reraise=True,
