@@ -12,14 +12,13 @@ from urllib.parse import urlsplit
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
-from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_authenticated
 from airflow.configuration import conf
 from airflow.models.dag import DagModel
 from fastapi import Depends, HTTPException, Request
 from sqlalchemy import select
-from sqlalchemy.orm import Session
 
+from container_training.dashboard.database import airflow_database
 from container_training.dashboard.rights import Rights
 
 #: For the app as a whole: without a login there is no answer but 401.
@@ -28,34 +27,35 @@ REQUIRES_LOGIN = Depends(requires_authenticated())
 ACTION_HEADER = "X-Training-Action"
 
 
-def rights_of(user: GetUserDep, session: SessionDep) -> Rights:
+def rights_of(user: GetUserDep) -> Rights:
     """Return what the person who asks may do; read anew with each request, so that a right that is taken away is gone."""
     manager = get_auth_manager()
-    known = frozenset(session.scalars(select(DagModel.dag_id)))
-    readable = frozenset(manager.get_authorized_dag_ids(user=user, method="GET", session=session))
+    with airflow_database() as session:
+        known = frozenset(session.scalars(select(DagModel.dag_id)))
+    readable = frozenset(manager.get_authorized_dag_ids(user=user, method="GET"))
     return Rights(
         known=known,
         readable=readable & known,
         # Some auth managers answer "any DAG at all?" where no DAG is named: then the known ones decide.
         reads_all=known <= readable and manager.is_authorized_dag(method="GET", user=user),
-        may_edit=lambda dag_id: _may_edit(manager, user, dag_id, known, session),
+        may_edit=lambda dag_id: _may_edit(manager, user, dag_id, known),
     )
 
 
 RightsDep = Annotated[Rights, Depends(rights_of)]
 
 
-def _may_edit(manager: Any, user: Any, dag_id: str | None, known: frozenset[str], session: Session) -> bool:
+def _may_edit(manager: Any, user: Any, dag_id: str | None, known: frozenset[str]) -> bool:
     """To cancel a job is to end a task: whoever may mark the DAG's task instances may do it."""
     details = None
     if dag_id is None:
         if not (
-            known <= manager.get_authorized_dag_ids(user=user, method="PUT", session=session)
+            known <= manager.get_authorized_dag_ids(user=user, method="PUT")
             and manager.is_authorized_dag(method="PUT", user=user)
         ):
             return False
     else:
-        details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id, session=session))
+        details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
     entity = DagAccessEntity.TASK_INSTANCE
     return bool(manager.is_authorized_dag(method="PUT", access_entity=entity, details=details, user=user))
 

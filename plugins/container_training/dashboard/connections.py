@@ -13,13 +13,13 @@ from airflow.models.connection import Connection as ConnectionModel
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException
 from sqlalchemy import select
-from sqlalchemy.orm import Session
 
 from container_training.clients.ops_api import OpsClient
 from container_training.clients.training_api import TrainingClient
 from container_training.core.cost import PriceList, parse_prices
 from container_training.core.errors import InvalidPrice, InvalidRetrainingLimit, TrainingError
 from container_training.core.retraining_age import parse_limits
+from container_training.dashboard.database import airflow_database
 from container_training.hooks.training import TrainingHook, service_address
 
 CONN_TYPE = TrainingHook.conn_type
@@ -99,14 +99,15 @@ class Services:
         return service
 
 
-def training_connections(session: Session) -> list[str]:
+def training_connections() -> list[str]:
     """
     Return the ids of all connections to training services, sorted, those of the environment included.
 
     Connections of a secrets backend cannot be listed; they can be asked for by name.
     """
-    stored = session.scalars(select(ConnectionModel.conn_id).where(ConnectionModel.conn_type == CONN_TYPE))
-    found = {conn_id for conn_id in stored if conn_id}
+    query = select(ConnectionModel.conn_id).where(ConnectionModel.conn_type == CONN_TYPE)
+    with airflow_database() as session:
+        found = {conn_id for conn_id in session.scalars(query) if conn_id}
     for name in os.environ:
         if name.startswith(_ENVIRONMENT_PREFIX):
             conn_id = name.removeprefix(_ENVIRONMENT_PREFIX).lower()

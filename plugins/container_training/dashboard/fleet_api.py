@@ -8,9 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from airflow.api_fastapi.common.db.common import SessionDep
 from fastapi import APIRouter, Query
-from sqlalchemy.orm import Session
 
 from container_training.clients.orphan_search import OrphanSearch
 from container_training.core.capacity import Capacity
@@ -25,6 +23,7 @@ from container_training.dashboard.access import RightsDep
 from container_training.dashboard.airflow_tasks import AirflowTasks
 from container_training.dashboard.answers import Answers
 from container_training.dashboard.connections import DEFAULT_CONN_ID, Service
+from container_training.dashboard.database import airflow_database
 from container_training.dashboard.fleet_jobs import FleetJob, Ledger
 from container_training.dashboard.fleet_report import BY_DAG, BY_LABEL, WINDOWS, fleet_report
 from container_training.dashboard.rights import Rights
@@ -100,10 +99,10 @@ def fleet(
 
 
 @router.get("/fleet/orphans")
-def orphans(rights: RightsDep, session: SessionDep, conn_id: ConnId = DEFAULT_CONN_ID) -> dict[str, Any]:
+def orphans(rights: RightsDep, conn_id: ConnId = DEFAULT_CONN_ID) -> dict[str, Any]:
     """Return the jobs that no task of this Airflow looks after any more, as far as the person may see them."""
     service = SERVICES.get(conn_id)
-    found: list[Orphan] = _ORPHANS.get((conn_id, service.ops), lambda: _find_orphans(service, session))
+    found: list[Orphan] = _ORPHANS.get((conn_id, service.ops), lambda: _find_orphans(service))
     seen = [orphan for orphan in found if rights.may_read(orphan.job.labels or {})]
     # Those that are surely orphans first.
     seen.sort(key=lambda orphan: orphan.verdict is not Verdict.ORPHAN)
@@ -238,7 +237,7 @@ def _room(room: Room | None) -> dict[str, Any] | None:
     return room.to_wire() if room else None
 
 
-def _find_orphans(service: Service, session: Session) -> list[Orphan]:
+def _find_orphans(service: Service) -> list[Orphan]:
     jobs = [
         Job(
             job_id=job.job_id,
@@ -249,4 +248,5 @@ def _find_orphans(service: Service, session: Session) -> list[Orphan]:
         for job in LEDGERS.get(service).snapshot().jobs
         if job.ended is None
     ]
-    return OrphanSearch(AirflowTasks(session)).among(jobs)
+    with airflow_database() as session:
+        return OrphanSearch(AirflowTasks(session)).among(jobs)

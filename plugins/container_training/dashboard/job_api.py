@@ -6,7 +6,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 
-from airflow.api_fastapi.common.db.common import SessionDep
 from fastapi import APIRouter, HTTPException, Path
 
 from container_training.core.errors import JobNotFound
@@ -18,6 +17,7 @@ from container_training.core.wire import format_timestamp
 from container_training.dashboard.access import RightsDep
 from container_training.dashboard.answers import Answers
 from container_training.dashboard.connections import DEFAULT_CONN_ID, Service
+from container_training.dashboard.database import airflow_database
 from container_training.dashboard.job_details import (
     explanation_view,
     images_view,
@@ -49,7 +49,6 @@ _T = TypeVar("_T")
 def job(
     job_id: JobId,
     rights: RightsDep,
-    session: SessionDep,
     conn_id: ConnId = DEFAULT_CONN_ID,
     version: str = "",
 ) -> dict[str, Any]:
@@ -58,14 +57,16 @@ def job(
     found = readable_job(service, job_id, rights, version)
     row = _row(service, job_id, version)
     now = datetime.now(UTC)
-    origin = find_origins([row], rights, session).get(job_id)
+    with airflow_database() as session:
+        origin = find_origins([row], rights, session).get(job_id)
+        run = find_run(origin, session)
     return {
         "now": format_timestamp(now),
         "job": job_view(
             row, now, service.prices, origin=origin, may_cancel=rights.may_cancel(found.labels or {})
         ),
         "startTime": format_timestamp(row.start_time) if row.start_time else None,
-        "startedBy": person_view(find_run(origin, session)),
+        "startedBy": person_view(run),
         "explanation": explanation_view(row.state, row.error_message, uses_packages=uses_packages(found)),
         "request": request_view(found),
         "args": (found.training_input and found.training_input.args) or [],

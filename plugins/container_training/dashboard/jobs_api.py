@@ -5,15 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from airflow.api_fastapi.common.db.common import SessionDep
 from fastapi import APIRouter, HTTPException, Query
-from sqlalchemy.orm import Session
 
 from container_training.core.ops_wire import SearchJobsRequest, SearchJobsResponse
 from container_training.core.states import JobState
 from container_training.core.wire import format_timestamp
 from container_training.dashboard.access import REQUIRES_OWN_PAGE, RightsDep
 from container_training.dashboard.connections import DEFAULT_CONN_ID, Service, training_connections
+from container_training.dashboard.database import airflow_database
 from container_training.dashboard.job_query import PAGE_SIZE, JobQuery
 from container_training.dashboard.origins import find_origins
 from container_training.dashboard.rights import Rights
@@ -25,9 +24,9 @@ ConnId = Annotated[str, Query(max_length=250)]
 
 
 @router.get("/connections")
-def connections(session: SessionDep) -> dict[str, Any]:
+def connections() -> dict[str, Any]:
     """Return the connections to choose from."""
-    return {"connections": training_connections(session), "default": DEFAULT_CONN_ID}
+    return {"connections": training_connections(), "default": DEFAULT_CONN_ID}
 
 
 @router.get("/dags")
@@ -39,7 +38,6 @@ def dags(rights: RightsDep) -> dict[str, Any]:
 @router.get("/jobs")
 def jobs(
     rights: RightsDep,
-    session: SessionDep,
     conn_id: ConnId = DEFAULT_CONN_ID,
     state: Annotated[list[JobState] | None, Query()] = None,
     dag: str = "",
@@ -73,7 +71,7 @@ def jobs(
         states = _search(service, request, version).states
     return {
         "now": format_timestamp(now),
-        "jobs": _rows(found, service, rights, session, now),
+        "jobs": _rows(found, service, rights, now),
         "total": found.total,
         "states": state_counts(states),
         "next": found.next_page_token,
@@ -107,12 +105,11 @@ def _search(service: Service, request: SearchJobsRequest, version: str) -> Searc
     return ANSWERS.get(question, lambda: service.ops.search_jobs(request))
 
 
-def _rows(
-    found: SearchJobsResponse, service: Service, rights: Rights, session: Session, now: datetime
-) -> list[dict[str, Any]]:
+def _rows(found: SearchJobsResponse, service: Service, rights: Rights, now: datetime) -> list[dict[str, Any]]:
     # The service was asked for these only; should it ever answer with others, they stay unseen.
     jobs = [job for job in found.jobs if rights.may_read(job.labels)]
-    origins = find_origins(jobs, rights, session)
+    with airflow_database() as session:
+        origins = find_origins(jobs, rights, session)
     return [
         job_view(
             job,

@@ -13,13 +13,13 @@ from pathlib import Path
 from string import Template
 from urllib.parse import quote, urlencode
 
-from airflow.api_fastapi.common.db.common import SessionDep
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from container_training.core.job_id import TaskKey
 from container_training.dashboard.access import RightsDep
 from container_training.dashboard.assets import MEDIA_TYPES, assets, content_digest
+from container_training.dashboard.database import airflow_database
 from container_training.dashboard.task_jobs import job_of_task
 
 _PAGES = Path(__file__).parent / "pages"
@@ -52,7 +52,6 @@ def fleet_page(request: Request) -> HTMLResponse:
 def task_page(
     request: Request,
     rights: RightsDep,
-    session: SessionDep,
     dag_id: str,
     run_id: str,
     task_id: str,
@@ -65,7 +64,10 @@ def task_page(
     """
     index = int(map_index) if map_index.isdecimal() else -1
     key = TaskKey(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=index)
-    found = job_of_task(key, session) if dag_id in rights.readable else None
+    found = None
+    if dag_id in rights.readable:
+        with airflow_database() as session:
+            found = job_of_task(key, session)
     if found is None:
         return _page(request, "task")
     query = urlencode({"conn_id": found.conn_id})

@@ -23,7 +23,7 @@ def rights_of(session: Session, monkeypatch: pytest.MonkeyPatch) -> Callable[[st
     from container_training.dashboard import access
 
     monkeypatch.setattr(access, "get_auth_manager", SimpleAuthManager)
-    return lambda role: access.rights_of(SimpleAuthManagerUser(username="x", role=role), session)
+    return lambda role: access.rights_of(SimpleAuthManagerUser(username="x", role=role))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
@@ -98,3 +99,16 @@ def test_every_problem_has_a_status_and_advice() -> None:
     status, problem = problem_of(Throttled("too often", code=429, status="RESOURCE_EXHAUSTED"))
     assert status == 503
     assert problem["message"] == "too often"
+
+
+def test_no_request_keeps_a_connection_of_airflows_database() -> None:
+    """See ``database.py``: with FastAPI's own dependency, fifty pages at once make Airflow's API server hang."""
+    kept = {"_get_session", "_get_async_session"}
+
+    def calls(dependant: Dependant) -> set[str]:
+        own = {getattr(dependant.call, "__name__", "")}
+        return own.union(*(calls(each) for each in dependant.dependencies))
+
+    for route in make_app().routes:
+        assert isinstance(route, APIRoute)
+        assert not calls(route.dependant) & kept, route.path
