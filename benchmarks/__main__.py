@@ -2,7 +2,8 @@
 ``make bench``: bring the stack up, ask every question, print and keep the answers.
 
 ``python -m benchmarks search`` asks one more, which takes too long to be asked each time (``search.py``), and ``python -m benchmarks dags``
-only those about the DAGs: how much longer a warm run is than the same by hand, and how long a file takes to read.
+only those about the DAGs: how much longer a warm run is than the same by hand, and how long a file takes to read;
+``python -m benchmarks dashboard`` only those about the dashboard, which need no stack.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from docker.utils import kwargs_from_env
 from benchmarks import (
     create_rate,
     dag_parse,
+    dashboard,
     demo_time,
     distributed,
     early_stopping,
@@ -53,6 +55,7 @@ def main() -> int:
     figures["tuning"] = tuning.measure(stack, image)
     figures["early stopping"] = early_stopping.measure()
     figures["waits"] = watcher.measure()
+    figures["dashboard"] = dashboard.measure()
     holds = print_report(figures)
     print(f"written to {write_report(figures)}")
     return 0 if holds else 1
@@ -91,9 +94,11 @@ def run(arguments: list[str]) -> int:
             return search.main(more)
         case ["dags"]:
             return measure_dags()
+        case ["dashboard"]:
+            return 0 if print_report({"dashboard": dashboard.measure()}) else 1
         case []:
             return main()
-    print(f"expected nothing, search or dags; got {' '.join(arguments)}", file=sys.stderr)
+    print(f"expected nothing, search, dags or dashboard; got {' '.join(arguments)}", file=sys.stderr)
     return 2
 
 

@@ -1,0 +1,251 @@
+"""
+What does the dashboard cost, with 10,000 jobs in the store?
+
+A service over an engine in memory, an API server of Airflow beside it, and a real Chromium, each of this benchmark's own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import sqlalchemy as sa
+from playwright.sync_api import Page, sync_playwright
+
+from benchmarks.memory_service import IMAGE, MemoryService, memory_service
+from benchmarks.report import Figure, median_figure
+from container_training.core.wire import ReplicaConfig, TrainingInput
+from local_stack.airflow import airflow_environment, airflow_state, passwords_file
+from local_stack.airflow_users import ADMIN, ensure_password
+from local_stack.packages import find_program
+from local_stack.ports import free_port
+from local_stack.settings import LOOPBACK, StackSettings
+from training_service.store.database import open_database, writing
+from training_service.store.tables import jobs
+
+STORED = 10_000
+PAGES = 50
+ROUNDS = 5
+CHANGES = 10
+MAX_PAINT_SECONDS = 1.0
+MAX_WEIGHT_KB = 500.0
+MAX_VISIBLE_SECONDS = 2.0
+MAX_SERVICE_PERCENT = 10.0
+_WATCH_SECONDS = 20.0
+_BATCH = 2_000
+_START_SECONDS = 120.0
+_TRAINING = TrainingInput(region="us-central1", master_config=ReplicaConfig(image_uri=IMAGE)).to_wire()
+#: Loads the page anew, nothing of it being known to the browser; what it was told by the network, compressed.
+_PAINT = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+_WEIGHT = "performance.getEntries().reduce((sum, entry) => sum + (entry.transferSize ?? 0), 0)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """The parts: an Airflow with somebody who is logged in, and the service."""
+
+    airflow: psutil.Process
+    url: str
+    token: str
+    service: MemoryService
+
+
+def measure() -> list[Figure]:
+    """Return first paint, weight, how long a change takes to be seen, and what 50 open pages cost."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder, ExitStack() as stack:
+        database = f"sqlite:///{Path(folder) / 'jobs.db'}"
+        _fill(database)
+        service = stack.enter_context(memory_service(database, run_seconds=10**6))
+        bench = stack.enter_context(_airflow(Path(folder), service))
+        return [*_in_a_browser(bench), *_open_pages(bench)]
+
+
+def _fill(url: str) -> None:
+    """Write jobs that have ended, one a minute until now."""
+    first_us = int(time.time() * 1e6) - STORED * 60_000_000
+    rows = [_row(place, first_us + place * 60_000_000) for place in range(STORED)]
+    database = open_database(url)
+    for start in range(0, STORED, _BATCH):
+        with writing(database).begin() as connection:
+            connection.execute(sa.insert(jobs), rows[start : start + _BATCH])
+    database.dispose()
+
+
+def _row(place: int, created_us: int) -> dict[str, Any]:
+    return {
+        "uid": f"bench{place:07d}",
+        "project": "demo-project",
+        "job_id": f"train_digits_train_submit_{place:012x}_1",
+        "labels": {"airflow-dag": "train_digits", "team": f"t{place % 20}"},
+        "training_input": _TRAINING,
+        "state": "FAILED" if place % 10 == 0 else "SUCCEEDED",
+        "priority": 0,
+        "created_us": created_us,
+        "preparing_us": created_us + 2_000_000,
+        "running_us": created_us + 5_000_000,
+        "ended_us": created_us + 45_000_000,
+    }
+
+
+@contextmanager
+def _airflow(folder: Path, service: MemoryService) -> Iterator[Bench]:
+    """Run an API server alone, whose connection leads to ``service``."""
+    settings = StackSettings(state_dir=folder, airflow_port=free_port(), training_port=service.port)
+    environment = os.environ | airflow_environment(settings, base_image="")
+    airflow_state(settings).mkdir(parents=True)
+    password = ensure_password(passwords_file(settings), ADMIN)
+    airflow = [sys.executable, "-m", "airflow"]
+    quiet: dict[str, Any] = {"env": environment, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run([*airflow, "db", "migrate"], check=True, **quiet)
+    command = [*airflow, "api-server", "--host", LOOPBACK, "--port", str(settings.airflow_port)]
+    with subprocess.Popen(command, **quiet) as process:
+        try:
+            login = {"username": ADMIN, "password": password}
+            answer = _patiently(
+                lambda: httpx.post(f"{settings.airflow_url}/auth/token", json=login, trust_env=False)
+            )
+            token = answer.raise_for_status().json()["access_token"]
+            yield Bench(
+                airflow=psutil.Process(process.pid), url=settings.airflow_url, token=token, service=service
+            )
+        finally:
+            process.terminate()
+
+
+def _patiently(ask: Callable[[], httpx.Response]) -> httpx.Response:
+    deadline = time.monotonic() + _START_SECONDS
+    while True:
+        try:
+            return ask()
+        except httpx.TransportError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
+def _in_a_browser(bench: Bench) -> list[Figure]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=find_program("chromium"), args=["--no-sandbox", "--disable-gpu"]
+        )
+        paints, weights = [], []
+        for _ in range(ROUNDS + 1):
+            context = browser.new_context(base_url=bench.url)
+            context.add_cookies([{"name": "_token", "value": bench.token, "url": bench.url}])
+            page = context.new_page()
+            page.goto("/training/jobs")
+            page.wait_for_selector("#rows tr")
+            paints.append(page.evaluate(_PAINT) / 1000)
+            weights.append(page.evaluate(_WEIGHT) / 1000)
+            if len(paints) <= ROUNDS:
+                context.close()
+        seen = [_until_seen(bench, page, f"new_{turn}") for turn in range(CHANGES)]
+        browser.close()
+    return [
+        # The first one has the server make the app.
+        median_figure("jobs page, first paint", paints[1:], limit=MAX_PAINT_SECONDS),
+        median_figure("jobs page, weight", weights[1:], "kB", limit=MAX_WEIGHT_KB),
+        median_figure("a new job is seen after", seen),
+        Figure(
+            name="a new job is seen after, at most",
+            value=round(max(seen), 3),
+            unit="s",
+            limit=MAX_VISIBLE_SECONDS,
+        ),
+    ]
+
+
+def _until_seen(bench: Bench, page: Page, job_id: str) -> float:
+    with httpx.Client(trust_env=False) as client:
+        _create(client, bench.service, job_id)
+    started = time.perf_counter()
+    page.wait_for_selector(f"a.job-id:text-is('{job_id}')")
+    return time.perf_counter() - started
+
+
+def _create(client: httpx.Client, service: MemoryService, job_id: str) -> None:
+    url = f"http://{LOOPBACK}:{service.port}/v1/projects/demo-project/jobs"
+    body = {"jobId": job_id, "labels": {"airflow-dag": "train_digits"}, "trainingInput": _TRAINING}
+    client.post(url, json=body).raise_for_status()
+
+
+def _open_pages(bench: Bench) -> list[Figure]:
+    """Return what the two servers do for many open pages, when nothing changes and when something does each second."""
+    alone = _percents(bench, [])
+    with _pages(bench):
+        quiet = _percents(bench, [])
+        busy = _percents(bench, [f"busy_{turn}" for turn in range(int(_WATCH_SECONDS))])
+    limit = MAX_SERVICE_PERCENT
+    return [
+        _percent(f"service, for {PAGES} pages", quiet[0] - alone[0], limit),
+        _percent(f"service, for {PAGES} pages and a new job a second", busy[0] - alone[0], None),
+        _percent(f"Airflow's API server, for {PAGES} pages", quiet[1] - alone[1], None),
+        _percent(f"Airflow's API server, for {PAGES} pages and a new job a second", busy[1] - alone[1], None),
+    ]
+
+
+def _percent(name: str, value: float, limit: float | None) -> Figure:
+    return Figure(name=name, value=round(value, 2), unit="% of a core", limit=limit)
+
+
+def _percents(bench: Bench, created: Sequence[str]) -> tuple[float, float]:
+    """Return the share of a core that the service and Airflow use meanwhile."""
+    processes = (bench.service.process, bench.airflow)
+    before = [_cpu_seconds(process) for process in processes]
+    started = time.perf_counter()
+    with httpx.Client(trust_env=False) as client:
+        for job_id in created:
+            _create(client, bench.service, job_id)
+            time.sleep(1)
+    time.sleep(max(_WATCH_SECONDS - (time.perf_counter() - started), 0))
+    passed = time.perf_counter() - started
+    service, airflow = (
+        100 * (_cpu_seconds(process) - earlier) / passed
+        for process, earlier in zip(processes, before, strict=True)
+    )
+    return service, airflow
+
+
+def _cpu_seconds(process: psutil.Process) -> float:
+    tree = [process, *process.children(recursive=True)]
+    return float(sum(sum(each.cpu_times()[:2]) for each in tree))
+
+
+@contextmanager
+def _pages(bench: Bench) -> Iterator[None]:
+    """Do for each page what its script does: follow the stream, and ask for the list when it says so."""
+    done = threading.Event()
+    threads = [threading.Thread(target=_page, args=(bench, done), daemon=True) for _ in range(PAGES)]
+    for thread in threads:
+        thread.start()
+    time.sleep(3)  # what opening them costs is no part of having them open
+    yield
+    done.set()
+
+
+def _page(bench: Bench, done: threading.Event) -> None:
+    version = ""
+    with httpx.Client(
+        base_url=f"{bench.url}/training/api", cookies={"_token": bench.token}, timeout=60, trust_env=False
+    ) as client:
+        while not done.is_set():
+            with client.stream("GET", "/events") as lines:
+                for line in lines.iter_lines():
+                    if done.is_set():
+                        return
+                    if line.startswith("data: ") and line != version:
+                        version = line
+                        newest = json.loads(line.removeprefix("data: "))
+                        client.get("/jobs", params={"version": newest}).raise_for_status()
