@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
-from airflow.sdk import DAG
+from airflow.sdk import DAG, XComArg
+
+from container_training.operators.image import PushImageOperator
+from container_training.operators.training import SubmitTrainingJobOperator
 
 DAGS = Path(__file__).parents[2] / "dags"
 FILES = sorted(DAGS.glob("*.py"))
@@ -273,3 +276,18 @@ def test_reading_a_dag_imports_nothing_heavy(path: Path, modules: dict[str, list
 @pytest.mark.parametrize("name", ["google.cloud.aiplatform", "docker", "optuna"])
 def test_where_dags_are_read_there_is_none_of_them_at_all(name: str, modules: dict[str, list[str]]) -> None:
     assert within(modules["after"], [name]) == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_jobs_of_images_that_are_built_here_run_what_was_pushed_by_digest(
+    path: Path, airflow_db: Path
+) -> None:
+    dag = read(path)
+
+    if any(task.task_type == "PushImageOperator" for task in dag.tasks):
+        for submit in (task for task in dag.tasks if isinstance(task, SubmitTrainingJobOperator)):
+            configs = [submit.worker_config, submit.parameter_server_config, submit.evaluator_config]
+            images = [submit.image, *((config or {}).get("image_uri") for config in configs)]
+            makers = [image.operator for image in images if isinstance(image, XComArg)]
+            assert not [image for image in images if isinstance(image, str)]
+            assert all(isinstance(maker, PushImageOperator) for maker in makers)
