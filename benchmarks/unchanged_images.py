@@ -18,6 +18,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import docker
+
 from benchmarks.report import Figure, median_figure, print_report, write_report
 from local_stack.base_image import BaseImage
 from local_stack.credentials import registry_login
@@ -122,6 +124,15 @@ def _time_by_hand(settings: StackSettings) -> float:
     return time.perf_counter() - started
 
 
+def _remove_images(settings: StackSettings) -> None:
+    """Remove the names that the registry of this run gave to images; what other names have stays."""
+    client = docker.APIClient(base_url=settings.engine_url)
+    for image in client.images(name=f"{settings.image_prefix}/digits"):
+        for name in image.get("RepoTags") or ():
+            client.remove_image(name)
+    client.close()
+
+
 def main() -> int:
     """Measure this alone, on a stack of its own without Airflow; return 0 if the figure is within its limit."""
     with tempfile.TemporaryDirectory() as folder:
@@ -137,6 +148,7 @@ def main() -> int:
         with LocalStack(settings) as stack:
             stack.up([Part.ENGINE, Part.REGISTRY, Part.OBJECT_STORE, Part.RELAY, Part.TRAINING])
             figures = {"unchanged images": measure(stack)}
+            _remove_images(settings)
     holds = print_report(figures)
     print(f"written to {write_report(figures, prefix='images-').relative_to(REPOSITORY_ROOT)}")
     return 0 if holds else 1

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import docker.errors
 import httpx
 import pytest
 from docker.api import APIClient
@@ -31,9 +32,11 @@ def api() -> Iterator[APIClient]:
     client = APIClient(**kwargs_from_env())
     yield client
     for image in client.images():
-        for tag in image.get("RepoTags") or ():
-            if "/image-tests/" in tag:
-                client.remove_image(tag, force=True)
+        for name in (*(image.get("RepoTags") or ()), *(image.get("RepoDigests") or ())):
+            # A pull or push leaves a name by digest too; the name by tag goes with some of them.
+            if "/image-tests/" in name and "<none>:" not in name:
+                with suppress(docker.errors.NotFound):
+                    client.remove_image(name, force=True)
     client.close()
 
 
