@@ -90,7 +90,8 @@ def test_callbacks_of_mapped_tasks_are_told_of_their_own_job(
         "FAILED",
         "The replica master 0 exited with a non-zero status of 3.",
     )
-    assert bad.page_url == f"{passing.endpoint}/v1/projects/demo-project/jobs/{bad.job_id}"
+    assert bad.page_url.endswith(f"/training/jobs/{bad.job_id}?conn_id=training_default")
+    assert bad.record_url == f"{passing.endpoint}/v1/projects/demo-project/jobs/{bad.job_id}"
     assert bad.log_url == f"{passing.endpoint}/logs/projects/demo-project/jobs/{bad.job_id}"
     assert bad.job_dir == f"gs://bucket/{bad.job_id}"
     for index, report in enumerate((good, bad)):

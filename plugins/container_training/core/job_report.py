@@ -16,7 +16,9 @@ class JobReport:
     :param state: last state seen; ``None``: the job was never seen.
     :param reason: why it FAILED or was CANCELLED, in the service's words, or why it could not be asked for; else empty.
     :param job_dir: ``gs://`` folder of its results; empty where it has none, or was never seen.
-    :param page_url: page of the job; empty where there is no such job.
+    :param page_url: page of the job in Airflow's dashboard; empty where there is no such job. Without Airflow's own address
+        (``[api] base_url``) it is a path.
+    :param record_url: the job's resource at the service; empty where there is no such job.
     :param log_url: its log; empty where there is no such job.
     :param folder_url: page that lists ``job_dir``; empty without one.
     """
@@ -26,6 +28,7 @@ class JobReport:
     reason: str = ""
     job_dir: str = ""
     page_url: str = ""
+    record_url: str = ""
     log_url: str = ""
     folder_url: str = ""
 
@@ -36,7 +39,8 @@ class JobAddress:
     Where a job is.
 
     :param endpoint: URL of the training service.
-    :param conn_id: connection of the training service.
+    :param conn_id: connection of the training service, quoted as a URL wants it.
+    :param airflow_url: where people reach Airflow, without a ``/`` at its end; empty: not known here.
     :param job_id: of a job that exists: its characters, and those of a project, need no quoting in a URL.
     """
 
@@ -44,14 +48,16 @@ class JobAddress:
     project: str
     job_id: str
     conn_id: str
+    airflow_url: str = ""
 
 
 def job_page_url(job: JobAddress) -> str:
-    """
-    Return the page of a job; the one place that says which it is. Pure.
+    """Return the page of a job in the dashboard; the one place that says which it is. Pure."""
+    return f"{job.airflow_url}/training/jobs/{job.job_id}?conn_id={job.conn_id}"
 
-    It is the job's own resource, which every service of this API has.
-    """
+
+def job_record_url(job: JobAddress) -> str:
+    """Return the job's own resource, which every service of this API has. Pure."""
     return f"{job.endpoint}/v1/projects/{job.project}/jobs/{job.job_id}"
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from container_training.clients.training_api import job_log_filter
-from container_training.core.log_wire import TRIAL_LABEL, LogEntry, Severity
+from container_training.core.log_wire import SERVICE_TASK_NAME, TRIAL_LABEL, LogEntry, Severity
 from container_training.core.wire import format_timestamp
 from container_training.dashboard.job_query import quoted
 
@@ -71,6 +71,8 @@ def line_text(entry: LogEntry) -> str:
     """Return the text of a line; of a JSON line its message, and what else it has behind it."""
     if entry.text_payload is not None:
         return entry.text_payload
+    if entry.task_name == SERVICE_TASK_NAME and entry.message:
+        return entry.message  # what it has beside the text is for programs
     rest = {name: value for name, value in (entry.json_payload or {}).items() if name != "message"}
     tail = json.dumps(rest, ensure_ascii=False, default=str) if rest else ""
     return f"{entry.message}  {tail}".strip()

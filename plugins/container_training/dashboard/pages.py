@@ -24,7 +24,7 @@ from container_training.dashboard.task_jobs import job_of_task
 
 _PAGES = Path(__file__).parent / "pages"
 #: Name of a page, which its script and its HTML have -> its title.
-_TITLES = {"jobs": "Jobs", "fleet": "Fleet", "task": "No job"}
+_TITLES = {"jobs": "Jobs", "job": "Job", "fleet": "Fleet", "task": "No job"}
 _YEAR = "private, max-age=31536000, immutable"
 
 router = APIRouter(include_in_schema=False)
@@ -40,6 +40,12 @@ def index(request: Request) -> RedirectResponse:
 def jobs_page(request: Request) -> HTMLResponse:
     """Return the list of jobs."""
     return _page(request, "jobs")
+
+
+@router.get("/jobs/{job_id}")
+def job_page(job_id: str, request: Request) -> HTMLResponse:
+    """Return the page of a job, whether there is one or not: its data come from ``job_api``, which looks who asks."""
+    return _page(request, "job")
 
 
 @router.get("/fleet")

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from urllib.parse import quote
 
+from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from container_training.clients.storage import folder_url
 from container_training.core.errors import TrainingError
-from container_training.core.job_report import JobAddress, JobReport, job_log_url, job_page_url
+from container_training.core.job_report import (
+    JobAddress,
+    JobReport,
+    job_log_url,
+    job_page_url,
+    job_record_url,
+)
 from container_training.core.wire import Job
 from container_training.hooks.storage import object_store_endpoint
 from container_training.hooks.training import TrainingHook
@@ -37,7 +45,11 @@ def make_report(
         return report
     try:
         address = JobAddress(
-            endpoint=hook.endpoint, project=hook.project, job_id=job_id, conn_id=hook.training_conn_id
+            endpoint=hook.endpoint,
+            project=hook.project,
+            job_id=job_id,
+            conn_id=quote(hook.training_conn_id, safe=""),
+            airflow_url=conf.get("api", "base_url", fallback="").rstrip("/"),
         )
     except (AirflowNotFoundException, TrainingError) as error:
         hook.log.warning("the task has no links to its job: %s", error)
@@ -45,6 +57,7 @@ def make_report(
     return replace(
         report,
         page_url=job_page_url(address),
+        record_url=job_record_url(address),
         log_url=job_log_url(address),
         folder_url=folder_url(object_store_endpoint(), job_dir) if job_dir else "",
     )

@@ -65,7 +65,7 @@ def submit_lineage(
         return make_lineage([*_known(image_dataset(image or "")), *data], [], None)
     training = done.job.training_input or TrainingInput()
     made = [] if done.is_reused else _known(gs_dataset(training.job_dir or ""))
-    facts = facts_of(done.job, report.page_url if report else "", reused=done.is_reused)
+    facts = facts_of(done.job, report.record_url if report else "", reused=done.is_reused)
     return make_lineage(job_inputs(training, data_uris, done.record), made, facts)
 
 

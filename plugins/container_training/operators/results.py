@@ -197,7 +197,7 @@ class CollectTrainingResultsOperator(BaseOperator):
             files=files,
             seconds=state_times(job, self._service_log(hook)).seconds(),
             study=study,
-            job_url=self.report.page_url if self.report else None,
+            job_url=self.report.record_url if self.report else None,
         )
 
     def _metrics(

@@ -132,7 +132,7 @@ class JobContent:
         self._say(
             logging.INFO,
             f"job {self.taken.job_id} of {f'{ended:%Y-%m-%d %H:%M} UTC' if ended else 'an unknown time'} has the same content: not "
-            f"trained again; {report_of(self._hook, self.taken).page_url}",
+            f"trained again; {report_of(self._hook, self.taken).record_url}",
         )
         return self.taken
 

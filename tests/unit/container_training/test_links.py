@@ -10,7 +10,13 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from container_training.callbacks import job_report
 from container_training.clients.storage import folder_url
-from container_training.core.job_report import JobAddress, JobReport, job_log_url, job_page_url
+from container_training.core.job_report import (
+    JobAddress,
+    JobReport,
+    job_log_url,
+    job_page_url,
+    job_record_url,
+)
 from container_training.core.states import JobState
 from container_training.get_provider_info import get_provider_info
 from container_training.links.training import JOB_LINKS
@@ -29,7 +35,8 @@ ABOUT_A_JOB = [
     CollectTrainingResultsOperator,
     PlotTrialsOperator,
 ]
-JOB = "http://training.test:8470/v1/projects/demo/jobs/digits_1"
+JOB = "http://airflow.test/training/jobs/digits_1?conn_id=training_default"
+RECORD = "http://training.test:8470/v1/projects/demo/jobs/digits_1"
 LOG = "http://training.test:8470/logs/projects/demo/jobs/digits_1"
 FOLDER = "http://objects.test:9023/storage/v1/b/bucket/o?prefix=jobs%2Fdigits_1%2F"
 
@@ -37,6 +44,7 @@ FOLDER = "http://objects.test:9023/storage/v1/b/bucket/o?prefix=jobs%2Fdigits_1%
 @pytest.fixture(autouse=True)
 def object_store(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://objects.test:9023/")
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://airflow.test/")
 
 
 def make_sensor(**changes: Any) -> TrainingJobSensor:
@@ -165,10 +173,27 @@ def test_a_folder_is_opened_where_its_store_is(endpoint: str, uri: str, address:
 def test_logs_of_googles_service_are_in_its_console() -> None:
     job = JobAddress(endpoint="https://ml.googleapis.com", project="p", job_id="j_1", conn_id="c")
 
-    assert job_page_url(job) == "https://ml.googleapis.com/v1/projects/p/jobs/j_1"
+    assert job_record_url(job) == "https://ml.googleapis.com/v1/projects/p/jobs/j_1"
     assert job_log_url(job) == (
         "https://console.cloud.google.com/logs/query;query=resource.labels.job_id%3D%22j_1%22?project=p"
     )
+
+
+@pytest.mark.parametrize(
+    ("airflow_url", "address"),
+    [
+        ("", "/training/jobs/j_1?conn_id=my%20service"),
+        ("https://a.test/airflow", "https://a.test/airflow/training/jobs/j_1?conn_id=my%20service"),
+    ],
+)
+def test_the_page_of_a_job_is_airflows_own_and_a_path_where_nobody_knows_its_address(
+    airflow_url: str, address: str
+) -> None:
+    job = JobAddress(
+        endpoint="http://e", project="p", job_id="j_1", conn_id="my%20service", airflow_url=airflow_url
+    )
+
+    assert job_page_url(job) == address
 
 
 def test_a_callback_is_told_of_the_job_its_state_its_reason_and_where_to_look(
@@ -187,6 +212,7 @@ def test_a_callback_is_told_of_the_job_its_state_its_reason_and_where_to_look(
         reason="The replica master 0 ran out-of-memory.",
         job_dir="gs://bucket/jobs/digits_1",
         page_url=JOB,
+        record_url=RECORD,
         log_url=LOG,
         folder_url=FOLDER,
     )

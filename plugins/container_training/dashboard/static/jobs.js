@@ -1,11 +1,11 @@
 // The list of jobs: filters that are the page's address, rows that stay up to date, and the cancel button.
 import { byId, make, setText } from "./dom.js";
 import { ago, count, duration, moment, money } from "./format.js";
-import { act, airflowLink, api, ask, live, pageAddress, setAddress, showProblem } from "./shell.js";
+import { PHASES, PHASE_NAMES, cancelJob, originParts, stateBadge, stateName } from "./job_parts.js";
+import { api, live, pageAddress, setAddress, showProblem } from "./shell.js";
 
 const FIELDS = ["name", "dag", "label", "since", "from", "to"];
 const STATES = ["QUEUED", "PREPARING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLING", "CANCELLED"];
-const PHASES = ["queued", "preparing", "running"];
 /** Pause after a key before the service is asked, and between two looks at jobs that cost money. */
 const TYPING_MILLISECONDS = 250;
 const LOOK_MILLISECONDS = 30_000;
@@ -148,7 +148,7 @@ function showStates(counts) {
           { class: "chip", "data-state": state },
           make("input", { type: "checkbox", name: "state", value: state }),
           make("span", { class: "dot" }),
-          make("span", {}, title(state)),
+          make("span", {}, stateName(state)),
           make("span", { class: "chip-count", "data-count": state }),
         ),
       ),
@@ -157,8 +157,6 @@ function showStates(counts) {
   }
   for (const state of STATES) setText(group.querySelector(`[data-count=${state}]`), count(counts[state] ?? 0));
 }
-
-const title = (state) => state[0] + state.slice(1).toLowerCase();
 
 /** A cell that also says, on narrow screens, what it is. */
 function cell(name, attributes, ...children) {
@@ -181,7 +179,7 @@ function fillRow(row) {
     cell("Started by", {}, ...originParts(job.origin)),
     cell("Created", {}, make("time", { datetime: job.createTime, title: moment(created) }, ago(created))),
     ...PHASES.map((phase) =>
-      cell({ queued: "Queue", preparing: "Prepare", running: "Run" }[phase], { class: "number", "data-phase": phase }),
+      cell(PHASE_NAMES[phase], { class: "number", "data-phase": phase }),
     ),
     cell("Cost", { class: "number", "data-cost-of": job.id }),
     cell("Actions", { class: "actions" }, cancelButton(job)),
@@ -190,26 +188,10 @@ function fillRow(row) {
 }
 
 function stateParts(job) {
-  const parts = [make("span", { class: "state", "data-state": job.state }, make("span", { class: "dot" }), title(job.state))];
+  const parts = [stateBadge(job.state)];
   if (job.trials) parts.push(make("div", { class: "below" }, `${job.trials.ended} of ${job.trials.total} trials`));
   else if (job.state === "QUEUED" && job.position) parts.push(make("div", { class: "below" }, `place ${job.position}`));
   if (job.error) parts.push(make("div", { class: "below error", title: job.error }, job.error));
-  return parts;
-}
-
-function originParts(origin) {
-  if (!origin) return [make("span", { class: "quiet-text" }, "no DAG")];
-  if (!origin.isKnown) return [make("span", { class: "quiet-text", title: "Airflow has no DAG of this label" }, origin.dag)];
-  const dag = `/dags/${encodeURIComponent(origin.dag)}`;
-  if (!origin.run) return [airflowLink(dag, origin.dag, { "data-focus": "dag" })];
-  const run = `${dag}/runs/${encodeURIComponent(origin.run)}`;
-  const parts = [airflowLink(run, origin.dag, { "data-focus": "run", title: `DAG run ${origin.run}` })];
-  if (origin.task) {
-    const mapped = origin.mapIndex === null ? "" : `/mapped/${origin.mapIndex}`;
-    const name = origin.mapIndex === null ? origin.task : `${origin.task} [${origin.mapIndex}]`;
-    const task = airflowLink(`${run}/tasks/${encodeURIComponent(origin.task)}${mapped}`, name, { "data-focus": "task" });
-    parts.push(make("div", { class: "below" }, task));
-  }
   return parts;
 }
 
@@ -243,20 +225,9 @@ function cancelButton(job) {
 }
 
 async function cancel(job) {
-  const text = {
-    QUEUED: "It has not begun. It leaves the queue and never runs.",
-    PREPARING: "Its image is being pulled. It ends before it trains.",
-    RUNNING: "Its containers are stopped. What it has not written to its job directory is lost.",
-  }[job.state];
-  const question = { title: `Cancel ${job.id}?`, text, yes: "Cancel the job", no: "Keep it" };
-  if (!(await ask(question))) return;
-  try {
-    await act(`jobs/${encodeURIComponent(job.id)}/cancel`);
-    newest = `cancelled ${Date.now()}`; // our own change, so what was answered before it does not serve
-    await load();
-  } catch (problem) {
-    showProblem(problem);
-  }
+  if (!(await cancelJob(job))) return;
+  newest = `cancelled ${Date.now()}`; // our own change, so what was answered before it does not serve
+  await load();
 }
 
 /** Seconds and money go on between two answers. */

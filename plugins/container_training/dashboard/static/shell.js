@@ -96,6 +96,19 @@ export function airflowLink(path, text, attributes = {}) {
   return make("a", { ...attributes, href: AIRFLOW + path, onclick: openInAirflow }, text);
 }
 
+/** A link to another site, such as the object store, in a tab of its own: also from within Airflow's frame, which may open none. */
+export function outsideLink(address, text, attributes = {}) {
+  const open = (event) => {
+    const outer = frame();
+    if (!outer) return;
+    event.preventDefault();
+    const link = outer.document.createElement("a");
+    Object.assign(link, { href: address, target: "_blank", rel: "noopener noreferrer" });
+    link.click();
+  };
+  return make("a", { ...attributes, href: address, target: "_blank", rel: "noopener noreferrer", onclick: open }, text);
+}
+
 // Airflow shows this page in a sandboxed frame that may neither open windows nor leave itself. But it is of the same origin: so it
 // asks Airflow's own router to go there, as the back button would.
 function openInAirflow(event) {

@@ -1,0 +1,232 @@
+// The page of one job: what it is and became, and, while it runs, what it does.
+import { byId, make, setText } from "./dom.js";
+import { ago, bytes, duration, moment, money } from "./format.js";
+import { drawGantt } from "./gantt.js";
+import { showCurves, showUsage } from "./job_charts.js";
+import { JobLog } from "./job_log.js";
+import { PHASES, PHASE_NAMES, cancelJob, originParts, stateBadge } from "./job_parts.js";
+import { showTrials } from "./job_trials.js";
+import { ROOT, api, live, outsideLink, showProblem } from "./shell.js";
+
+const ID = decodeURIComponent(location.pathname.slice(`${ROOT}/jobs/`.length));
+const BASE = `jobs/${encodeURIComponent(ID)}`;
+/** Pause between two looks at a job that runs. */
+const LOOK_MILLISECONDS = 4000;
+
+let newest = "";
+let answer = null;
+let answeredAt = 0;
+let timeline = null;
+let log = null;
+let looking = null;
+let filesOf = "";
+
+setText(byId("name"), ID);
+document.title = `${ID} · Training`;
+
+const isEnded = () => ["SUCCEEDED", "FAILED", "CANCELLED"].includes(answer.job.state);
+const now = () => Date.parse(answer.now) / 1000 + (performance.now() - answeredAt) / 1000;
+
+async function load() {
+  const query = newest ? { version: newest } : {};
+  try {
+    answer = await api(BASE, query);
+  } catch (problem) {
+    showProblem(problem);
+    if (!answer) byId("job").hidden = true;
+    return;
+  }
+  answeredAt = performance.now();
+  byId("job").hidden = false;
+  byId("job").setAttribute("aria-busy", "false");
+  showProblem(answer.priceProblem ? { message: answer.priceProblem, advice: "Until then no cost is shown." } : null);
+  showHead();
+  showWhy();
+  showRequest();
+  showTrials(ID, answer.study, newest);
+  log ??= new JobLog(ID);
+  log.setLive(!isEnded());
+  look();
+  showFiles();
+  showContents();
+}
+
+/** What changes all the time: asked for again and again while the job runs, and once more when it has ended. */
+async function look() {
+  clearTimeout(looking);
+  const version = newest ? { version: newest } : {};
+  const asked = [api(`${BASE}/timeline`, version), api(`${BASE}/curves`), api(`${BASE}/usage`)];
+  const [lanes, curves, usage] = await Promise.allSettled(asked);
+  if (lanes.status === "fulfilled") {
+    timeline = lanes.value;
+    showTimeline();
+    const replicas = [...new Set(timeline.lanes.map((lane) => lane.replica))];
+    log.offer(replicas, answer.study ? answer.study.trials.map((trial) => trial.id) : []);
+  }
+  if (curves.status === "fulfilled") showCurves(curves.value.metrics, answer.study?.best, !isEnded());
+  if (usage.status === "fulfilled") showUsage(usage.value.series, !isEnded());
+  const refused = [lanes, curves, usage].find((one) => one.status === "rejected");
+  if (refused) showProblem(refused.reason);
+  if (!isEnded()) looking = setTimeout(() => (document.hidden ? null : look()), LOOK_MILLISECONDS);
+}
+
+function showHead() {
+  const { job } = answer;
+  byId("state").replaceChildren(stateBadge(job.state));
+  const button = make("button", { type: "button", class: "danger-quiet", id: "cancel", onclick: cancel }, "Cancel the job");
+  const present = byId("cancel");
+  if (!job.canCancel) present?.remove();
+  else if (!present) byId("actions").replaceChildren(button);
+  const created = new Date(job.createTime);
+  const rows = [
+    ["Started by", [...originParts(job.origin), answer.startedBy && make("div", { class: "below" }, answer.startedBy)]],
+    ["Created", [make("time", { datetime: job.createTime, title: moment(created) }, ago(created)), make("div", { class: "below" }, moment(created))]],
+    ...PHASES.map((phase) => [PHASE_NAMES[phase], [make("span", { "data-phase": phase })]]),
+    ["Cost", job.cost ? [make("span", { "data-cost-of": job.id })] : null],
+    ["Machines", [job.machines]],
+    ["Trials", job.trials ? [`${job.trials.ended} of ${job.trials.total} ended`] : null],
+    ["Place in the queue", job.state === "QUEUED" && job.position ? [String(job.position)] : null],
+  ];
+  const labels = Object.entries(job.labels).map(([key, value]) => make("span", { class: "tag" }, `${key}=${value}`));
+  rows.push(["Labels", labels.length ? labels : null]);
+  fillList(byId("facts"), rows);
+  tick();
+}
+
+function showWhy() {
+  const { explanation, job } = answer;
+  byId("why").hidden = !explanation;
+  if (!explanation) return;
+  byId("why").dataset.state = job.state;
+  setText(byId("why-title"), explanation.title);
+  setText(byId("why-text"), explanation.text);
+  setText(byId("why-fix"), explanation.fix);
+  setText(byId("why-message"), job.error ?? "");
+  byId("why-message").hidden = !job.error;
+  const [page, part] = explanation.docs.split("#");
+  setText(byId("why-docs"), `More: ${page}, “${part.replaceAll("-", " ")}”`);
+}
+
+function showRequest() {
+  const { request } = answer;
+  const training = request.trainingInput ?? {};
+  const images = answer.images.map((image) =>
+    make(
+      "div",
+      { class: "image" },
+      answer.images.length > 1 ? make("span", { class: "below" }, `${image.role}: `) : null,
+      make("code", {}, image.pinned ?? image.uri),
+      image.pinned && image.pinned !== image.uri ? make("div", { class: "below" }, `asked for as ${image.uri}`) : null,
+      image.pinned ? null : make("div", { class: "below" }, "its digest is known once it was pulled"),
+    ),
+  );
+  const labels = Object.entries(answer.labels).map(([key, value]) => make("span", { class: "tag" }, `${key}=${value}`));
+  const args = answer.args.map((text) => make("code", { class: "argument" }, text));
+  fillList(byId("request-facts"), [
+    ["Image", images.length ? images : null],
+    ["Arguments", args.length ? args : ["none"]],
+    ["All labels", labels.length ? labels : null],
+    ["Job folder", answer.jobDir ? [make("code", {}, answer.jobDir)] : ["none"]],
+    ["Region", training.region ? [training.region] : null],
+    ["Limits", limits(training.scheduling)],
+  ]);
+  setText(byId("request-json"), JSON.stringify(request, null, 2));
+}
+
+function limits(scheduling = {}) {
+  const parts = [];
+  if (scheduling.maxWaitTime) parts.push(`wait ${duration(Number.parseFloat(scheduling.maxWaitTime))}`);
+  if (scheduling.maxRunningTime) parts.push(`run ${duration(Number.parseFloat(scheduling.maxRunningTime))}`);
+  return parts.length ? [parts.join(", ")] : null;
+}
+
+function showTimeline() {
+  const late = drawGantt(byId("gantt"), timeline, now());
+  setText(byId("timeline-late"), late);
+  byId("timeline-late").hidden = !late;
+}
+
+/** Files are looked at when the job's state or its trials change: the object store is not asked every second. */
+async function showFiles() {
+  byId("results").hidden = !answer.jobDir;
+  const ended = answer.study?.trials.filter((trial) => trial.endTime).length ?? 0;
+  const wanted = `${answer.job.state} ${ended}`;
+  if (!answer.jobDir || filesOf === wanted) return;
+  filesOf = wanted;
+  let found;
+  try {
+    found = await api(`${BASE}/files`, newest ? { version: newest } : {});
+  } catch (problem) {
+    filesOf = "";
+    byId("files").hidden = true;
+    setText(byId("files-nothing"), `${problem.message.replace(/[.\s]*$/, ".")} ${problem.advice}`);
+    byId("files-nothing").hidden = false;
+    return;
+  }
+  byId("files-folder").replaceChildren(outsideLink(found.folderUrl, found.folder));
+  byId("files").hidden = !found.files.length;
+  byId("files-nothing").hidden = found.files.length > 0;
+  setText(byId("files-nothing"), isEnded() ? "The job left no file." : "The job has written no file yet.");
+  const rows = found.files.map((file) =>
+    make("tr", {}, make("th", { scope: "row" }, outsideLink(file.url, file.name)), make("td", { class: "number" }, bytes(file.bytes))),
+  );
+  const head = make("tr", {}, make("th", { scope: "col" }, "File"), make("th", { scope: "col", class: "number" }, "Size"));
+  const more = found.isCut ? make("p", { class: "quiet-text" }, `The first ${found.files.length}; the folder has more.`) : null;
+  byId("files").replaceChildren(...[make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)), more].filter(Boolean));
+  showMetricsFile(found);
+}
+
+function showMetricsFile(found) {
+  const { metrics } = found;
+  const isObject = metrics !== null && typeof metrics === "object" && !Array.isArray(metrics);
+  const pairs = isObject ? Object.entries(metrics) : metrics === null ? [] : [["metrics.json", metrics]];
+  const show = (value) => (typeof value === "number" ? String(Number(value.toPrecision(6))) : typeof value === "string" ? value : JSON.stringify(value));
+  fillList(byId("final-metrics"), pairs.slice(0, 40).map(([name, value]) => [name, [show(value)]]));
+  byId("final-metrics").hidden = !pairs.length;
+}
+
+/** Links to the parts of the page that are there. */
+function showContents() {
+  const links = [...document.querySelectorAll("section.card:not([hidden])")].map((section) =>
+    make("a", { href: `#${section.id}` }, section.querySelector("h2").textContent),
+  );
+  if (byId("contents").childElementCount !== links.length) byId("contents").replaceChildren(...links);
+}
+
+function fillList(list, rows) {
+  const present = rows.filter(([, parts]) => parts);
+  list.replaceChildren(...present.map(([name, parts]) => make("div", {}, make("dt", {}, name), make("dd", {}, ...parts.filter(Boolean)))));
+}
+
+async function cancel() {
+  if (!(await cancelJob(answer.job))) return;
+  newest = `cancelled ${Date.now()}`; // our own change, so what was answered before it does not serve
+  await load();
+}
+
+/** Seconds, money and bars go on between two answers. */
+function tick() {
+  if (!answer) return;
+  const { job } = answer;
+  const passed = (performance.now() - answeredAt) / 1000;
+  for (const phase of PHASES) {
+    const seconds = job.seconds[phase];
+    const grows = job.phase === phase;
+    const text = duration(grows && seconds !== null ? seconds + passed : seconds);
+    const place = document.querySelector(`[data-phase=${phase}]`);
+    if (place) setText(place, grows ? text.replace(/\.\d s$/, " s") : text);
+  }
+  const cost = document.querySelector("[data-cost-of]");
+  if (cost && job.cost) setText(cost, money(job.cost.amount + job.cost.perSecond * passed, job.cost.currency));
+  if (timeline?.isLive && !document.hidden && !byId("gantt").matches(":focus-within, :hover")) showTimeline();
+}
+
+load();
+live((version) => {
+  newest = version ?? newest;
+  load();
+});
+setInterval(tick, 1000);
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden && answer && !isEnded()) look();
+});
