@@ -32,7 +32,7 @@ demo serve env status down: setup
 
 # The tests start their own registry, object store and services; the test bed is the engine and the base image.
 test: setup
-	@$(PYTHON) -m local_stack test-bed $(PYTHON) -m pytest $(PYTEST_ARGUMENTS)
+	@$(PYTHON) -m local_stack test-bed $(PYTHON) -m tests.side_by_side $(PYTEST_ARGUMENTS)
 
 check: setup
 	$(VENV)/bin/ruff check .

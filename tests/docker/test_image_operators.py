@@ -60,8 +60,10 @@ def tiny_image(api: APIClient) -> str:
     return "localhost/image-tests/tiny:1"
 
 
-def left_containers(api: APIClient) -> list[str]:
-    return [container["Id"] for container in api.containers(all=True, filters={"label": OWNER_LABEL})]
+def left_containers(api: APIClient, image: str) -> list[str]:
+    """Containers of ``image``, which only tests of this file run."""
+    containers = api.containers(all=True, filters={"label": OWNER_LABEL})
+    return [container["Id"] for container in containers if container["Image"] == image]
 
 
 SMALL = "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nCOPY note.txt /note.txt\nRUN cat /note.txt\n"
@@ -230,7 +232,7 @@ def test_a_failing_test_run_says_how_it_ended_and_leaves_no_container(
     with pytest.raises(AirflowFailException, match=f"ImageTestFailed: .*{message}"):
         run_test(python_image, args=[source], **arguments)
 
-    assert left_containers(api) == []
+    assert left_containers(api, python_image) == []
 
 
 def test_an_image_that_cannot_be_started_or_is_not_there_fails_by_name(base_image: str) -> None:
@@ -257,7 +259,7 @@ def test_killing_the_task_ends_the_container(api: APIClient, python_image: str) 
     with alarm(2, operator.on_kill), pytest.raises(AirflowFailException, match="was cancelled"):
         operator.execute(task_context())
 
-    assert left_containers(api) == []
+    assert left_containers(api, python_image) == []
 
 
 def test_killing_the_task_ends_the_build(tmp_path: Path, api: APIClient, base_image: str) -> None:
