@@ -72,7 +72,7 @@ def airflow_db() -> Path:
     return SCRATCH / "airflow.db"
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def register_dag(airflow_db: Path) -> Callable[[DAG], DAG]:
     """
     Return a function that writes a DAG made in a test to the database and returns it.

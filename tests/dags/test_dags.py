@@ -6,12 +6,16 @@ import json
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import time_machine
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG, XComArg
+from airflow.serialization.serialized_objects import DagSerialization
+from airflow.timetables.base import DataInterval, TimeRestriction
 
 from container_training.operators.image import PushImageOperator
 from container_training.operators.training import SubmitTrainingJobOperator
@@ -165,6 +169,25 @@ def test_retrain_digits_runs_one_after_the_other_and_makes_up_for_no_missed_nigh
     path, arguments = watcher.trigger.serialize()
     assert path == "container_training.triggers.object_changes.ObjectChangeTrigger"
     assert arguments["uri"] == "{job_bucket}/datasets/digits/"
+
+
+def test_after_missed_nights_retrain_digits_runs_once_for_the_last_one(airflow_db: Path) -> None:
+    dag = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(read(DAGS / "retrain_digits.py")))
+    restriction = TimeRestriction(earliest=datetime(2026, 1, 1, tzinfo=UTC), latest=None, catchup=dag.catchup)
+    last = DataInterval.exact(datetime(2026, 11, 1, 3, tzinfo=UTC))
+
+    with time_machine.travel(datetime(2026, 11, 20, 12, tzinfo=UTC), tick=False):
+        first = dag.timetable.next_dagrun_info(last_automated_data_interval=last, restriction=restriction)
+        assert first is not None
+        second = dag.timetable.next_dagrun_info(
+            last_automated_data_interval=first.data_interval, restriction=restriction
+        )
+
+    assert second is not None
+    assert [first.run_after, second.run_after] == [
+        datetime(2026, 11, 20, 3, tzinfo=UTC),
+        datetime(2026, 11, 21, 3, tzinfo=UTC),
+    ]
 
 
 def test_retrain_digits_builds_and_submits_nothing_before_the_data_are_checked(airflow_db: Path) -> None:

@@ -1,0 +1,232 @@
+"""Five jobs one after another, by ``DAG.test()``; one of them is lost, and only that step and the later ones run again."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from airflow.models.dagrun import DagRun
+from airflow.sdk import DAG
+from airflow.sdk.definitions.dag import _run_task
+from airflow.serialization.definitions.dag import SerializedDAG
+from airflow.serialization.serialized_objects import DagSerialization
+from airflow.utils.session import create_session
+from airflow.utils.state import DagRunState, TaskInstanceState
+
+from container_training.clients.model_registry import ModelRegistry
+from container_training.clients.training_api import TrainingClient
+from container_training.core.results import JobResult
+from container_training.core.wire import TrainingInput
+from local_stack.airflow import airflow_environment
+from local_stack.base_image import BaseImage
+from local_stack.credentials import developer_token
+from local_stack.stack import LocalStack
+from tests.docker.test_retraining import read
+from tests.object_store import connect
+
+#: The first build on a machine downloads XGBoost.
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(1800)]
+
+STEPS = ("prepare", "tune", "train", "evaluate")
+PINNED = re.compile(r"gs://\S+#\d+")
+LOST = re.compile(r"multi_step_pipeline_train_submit_\w+_1")
+
+
+class Steps:
+    """The run of the pipeline: what its tasks are and returned, and how it goes on after a clear."""
+
+    def __init__(self, dag: DAG, run: DagRun) -> None:
+        self.dag = dag
+        self._run = run
+
+    def _tasks(self) -> dict[str, Any]:
+        with create_session() as session:
+            return {task.task_id: task for task in self._run.get_task_instances(session=session)}
+
+    def states(self) -> dict[str, str]:
+        """Return the state of each task."""
+        return {name: str(task.state) for name, task in self._tasks().items()}
+
+    def tries(self, task_id: str) -> int:
+        """Return the number of the task's newest try."""
+        return int(self._tasks()[task_id].try_number)
+
+    def xcom(self, task_id: str, key: str = "return_value") -> Any:
+        """Return what the task returned."""
+        return self._tasks()[task_id].xcom_pull(task_ids=task_id, key=key)
+
+    def clear_and_go_on(self, task_id: str) -> str:
+        """Clear the task and what is downstream, as a person does, and run what is to be run; return how the run ended."""
+        scheduler_dag: SerializedDAG = DagSerialization.deserialize_dag(
+            DagSerialization.serialize_dag(self.dag)
+        )
+        task_ids = {task_id, *self.dag.get_task(task_id).get_flat_relative_ids(upstream=False)}
+        with create_session() as session:
+            scheduler_dag.clear(task_ids=sorted(task_ids), run_id=self._run.run_id, session=session)
+        with create_session() as session:
+            run = session.merge(self._run)
+            run.dag = scheduler_dag
+            run.set_state(DagRunState.RUNNING)
+            # The loop of DAG.test(), which can only begin a run.
+            while run.state == DagRunState.RUNNING:
+                session.expire_all()
+                for task in run.update_state(session=session)[0]:
+                    task.try_number += 1
+                    task.state = TaskInstanceState.SCHEDULED
+                session.commit()
+                found = run.get_task_instances(session=session)
+                for task in [task for task in found if task.state == TaskInstanceState.SCHEDULED]:
+                    _run_task(ti=task, task=self.dag.task_dict[task.task_id], run_triggerer=True)
+            return str(run.state)
+
+
+@pytest.fixture(scope="module")
+def connected(stack: LocalStack) -> Iterator[None]:
+    """The stack's connections, as its own Airflow has them."""
+    environment = airflow_environment(
+        stack.settings,
+        base_image=BaseImage.name_of(stack.settings),
+        token=developer_token(stack.settings),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            if name.startswith(("AIRFLOW_CONN_", "STORAGE_", "DOCKER_HOST", "GOOGLE_")):
+                patch.setenv(name, value)
+        yield
+
+
+def cancel_when_there(stack: LocalStack, stop: threading.Event) -> None:
+    """Cancel the first job of the final training, as soon as it is there."""
+    with TrainingClient(stack.settings.training_url, stack.settings.project) as training:
+        while not stop.is_set():
+            for job in training.list_jobs("", page_size=100).jobs or []:
+                if LOST.fullmatch(job.job_id or ""):
+                    training.cancel_job(job.job_id or "")
+                    return
+            time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def broken(stack: LocalStack, connected: None, register_dag: Callable[[DAG], DAG]) -> Steps:
+    """A run whose final training somebody cancelled at the service."""
+    dag = register_dag(read("multi_step_pipeline"))
+    stop = threading.Event()
+    person = threading.Thread(target=cancel_when_there, args=(stack, stop))
+    person.start()
+    try:
+        run = dag.test(run_conf={"trials": 2, "trial_epochs": 2, "epochs": 6, "workers": 1})
+    finally:
+        stop.set()
+        person.join()
+    return Steps(dag, run)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def before(broken: Steps) -> dict[str, Any]:
+    """What was there when the run had failed: states, the lost job, and what the earlier steps returned."""
+    return {
+        "states": broken.states(),
+        "lost": broken.xcom("train.submit"),
+        "results": {step: broken.xcom(f"{step}.collect") for step in ("prepare", "tune")},
+    }
+
+
+@pytest.fixture(scope="module")
+def mended(broken: Steps, before: dict[str, Any]) -> Steps:
+    """The same run after the step that failed was cleared."""
+    assert broken.clear_and_go_on("train.submit") == "success", broken.states()
+    return broken
+
+
+def input_of(run: Steps, step: str, stack: LocalStack) -> TrainingInput:
+    with TrainingClient(stack.settings.training_url, stack.settings.project) as training:
+        found = training.get_job(run.xcom(f"{step}.submit")).training_input
+    assert found is not None
+    return found
+
+
+def words_of(run: Steps, step: str, stack: LocalStack) -> list[str]:
+    """Return the arguments of the step's job; of one with a command of its own they are the container's."""
+    found = input_of(run, step, stack)
+    config = found.master_config
+    return [*(found.args or ()), *((config and config.container_args) or ())]
+
+
+def test_a_step_that_is_lost_stops_the_run_there(before: dict[str, Any]) -> None:
+    assert before["states"]["tune.collect"] == "success"
+    assert before["states"]["train.wait"] == "failed"
+    assert before["states"]["evaluate.submit"] == before["states"]["register"] == "upstream_failed"
+
+
+def test_after_a_clear_the_earlier_steps_do_not_run_again(mended: Steps, before: dict[str, Any]) -> None:
+    earlier = ["framework", "build", "test", "push", "grant"]
+    earlier += [f"{step}.{task}" for step in ("prepare", "tune") for task in ("submit", "wait", "collect")]
+
+    assert {task: mended.tries(task) for task in earlier} == dict.fromkeys(earlier, 1)
+    assert {step: mended.xcom(f"{step}.collect") for step in ("prepare", "tune")} == before["results"]
+    assert mended.tries("train.submit") == 2
+    assert mended.xcom("train.submit") != before["lost"]
+
+
+def test_every_job_ran_on_one_image_by_digest(mended: Steps, stack: LocalStack) -> None:
+    images = set()
+    for step in STEPS:
+        config = input_of(mended, step, stack).master_config
+        assert config is not None
+        images.add(config.image_uri)
+
+    assert images == {mended.xcom("push")}
+    assert "@sha256:" in mended.xcom("push")
+
+
+def test_files_are_handed_on_by_generation(mended: Steps, stack: LocalStack) -> None:
+    uris: dict[str, str] = mended.xcom("prepare.collect", "uris")
+    assert set(uris) == {"train.npz", "holdout.npz", "metrics.json"}
+
+    handed = {
+        step: [word for word in words_of(mended, step, stack) if PINNED.fullmatch(word)] for step in STEPS
+    }
+    trained = JobResult.model_validate(mended.xcom("train.collect"))
+    assert handed == {
+        "prepare": [],
+        "tune": [uris["train.npz"]],
+        "train": [uris["train.npz"], uris["holdout.npz"]],
+        "evaluate": [f"{trained.model_uri}#{trained.model_generation}", uris["holdout.npz"]],
+    }
+
+
+def test_the_best_configuration_was_trained_on_all_rows_by_two_replicas(
+    mended: Steps, stack: LocalStack
+) -> None:
+    prepared = JobResult.model_validate(mended.xcom("prepare.collect")).metrics
+    tuned = JobResult.model_validate(mended.xcom("tune.collect"))
+    trained = JobResult.model_validate(mended.xcom("train.collect"))
+
+    assert tuned.study is not None
+    assert tuned.study.best is not None
+    assert (input_of(mended, "train", stack).args or [])[
+        : len(tuned.study.best.args)
+    ] == tuned.study.best.args
+    assert trained.metrics["replicas"] == 2
+    assert trained.metrics["train_rows"] == prepared["train_rows"]
+
+
+def test_the_registered_model_has_its_evaluation(mended: Steps, stack: LocalStack) -> None:
+    store = connect(stack.settings.object_store_url)
+    registry = ModelRegistry(store, f"{stack.settings.job_bucket}/models/digits-xgboost")
+
+    (version,) = registry.versions()
+    trained = JobResult.model_validate(mended.xcom("train.collect"))
+    evaluated = JobResult.model_validate(mended.xcom("evaluate.collect"))
+    prepared = JobResult.model_validate(mended.xcom("prepare.collect")).metrics
+    assert version.job_id == trained.job_id
+    assert version.metrics["evaluation_examples"] == prepared["holdout_rows"]
+    # The same rows, once by the trainer and once by the evaluation from the stored model.
+    assert evaluated.metrics["accuracy"] == pytest.approx(trained.metrics["accuracy"])
+    assert store.read(version.model_uri, 10**8) == store.read(
+        f"{trained.model_uri}#{trained.model_generation}", 10**8
+    )
