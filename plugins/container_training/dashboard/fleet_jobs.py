@@ -22,7 +22,7 @@ MAX_JOBS = 2 * MAX_SEARCH_PAGE
 #: A change may be written later than the moment that it states; and clocks differ.
 _OVERLAP = timedelta(minutes=2)
 #: All is asked for anew after so long: labels of jobs that have ended may be changed too.
-_WHOLE_SECONDS = 600.0
+_WHOLE_SECONDS = 1800.0
 #: Between two questions lies at least this, and so many times what the last one took.
 _LEAST_SECONDS = 1.0
 _SHARE = 10.0

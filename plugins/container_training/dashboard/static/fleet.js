@@ -410,7 +410,10 @@ byId("use-kind").addEventListener("change", (event) => {
   choose("kind", event.target.value, "cpus");
   showUse();
 });
-addEventListener("popstate", load);
+addEventListener("popstate", () => {
+  if (report) showUse(); // what kind of room is shown is the page's own choice, not the server's
+  load();
+});
 
 load();
 loadOrphans();

@@ -116,7 +116,7 @@ def test_all_is_asked_for_anew_now_and_then() -> None:
     ledger = service.ledger()
     ledger.snapshot()
 
-    service.seconds += 601
+    service.seconds += 1801
     service.rows["a"] = ended("a", labels={"team": "new"})
 
     assert by_id(ledger)["a"].labels == {"team": "new"}
