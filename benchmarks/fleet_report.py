@@ -1,0 +1,146 @@
+"""
+What does the fleet page cost with 10,000 jobs of a month in the store?
+
+The service is a process of its own over an engine in memory; this program does what Airflow's API server does for the page:
+it keeps the ledger of jobs and reckons the report of each window. ``python -m benchmarks.fleet_report``
+"""
+
+from __future__ import annotations
+
+import gc
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import psutil
+
+from benchmarks.memory_service import IMAGE, memory_service
+from benchmarks.report import Figure, median_figure, print_report
+from benchmarks.seeded_jobs import fill_with_jobs
+from container_training.clients.ops_api import OpsClient
+from container_training.core.cost import PriceList
+from container_training.core.promised_room import capacity_from
+from container_training.core.wire import ReplicaConfig, TrainingInput
+from container_training.dashboard.fleet_jobs import Ledger
+from container_training.dashboard.fleet_report import BY_DAG, WINDOWS, fleet_report
+
+STORED = 10_000
+MAX_ANSWER_SECONDS = 1.0
+MAX_SERVICE_PERCENT = 10.0
+_ROUNDS = 5
+_FOLLOW_SECONDS = 20
+_PROJECT = "bench"
+_PRICES = PriceList(
+    source="prices",
+    per_second={"n1-standard-4": 1e-4, "n1-standard-8": 2e-4, "n1-highmem-8": 3e-4, "n1-highcpu-16": 4e-4},
+)
+
+
+def measure() -> list[Figure]:
+    """Return how long the first answer and later ones take, and what the service does meanwhile."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        url = f"sqlite:///{Path(folder) / 'jobs.db'}"
+        fill_with_jobs(url, _PROJECT, STORED)
+        with memory_service(url, run_seconds=10**6) as service:
+            client = OpsClient(f"http://127.0.0.1:{service.port}", _PROJECT, timeout_seconds=60)
+            figures = [*_first_answer(client), *_later_answers(client)]
+            figures += _followed(client, service.process, service.port)
+            client.close()
+            return figures
+
+
+def _first_answer(client: OpsClient) -> list[Figure]:
+    """Of an API server that has just started: all jobs are asked for."""
+    client.fleet()
+    walls, own = [], []
+    for _ in range(_ROUNDS):
+        gc.collect()
+        wall, cpu = _timed(lambda: _answer(client, Ledger(client.search_jobs), "30d"))
+        walls.append(wall)
+        own.append(cpu)
+    return [
+        median_figure("first answer", walls, limit=MAX_ANSWER_SECONDS),
+        median_figure("first answer, processor time of the API server", own),
+    ]
+
+
+def _later_answers(client: OpsClient) -> list[Figure]:
+    """Of an API server that has the jobs: what has changed is asked for, and everything is reckoned anew."""
+    figures = []
+    clock = [0.0]
+    ledger = Ledger(client.search_jobs, clock=lambda: clock[0])
+    for window in WINDOWS:
+        _answer(client, ledger, window)
+        walls = []
+        for _ in range(_ROUNDS):
+            clock[0] += 30  # what was asked for does not serve any more
+            walls.append(_timed(lambda: _answer(client, ledger, window))[0])  # noqa: B023  # called at once
+        figures.append(median_figure(f"later answer, {window}", walls, limit=MAX_ANSWER_SECONDS))
+    return figures
+
+
+def _followed(client: OpsClient, service: psutil.Process, port: int) -> list[Figure]:
+    """
+    Return the share of a core that the service needs for pages that stay open, whatever their number.
+
+    Their API server asks for the version each second; and as a job is created each second, for now, and for what has
+    changed as often as the ledger allows.
+    """
+    ledger = Ledger(client.search_jobs)
+    ledger.snapshot()
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as jobs:
+        alone = _percent(service, lambda turn: _create(jobs, f"alone_{turn}"))
+
+        def follow(turn: int) -> None:
+            _create(jobs, f"followed_{turn}")
+            client.version()
+            client.fleet()
+            ledger.snapshot()
+
+        followed = _percent(service, follow)
+    name = "service, for open pages and a new job a second"
+    value = round(followed - alone, 2)
+    return [Figure(name=name, value=value, unit="% of a core", limit=MAX_SERVICE_PERCENT)]
+
+
+def _answer(client: OpsClient, ledger: Ledger, window: str) -> None:
+    fleet = client.fleet()
+    report = fleet_report(
+        ledger.snapshot().jobs,
+        WINDOWS[window],
+        time.time(),
+        capacity=capacity_from(fleet.capacity, fleet.largest) if fleet.capacity else None,
+        prices=_PRICES,
+        by=BY_DAG,
+        dag_name=str,
+    )
+    if window == "30d" and report["jobs"] < STORED * 0.9:
+        raise AssertionError(f"the report is about {report['jobs']} jobs")
+
+
+def _create(client: httpx.Client, job_id: str) -> None:
+    training = TrainingInput(region="us-central1", master_config=ReplicaConfig(image_uri=IMAGE)).to_wire()
+    body = {"jobId": job_id, "trainingInput": training}
+    client.post(f"/v1/projects/{_PROJECT}/jobs", json=body).raise_for_status()
+
+
+def _percent(process: psutil.Process, act: Callable[[int], None]) -> float:
+    """Return the share of a core that ``process`` needs while ``act`` is done each second."""
+    before, started = sum(process.cpu_times()[:2]), time.perf_counter()
+    for turn in range(_FOLLOW_SECONDS):
+        act(turn)
+        time.sleep(max(started + turn + 1 - time.perf_counter(), 0))
+    return 100 * float(sum(process.cpu_times()[:2]) - before) / (time.perf_counter() - started)
+
+
+def _timed(act: Callable[[], None]) -> tuple[float, float]:
+    """Return the seconds of ``act``, and its processor time in this process."""
+    started, cpu = time.perf_counter(), time.process_time()
+    act()
+    return time.perf_counter() - started, time.process_time() - cpu
+
+
+if __name__ == "__main__":
+    print_report({"fleet page": measure()})
