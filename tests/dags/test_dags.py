@@ -214,6 +214,25 @@ def test_retrain_digits_compares_what_it_registered_and_promotes_what_it_compare
     assert [asset.name for asset in dag.get_task("promote").outlets] == ["digits-champion"]
 
 
+@pytest.mark.parametrize(
+    ("promote", "approval", "goes_on_with"),
+    [(False, "True", None), (False, "False", None), (True, "True", "approve"), (True, "False", "promote")],
+)
+def test_retrain_digits_asks_a_person_only_if_it_is_told_to(
+    promote: bool, approval: str, goes_on_with: str | None, airflow_db: Path
+) -> None:
+    dag = read(DAGS / "retrain_digits.py")
+
+    chosen = dag.get_task("route").python_callable({"promote": promote}, approval)
+
+    assert chosen == goes_on_with
+    assert dag.get_task("route").downstream_task_ids == {"approve", "promote"}
+    # A "no" skips the promotion; so does nobody's answer, by a failure.
+    assert dag.get_task("approve").downstream_task_ids == {"promote"}
+    assert dag.get_task("promote").trigger_rule == "none_failed_min_one_success"
+    assert dag.params["approval"] is False
+
+
 def test_rollback_digits_is_one_step_that_needs_no_waking(airflow_db: Path) -> None:
     dag = read(DAGS / "rollback_digits.py")
 
