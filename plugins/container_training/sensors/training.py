@@ -8,7 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
-from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, AirflowTaskTimeout
+from airflow.sdk.exceptions import (
+    AirflowFailException,
+    AirflowSensorTimeout,
+    AirflowTaskTimeout,
+    TaskDeferralTimeout,
+)
 
 from container_training.clients.training_api import job_log_filter
 from container_training.core.cost import Meter, parse_max_cost
@@ -168,6 +173,15 @@ class TrainingJobSensor(BaseSensorOperator):
         )
         return None  # unreachable: defer raises
 
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
+        """Go on after the trigger. Where the triggerer came too late to tell, ``execution_timeout`` still leaves the task to its retries."""
+        try:
+            return super().resume_execution(next_method, next_kwargs, context)
+        except AirflowSensorTimeout as error:
+            if isinstance(error.__cause__, TaskDeferralTimeout) and self._is_limit_of_try:
+                raise AirflowTaskTimeout(self._timeout_text(None)) from error
+            raise
+
     def execute_complete(self, context: Context, event: WaitEvent) -> str | None:
         """Turn the trigger's event into the task's end."""
         with final_unless_transient():
@@ -273,7 +287,7 @@ class TrainingJobSensor(BaseSensorOperator):
             if key in event:
                 context["ti"].xcom_push(key=key, value=event[key])
         if event["outcome"] == Outcome.TIMED_OUT:
-            if self.execution_timeout is not None and self._limit == self.execution_timeout:
+            if self._is_limit_of_try:
                 raise AirflowTaskTimeout(self._timeout_text(event["state"]))
             raise AirflowSensorTimeout(self._timeout_text(event["state"]))
         if event["outcome"] == Outcome.REFUSED:
@@ -291,6 +305,10 @@ class TrainingJobSensor(BaseSensorOperator):
         """How long this try waits. Airflow 3.3 counts ``execution_timeout`` only while a worker runs the task."""
         limit = timedelta(seconds=self.timeout)
         return min(limit, self.execution_timeout) if self.execution_timeout and self.deferrable else limit
+
+    @property
+    def _is_limit_of_try(self) -> bool:
+        return self.execution_timeout is not None and self._limit == self.execution_timeout
 
     def _timeout_text(self, state: str | None) -> str:
         error = poll_timeout(self.job_id, self._until, state, self._limit.total_seconds(), self.hook.project)

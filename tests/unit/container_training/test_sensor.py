@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from airflow.sdk.bases.operator import TriggerFailureReason
 from airflow.sdk.exceptions import (
     AirflowFailException,
     AirflowRescheduleException,
@@ -176,6 +177,28 @@ def test_poking_waits_through_an_outage_and_shows_every_line_once(
     shown = [line for line in log_lines if "epoch" in line]
     assert shown == [f"master-replica-0: epoch {number}" for number in (1, 2, 3)]
     assert len([line for line in log_lines if "still waiting" in line]) == 1
+
+
+@pytest.mark.parametrize(
+    ("timeout", "execution_timeout", "kind"),
+    [
+        (90, timedelta(seconds=30), AirflowTaskTimeout),
+        (20, timedelta(seconds=30), AirflowSensorTimeout),
+        (90, None, AirflowSensorTimeout),
+    ],
+)
+def test_a_triggerer_that_comes_too_late_makes_no_other_limit_of_it(
+    service: FakeService,
+    context: Any,
+    timeout: float,
+    execution_timeout: timedelta | None,
+    kind: type[BaseException],
+) -> None:
+    sensor = make_sensor(timeout=timeout, execution_timeout=execution_timeout)
+    given_up = {"error": TriggerFailureReason.TRIGGER_TIMEOUT}
+
+    with pytest.raises(kind):
+        sensor.resume_execution("__fail__", given_up, context)
 
 
 def test_a_shorter_execution_timeout_limits_the_wait_and_leaves_the_task_to_its_retries(
