@@ -28,7 +28,7 @@ def states(run: Run, task_id: str) -> dict[int, str]:
 
 def job_id_of(run: Run, map_index: int) -> str:
     """Return the job that a mapped wait is about, as its button shows it."""
-    return (run.links(WAIT, map_index)["Job"] or "").rpartition("/")[2]
+    return (run.links(WAIT, map_index)["Job"] or "").rpartition("/")[2].partition("?")[0]
 
 
 def test_mapped_waits_are_deferred_together_and_killed_one_by_one(

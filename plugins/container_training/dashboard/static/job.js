@@ -20,12 +20,21 @@ let timeline = null;
 let log = null;
 let looking = null;
 let filesOf = "";
+const seen = new Map();
 
 setText(byId("name"), ID);
 document.title = `${ID} · Training`;
 
 const isEnded = () => ["SUCCEEDED", "FAILED", "CANCELLED"].includes(answer.job.state);
 const now = () => Date.parse(answer.now) / 1000 + (performance.now() - answeredAt) / 1000;
+
+/** Whether `value` is another one than the last time: what did not change is left alone, with the focus that is in it. */
+function isNew(name, value) {
+  const text = JSON.stringify(value);
+  const before = seen.get(name);
+  seen.set(name, text);
+  return text !== before;
+}
 
 async function load() {
   const query = newest ? { version: newest } : {};
@@ -40,13 +49,17 @@ async function load() {
   byId("job").hidden = false;
   byId("job").setAttribute("aria-busy", "false");
   showProblem(answer.priceProblem ? { message: answer.priceProblem, advice: "Until then no cost is shown." } : null);
-  showHead();
+  const { job } = answer;
+  // Seconds and money go on by themselves, see tick().
+  if (isNew("head", [{ ...job, seconds: null, cost: Boolean(job.cost) }, answer.startedBy])) showHead();
+  tick();
   showWhy();
-  showRequest();
+  if (isNew("request", [answer.request, answer.images])) showRequest();
   showTrials(ID, answer.study, newest);
   log ??= new JobLog(ID);
   log.setLive(!isEnded());
-  look();
+  // The service has other jobs, too, that change.
+  if (isNew("look", [job.state, answer.study?.trials.map((trial) => [trial.state, trial.objective])])) look();
   showFiles();
   showContents();
 }
@@ -90,7 +103,6 @@ function showHead() {
   const labels = Object.entries(job.labels).map(([key, value]) => make("span", { class: "tag" }, `${key}=${value}`));
   rows.push(["Labels", labels.length ? labels : null]);
   fillList(byId("facts"), rows);
-  tick();
 }
 
 function showWhy() {
@@ -216,6 +228,8 @@ function tick() {
     const place = document.querySelector(`[data-phase=${phase}]`);
     if (place) setText(place, grows ? text.replace(/\.\d s$/, " s") : text);
   }
+  const created = document.querySelector("#facts time");
+  if (created) setText(created, ago(new Date(job.createTime)));
   const cost = document.querySelector("[data-cost-of]");
   if (cost && job.cost) setText(cost, money(job.cost.amount + job.cost.perSecond * passed, job.cost.currency));
   if (timeline?.isLive && !document.hidden && !byId("gantt").matches(":focus-within, :hover")) showTimeline();
