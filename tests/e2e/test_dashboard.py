@@ -24,7 +24,7 @@ from local_stack.airflow_users import ADMIN
 from local_stack.credentials import developer_token
 from local_stack.settings import Part
 from local_stack.stack import LocalStack
-from tests.e2e.airflow_run import Run, wait_until
+from tests.e2e.airflow_run import PATIENCE_SECONDS, Run, wait_until
 from tests.e2e.browsing import NARROW, WIDE, Person, keep_picture, overflow_pixels, serious_violations
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e]
@@ -70,7 +70,9 @@ def expect_state(page: Page, job_id: str, state: str, *, seconds: float = 60) ->
 
 def test_nobody_without_a_login_gets_anything(airflow: AirflowApi, stack: LocalStack) -> None:
     routes = [route for route in make_app().routes if isinstance(route, APIRoute)]
-    with httpx.Client(base_url=f"{stack.settings.airflow_url}/training", trust_env=False) as client:
+    with httpx.Client(
+        base_url=f"{stack.settings.airflow_url}/training", trust_env=False, timeout=PATIENCE_SECONDS
+    ) as client:
         for route in routes:
             for method in route.methods:
                 answer = client.request(method, re.sub(r"\{[^}]*\}", "x", route.path))
@@ -175,6 +177,7 @@ def test_job_leads_to_its_run_and_the_task_to_its_job(
     in_airflow = f"/dags/{DAG}/runs/{quote(run.run_id, safe='')}"
     page = admin.open("/plugin/training-jobs")
     frame = page.frame_locator("iframe")
+    frame.locator("#live:has-text('Live')").wait_for()
     frame.locator("input[name=name]").fill(job_id)
     frame.locator(f"{row(page, job_id)} [data-focus=run]").wait_for()
     page.wait_for_url(f"**/plugin/training-jobs/training/jobs?name={job_id}")

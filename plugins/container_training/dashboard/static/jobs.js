@@ -138,24 +138,23 @@ function showPaging() {
   byId("previous").disabled = offset() === 0;
 }
 
-function showStates(counts) {
-  const group = byId("states");
-  if (!group.childElementCount) {
-    group.append(
-      ...STATES.map((state) =>
-        make(
-          "label",
-          { class: "chip", "data-state": state },
-          make("input", { type: "checkbox", name: "state", value: state }),
-          make("span", { class: "dot" }),
-          make("span", {}, stateName(state)),
-          make("span", { class: "chip-count", "data-count": state }),
-        ),
+function offerStates() {
+  byId("states").append(
+    ...STATES.map((state) =>
+      make(
+        "label",
+        { class: "chip", "data-state": state },
+        make("input", { type: "checkbox", name: "state", value: state }),
+        make("span", { class: "dot" }),
+        make("span", {}, stateName(state)),
+        make("span", { class: "chip-count", "data-count": state }),
       ),
-    );
-    fillForm();
-  }
-  for (const state of STATES) setText(group.querySelector(`[data-count=${state}]`), count(counts[state] ?? 0));
+    ),
+  );
+}
+
+function showStates(counts) {
+  for (const state of STATES) setText(document.querySelector(`[data-count=${state}]`), count(counts[state] ?? 0));
 }
 
 /** A cell that also says, on narrow screens, what it is. */
@@ -303,6 +302,7 @@ addEventListener("popstate", () => {
   load();
 });
 
+offerStates();
 fillForm();
 load();
 live((version) => {
