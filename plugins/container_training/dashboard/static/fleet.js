@@ -377,6 +377,7 @@ function at(peaks) {
 /** Three significant digits: "0.25", "12.5", "1,234". */
 function short(value) {
   if (Math.abs(value) >= 1000) return count(Math.round(value));
+  if (value > 0 && value < 0.005) return "less than 0.01";
   return String(Number(value.toPrecision(3)));
 }
 
@@ -385,6 +386,7 @@ function amount(value) {
 }
 
 function percent(share) {
+  if (share > 0 && share < 0.0005) return "less than 0.1 %";
   return share > 0 && share < 0.1 ? `${(share * 100).toFixed(1)} %` : `${Math.round(share * 100)} %`;
 }
 
