@@ -23,3 +23,25 @@
     if (event.key === "theme" || event.key === null) apply();
   });
 })();
+
+// A script that a busy server did not give leaves a page without life: it is loaded again, three times at most.
+(() => {
+  const MOST = 3;
+  const key = "training-reloads";
+  addEventListener(
+    "error",
+    (event) => {
+      if (!(event.target instanceof HTMLScriptElement)) return;
+      try {
+        const count = Number(sessionStorage.getItem(key) ?? 0);
+        if (count >= MOST) return;
+        sessionStorage.setItem(key, String(count + 1));
+        setTimeout(() => location.reload(), 1000 * (count + 1));
+      } catch {
+        // storage is blocked, so nobody would count
+      }
+    },
+    true,
+  );
+  addEventListener("load", () => setTimeout(() => document.querySelector("#live:not(:empty)") && sessionStorage.removeItem(key), 5000));
+})();

@@ -1,0 +1,180 @@
+"""The page of one job, in a real browser, in a real Airflow, with real jobs."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from container_training.clients.training_api import TrainingClient
+from container_training.core.image_ref import ImageRef
+from container_training.core.wire import (
+    Goal,
+    HyperparameterSpec,
+    Job,
+    ParameterSpec,
+    ParameterType,
+    ReplicaConfig,
+    ScaleTier,
+    TrainingInput,
+)
+from tests.e2e.browsing import NARROW, Person, keep_picture, overflow_pixels, serious_violations
+
+pytestmark = [pytest.mark.docker, pytest.mark.e2e]
+
+#: Writes lines and reports a metric as cloudml-hypertune does, which the base image lacks; then fails.
+TALKS = """
+import fcntl, json, os, sys, time
+for step in range(1, 25):
+    print(f"epoch {step} of 24", flush=True)
+    report = {"timestamp": time.time(), "trial": "0", "accuracy": str(1 - 1 / step), "global_step": str(step), "checkpoint_path": ""}
+    with open(os.environ["CLOUD_ML_HP_METRIC_FILE"], "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(json.dumps(report, sort_keys=True) + chr(10))
+    time.sleep(0.5)
+print("ValueError: could not broadcast input array", file=sys.stderr, flush=True)
+sys.exit(STATUS)
+"""
+FAILS_WITH = 3
+
+
+@pytest.fixture
+def submit(training: TrainingClient, pushed_image: ImageRef) -> Iterator[Callable[..., str]]:
+    """Submit a job that runs a Python program; cancelled at the end."""
+    submitted: list[str] = []
+
+    def submit(program: str, **changes: Any) -> str:
+        job_id = f"page_{uuid.uuid4().hex[:12]}"
+        config = ReplicaConfig(
+            image_uri=str(pushed_image), container_command=["python3", "-c"], container_args=[program]
+        )
+        values: dict[str, Any] = {
+            "region": "us-central1",
+            "scale_tier": ScaleTier.CUSTOM,
+            "master_type": "n1-standard-4",
+            "master_config": config,
+        }
+        labels = {"airflow-dag": "train_from_image", "airflow-task": "submit"}
+        training.create_job(
+            Job(job_id=job_id, labels=labels, training_input=TrainingInput(**values | changes))
+        )
+        submitted.append(job_id)
+        return job_id
+
+    yield submit
+    for job_id in submitted:
+        training.cancel_job(job_id)
+
+
+def open_job(person: Person, job_id: str, state: str) -> Page:
+    page = person.open(f"/training/jobs/{job_id}")
+    expect(page.locator("#state .state")).to_have_text(state, timeout=90_000)
+    return page
+
+
+def test_job_that_runs_is_followed_to_its_failure_and_the_page_says_why(
+    admin: Person, submit: Callable[..., str], tmp_path: Path
+) -> None:
+    job_id = submit(TALKS.replace("STATUS", str(FAILS_WITH)))
+    page = open_job(admin, job_id, "Running")
+    page.evaluate("window.isTheSamePage = true")
+    expect(page.locator("#log-lines")).to_contain_text("epoch 2 of 24")
+    expect(page.locator("#curves canvas")).to_be_visible()
+    expect(page.locator(".gantt [data-kind=live]").first).to_be_visible()
+    keep_picture(page, "job-running")
+
+    expect(page.locator("#state .state")).to_have_text("Failed", timeout=90_000)
+    assert page.evaluate("window.isTheSamePage")
+    expect(page.locator("#why-title")).to_have_text("The trainer failed")
+    expect(page.locator("#why-text")).to_contain_text(f"the status {FAILS_WITH}")
+    expect(page.locator("#log-lines")).to_contain_text("epoch 24 of 24")
+    expect(page.locator(".gantt [data-kind=bad]")).to_be_visible()
+    expect(page.locator("#usage-table")).to_contain_text("master-replica-0")
+    assert serious_violations(page) == []
+    keep_picture(page, "job-failed")
+
+    page.locator("#log-form input[name=search]").fill("EPOCH 7 of")
+    expect(page.locator("#log-count")).to_have_text("1 matching line")
+    expect(page.locator("#log-lines mark")).to_have_text("epoch 7 of")
+    page.locator("#log-form input[name=search]").fill("")
+    expect(page.locator("#log-lines")).to_contain_text("could not broadcast")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download").click()
+    kept = tmp_path / download.value.suggested_filename
+    download.value.save_as(kept)
+    assert kept.name == f"{job_id}.log"
+    assert len(re.findall(r"master-replica-0: epoch \d+ of 24\n", kept.read_text("utf-8"))) == 24
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_study_has_a_table_to_sort_and_plots(admin: Person, submit: Callable[..., str], theme: str) -> None:
+    study = HyperparameterSpec(
+        goal=Goal.MAXIMIZE,
+        hyperparameter_metric_tag="accuracy",
+        max_trials=3,
+        max_parallel_trials=3,
+        params=[ParameterSpec(parameter_name="units", type=ParameterType.INTEGER, min_value=1, max_value=64)],
+    )
+    job_id = submit(
+        TALKS.replace("range(1, 25)", "range(1, 5)").replace("STATUS", "0"), hyperparameters=study
+    )
+    page = admin.open(f"/training/jobs/{job_id}")
+    page.evaluate("(theme) => localStorage.setItem('theme', theme)", theme)
+    page.reload()
+    expect(page.locator("#state .state")).to_have_text("Succeeded", timeout=120_000)
+    expect(page.locator("#trials-table tbody tr")).to_have_count(3)
+
+    page.get_by_role("button", name="units").click()
+    column = page.locator("#trials-table th[aria-sort=ascending]")
+    expect(column).to_have_text("units")
+    shown = page.locator("#trials-table tbody tr td:nth-child(5)").all_inner_texts()
+    assert [float(text) for text in shown] == sorted(float(text) for text in shown)
+    assert not [url for url in admin.requested if "vega" in url]
+    for name in ("Best so far", "Parallel coordinates"):
+        page.get_by_role("button", name=name).click()
+        expect(page.get_by_role("img", name=name)).to_be_visible()
+        expect(page.locator("#trials-plot canvas")).to_be_visible()
+        page.locator("#trials").scroll_into_view_if_needed()
+        keep_picture(page, f"job-{name.lower().replace(' ', '-')}-{theme}")
+    assert serious_violations(page) == []
+    page.set_viewport_size(NARROW)
+    assert overflow_pixels(page) <= 0
+    keep_picture(page, f"job-study-{theme}-narrow")
+
+
+def test_job_that_is_not_there_is_said_in_plain_words(admin: Person) -> None:
+    page = admin.open("/training/jobs/nothing_1")
+
+    expect(page.locator("#problem")).to_contain_text("there is no job 'nothing_1'")
+    expect(page.locator("#job")).to_be_hidden()
+
+
+def test_no_secret_is_in_any_address(admin: Person, submit: Callable[..., str]) -> None:
+    page = open_job(admin, submit("pass"), "Succeeded")
+    expect(page.locator(".gantt")).to_be_visible()
+
+    assert not [url for url in admin.requested if admin.token in url]
+    assert {re.sub(r"^https?://([^/]+).*", r"\1", url) for url in admin.requested} == {
+        admin.base_url.removeprefix("http://")
+    }
+
+
+def test_page_whose_script_did_not_come_is_loaded_again(admin: Person, submit: Callable[..., str]) -> None:
+    job_id = submit("pass")
+    refused = []
+
+    def refuse_once(route: Route) -> None:
+        refused.append(route.request.url)
+        route.abort() if len(refused) == 1 else route.continue_()
+
+    admin.context.route("**/gantt.js", refuse_once)
+
+    page = open_job(admin, job_id, "Succeeded")
+
+    expect(page.locator(".gantt")).to_be_visible()
+    assert len(refused) > 1
