@@ -83,7 +83,8 @@ with DAG(
     @task(trigger_rule="all_done")
     def best(results: Any) -> dict[str, Any]:
         """Return the result with the highest accuracy."""
-        found = list(results or ())
+        # Airflow hands over a list; one result comes by itself, and none at all as None.
+        found = [result for result in (results if isinstance(results, list) else [results]) if result]
         if not found:
             raise AirflowFailException("no job of this run left a result")
         return max(found, key=lambda result: result["metrics"]["accuracy"])

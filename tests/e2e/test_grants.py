@@ -80,16 +80,17 @@ def test_a_failed_job_leaves_no_grant_and_a_cleared_run_none_that_is_not_its_own
     ended = run.wait_for_end()
     states, after_the_run = run.states(), policy()
 
+    first = {task: run.tries(task) for task in ("grant", "revoke")}
     policy(AGENT)  # the owner lets the account in for good
     path = f"/api/v2/dags/{DAG}/dagRuns/{run.run_id}/clear"
     run.api.call("POST", path, json={"dry_run": False})
-    wait_until(lambda: run.tries("revoke") == 2, "the cleared run's revoke")
+    wait_until(lambda: run.tries("revoke") > first["revoke"], "the cleared run's revoke")
     run.wait_for_end()
 
     assert (ended, states[WAIT], states["revoke"]) == ("failed", "failed", "success")
     assert after_the_run == []
     assert policy() == [AGENT]
-    assert "nothing has to be granted" in run.log("grant", 2)
+    assert "nothing has to be granted" in run.log("grant", first["grant"] + 1)
 
 
 def test_a_killed_wait_leaves_no_grant(
