@@ -1,5 +1,5 @@
 # Every target sets up what it needs, says what it does, and can be run twice.
-.PHONY: setup demo serve env status down test check bench bench-search mlflow docs lock
+.PHONY: screenshots setup demo serve env status down test check bench bench-search mlflow docs lock
 .DEFAULT_GOAL := setup
 # The last line of the demo is its result, also where another make calls this one.
 MAKEFLAGS += --no-print-directory
@@ -33,6 +33,12 @@ demo serve env status down: setup
 # The tests start their own registry, object store and services; the test bed is the engine and the base image.
 test: setup
 	@$(PYTHON) -m local_stack test-bed $(PYTHON) -m tests.side_by_side $(PYTEST_ARGUMENTS)
+
+# The pictures of the README, made by tests that drive a real Airflow with real jobs.
+screenshots: setup
+	@SCREENSHOTS=.local/screenshots $(PYTHON) -m local_stack test-bed $(PYTHON) -m pytest -q tests/e2e/test_dashboard.py \
+	  tests/e2e/test_job_page.py tests/e2e/test_fleet_page.py
+	@mkdir -p docs/images && cp .local/screenshots/jobs-running.png .local/screenshots/job-running.png docs/images/
 
 check: setup
 	$(VENV)/bin/ruff check .
