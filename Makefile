@@ -80,6 +80,9 @@ docs: setup
 	@echo "writing docs/fidelity.md" >&2
 	@$(PYTHON) -m training_service fidelity > docs/fidelity.md.new
 	@mv docs/fidelity.md.new docs/fidelity.md
+	@echo "writing docs/kill-table.md" >&2
+	@$(PYTHON) -m tests.e2e.kill_table.page > docs/kill-table.md.new
+	@mv docs/kill-table.md.new docs/kill-table.md
 
 lock: $(VENV)/.uv-$(UV_VERSION)
 	$(UV) pip compile pyproject.toml --python $(PYTHON) --extra dev -o requirements.txt \

@@ -1,0 +1,269 @@
+"""One DAG run that is kept in one phase, and what is seen of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import psutil
+
+from container_training.clients.training_api import TrainingClient
+from container_training.core.states import JobState
+from container_training.core.wire import Job as WireJob
+from local_stack.errors import LocalStackError
+from tests.e2e.airflow_run import Run
+from tests.e2e.kill_table.bed import ABSENT_IMAGE, Bed
+from tests.e2e.kill_table.table import Act, Job, Next, Outcome, Phase, Task
+from tests.e2e.kill_table.watch import TaskSeen, View
+
+#: The state that the job of a wait is kept in.
+WAITS = {
+    Phase.QUEUED: JobState.QUEUED,
+    Phase.PREPARING: JobState.PREPARING,
+    Phase.RUNNING: JobState.RUNNING,
+}
+_TASK = {
+    Phase.BUILDING: "build",
+    Phase.PUSHING: "push",
+    Phase.SUBMITTING: "submit",
+    Phase.COLLECTING: "collect",
+}
+_STEP = {Phase.BUILDING: Next.BUILDS, Phase.PUSHING: Next.PUSHES, Phase.COLLECTING: Next.COLLECTS}
+_ENDS = {"failed": Task.FAILED, "success": Task.SUCCESS, "skipped": Task.SKIPPED}
+_PATIENCE_SECONDS = 120.0
+_Answer = TypeVar("_Answer")
+
+
+@dataclass
+class Case:
+    """
+    One run.
+
+    :param limit: ending of the DAG's name, for what the DAG itself sets: limits of time, or the mode of the wait.
+    :param first_try: the task's try that is in the phase; what a later one does is the next attempt.
+    :param is_left_alone: nobody marks the task; then its success is its own.
+    :param must_finish: the task cannot stay where it is: it goes on only if it comes to its end.
+    """
+
+    bed: Bed
+    name: str
+    phase: Phase
+    limit: str = ""
+    first_try: int = 1
+    is_left_alone: bool = False
+    must_finish: bool = False
+
+    @property
+    def dag_id(self) -> str:
+        """The DAG that has the phase."""
+        return f"kill_{self.phase}{self.limit}"
+
+    @property
+    def task_id(self) -> str:
+        """The task that is in the phase."""
+        return _TASK.get(self.phase, "wait")
+
+    @property
+    def run(self) -> Run:
+        """The run, as a person has it."""
+        return Run(self.bed.api, self.dag_id, self.name)
+
+    def prepare(self) -> None:
+        """Make what the run works on."""
+        if self.phase is Phase.PUSHING:
+            self.bed.tag_for_push(self.name)
+        if self.phase is Phase.COLLECTING:
+            self.bed.make_collected(collected_job(self.name))
+
+    def start(self) -> None:
+        """Start the run; it reaches its phase by itself."""
+        conf = {
+            "cell": self.name,
+            "image": self.bed.image,
+            "absent_image": ABSENT_IMAGE,
+            "job_id": collected_job(self.name),
+        }
+        body = {"logical_date": None, "conf": conf, "dag_run_id": self.name}
+        patiently(
+            lambda: self.bed.api.call("POST", f"/api/v2/dags/{self.dag_id}/dagRuns", json=body), done=409
+        )
+
+    def task(self, view: View) -> TaskSeen:
+        """Return the task that is in the phase."""
+        return view.tasks.get((self.name, self.task_id), TaskSeen())
+
+    @property
+    def service(self) -> TrainingClient:
+        """The training service that has its jobs."""
+        return self.bed.full if self.phase is Phase.QUEUED else self.bed.training
+
+    def jobs(self, view: View) -> list[WireJob]:
+        """Return the jobs of this case, the first one first."""
+        return list(view.jobs.get(self.name, ()))
+
+    def is_there(self, view: View) -> bool:
+        """Whether the phase is reached, and the task is in the middle of it."""
+        task = self.task(view)
+        if task.try_number != self.first_try:
+            return False
+        match self.phase:
+            case Phase.BUILDING:
+                return self.name in view.building
+            case Phase.PUSHING:
+                return self.bed.pushes.is_held(self.name)
+            case Phase.SUBMITTING:
+                return self.bed.submissions.is_held(self.name)
+            case Phase.COLLECTING:
+                return self.bed.reads.is_held(collected_job(self.name))
+        jobs = self.jobs(view)
+        return bool(jobs) and jobs[0].state is WAITS[self.phase] and self._is_waiting(task)
+
+    def has_missed(self, view: View) -> bool:
+        """Whether the phase was over before it was seen: on a machine so busy that a limit of time came first."""
+        task = self.task(view)
+        return task.try_number > self.first_try or task.state in {*_ENDS, "up_for_retry", "upstream_failed"}
+
+    def observe(self, view: View) -> Outcome:
+        """Return what is so now."""
+        jobs, task = self.jobs(view), self.task(view)
+        if task.try_number > self.first_try:
+            is_at_work = task.state == "success" or self._is_waiting(task)
+            fate = Task.AGAIN if is_at_work else Task.GOES_ON
+        else:
+            fate = _ENDS.get(task.state, Task.GOES_ON)
+            if fate is Task.SUCCESS and self.is_left_alone:
+                fate = Task.GOES_ON
+        return Outcome(
+            job=self._job(jobs), task=fate, next=self._next(jobs) if fate is Task.AGAIN else Next.NONE
+        )
+
+    def is_at_rest(self, view: View) -> bool:
+        """Whether nothing of it is under way: a wait has its triggerer, and of what has ended no process or build is left."""
+        task = self.task(view)
+        if task.state == "deferred":
+            return task.is_watched
+        if task.state == "running":
+            is_still_there = task.try_number == self.first_try and not self.must_finish
+            return is_still_there or self._is_waiting(task)
+        return self._is_gone(task) and self.name not in view.building
+
+    def act(self, act: Act, view: View) -> None:
+        """Do what a person does, or kill the worker; limits of time act by themselves."""
+        match act:
+            case Act.USER_KILL:
+                patiently(lambda: self.run.mark_run("failed"))
+            case Act.CLEAR:
+                patiently(lambda: self.run.clear(self.task_id))
+            case Act.MARK_SUCCESS:
+                patiently(lambda: self.run.mark(self.task_id, "success"))
+            case Act.MARK_FAILED:
+                patiently(lambda: self.run.mark(self.task_id, "failed"))
+            case Act.WORKER_SIGKILL:
+                self._kill_worker(view)
+
+    def clear_for_next(self, view: View) -> None:
+        """Clear, as a person does who wants the work to be done after all."""
+        self.first_try = self.task(view).try_number
+        if self.phase in WAITS:
+            patiently(lambda: self.run.clear("submit", include_downstream=True))
+        else:
+            patiently(lambda: self.run.clear(self.task_id))
+
+    def next_attempt(self, view: View) -> Next:
+        """Return what has come of that."""
+        if self.phase in WAITS:
+            return Next.SUBMITS if len(self.jobs(view)) > 1 else Next.NONE
+        return self.observe(view).next
+
+    def leftovers(self) -> list[str]:
+        """Return what a killed push has left behind, once its answer is let go."""
+        if self.phase is not Phase.PUSHING:
+            return []
+        return ["the registry has the image"] if self.bed.is_pushed(self.name) else []
+
+    def let_go(self, view: View) -> None:
+        """
+        Hold back nothing any more once the act is over: a killed push must come to nothing all the same.
+
+        The next try would wait, too: the engine sends a layer once, even if two pushes have it. And a task without its worker
+        ends when it is answered.
+        """
+        task = self.task(view)
+        is_ended = task.state in _ENDS and self._is_gone(task)
+        if task.try_number > self.first_try or is_ended:
+            self.bed.pushes.release(self.name)
+            self.bed.submissions.release(self.name)
+            self.bed.reads.release(collected_job(self.name))
+
+    def kill_process(self, view: View) -> None:
+        """SIGKILL to the task and its worker, as when their machine dies."""
+        task = psutil.Process(self.task(view).pid)
+        worker = task.parent()
+        assert worker is not None
+        for process in (worker, task):
+            process.kill()
+
+    def describe(self, view: View) -> str:
+        """Return what is so now, for a message."""
+        tasks = {task_id: seen for (run_id, task_id), seen in view.tasks.items() if run_id == self.name}
+        return f"{self.name}: tasks {tasks}, jobs {[job.state for job in self.jobs(view)]}"
+
+    @staticmethod
+    def _is_gone(task: TaskSeen) -> bool:
+        return task.pid is None or not psutil.pid_exists(task.pid)
+
+    def _is_waiting(self, task: TaskSeen) -> bool:
+        if self.phase not in WAITS:
+            return False
+        return (
+            task.state == "running" if self.limit == "_poke" else task.state == "deferred" and task.is_watched
+        )
+
+    def _job(self, jobs: list[WireJob]) -> Job:
+        if self.phase is Phase.COLLECTING:
+            return Job.OVER
+        if not jobs:
+            return Job.NONE
+        is_cancelled = jobs[0].state in (JobState.CANCELLED, JobState.CANCELLING)
+        return Job.CANCELLED if is_cancelled else Job.KEPT
+
+    def _next(self, jobs: list[WireJob]) -> Next:
+        if self.phase in _STEP:
+            return _STEP[self.phase]
+        if len(jobs) > 1:
+            return Next.SUBMITS
+        return Next.ADOPTS if self.phase is Phase.SUBMITTING else Next.WAITS
+
+    def _kill_worker(self, view: View) -> None:
+        """SIGKILL to the worker alone, as the kernel does it when memory is short: the task is left without one."""
+        worker = psutil.Process(self.task(view).pid).parent()
+        assert worker is not None
+        worker.kill()
+
+
+def collected_job(name: str) -> str:
+    """Return the id of the job that the case ``name`` collects."""
+    return f"collected_{name.replace('-', '_')}"
+
+
+def patiently(ask: Callable[[], _Answer], *, done: int = 0) -> _Answer | None:
+    """
+    Return what ``ask`` returns; Airflow is asked again while it refuses.
+
+    Its API server answers with 500 where SQLite lets another process write, and not at all while that lasts. Everything that is
+    asked here may be asked twice.
+
+    :param done: the status that says that an earlier request, whose answer was lost, has done it.
+    """
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            return ask()
+        except LocalStackError as error:
+            if done and f"with status {done}" in str(error):
+                return None
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(1)

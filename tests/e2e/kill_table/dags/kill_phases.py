@@ -1,0 +1,96 @@
+"""One DAG for each phase, and for each thing that a DAG sets: the phase's task is kept there by what it works on."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import DAG
+
+from container_training.operators.image import BuildImageOperator, PushImageOperator
+from container_training.operators.results import CollectTrainingResultsOperator
+from container_training.operators.training import SubmitTrainingJobOperator
+from container_training.sensors.training import TrainingJobSensor
+
+LIMITS = {
+    "": (None, None),
+    "_execution_timeout": (timedelta(seconds=float(os.environ["KILL_TABLE_EXECUTION_SECONDS"])), None),
+    "_deadline": (None, timedelta(seconds=float(os.environ["KILL_TABLE_DEADLINE_SECONDS"]))),
+}
+CELL = "{{ params.cell }}"
+#: Connection, and image, of the job in each phase that has one.
+JOBS = {
+    "submitting": ("training_gate", "{{ params.absent_image }}"),
+    "queued": ("training_full", "{{ params.image }}"),
+    "preparing": ("training_default", "{{ params.absent_image }}"),
+    "running": ("training_default", "{{ params.image }}"),
+}
+
+
+def submit_and_wait(phase: str, own: dict[str, Any], *, is_poking: bool) -> None:
+    conn_id, image = JOBS[phase]
+    submit = SubmitTrainingJobOperator(
+        task_id="submit",
+        image=image,
+        command=["python3", "-c", "import time; time.sleep(3600)"],
+        labels={"cell": CELL},
+        training_conn_id=conn_id,
+        **(own if phase == "submitting" else {}),
+    )
+    wait = TrainingJobSensor(
+        task_id="wait",
+        job_id=submit.output,
+        # Of the gate only the submission is of interest.
+        training_conn_id=conn_id.replace("gate", "default"),
+        deferrable=not is_poking,
+        **({} if phase == "submitting" else own),
+    )
+    submit >> wait
+
+
+DAGS = [(phase, limit) for limit in LIMITS for phase in ("building", "pushing", *JOBS, "collecting")] + [
+    (phase, "_poke") for phase in ("queued", "preparing", "running")
+]
+
+for phase_name, limit in DAGS:
+    execution_timeout, deadline = LIMITS.get(limit, (None, None))
+    own_limit = {"execution_timeout": execution_timeout}
+    with DAG(
+        f"kill_{phase_name}{limit}",
+        schedule=None,
+        is_paused_upon_creation=False,
+        max_active_runs=100,
+        dagrun_timeout=deadline,
+        params={"cell": "", "image": "", "absent_image": "", "job_id": ""},
+        # More than are needed: a wait that is at its limit again meanwhile must still have somebody.
+        default_args={"retries": 30, "retry_delay": timedelta(seconds=1)},
+    ):
+        if phase_name == "building":
+            BuildImageOperator(
+                task_id="build",
+                context_dir=os.environ["KILL_TABLE_CONTEXT"],
+                image=f"127.0.0.1:{os.environ['KILL_TABLE_REGISTRY_PORT']}/demo-project/{CELL}",
+                build_args={
+                    "BASE_IMAGE": "{{ conn.training_default.extra_dejson.base_image }}",
+                    "CELL": f"{os.environ['KILL_TABLE_REGISTRY_PORT']}-{CELL}",  # one engine may serve several tables
+                    "SECONDS": "{{ 0 if ti.try_number > 1 else 3600 }}",
+                },
+                **own_limit,
+            )
+        elif phase_name == "pushing":
+            PushImageOperator(
+                task_id="push",
+                image=f"127.0.0.1:{os.environ['KILL_TABLE_REGISTRY_PORT']}/demo-project/{CELL}:t",
+                docker_conn_id="docker_gate",
+                **own_limit,
+            )
+        elif phase_name == "collecting":
+            CollectTrainingResultsOperator(
+                task_id="collect",
+                job_id="{{ params.job_id }}",
+                training_conn_id="training_gate_reads",
+                **own_limit,
+            )
+        else:
+            submit_and_wait(phase_name, own_limit, is_poking=limit == "_poke")

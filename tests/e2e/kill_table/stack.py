@@ -1,0 +1,221 @@
+"""The stack that the kill table runs on, and what keeps its tasks and jobs in their phases."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import docker
+import httpx
+import psutil
+
+from container_training.clients.training_api import TrainingClient
+from container_training.core.errors import TransportError
+from local_stack.airflow import airflow_state, passwords_file
+from local_stack.airflow_api import AirflowApi
+from local_stack.airflow_users import ADMIN
+from local_stack.credentials import REGISTRY_USER, developer_token, ensure_credentials
+from local_stack.ports import free_port
+from local_stack.settings import Part, StackSettings
+from local_stack.stack import LocalStack
+from tests.e2e.kill_table.bed import ABSENT_IMAGE, Bed, make_job
+from tests.e2e.kill_table.gate import Gate
+from tests.e2e.kill_table.watch import Watch
+from tests.real_parts import PROJECT, end_all_jobs, push_image
+from tests.service_process import ServiceProcess
+
+HERE = Path(__file__).parent
+#: On an idle machine with two cores; a run must be in its phase before its limit is reached.
+EXECUTION_SECONDS = 30.0
+DEADLINE_SECONDS = 60.0
+#: After so long without a word from it, a task is taken for dead.
+HEARTBEAT_SECONDS = 25.0
+#: The same of a scheduler.
+SCHEDULER_SECONDS = 30.0
+#: How long a process that imports Airflow's SDK takes there.
+_IMPORT_SECONDS = 3.0
+SLEEP = ["python3", "-c", "import time; time.sleep(3600)"]
+#: So that the tasks of a row run side by side, and that what is dead is noticed within seconds, not minutes.
+AIRFLOW = {
+    "AIRFLOW__CORE__PARALLELISM": "40",
+    "AIRFLOW__CORE__MAX_ACTIVE_TASKS_PER_DAG": "100",
+    "AIRFLOW__SCHEDULER__MAX_TIS_PER_QUERY": "40",
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "2",
+    "AIRFLOW__SCHEDULER__TRIGGER_TIMEOUT_CHECK_INTERVAL": "2",
+    "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "5",
+    "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "15",
+}
+
+
+@contextmanager
+def open_bed(folder: Path, base_image: str, engine: docker.APIClient) -> Iterator[Bed]:
+    """Bring everything up; take it down, and remove what the runs left on the engine."""
+    settings = StackSettings(
+        state_dir=folder,
+        base_image=base_image,
+        health_timeout_seconds=300,
+        **{
+            name: free_port()
+            for name in (
+                "registry_port",
+                "object_store_port",
+                "airflow_port",
+                "training_port",
+                "metadata_port",
+            )
+        },
+        training_environment={
+            "TRAINING_OVERCOMMIT": "100",
+            "TRAINING_MEMORY_LIMIT_BYTES": str(128 * 1024**2),
+            "TRAINING_STOP_GRACE_SECONDS": "0",
+            "TRAINING_PULL_RETRY_SECONDS": "3600",
+        },
+    )
+    ensure_credentials(settings)
+    slowness = _slowness()
+    with ExitStack() as stack_of_parts:
+        full_service = ServiceProcess(
+            folder,
+            TRAINING_MAX_REPLICAS="1",
+            TRAINING_PULL_RETRY_SECONDS="3600",
+            TRAINING_STOP_GRACE_SECONDS="0",
+        )
+        submissions = Gate(settings.training_port, r"POST /v1/projects/[^/ ]+/jobs ", r'"cell": ?"([^"]+)"')
+        reads = Gate(
+            settings.training_port, r"GET /v1/projects/[^/ ]+/jobs/", r"GET /v1/projects/[^/ ]+/jobs/([^ ]+) "
+        )
+        pushes = Gate(
+            settings.registry_port, r"POST /v2/[^ ]+/blobs/uploads/", rf"/v2/{PROJECT}/([^/]+)/blobs"
+        )
+        for gate in (submissions, reads, pushes):
+            stack_of_parts.callback(gate.close)
+        stack_of_parts.callback(_remove_images, engine, pushes.port)
+        stack = stack_of_parts.enter_context(
+            LocalStack(
+                settings.model_copy(
+                    update={
+                        "airflow_environment": AIRFLOW
+                        | _connections(settings, submissions.port, reads.port, full_service.port, pushes.port)
+                        | _limits(slowness)
+                    }
+                )
+            )
+        )
+        stack.up([Part.ENGINE, Part.REGISTRY, Part.OBJECT_STORE, Part.RELAY, Part.TRAINING])
+        repository, digest = push_image(settings, engine, base_image)
+        stack_of_parts.callback(engine.remove_image, f"{repository}:test")
+        full_service.start()
+        stack.up([Part.AIRFLOW])
+        stack_of_parts.callback(_kill_scheduler, stack)
+        _warm_up(settings)
+        stack_of_parts.callback(full_service.kill)
+        api = stack_of_parts.enter_context(AirflowApi(settings.airflow_url, ADMIN, passwords_file(settings)))
+        training = stack_of_parts.enter_context(TrainingClient(settings.training_url, PROJECT))
+        full = stack_of_parts.enter_context(full_service.client())
+        for client in (training, full):
+            stack_of_parts.callback(_end_jobs, client)
+        full.create_job(make_job("blocker", ABSENT_IMAGE, command=SLEEP))
+        yield Bed(
+            stack=stack,
+            image=f"{repository}@{digest}",
+            api=api,
+            engine=engine,
+            training=training,
+            full=full,
+            full_service=full_service,
+            submissions=submissions,
+            reads=reads,
+            pushes=pushes,
+            slowness=slowness,
+            watch=Watch(
+                airflow_state(settings) / "airflow.db", (training, full), engine, prefix=f"{pushes.port}-"
+            ),
+        )
+
+
+def _connections(
+    settings: StackSettings, submissions: int, reads: int, full: int, pushes: int
+) -> Mapping[str, str]:
+    def training(port: int) -> str:
+        return json.dumps(
+            {
+                "conn_type": "container_training",
+                "host": "127.0.0.1",
+                "port": port,
+                "extra": {"project": PROJECT},
+            }
+        )
+
+    registry: dict[str, Any] = {
+        "conn_type": "docker",
+        "host": f"127.0.0.1:{pushes}",
+        "login": REGISTRY_USER,
+        "password": developer_token(settings),
+    }
+    bundle = {
+        "name": "kill-table",
+        "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle",
+        "kwargs": {"path": str(HERE / "dags")},
+    }
+    return {
+        "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps([bundle]),
+        "AIRFLOW_CONN_TRAINING_GATE": training(submissions),
+        "AIRFLOW_CONN_TRAINING_GATE_READS": training(reads),
+        "AIRFLOW_CONN_TRAINING_FULL": training(full),
+        "AIRFLOW_CONN_DOCKER_GATE": json.dumps(registry),
+        "KILL_TABLE_CONTEXT": str(HERE / "slow_image"),
+        "KILL_TABLE_REGISTRY_PORT": str(pushes),
+    }
+
+
+def _limits(slowness: float) -> Mapping[str, str]:
+    """Return the limits of time; where they come too early all the same, the campaign begins a run again."""
+    slowness = min(slowness, 2.0)
+    return {
+        "KILL_TABLE_EXECUTION_SECONDS": str(EXECUTION_SECONDS * slowness),
+        "KILL_TABLE_DEADLINE_SECONDS": str(DEADLINE_SECONDS * slowness),
+        "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": str(round(HEARTBEAT_SECONDS * slowness)),
+        # A scheduler that is late with its own heartbeat takes itself for dead, and gives away its own tasks.
+        "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": str(round(SCHEDULER_SECONDS * slowness)),
+    }
+
+
+def _warm_up(settings: StackSettings) -> None:
+    """Ask the API of tasks once: its first answer takes seconds, in which the API server answers nobody else."""
+    httpx.get(f"{settings.airflow_url}/execution/health", timeout=300, trust_env=False).raise_for_status()
+
+
+def _slowness() -> float:
+    begun = time.monotonic()
+    subprocess.run([sys.executable, "-c", "import airflow.sdk.execution_time.task_runner"], check=True)
+    return max(1.0, (time.monotonic() - begun) / _IMPORT_SECONDS)
+
+
+def _remove_images(engine: docker.APIClient, port: int) -> None:
+    for image in engine.images():
+        for tag in image["RepoTags"] or ():
+            if tag.startswith(f"127.0.0.1:{port}/"):
+                engine.remove_image(tag, force=True)
+
+
+def _end_jobs(client: TrainingClient) -> None:
+    """A service that is down, as a strike has failed, must not hide why."""
+    with suppress(TransportError):
+        end_all_jobs(client)
+
+
+def _kill_scheduler(stack: LocalStack) -> None:
+    """With its workers and tasks: it would wait for tasks that never end."""
+    info = stack.processes.info("airflow-scheduler")
+    if info is not None and info.pid is not None:
+        scheduler = psutil.Process(info.pid)
+        for process in (scheduler, *scheduler.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        stack.processes.stop("airflow-scheduler")
