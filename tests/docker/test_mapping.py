@@ -47,6 +47,7 @@ def jobs_of(training: TrainingClient, dag_id: str) -> list[Job]:
 
 def test_every_image_is_trained_with_every_configuration_and_the_best_is_found(
     training: TrainingClient,
+    stack: LocalStack,
     engine_client: docker.APIClient,
     register_dag: Callable[[DAG], DAG],
     tmp_path: Path,
@@ -67,9 +68,12 @@ def test_every_image_is_trained_with_every_configuration_and_the_best_is_found(
         # One result comes to ``best`` by itself, not as a list.
         single = dag.test(run_conf={"trainers": trainers[:1], "configurations": configurations[:1]})
     finally:
+        # By name: the same content is the same image, and may have names of other tests, too.
+        own = f"127.0.0.1:{stack.settings.registry_port}/"
         for image in engine_client.images():
-            if any("/tiny-" in tag for tag in image.get("RepoTags") or ()):
-                engine_client.remove_image(image["Id"], force=True)
+            for tag in image.get("RepoTags") or ():
+                if tag.startswith(own) and "/tiny-" in tag:
+                    engine_client.remove_image(tag, force=True)
 
     asked = {
         (
