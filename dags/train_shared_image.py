@@ -7,6 +7,8 @@ fails, a person ends its wait, or the whole run. Access that was there before st
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from airflow.sdk import DAG, Param
 
 from container_training.operators.registry_iam import (
@@ -25,6 +27,7 @@ with DAG(
     max_active_runs=1,
     tags=["container-training", "example"],
     doc_md=__doc__,
+    default_args={"retries": 2, "retry_delay": timedelta(seconds=10)},
     params={
         "image": Param(type="string", minLength=1, description="HOST/PROJECT/NAME:TAG of another project"),
         "args": Param("", type="string", description="Arguments of the image, as on a command line"),

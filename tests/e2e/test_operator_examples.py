@@ -13,6 +13,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 
 from container_training.clients.model_registry import ModelRegistry
+from container_training.clients.training_api import TrainingClient
 from container_training.core.image_ref import ImageRef
 from local_stack.airflow import airflow_environment, passwords_file
 from local_stack.airflow_api import AirflowApi
@@ -23,6 +24,7 @@ from tests.docs_examples import ROOT, Example, examples
 from tests.model_versions import make_author, make_version
 from tests.object_store import connect
 from tests.public_operators import public_operators
+from tests.real_parts import PROJECT, end_all_jobs
 from tests.tiny_trainer import write_trainer
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(900)]
@@ -82,8 +84,11 @@ def folder(
     assert not [line for line in pushed if "error" in line]
     make_champions(stack, f"{image}:1")
     yield folder
+    with TrainingClient(stack.settings.training_url, PROJECT) as training:
+        end_all_jobs(training)  # one that begins later would pull the image again
     for found in engine_client.images():
-        if any(f"{image}:" in tag for tag in found.get("RepoTags") or ()):
+        names = [*(found.get("RepoTags") or ()), *(found.get("RepoDigests") or ())]
+        if any(name.startswith((f"{image}:", f"{image}@")) for name in names):
             engine_client.remove_image(found["Id"], force=True)
 
 
