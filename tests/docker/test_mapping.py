@@ -54,6 +54,7 @@ def test_every_image_is_trained_with_every_configuration_and_the_best_is_found(
 ) -> None:
     bag = DagBag(str(MANY), collect_dags=False)
     bag.collect_dags(str(MANY))
+    assert bag.import_errors == {}
     dag: Any = register_dag(bag.dags["train_many"])  # type: ignore[arg-type]
     trainers = [str(write_trainer(tmp_path, name=f"tiny-{name}")) for name in ("one", "two")]
     configurations = [

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -68,6 +69,23 @@ def wait_for_job(training: TrainingClient, run: Run) -> str:
     return job_id
 
 
+def end_without_their_jobs(airflow: AirflowApi, runs: list[Run]) -> None:
+    """
+    Mark the waits as done while the rest of their runs is held back, so that the jobs stay for it; then let it go on.
+
+    It finds no results, and the runs are over; the jobs are not.
+    """
+    airflow.call("PATCH", f"/api/v2/dags/{runs[0].dag_id}", json={"is_paused": True})
+    for run in runs:
+        run.mark(WAIT, "success")
+    for run in runs:
+        seen = partial(run.log, WAIT, run.tries(WAIT))
+        wait_until(lambda seen=seen: "goes on: the task was" in seen(), "the trigger has left the job alone")  # type: ignore[misc]
+    airflow.unpause(runs[0].dag_id)
+    for run in runs:
+        assert run.wait_for_end() == "failed"
+
+
 def test_only_jobs_that_nobody_waits_for_are_orphans(
     start: Callable[[], Run],
     orphans: Callable[..., dict[str, dict[str, Any]]],
@@ -81,10 +99,7 @@ def test_only_jobs_that_nobody_waits_for_are_orphans(
     config = ReplicaConfig(image_uri=str(pushed_image), container_command=["python3", "-c", SLEEPS])
     given = TrainingInput(region="us-central1", master_config=config)
     training.create_job(Job(job_id=foreign, labels=FOREIGN_LABELS, training_input=given))
-    for run in runs[1:]:
-        # The rest of the DAG goes on, finds no results, and the run is over; the job is not.
-        run.mark(WAIT, "success")
-        assert run.wait_for_end() == "failed"
+    end_without_their_jobs(airflow, runs[1:])
 
     assert first not in orphans(), "younger than the grace"
     found = orphans("--grace", "0")
@@ -103,8 +118,7 @@ def test_only_jobs_that_nobody_waits_for_are_orphans(
     assert first not in found
     assert found[second]["cancelled"]
     wait_until(lambda: training.get_job(second).state is JobState.CANCELLED, "the orphan is cancelled")
-    runs[1].mark(WAIT, "success")
-    assert runs[1].wait_for_end() == "failed"
+    end_without_their_jobs(airflow, runs[1:2])
 
     maintenance = Run.start(airflow, "cancel_orphans", {"grace_seconds": 0})
     assert maintenance.wait_for_end() == "success", maintenance.log("cancel_orphans")
