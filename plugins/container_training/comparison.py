@@ -9,10 +9,10 @@ from typing import Any
 
 from airflow.sdk import TaskGroup, XComArg
 
-from container_training.core.job_attempt import JOB_ID_MARK
 from container_training.hooks.model_registry import ModelRegistryHook
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
+from container_training.job_group import job_group, own_folder
 from container_training.operators.promotion import (
     CHAMPION,
     DecidePromotionOperator,
@@ -20,8 +20,6 @@ from container_training.operators.promotion import (
 )
 from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.sensors.training import TrainingJobSensor
-
-_RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=10)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +72,8 @@ def compare_with_champion(
         "gcp_conn_id": gcp_conn_id,
         "registry_conn_id": registry_conn_id,
     }
-    bucket = f"{{{{ conn.get('{training_conn_id}').extra_dejson.get('job_bucket', '') }}}}"
-    job_fields.setdefault("default_job_dir", f"{bucket}/{JOB_ID_MARK}")
-    with TaskGroup(group_id=group_id, default_args={**_RETRIES, **(default_args or {})}) as group:  # type: ignore[arg-type]
+    job_fields.setdefault("default_job_dir", own_folder(training_conn_id))
+    with job_group(group_id, default_args) as group:
         prepare = PrepareEvaluationsOperator(task_id="prepare", challenger=challenger, args=args, **registry)
         submit = SubmitTrainingJobOperator.partial(
             task_id="submit", command=list(command), training_conn_id=training_conn_id, **job_fields

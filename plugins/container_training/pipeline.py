@@ -12,10 +12,10 @@ from airflow.sdk import Asset, TaskGroup, XComArg
 
 from container_training.core.builder import Builder
 from container_training.core.collection import BILL_OF_MATERIALS_FILE
-from container_training.core.job_attempt import JOB_ID_MARK
 from container_training.core.waiting import Until
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
+from container_training.job_group import job_bucket, job_group, own_folder
 from container_training.operators.bill_of_materials import ImageBillOfMaterialsOperator
 from container_training.operators.image import BuildImageOperator, PushImageOperator, TestImageOperator
 from container_training.operators.plots import PlotTrialsOperator
@@ -25,8 +25,6 @@ from container_training.operators.results import BEST_TRIAL_ARGS, CollectTrainin
 from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.sensors.training import TrainingJobSensor
 
-#: Errors that may pass are retried; those that will not fail a task at once, whatever is set here.
-_RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=10)}
 #: Roles that may have an image of their own: the start of their arguments of ``SubmitTrainingJobOperator``.
 _ROLES = ("worker", "parameter_server", "evaluator")
 
@@ -159,9 +157,8 @@ def training_pipeline(
     if unknown := sorted(set(images or {}) - set(_ROLES)):
         raise ValueError(f"images must name roles of {', '.join(_ROLES)}; got {', '.join(unknown)}")
     # The service's own folder rule: the connection knows where results go, the job's id keeps attempts apart.
-    bucket = f"{{{{ conn.get('{training_conn_id}').extra_dejson.get('job_bucket', '') }}}}"
-    job_fields.setdefault("default_job_dir", f"{bucket}/{JOB_ID_MARK}")
-    with TaskGroup(group_id=group_id, default_args={**_RETRIES, **(default_args or {})}) as group:  # type: ignore[arg-type]
+    job_fields.setdefault("default_job_dir", own_folder(training_conn_id))
+    with job_group(group_id, default_args) as group:
 
         def make_image(role: RoleImage, suffix: str = "") -> ImageTasks:
             build = BuildImageOperator(
@@ -255,8 +252,9 @@ def training_pipeline(
         [tasks.grant for tasks in (master, *roles.values())] >> submit
         submit >> scheduled >> running >> finished >> collect
         pushed = {"": master, **roles} if bill_of_materials else {}
+        bills_folder = f"{job_bucket(training_conn_id)}/bills-of-materials"
         bills = [
-            _bill(role, tasks.push, submit, f"{bucket}/bills-of-materials", training_conn_id, gcp_conn_id)
+            _bill(role, tasks.push, submit, bills_folder, training_conn_id, gcp_conn_id)
             for role, tasks in pushed.items()
         ]
         collect.set_upstream(bills)

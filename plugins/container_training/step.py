@@ -9,9 +9,9 @@ from typing import Any
 
 from airflow.sdk import TaskGroup, XComArg
 
-from container_training.core.job_attempt import JOB_ID_MARK
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
+from container_training.job_group import job_group, own_folder
 from container_training.operators.results import (
     BEST_TRIAL_ARGS,
     URIS,
@@ -19,8 +19,6 @@ from container_training.operators.results import (
 )
 from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.sensors.training import TrainingJobSensor
-
-_RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=10)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +78,8 @@ def training_step(
     :param image: by digest: what ``PushImageOperator`` returned.
     :param job_fields: fields of ``SubmitTrainingJobOperator``: ``args``, ``command``, ``hyperparameters``, ``worker_count`` ...
     """
-    bucket = f"{{{{ conn.get('{training_conn_id}').extra_dejson.get('job_bucket', '') }}}}"
-    job_fields.setdefault("default_job_dir", f"{bucket}/{JOB_ID_MARK}")
-    with TaskGroup(group_id=group_id, default_args={**_RETRIES, **(default_args or {})}) as group:  # type: ignore[arg-type]
+    job_fields.setdefault("default_job_dir", own_folder(training_conn_id))
+    with job_group(group_id, default_args) as group:
         submit = SubmitTrainingJobOperator(
             task_id="submit",
             image=image,
