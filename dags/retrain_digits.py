@@ -162,7 +162,7 @@ with DAG(
         alpha="{{ params.alpha }}",
         min_gain="{{ params.min_gain }}",
         min_accuracy="{{ params.min_accuracy }}",
-        labels={"model": "digits"},
+        labels={"evaluates": "digits"},
     )
 
     @task.branch
