@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 import httpx
 
-from container_training.clients.api_answers import read_answer, read_model, transport_error
-from container_training.clients.training_api import ADVICE, DEFAULT_TIMEOUT_SECONDS
+from container_training.clients.api_answers import read_model
+from container_training.clients.service_connection import DEFAULT_TIMEOUT_SECONDS, ServiceConnection
 from container_training.core.ops_wire import (
     CurvesResponse,
     FleetResponse,
@@ -28,7 +28,7 @@ from container_training.core.wire import WireModel
 _M = TypeVar("_M", bound=WireModel)
 
 
-class OpsClient:
+class OpsClient(ServiceConnection):
     """
     Client of ``/ops/v1``; close it after use. Every method raises what those of ``TrainingClient`` do.
 
@@ -46,14 +46,8 @@ class OpsClient:
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._base = f"{endpoint.rstrip('/')}/ops/v1/projects/{quote(project, safe='')}"
-        # trust_env: a proxy of the environment must not see requests to the loopback service.
-        self._http = httpx.Client(
-            timeout=timeout_seconds, headers=headers, transport=transport, trust_env=False
-        )
-
-    def close(self) -> None:
-        """Close the connections; may be called twice."""
-        self._http.close()
+        self._headers = headers
+        super().__init__(timeout_seconds=timeout_seconds, transport=transport)
 
     def search_jobs(self, request: SearchJobsRequest) -> SearchJobsResponse:
         """Return one page of jobs with totals. :raises ServiceError: the filter cannot be read."""
@@ -80,9 +74,5 @@ class OpsClient:
         return self._ask(VersionResponse, "GET", "/version").version
 
     def _ask(self, model: type[_M], method: str, path: str, body: Mapping[str, Any] | None = None) -> _M:
-        request = self._http.build_request(method, self._base + path, json=body)
-        try:
-            response = self._http.send(request)
-        except httpx.RequestError as error:
-            raise transport_error("the training service", request, error) from error
-        return read_model(model, read_answer(response, ADVICE))
+        request = httpx.Request(method, self._base + path, json=body, headers=self._headers)
+        return read_model(model, self._send(request))

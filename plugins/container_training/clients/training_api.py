@@ -15,18 +15,10 @@ from urllib.parse import quote
 import httpx
 
 from container_training.clients.api_answers import read_answer, read_model, transport_error
+from container_training.clients.service_connection import ADVICE, DEFAULT_TIMEOUT_SECONDS, ServiceConnection
 from container_training.core.errors import ServiceError
 from container_training.core.log_wire import ListLogEntriesRequest, ListLogEntriesResponse
 from container_training.core.wire import GetConfigResponse, Job, ListJobsResponse, format_timestamp
-
-DEFAULT_TIMEOUT_SECONDS = 30.0
-#: What to do about errors that asking again does not mend.
-ADVICE = {
-    400: "the request itself is refused: mend what the message names",
-    401: "the service wants a token that it knows: the password of the Airflow connection, or TRAINING_TOKEN",
-    403: "have an owner of the project give this account a role, such as roles/ml.developer (docs/access.md)",
-    404: "look at the job's id and at the connection's project; the service's own list is `jobs list`",
-}
 
 
 class _Requests:
@@ -83,7 +75,7 @@ class _Requests:
         return httpx.Request(method, self.endpoint + path, json=body, params=params, headers=self.headers)
 
 
-class TrainingClient:
+class TrainingClient(ServiceConnection):
     """
     Client for threads; use as a context manager, or call ``close``.
 
@@ -105,20 +97,7 @@ class TrainingClient:
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._requests = _Requests(endpoint, project, headers)
-        # trust_env: a proxy of the environment must not see requests to the loopback service.
-        self._http = httpx.Client(timeout=timeout_seconds, transport=transport, trust_env=False)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections; may be called twice."""
-        self._http.close()
+        super().__init__(timeout_seconds=timeout_seconds, transport=transport)
 
     def create_job(self, job: Job) -> Job:
         """Submit ``job`` and return its record. :raises JobConflict: the job id is taken."""
@@ -162,13 +141,6 @@ class TrainingClient:
         """Return one page of log entries, oldest first, or newest first."""
         request = self._requests.list_log_entries(filter_, page_size, page_token, newest_first=newest_first)
         return read_model(ListLogEntriesResponse, self._send(request))
-
-    def _send(self, request: httpx.Request) -> Any:
-        try:
-            response = self._http.send(request)
-        except httpx.RequestError as error:
-            raise transport_error("the training service", request, error) from error
-        return read_answer(response, ADVICE)
 
 
 class AsyncTrainingClient:
