@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from playwright.sync_api import Browser
 
+from container_training.clients.training_api import TrainingClient
+from container_training.core.image_ref import ImageRef
 from local_stack.airflow import passwords_file
 from local_stack.airflow_api import AirflowApi
 from local_stack.airflow_users import ADMIN, ORPHAN_FINDER
 from local_stack.settings import Part
 from local_stack.stack import LocalStack
+from tests.e2e.airflow_run import Run
 from tests.e2e.browsing import Person, chromium
 
 
@@ -21,6 +24,26 @@ def airflow(stack: LocalStack) -> Iterator[AirflowApi]:
     stack.up([Part.AIRFLOW])
     with AirflowApi(stack.settings.airflow_url, ADMIN, passwords_file(stack.settings)) as api:
         yield api
+
+
+@pytest.fixture
+def start_program(
+    airflow: AirflowApi, pushed_image: ImageRef, training: TrainingClient
+) -> Iterator[Callable[[str], Run]]:
+    """
+    Start a run of ``train_from_image`` whose job is a Python program.
+
+    No job is left at the end, however the test went: one that stays would take the room that the next test's needs.
+    """
+
+    def start(program: str) -> Run:
+        conf = {"image": str(pushed_image), "args": f'python3 -c "{program}"'}
+        return Run.start(airflow, "train_from_image", conf)
+
+    yield start
+    for job in training.list_jobs(page_size=100).jobs:
+        if job.state is not None and not job.state.is_terminal:
+            training.cancel_job(job.job_id or "")
 
 
 @pytest.fixture(scope="module")

@@ -169,9 +169,9 @@ def test_viewer_sees_the_job_and_cannot_cancel_it(
 
 
 def test_job_leads_to_its_run_and_the_task_to_its_job(
-    admin: Person, airflow: AirflowApi, pushed_image: ImageRef, training: TrainingClient
+    admin: Person, start_program: Callable[[str], Run], training: TrainingClient
 ) -> None:
-    run = Run.start(airflow, DAG, {"image": str(pushed_image), "args": f'python3 -c "{SLEEPS}"'})
+    run = start_program(SLEEPS)
     run.wait_for_task("wait_until_finished", "deferred")
     job_id = run.xcom("submit")
     in_airflow = f"/dags/{DAG}/runs/{quote(run.run_id, safe='')}"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import httpx
 import pytest
 
 from container_training.clients.training_api import TrainingClient
-from container_training.core.image_ref import ImageRef
 from container_training.core.states import JobState
-from local_stack.airflow_api import AirflowApi
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run, wait_until
 
@@ -19,11 +19,9 @@ BUTTONS = ["Job", "Job log", "Model folder"]
 
 
 def test_a_jobs_buttons_are_there_while_it_is_waited_for_and_lead_somewhere(
-    airflow: AirflowApi, training: TrainingClient, pushed_image: ImageRef, stack: LocalStack
+    start_program: Callable[[str], Run], training: TrainingClient, stack: LocalStack
 ) -> None:
-    program = "import time; print('the trainer is up', flush=True); time.sleep(900)"
-    conf = {"image": str(pushed_image), "args": f'python3 -c "{program}"'}
-    run = Run.start(airflow, "train_from_image", conf)
+    run = start_program("import time; print('the trainer is up', flush=True); time.sleep(900)")
     run.wait_for_task(WAIT, "deferred")
     job_id = run.xcom("submit")
     wait_until(lambda: "the trainer is up" in run.log(WAIT), "the trainer's line")
@@ -49,10 +47,9 @@ def test_a_jobs_buttons_are_there_while_it_is_waited_for_and_lead_somewhere(
 
 
 def test_a_task_that_failed_on_its_jobs_results_has_the_buttons_too(
-    airflow: AirflowApi, pushed_image: ImageRef
+    start_program: Callable[[str], Run],
 ) -> None:
-    conf = {"image": str(pushed_image), "args": "python3 -c \"print('no metrics')\""}
-    run = Run.start(airflow, "train_from_image", conf)
+    run = start_program("print('no metrics')")
 
     assert run.wait_for_end() == "failed"
 

@@ -26,7 +26,8 @@ from tests.e2e.airflow_run import Run, wait_until
 pytestmark = [pytest.mark.docker, pytest.mark.e2e]
 
 WAIT = "wait_until_finished"
-SLEEPS = "import time; time.sleep(900)"
+IS_UP = "the trainer is up"
+SLEEPS = f"import time; print('{IS_UP}', flush=True); time.sleep(900)"
 FOREIGN_LABELS = {
     "airflow-dag": "train_from_image",
     "airflow-run": "manual__of-another-airflow",
@@ -54,18 +55,12 @@ def orphans(stack: LocalStack, base_image: str) -> Callable[..., dict[str, dict[
     return orphans
 
 
-@pytest.fixture
-def start(airflow: AirflowApi, pushed_image: ImageRef) -> Callable[[], Run]:
-    """Start a run whose job sleeps."""
-    conf = {"image": str(pushed_image), "args": f'python3 -c "{SLEEPS}"'}
-    return lambda: Run.start(airflow, "train_from_image", conf)
-
-
 def wait_for_job(training: TrainingClient, run: Run) -> str:
-    """Return the run's job once it runs and the task waits for it."""
+    """Return the run's job once it runs and the triggerer has the wait: before that, a mark is told to nobody."""
     run.wait_for_task(WAIT, "deferred")
     job_id: str = run.xcom("submit")
     wait_until(lambda: training.get_job(job_id).state is JobState.RUNNING, "job runs")
+    wait_until(lambda: IS_UP in run.log(WAIT, run.tries(WAIT)), "the wait has taken the job's line")
     return job_id
 
 
@@ -87,13 +82,13 @@ def end_without_their_jobs(airflow: AirflowApi, runs: list[Run]) -> None:
 
 
 def test_only_jobs_that_nobody_waits_for_are_orphans(
-    start: Callable[[], Run],
+    start_program: Callable[[str], Run],
     orphans: Callable[..., dict[str, dict[str, Any]]],
     airflow: AirflowApi,
     training: TrainingClient,
     pushed_image: ImageRef,
 ) -> None:
-    runs = [start(), start(), start()]
+    runs = [start_program(SLEEPS) for _ in range(3)]
     watched, first, second = (wait_for_job(training, run) for run in runs)
     foreign = "job_of_another_airflow"
     config = ReplicaConfig(image_uri=str(pushed_image), container_command=["python3", "-c", SLEEPS])
@@ -113,7 +108,7 @@ def test_only_jobs_that_nobody_waits_for_are_orphans(
 
     # Cleared, it has somebody again; the other has not.
     runs[1].clear(WAIT, include_downstream=True)
-    runs[1].wait_for_task(WAIT, "deferred")
+    assert wait_for_job(training, runs[1]) == first
     found = orphans("--grace", "0", "--cancel")
     assert first not in found
     assert found[second]["cancelled"]

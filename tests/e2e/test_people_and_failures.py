@@ -24,17 +24,6 @@ SLEEPS = "import time; print('the trainer is up', flush=True); time.sleep(900)"
 TICKS = "import time; [print('tick', i, flush=True) or time.sleep(0.5) for i in range(16)]"
 
 
-@pytest.fixture
-def start(airflow: AirflowApi, pushed_image: ImageRef) -> Callable[[str], Run]:
-    """Start a run whose job is a Python program."""
-
-    def start(program: str) -> Run:
-        conf = {"image": str(pushed_image), "args": f'python3 -c "{program}"'}
-        return Run.start(airflow, DAG, conf)
-
-    return start
-
-
 def wait_for_line(run: Run, line: str) -> None:
     """Return once the job's line is in the task's log: from then on the triggerer has the wait."""
     wait_until(lambda: line in run.log(WAIT), f"{line!r} is in the log")
@@ -46,9 +35,9 @@ def wait_for_job(training: TrainingClient, run: Run, state: JobState) -> None:
 
 
 def test_marking_the_wait_as_failed_cancels_the_job(
-    start: Callable[[str], Run], training: TrainingClient
+    start_program: Callable[[str], Run], training: TrainingClient
 ) -> None:
-    run = start(SLEEPS)
+    run = start_program(SLEEPS)
     run.wait_for_task(WAIT, "deferred")
     wait_for_job(training, run, JobState.RUNNING)
     # A wait that is marked in the second before the triggerer has taken it over is never told: see docs/operators.md.
@@ -61,9 +50,9 @@ def test_marking_the_wait_as_failed_cancels_the_job(
 
 
 def test_clearing_the_wait_keeps_the_job_and_waits_anew(
-    start: Callable[[str], Run], training: TrainingClient
+    start_program: Callable[[str], Run], training: TrainingClient
 ) -> None:
-    run = start(SLEEPS)
+    run = start_program(SLEEPS)
     run.wait_for_task(WAIT, "deferred")
     wait_for_job(training, run, JobState.RUNNING)
     wait_for_line(run, "the trainer is up")
@@ -78,8 +67,10 @@ def test_clearing_the_wait_keeps_the_job_and_waits_anew(
     assert "CANCELLED" in run.log(WAIT, 2)
 
 
-def test_wait_outlives_the_service_and_says_so(start: Callable[[str], Run], stack: LocalStack) -> None:
-    run = start(TICKS)
+def test_wait_outlives_the_service_and_says_so(
+    start_program: Callable[[str], Run], stack: LocalStack
+) -> None:
+    run = start_program(TICKS)
     run.wait_for_task(WAIT, "deferred")
     wait_for_line(run, "tick 2")
 
@@ -98,8 +89,10 @@ def test_wait_outlives_the_service_and_says_so(start: Callable[[str], Run], stac
     assert len(ticks) == 16
 
 
-def test_trainer_that_exits_3_fails_the_wait_at_once_with_its_message(start: Callable[[str], Run]) -> None:
-    run = start("raise SystemExit(3)")
+def test_trainer_that_exits_3_fails_the_wait_at_once_with_its_message(
+    start_program: Callable[[str], Run],
+) -> None:
+    run = start_program("raise SystemExit(3)")
 
     assert run.wait_for_end() == "failed"
 
@@ -108,8 +101,10 @@ def test_trainer_that_exits_3_fails_the_wait_at_once_with_its_message(start: Cal
     assert "The replica master 0 exited with a non-zero status of 3." in run.log(WAIT)
 
 
-def test_trainer_that_writes_no_metrics_fails_the_collection_by_name(start: Callable[[str], Run]) -> None:
-    run = start("print('done')")
+def test_trainer_that_writes_no_metrics_fails_the_collection_by_name(
+    start_program: Callable[[str], Run],
+) -> None:
+    run = start_program("print('done')")
 
     assert run.wait_for_end() == "failed"
 
