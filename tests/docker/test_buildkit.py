@@ -166,7 +166,7 @@ def test_an_image_that_buildkit_built_is_tested_pushed_and_found_like_any_other(
     ("dockerfile", "message"),
     [
         (
-            BEGIN + "RUN --mount=type=tmpfs,target=/t echo before; echo wrong >&2; exit 7\n",
+            BEGIN + "RUN --mount=type=tmpfs,target=/t echo before >&2; echo wrong >&2; exit 7\n",
             r"BuildFailed: \[2/2\] RUN --mount=\S+ echo before.* exited with 7; its last output:\n    before\n    wrong$",
         ),
         (
