@@ -38,6 +38,7 @@ from training_service.metadata.app import create_metadata_app
 from training_service.metadata.identities import JobIdentities
 from training_service.metadata.server import MetadataServer, metadata_environment
 from training_service.metrics import Metrics
+from training_service.ops.curve_book import CurveBook
 from training_service.ops.gauges import ServiceGauges
 from training_service.ops.reports import Reports
 from training_service.ops.timeline import Timeline
@@ -176,7 +177,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         search=search,
         spans=spans,
         usage=usage,
-        measurements=measurements,
+        curves=CurveBook(measurements),
         capacity=lambda: host.capacity,
     )
     metrics.registry.register(ServiceGauges(search, ops.fleet, settings.volumes))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 from container_training.core.capacity import Capacity, Load, grants, load_of
 from container_training.core.errors import EngineError
 from container_training.core.ops_wire import (
-    Curve,
     CurvesResponse,
     FleetResponse,
     Room,
@@ -19,10 +17,10 @@ from container_training.core.ops_wire import (
     VersionResponse,
 )
 from container_training.core.states import JobState
+from training_service.ops.curve_book import CurveBook
 from training_service.records import JobRecord
 from training_service.store.job_search import JobSearch
 from training_service.store.job_store import JobStore
-from training_service.store.measurement_store import MeasurementStore
 from training_service.store.span_store import SpanStore
 from training_service.store.usage_store import UsageStore
 
@@ -41,14 +39,14 @@ class Reports:
         search: JobSearch,
         spans: SpanStore,
         usage: UsageStore,
-        measurements: MeasurementStore,
+        curves: CurveBook,
         capacity: Callable[[], Capacity],
     ) -> None:
         self._jobs = jobs
         self._search = search
         self._spans = spans
         self._usage = usage
-        self._measurements = measurements
+        self._curves = curves
         self._capacity = capacity
 
     def search(self, project: str, request: SearchJobsRequest) -> dict[str, Any]:
@@ -76,18 +74,7 @@ class Reports:
 
     def curves(self, project: str, job_id: str) -> CurvesResponse:
         """Return what the job, or its trials, reported. :raises JobNotFound: there is none."""
-        record = self._jobs.get(project, job_id)
-        found: dict[tuple[str, str], Curve] = {}
-        for trial_id, one in self._measurements.of_job(record.uid):
-            report = one.report
-            curve = found.setdefault(
-                (trial_id, report.tag),
-                Curve(tag=report.tag, trial_id=trial_id, steps=[], values=[], times=[]),
-            )
-            curve.steps.append(report.step)
-            curve.values.append(report.value if math.isfinite(report.value) else None)
-            curve.times.append(report.reported_us / 1e6)
-        return CurvesResponse(curves=list(found.values()))
+        return CurvesResponse(curves=self._curves.of_job(self._jobs.get(project, job_id).uid))
 
     def fleet(self, project: str = "") -> FleetResponse:
         """
@@ -127,7 +114,7 @@ class Reports:
             oldest_queued_time=oldest,
         )
 
-    def _limits(self, record: JobRecord) -> dict[str, dict[str, float]]:
+    def _limits(self, record: JobRecord) -> dict[str, dict[str, float | None]]:
         """Return by task name what the replicas may use, by the room of today; nothing while nobody knows that."""
         try:
             granted = grants(record.spec.replicas, self._capacity())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,8 @@ from training_service.tuning.measurement import Report
 _c = measurements.c
 #: Ids in one query; SQLite takes 32,766 parameters, and a plan for many is no faster.
 _CHUNK = 1000
+#: Alternatives in one condition; SQLite's parser takes a depth of 1,000, and each looks into the index by itself.
+_ALTERNATIVES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,17 +81,31 @@ class MeasurementStore:
                     found.setdefault(row.job_uid, []).append(_measurement(row))
         return found
 
-    def of_job(self, job_uid: str) -> Iterator[tuple[str, Measurement]]:
-        """Yield all that a job and its trials reported, each with its trial's number (empty: none), in the order of the reports."""
-        query = (
-            sa.select(measurements, jobs.c.trial)
-            .join(jobs, jobs.c.uid == _c.job_uid)
-            .where(sa.or_(jobs.c.uid == job_uid, jobs.c.study_uid == job_uid))
-            .order_by(_c.id)
+    def reporters(self, job_uid: str) -> dict[str, str]:
+        """Return whose reports are a job's: the uids of itself (under an empty text), and of its trials under their ids."""
+        query = sa.select(jobs.c.uid, jobs.c.trial).where(
+            sa.or_(jobs.c.uid == job_uid, jobs.c.study_uid == job_uid)
         )
         with self._engine.connect() as connection:
-            for row in connection.execute(query):
-                yield str(row.trial["number"]) if row.trial else "", _measurement(row)
+            rows = connection.execute(query).all()
+        return {row.uid: str(row.trial["number"]) if row.trial else "" for row in rows}
+
+    def since(self, read_to: Mapping[str, int]) -> Iterator[tuple[int, str, Report]]:
+        """
+        Yield (id, uid, report) of what jobs or trials reported, of each in the order of its reports.
+
+        :param read_to: uid -> id of the last report that is known; 0: none.
+        """
+        places = list(read_to.items())
+        with self._engine.connect() as connection:
+            for start in range(0, len(places), _ALTERNATIVES):
+                these = places[start : start + _ALTERNATIVES]
+                newer = sa.or_(*(sa.and_(_c.job_uid == uid, _c.id > known) for uid, known in these))
+                query = sa.select(_c.id, _c.job_uid, _c.tag, _c.step, _c.value, _c.reported_us).where(newer)
+                rows = connection.execution_options(yield_per=_CHUNK).execute(query.order_by(_c.id))
+                for id_, uid, tag, step, value, reported_us in rows:
+                    number = math.nan if value is None else value
+                    yield id_, uid, Report(tag=tag, step=step, value=number, reported_us=reported_us)
 
     def latest(self, job_uids: Iterable[str], tag: str) -> dict[str, Measurement]:
         """Return the newest report of each of many trials under ``tag``, by uid; those without one are left out."""

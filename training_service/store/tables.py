@@ -99,6 +99,7 @@ measurements = sa.Table(
     sa.Column("reported_us", sa.BigInteger, nullable=False),
     sa.UniqueConstraint("job_uid", "source", "sequence"),
     sa.Index("measurements_by_tag", "job_uid", "tag", "id"),
+    sa.Index("measurements_by_job", "job_uid", "id"),
 )
 
 #: What took a job's time: pulls of images, and runs of replicas.

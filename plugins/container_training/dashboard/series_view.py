@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from container_training.core.ops_wire import Curve, UsageSeries
+from container_training.core.thinning import kept_places
 from container_training.core.trials import trial_number
 
 #: Points of one curve: about two a pixel.
@@ -39,24 +40,6 @@ def usage_view(series: Sequence[UsageSeries]) -> list[dict[str, Any]]:
     most = _points_each(len(series))
     ordered = sorted(series, key=lambda one: (trial_number(one.trial_id), one.replica))
     return [_usage(one, most) for one in ordered]
-
-
-def kept_places(values: Sequence[float | None], most: int) -> list[int]:
-    """
-    Return which of ``values`` to draw so that no peak is lost: of each stretch the least and the largest.
-
-    Pure. At most ``most`` places, ascending, the first and the last among them.
-    """
-    if len(values) <= most:
-        return list(range(len(values)))
-    buckets = max((most - 2) // 2, 1)
-    kept = {0, len(values) - 1}
-    for bucket in range(buckets):
-        start, end = bucket * len(values) // buckets, (bucket + 1) * len(values) // buckets
-        known = [(value, place) for place in range(start, end) if (value := values[place]) is not None]
-        if known:
-            kept.update({min(known)[1], max(known)[1]})
-    return sorted(kept)
 
 
 def _curve(curve: Curve, most: int) -> dict[str, Any]:

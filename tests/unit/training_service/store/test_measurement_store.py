@@ -78,3 +78,16 @@ def test_newest_are_those_of_one_stream_oldest_first(store: MeasurementStore) ->
 
     assert values_of(store.newest("a", "0.0", 2)) == [2.0, 3.0]
     assert values_of(store.newest("a", "0.1", 2)) == [9.0]
+
+
+def test_what_is_new_of_many_is_told_of_each_in_its_order(store: MeasurementStore) -> None:
+    uids = [f"u{number}" for number in range(250)]
+    for uid in uids:
+        store.append(make_measurements(1.0, 2.0, uid=uid))
+    known = {uid: id_ for id_, uid, _ in store.since(dict.fromkeys(uids, 0))}
+    store.append(make_measurements(3.0, math.nan, uid="u7", first=2))
+
+    new = [(uid, report.step) for _, uid, report in store.since(known)]
+
+    assert len(known) == 250
+    assert new == [("u7", 2), ("u7", 3)]

@@ -1,0 +1,90 @@
+"""Curves that grow: nothing is read twice, and no peak is lost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from tests.unit.training_service.world import PROJECT, World
+from training_service.ops.curve_book import MAX_JOBS, MAX_POINTS, CurveBook
+from training_service.store.measurement_store import Measurement, MeasurementStore
+from training_service.tuning.measurement import Report
+
+
+class CountingStore(MeasurementStore):
+    """Counts the reports that were read."""
+
+    read = 0
+
+    def since(self, read_to: Mapping[str, int]) -> Iterator[tuple[int, str, Report]]:
+        for found in super().since(read_to):
+            self.read += 1
+            yield found
+
+
+def report(world: World, uid: str, values: list[float], *, tag: str = "accuracy", first: int = 0) -> None:
+    world.measurements.append(
+        [
+            Measurement(
+                job_uid=uid,
+                source=tag,
+                sequence=step,
+                report=Report(tag=tag, step=step, value=value, reported_us=step * 10**6),
+            )
+            for step, value in enumerate(values, first)
+        ]
+    )
+
+
+def test_a_second_look_reads_what_is_new_only(world: World) -> None:
+    world.submit()
+    uid = world.store.get(PROJECT, "job").uid
+    store = CountingStore(world.database)
+    book = CurveBook(store)
+    report(world, uid, [0.1, math.nan, 0.3])
+
+    (curve,) = book.of_job(uid)
+    read_first = store.read
+    report(world, uid, [0.4], first=3)
+    report(world, uid, [9.0], tag="loss")
+    grown, loss = book.of_job(uid)
+
+    assert (curve.tag, curve.trial_id, curve.values) == ("accuracy", "", [0.1, None, 0.3])
+    assert (grown.steps, grown.values) == ([0, 1, 2, 3], [0.1, None, 0.3, 0.4])
+    assert grown.times == [0.0, 1.0, 2.0, 3.0]
+    assert (loss.tag, loss.values) == ("loss", [9.0])
+    assert (read_first, store.read) == (3, 5)
+
+
+def test_a_long_curve_is_bounded_and_keeps_its_peaks_and_its_end(world: World) -> None:
+    world.submit()
+    uid = world.store.get(PROJECT, "job").uid
+    book = CurveBook(world.measurements)
+    count = 4 * MAX_POINTS
+    values = [0.5] * count
+    values[1234], values[5678] = 7.0, -7.0
+    report(world, uid, values[: count // 3])
+    book.of_job(uid)
+    report(world, uid, values[count // 3 :], first=count // 3)
+
+    (curve,) = book.of_job(uid)
+
+    assert len(curve.steps) == len(curve.values) == len(curve.times) <= MAX_POINTS
+    assert curve.steps == sorted(curve.steps)
+    assert (curve.steps[0], curve.steps[-1]) == (0, count - 1)
+    assert {7.0, -7.0} <= set(curve.values)
+
+
+def test_jobs_beyond_the_bound_are_read_again_when_they_are_asked_for(world: World) -> None:
+    world.submit()
+    uid = world.store.get(PROJECT, "job").uid
+    report(world, uid, [0.1, 0.2])
+    store = CountingStore(world.database)
+    book = CurveBook(store)
+
+    before = book.of_job(uid)
+    for other in range(MAX_JOBS):
+        book.of_job(f"other-{other}")
+
+    assert book.of_job(uid) == before
+    assert store.read == 4

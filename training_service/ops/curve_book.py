@@ -1,0 +1,86 @@
+"""
+The curves of jobs that somebody looks at, kept in memory and grown by what is new.
+
+A trainer may report a million times, and a page asks every few seconds: reading all of it each time would cost a core.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from container_training.core.ops_wire import Curve
+from container_training.core.thinning import kept_places
+from training_service.store.measurement_store import MeasurementStore
+from training_service.tuning.measurement import Report
+
+#: Points that a curve has at most; more than a screen is wide.
+MAX_POINTS = 3000
+#: Jobs that are remembered; about a megabyte for each hundred trials.
+MAX_JOBS = 64
+
+
+@dataclass(slots=True)
+class _Curve:
+    steps: list[int] = field(default_factory=list)
+    values: list[float | None] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+
+    def add(self, report: Report) -> None:
+        self.steps.append(report.step)
+        self.values.append(report.value if math.isfinite(report.value) else None)
+        self.times.append(report.reported_us / 1e6)
+        if len(self.steps) > MAX_POINTS:
+            # To half of them, so that this is not done for each new one.
+            self._keep(kept_places(self.values, MAX_POINTS // 2))
+
+    def _keep(self, places: Sequence[int]) -> None:
+        self.steps = [self.steps[place] for place in places]
+        self.values = [self.values[place] for place in places]
+        self.times = [self.times[place] for place in places]
+
+
+@dataclass(slots=True)
+class _Curves:
+    """Those of one job."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    #: Uid of the job, or of a trial -> id of the last report that is in a curve.
+    read_to: dict[str, int] = field(default_factory=dict)
+    #: Id of the trial, tag -> curve.
+    by_name: dict[tuple[str, str], _Curve] = field(default_factory=dict)
+
+
+class CurveBook:
+    """Reads measurements; safe for threads."""
+
+    def __init__(self, measurements: MeasurementStore) -> None:
+        self._measurements = measurements
+        self._lock = threading.Lock()
+        self._jobs: OrderedDict[str, _Curves] = OrderedDict()
+
+    def of_job(self, job_uid: str) -> list[Curve]:
+        """Return a curve for each tag of the job, and of its trials, of at most ``MAX_POINTS``: no peak is lost."""
+        with self._lock:
+            curves = self._jobs.setdefault(job_uid, _Curves())
+            self._jobs.move_to_end(job_uid)
+            while len(self._jobs) > MAX_JOBS:
+                self._jobs.popitem(last=False)
+        with curves.lock:
+            self._grow(curves, job_uid)
+            return [
+                Curve(
+                    tag=tag, trial_id=trial_id, steps=[*one.steps], values=[*one.values], times=[*one.times]
+                )
+                for (trial_id, tag), one in curves.by_name.items()
+            ]
+
+    def _grow(self, curves: _Curves, job_uid: str) -> None:
+        trial_ids = self._measurements.reporters(job_uid)
+        read_to = {uid: curves.read_to.get(uid, 0) for uid in trial_ids}
+        for id_, uid, report in self._measurements.since(read_to):
+            curves.by_name.setdefault((trial_ids[uid], report.tag), _Curve()).add(report)
+            curves.read_to[uid] = id_
