@@ -115,10 +115,14 @@ class Usage:
     What a running container has used: core seconds since its start, and the bytes of now.
 
     :param memory_bytes: without what the kernel keeps of files and can drop.
+    :param gpus: GPUs that were busy just now, each by the share of the time; ``None``: it has none, or nobody can tell.
+    :param gpu_memory_bytes: in use on all of its GPUs together; ``None`` as above.
     """
 
     cpu_seconds: float
     memory_bytes: int
+    gpus: float | None = None
+    gpu_memory_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -28,9 +29,10 @@ from training_service.engine.base import (
 )
 from training_service.engine.docker_client import DockerConnection
 from training_service.engine.docker_errors import classify, engine_errors
-from training_service.engine.docker_gpus import GPUS_LABEL, count_gpus, device_request, free_gpus
+from training_service.engine.docker_gpus import GPUS_LABEL, count_gpus, device_request, free_gpus, gpus_of
 from training_service.engine.docker_logs import LOG_FILES, read_frames
 from training_service.engine.docker_stats import usage_of
+from training_service.engine.gpu_meter import GpuMeter
 from training_service.engine.labels import (
     JOB_UID,
     SERVICE,
@@ -58,6 +60,8 @@ class DockerEngine(Engine):
         self._service_id = service_id
         self._connection = DockerConnection(docker_host)
         self._gpus = gpus
+        self._gpu_meter = GpuMeter()
+        self._gpus_of: dict[str, tuple[str, ...]] = {}
         self._inspected: dict[str, ObservedReplica] = {}
         self._network_lock = threading.Lock()
         self._gpu_lock = threading.Lock()
@@ -140,6 +144,7 @@ class DockerEngine(Engine):
                 observed for item in containers if (observed := self._observe_one(client, item)) is not None
             )
         self._inspected = {each.container_id: each for each in replicas if _is_settled(each)}
+        self._gpus_of = {item["Id"]: gpus for item in containers if (gpus := gpus_of(item["Labels"]))}
         uids = {item["Labels"][JOB_UID] for item in (*containers, *networks)}
         return EngineView(replicas=replicas, job_uids=frozenset(uids))
 
@@ -183,7 +188,11 @@ class DockerEngine(Engine):
                 stats = client.stats(container_id, stream=False, one_shot=True)
             except NotFound:
                 return None
-        return usage_of(stats)
+        usage = usage_of(stats)
+        gpus = self._gpus_of.get(container_id)
+        # The driver of this machine knows nothing of an engine elsewhere.
+        use = self._gpu_meter.read(gpus) if usage and gpus and self._connection.is_local else None
+        return replace(usage, gpus=use.gpus, gpu_memory_bytes=use.memory_bytes) if usage and use else usage
 
     def events(self) -> Iterator[None]:
         client = self._client

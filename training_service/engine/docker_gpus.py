@@ -39,6 +39,11 @@ def count_gpus(info: Mapping[str, Any], driver_folder: Path = DRIVER_FOLDER) -> 
     return 0
 
 
+def gpus_of(labels: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names of the GPUs that a container with these labels has. Pure."""
+    return tuple(name for name in labels.get(GPUS_LABEL, "").split(",") if name)
+
+
 def free_gpus(count: int, total: int, containers: Iterable[Mapping[str, Any]]) -> list[str]:
     """
     Return the names of ``count`` GPUs that no live container has.
@@ -52,7 +57,7 @@ def free_gpus(count: int, total: int, containers: Iterable[Mapping[str, Any]]) -
         name
         for container in containers
         if container["State"] not in ("exited", "dead")
-        for name in container["Labels"].get(GPUS_LABEL, "").split(",")
+        for name in gpus_of(container["Labels"])
     }
     free = [str(place) for place in range(total) if str(place) not in taken]
     if len(free) < count:

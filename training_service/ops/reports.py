@@ -121,6 +121,10 @@ class Reports:
         except EngineError:
             return {}
         return {
-            spec.replica.task_name: {"cpu_limit": each.cpus, "memory_limit_bytes": each.memory_bytes}
+            spec.replica.task_name: {
+                "cpu_limit": each.cpus,
+                "memory_limit_bytes": each.memory_bytes,
+                "gpu_limit": each.gpus or None,
+            }
             for spec, each in zip(record.spec.replicas, granted, strict=True)
         }

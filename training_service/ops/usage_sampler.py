@@ -103,6 +103,8 @@ class UsageSampler:
                 sampled_at=moment,
                 cpu_cores=max(used, 0.0) / max(seconds, 1e-3),
                 memory_bytes=usage.memory_bytes,
+                gpus=usage.gpus,
+                gpu_memory_bytes=usage.gpu_memory_bytes,
             )
 
     def _run(self) -> None:

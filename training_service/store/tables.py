@@ -130,3 +130,14 @@ usage_samples = sa.Table(
     sa.Column("memory_bytes", sa.BigInteger, nullable=False),
     sa.Index("usage_samples_by_job", "job_uid", "id"),
 )
+
+#: What replicas with GPUs used of them at the same moment: GPUs that were busy, and bytes of their memory.
+gpu_samples = sa.Table(
+    "gpu_samples",
+    metadata,
+    sa.Column("job_uid", sa.String(32), primary_key=True),
+    sa.Column("task_name", sa.String(64), primary_key=True),
+    sa.Column("sampled_us", sa.BigInteger, primary_key=True),
+    sa.Column("gpus", sa.Double, nullable=False),
+    sa.Column("memory_bytes", sa.BigInteger, nullable=False),
+)

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from container_training.core.ops_wire import UsageSeries
 from training_service.store.database import to_us, writing
-from training_service.store.tables import jobs, usage_samples
+from training_service.store.tables import gpu_samples, jobs, usage_samples
 
 _c = usage_samples.c
 
@@ -24,6 +24,8 @@ class UsageSample:
     sampled_at: datetime
     cpu_cores: float
     memory_bytes: int
+    gpus: float | None = None
+    gpu_memory_bytes: int | None = None
 
 
 class UsageStore:
@@ -46,14 +48,36 @@ class UsageStore:
             }
             for sample in samples
         ]
+        of_gpus = [
+            {
+                "job_uid": sample.job_uid,
+                "task_name": sample.task_name,
+                "sampled_us": to_us(sample.sampled_at),
+                "gpus": sample.gpus,
+                "memory_bytes": sample.gpu_memory_bytes,
+            }
+            for sample in samples
+            if sample.gpus is not None
+        ]
         with writing(self._engine).begin() as connection:
             connection.execute(sa.insert(usage_samples), rows)
+            if of_gpus:
+                connection.execute(sa.insert(gpu_samples), of_gpus)
 
     def of_job(self, job_uid: str) -> list[UsageSeries]:
         """Return a series for every replica of a job, and of its trials, in the order of their first samples; no limits."""
+        of_gpus = gpu_samples.c
+        same_moment = sa.and_(
+            of_gpus.job_uid == _c.job_uid,
+            of_gpus.task_name == _c.task_name,
+            of_gpus.sampled_us == _c.sampled_us,
+        )
         query = (
-            sa.select(usage_samples, jobs.c.trial)
+            sa.select(
+                usage_samples, jobs.c.trial, of_gpus.gpus, of_gpus.memory_bytes.label("gpu_memory_bytes")
+            )
             .join(jobs, jobs.c.uid == _c.job_uid)
+            .outerjoin(gpu_samples, same_moment)
             .where(sa.or_(jobs.c.uid == job_uid, jobs.c.study_uid == job_uid))
             .order_by(_c.id)
         )
@@ -63,11 +87,11 @@ class UsageStore:
                 trial_id = str(row.trial["number"]) if row.trial else ""
                 series = found.setdefault(
                     (trial_id, row.task_name),
-                    UsageSeries(
-                        replica=row.task_name, trial_id=trial_id, times=[], cpu_cores=[], memory_bytes=[]
-                    ),
+                    UsageSeries(replica=row.task_name, trial_id=trial_id),
                 )
                 series.times.append(row.sampled_us / 1e6)
                 series.cpu_cores.append(row.cpu_cores)
                 series.memory_bytes.append(row.memory_bytes)
+                series.gpus.append(row.gpus)
+                series.gpu_memory_bytes.append(row.gpu_memory_bytes)
         return list(found.values())

@@ -121,19 +121,24 @@ class UsageSeries(WireModel):
     :param cpu_limit: cores that it may use.
     :param times: seconds since the epoch, ascending; a series may have gaps.
     :param cpu_cores: cores in use, on average since the sample before.
+    :param gpus: GPUs that were busy at that moment, each by the share of the time; ``None``: it had none, or nobody could tell.
+    :param gpu_memory_bytes: in use on all of its GPUs together; ``None`` as above.
     """
 
     replica: str
     trial_id: str = ""
     cpu_limit: float | None = None
     memory_limit_bytes: int | None = None
+    gpu_limit: int | None = None
     times: list[float] = []
     cpu_cores: list[float] = []
     memory_bytes: list[int] = []
+    gpus: list[float | None] = []
+    gpu_memory_bytes: list[int | None] = []
 
 
 class UsageResponse(WireModel):
-    """CPU and memory of a job's replicas."""
+    """CPU, memory and GPUs of a job's replicas."""
 
     series: list[UsageSeries] = []
 

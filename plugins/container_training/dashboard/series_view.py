@@ -53,18 +53,30 @@ def _curve(curve: Curve, most: int) -> dict[str, Any]:
 
 
 def _usage(one: UsageSeries, most: int) -> dict[str, Any]:
-    places = sorted({*kept_places(one.cpu_cores, most // 2), *kept_places(one.memory_bytes, most // 2)})
+    sampled: dict[str, Sequence[float | None]] = {"memory": one.memory_bytes}
+    if any(value is not None for value in one.gpus):
+        sampled |= {"gpus": one.gpus, "gpuMemory": one.gpu_memory_bytes}
+    each = most // (1 + len(sampled))
+    kept = (kept_places(values, each) for values in (one.cpu_cores, *sampled.values()))
+    places = sorted(set().union(*kept))
     return {
         "replica": one.replica,
         "trial": one.trial_id,
         "cpuLimit": one.cpu_limit,
         "memoryLimit": one.memory_limit_bytes,
-        "cpuPeak": max(one.cpu_cores, default=None),
-        "memoryPeak": max(one.memory_bytes, default=None),
+        "gpuLimit": one.gpu_limit,
+        "cpuPeak": _peak(one.cpu_cores),
+        "memoryPeak": _peak(one.memory_bytes),
+        "gpusPeak": _peak(one.gpus),
+        "gpuMemoryPeak": _peak(one.gpu_memory_bytes),
         "times": [round(one.times[place], 3) for place in places],
         "cpu": [round(one.cpu_cores[place], 4) for place in places],
-        "memory": [one.memory_bytes[place] for place in places],
+        **{name: [values[place] for place in places] for name, values in sampled.items()},
     }
+
+
+def _peak(values: Sequence[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
 
 
 def _points_each(curves: int) -> int:

@@ -10,6 +10,13 @@ const number = (value) => (Math.abs(value) >= 1e5 || (value && Math.abs(value) <
 /** Distances between the ticks of an axis of bytes. */
 const BYTE_STEPS = Array.from({ length: 45 }, (_, power) => 2 ** power);
 const cores = (value) => `${Number(value.toPrecision(3))}`;
+/** What is sampled; only jobs with GPUs have the last two. */
+const KINDS = [
+  { name: "CPU", title: "CPU, cores", values: "cpu", peak: "cpuPeak", limit: "cpuLimit", unit: cores },
+  { name: "Memory", title: "Memory", values: "memory", peak: "memoryPeak", limit: "memoryLimit", unit: bytes, steps: BYTE_STEPS },
+  { name: "GPU", title: "GPUs, busy", values: "gpus", peak: "gpusPeak", limit: "gpuLimit", unit: cores },
+  { name: "GPU memory", title: "GPU memory", values: "gpuMemory", peak: "gpuMemoryPeak", unit: bytes, steps: BYTE_STEPS },
+];
 
 /** Show metrics (see curves_view); `best`: id of the best trial; `isLive`: more may come. */
 export function showCurves(metrics, best, isLive) {
@@ -47,23 +54,20 @@ function axisOf(curve, all) {
   return { x: hasSteps || curve.times.length < 2 ? curve.steps : curve.times };
 }
 
-/** Show the use of cores and memory by replica (see usage_view). */
+/** Show the use of cores, memory and GPUs by replica (see usage_view). */
 export function showUsage(series, isLive) {
   const used = series.filter((one) => one.times.length);
   const nothing = byId("usage-nothing");
   nothing.hidden = used.length > 0;
   nothing.textContent = isLive ? "No sample was taken yet." : "No sample was taken: it ran too short, or nobody samples where it ran.";
   byId("usage-table").hidden = !used.length;
-  const places = placesFor(byId("usage"), used.length ? ["cpu", "memory"] : []);
+  const kinds = KINDS.filter((kind) => used.some((one) => one[kind.values]));
+  const places = placesFor(byId("usage"), kinds.map((kind) => kind.values));
   if (!used.length) return;
-  const kinds = [
-    { title: "CPU, cores", values: "cpu", peak: "cpuPeak", limit: "cpuLimit", unit: cores },
-    { title: "Memory", values: "memory", peak: "memoryPeak", limit: "memoryLimit", unit: bytes, steps: BYTE_STEPS },
-  ];
   kinds.forEach((kind, index) => {
     const limits = new Set(used.map((one) => one[kind.limit]).filter(Boolean));
     const peak = Math.max(...used.map((one) => one[kind.peak] ?? 0));
-    const curves = used.map((one) => ({ name: nameOf(one), x: one.times, y: one[kind.values] }));
+    const curves = used.filter((one) => one[kind.values]).map((one) => ({ name: nameOf(one), x: one.times, y: one[kind.values] }));
     const near = [...limits].filter((limit) => peak >= limit * NEAR_LIMIT);
     for (const limit of near.slice(0, 3)) {
       const times = used.flatMap((one) => [one.times[0], one.times.at(-1)]);
@@ -82,22 +86,22 @@ export function showUsage(series, isLive) {
       curves,
     });
   });
-  fillTable(used);
+  fillTable(used, kinds);
 }
 
 const nameOf = (one) => (one.trial ? `trial ${one.trial} ${one.replica}` : one.replica);
 
-function fillTable(used) {
-  const head = ["Replica", "CPU now", "CPU peak", "CPU limit", "Memory now", "Memory peak", "Memory limit"];
+function fillTable(used, kinds) {
+  const head = ["Replica", ...kinds.flatMap(({ name, limit }) => [`${name} now`, `${name} peak`, ...(limit ? [`${name} limit`] : [])])];
   const share = (value, limit) => (limit ? ` (${Math.round((value / limit) * 100)} %)` : "");
+  const shown = (value, unit) => (value === null || value === undefined ? "–" : unit(value));
   const rows = used.map((one) => [
     nameOf(one),
-    cores(one.cpu.at(-1)),
-    cores(one.cpuPeak) + share(one.cpuPeak, one.cpuLimit),
-    one.cpuLimit ? cores(one.cpuLimit) : "–",
-    bytes(one.memory.at(-1)),
-    bytes(one.memoryPeak) + share(one.memoryPeak, one.memoryLimit),
-    one.memoryLimit ? bytes(one.memoryLimit) : "–",
+    ...kinds.flatMap(({ values, peak, limit, unit }) => [
+      shown(one[values]?.at(-1), unit),
+      shown(one[peak], unit) + share(one[peak], one[limit]),
+      ...(limit ? [shown(one[limit], unit)] : []),
+    ]),
   ]);
   byId("usage-table").replaceChildren(
     make(

@@ -54,7 +54,29 @@ def test_use_has_its_peaks_and_limits_also_where_it_is_thinned() -> None:
     assert (view["cpuLimit"], view["memoryLimit"]) == (2.0, 2**31)
 
 
+def test_use_of_gpus_is_shown_where_there_are_any_and_keeps_its_peaks() -> None:
+    count = 5 * MAX_POINTS
+    busy: list[float | None] = [0.25] * count
+    busy[777], busy[778] = 1.9, None
+    series = UsageSeries(
+        replica="master-replica-0",
+        gpu_limit=2,
+        times=[*map(float, range(count))],
+        cpu_cores=[0.5] * count,
+        memory_bytes=[1] * count,
+        gpus=busy,
+        gpu_memory_bytes=[2**33] * count,
+    )
+
+    (view,) = usage_view([series])
+
+    assert len(view["times"]) == len(view["gpus"]) == len(view["gpuMemory"]) < count
+    assert 1.9 in view["gpus"]
+    assert (view["gpusPeak"], view["gpuMemoryPeak"], view["gpuLimit"]) == (1.9, 2**33, 2)
+
+
 def test_a_replica_without_samples_has_no_peak() -> None:
     (view,) = usage_view([UsageSeries(replica="master-replica-0")])
 
     assert view["cpuPeak"] is None
+    assert "gpus" not in view

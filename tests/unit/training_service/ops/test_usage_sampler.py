@@ -56,6 +56,23 @@ def test_the_first_sample_is_the_average_since_the_start(world: World) -> None:
     assert len(series.times) == 1
 
 
+def test_use_of_gpus_is_kept_beside_the_rest(world: World) -> None:
+    world.submit()
+    record = world.store.get(PROJECT, "job")
+    store, engine = UsageStore(world.database), ScriptedUsage()
+    sampler = UsageSampler(engine, store)
+    for gpus in (1.5, None):
+        engine.usage = Usage(cpu_seconds=1, memory_bytes=1, gpus=gpus, gpu_memory_bytes=gpus and 7 * MIB)  # type: ignore[arg-type]
+        sampler.follow(record, container(ReplicaState.RUNNING, timedelta(seconds=10)))
+        sampler.sample()
+        sampler.forget(set())
+
+    (series,) = store.of_job(record.uid)
+    assert series.gpus == [1.5, None]
+    assert series.gpu_memory_bytes == [7 * MIB, None]
+    assert len(series.times) == 2
+
+
 def test_what_does_not_run_is_not_sampled(world: World) -> None:
     world.submit()
     record = world.store.get(PROJECT, "job")

@@ -1,0 +1,85 @@
+"""What GPUs do, at the seam of NVIDIA's driver: this machine has none, and a driver's answers are written down here."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pynvml
+import pytest
+
+from training_service.engine.base import Usage
+from training_service.engine.docker_client import DockerConnection
+from training_service.engine.docker_engine import DockerEngine
+from training_service.engine.docker_gpus import GPUS_LABEL
+from training_service.engine.gpu_meter import GpuMeter, GpuUse
+from training_service.engine.labels import JOB_UID
+
+GIB = 2**30
+#: Place in the driver's list -> percent of the time, bytes.
+BUSY = {0: (90, 3 * GIB), 1: (35, GIB), 2: (0, 0)}
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    def handle(place: int) -> int:
+        if place not in BUSY:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+        return place
+
+    monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", handle)
+    monkeypatch.setattr(
+        pynvml, "nvmlDeviceGetUtilizationRates", lambda place: SimpleNamespace(gpu=BUSY[place][0], memory=0)
+    )
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", lambda place: SimpleNamespace(used=BUSY[place][1]))
+
+
+def test_gpus_of_a_replica_are_added_up(driver: None) -> None:
+    assert GpuMeter().read(["0", "1"]) == GpuUse(gpus=1.25, memory_bytes=4 * GIB)
+    assert GpuMeter().read(["2"]) == GpuUse(gpus=0.0, memory_bytes=0)
+
+
+def test_a_gpu_that_the_driver_does_not_know_has_no_use(driver: None) -> None:
+    assert GpuMeter().read(["0", "7"]) is None
+
+
+def test_a_machine_without_the_driver_has_no_use() -> None:
+    with pytest.raises(pynvml.NVMLError):
+        pynvml.nvmlInit()
+
+    assert GpuMeter().read(["0"]) is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "host", "expected"),
+    [
+        (
+            {GPUS_LABEL: "0,1"},
+            "unix:///run/docker.sock",
+            Usage(cpu_seconds=2, memory_bytes=5, gpus=1.25, gpu_memory_bytes=4 * GIB),
+        ),
+        ({}, "unix:///run/docker.sock", Usage(cpu_seconds=2, memory_bytes=5)),
+        # This machine's driver knows nothing of the GPUs of another.
+        ({GPUS_LABEL: "0,1"}, "tcp://gpu-host:2376", Usage(cpu_seconds=2, memory_bytes=5)),
+    ],
+    ids=["with GPUs", "without", "elsewhere"],
+)
+def test_use_of_a_container_has_that_of_its_gpus(
+    driver: None, monkeypatch: pytest.MonkeyPatch, labels: dict[str, str], host: str, expected: Usage
+) -> None:
+    own = {JOB_UID: "uid", "container-training.role": "master", "container-training.index": "0"}
+    answer: dict[str, Any] = {
+        "memory_stats": {"usage": 5},
+        "cpu_stats": {"cpu_usage": {"total_usage": 2_000_000_000}},
+    }
+    client = SimpleNamespace(
+        containers=lambda **_: [{"Id": "c", "State": "created", "Labels": own | labels}],
+        networks=lambda **_: [],
+        stats=lambda *_, **__: answer,
+    )
+    monkeypatch.setattr(DockerConnection, "client", client)
+    engine = DockerEngine("service", docker_host=host)
+    engine.observe()
+
+    assert engine.read_usage("c") == expected

@@ -1,0 +1,55 @@
+"""What GPUs of this machine do, as NVIDIA's driver counts it. A driver elsewhere cannot be asked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pynvml
+import structlog
+
+logger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUse:
+    """
+    What some GPUs do together.
+
+    :param gpus: the sum of the shares of time in which each was busy, 0.0 to their count. The driver looks at its last
+        sample period, between 1/6 s and 1 s, and at whether any kernel ran, not at how many [NVML: nvmlUtilization_t].
+    :param memory_bytes: in use, by whomever.
+    """
+
+    gpus: float
+    memory_bytes: int
+
+
+class GpuMeter:
+    """Asks the driver, which is loaded at the first question; safe for threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_loaded = False
+
+    def read(self, names: Sequence[str]) -> GpuUse | None:
+        """
+        Return what the GPUs do; ``None``: the driver cannot tell, as for the slices of one (MIG).
+
+        :param names: their places in the driver's list: ``0``, ``1``, ... (see ``docker_gpus``).
+        """
+        try:
+            with self._lock:
+                if not self._is_loaded:
+                    pynvml.nvmlInit()
+                    self._is_loaded = True
+            handles = [pynvml.nvmlDeviceGetHandleByIndex(int(name)) for name in names]
+            return GpuUse(
+                gpus=sum(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu for handle in handles) / 100,
+                memory_bytes=sum(int(pynvml.nvmlDeviceGetMemoryInfo(handle).used) for handle in handles),
+            )
+        except pynvml.NVMLError as error:
+            # Nothing depends on samples, and each of them would say the same.
+            logger.debug("GPUs not sampled", gpus=list(names), reason=str(error))
+            return None
