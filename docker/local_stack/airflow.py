@@ -201,6 +201,8 @@ def airflow_environment(
     state = airflow_state(settings)
     return {
         "AIRFLOW_HOME": str(REPOSITORY_ROOT),
+        # Whoever starts the stack, the tests too: in that mode Airflow reads no airflow.cfg, and its scheduler never rests.
+        "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
         # As in airflow.cfg, for whatever state folder this stack has.
         _DATABASE: _database_url(settings),
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(state / "logs"),

@@ -103,3 +103,17 @@ class Run:
             "include_downstream": include_downstream,
         }
         self.api.call("POST", f"/api/v2/dags/{self.dag_id}/clearTaskInstances", json=body)
+
+    def question(self, task_id: str) -> dict[str, Any]:
+        """Return what the task asks a person."""
+        asked: dict[str, Any] = self.api.call("GET", self._question(task_id))
+        return asked
+
+    def answer(self, task_id: str, option: str) -> None:
+        """Answer the task's question as a person does in the UI."""
+        self.api.call("PATCH", self._question(task_id), json={"chosen_options": [option], "params_input": {}})
+
+    def _question(self, task_id: str) -> str:
+        return (
+            f"/api/v2/dags/{self.dag_id}/dagRuns/{quote(self.run_id)}/taskInstances/{task_id}/-1/hitlDetails"
+        )

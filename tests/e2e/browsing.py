@@ -79,6 +79,8 @@ class Person:
         self.requested: list[str] = []
         self.context.on("weberror", lambda error: self.errors.append(str(error.error)))
         self.context.on("console", self._hear)
+        # Shown with a test that fails.
+        self.context.on("requestfailed", lambda lost: print(f"{lost.method} {lost.url}: {lost.failure}"))
         self.context.on("request", lambda request: self.requested.append(request.url))
 
     def open(self, path: str) -> Page:

@@ -16,6 +16,7 @@ from local_stack.settings import Part
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run
 from tests.e2e.browsing import Person, chromium
+from tests.real_parts import end_all_jobs
 
 
 @pytest.fixture(scope="session")
@@ -41,9 +42,7 @@ def start_program(
         return Run.start(airflow, "train_from_image", conf)
 
     yield start
-    for job in training.list_jobs(page_size=100).jobs:
-        if job.state is not None and not job.state.is_terminal:
-            training.cancel_job(job.job_id or "")
+    end_all_jobs(training)
 
 
 @pytest.fixture(scope="module")

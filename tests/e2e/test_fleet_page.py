@@ -66,6 +66,7 @@ def test_choices_are_in_the_address_and_charts_can_be_read_by_keys_and_as_tables
 ) -> None:
     train(job_id, "pass")
     page = admin.open("/training/fleet")
+    expect(page.locator("#live")).to_have_text("Live")
     page.get_by_text("7 days").click()
     page.wait_for_url("**/training/fleet?window=7d")
     expect(page.locator("#scope")).to_contain_text("in the last 7 days")
@@ -77,7 +78,8 @@ def test_choices_are_in_the_address_and_charts_can_be_read_by_keys_and_as_tables
     page.keyboard.press("End")
     expect(page.locator("#use [role=status]")).to_have_text(re.compile(r"average .* peak .* capacity now"))
     page.locator("#queue summary").press("Enter")
-    assert page.locator("#queue tbody tr").count() >= 7 * 24
+    rows = page.locator("#queue tbody tr")
+    wait_until(lambda: rows.count() >= 7 * 24, "the chart is a table with a row an hour")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -94,7 +96,8 @@ def test_page_is_for_everybody(
     assert page.evaluate("document.documentElement.dataset.theme") == theme
     for size, name in ((WIDE, theme), (NARROW, f"{theme}-narrow")):
         page.set_viewport_size(size)
-        assert overflow_pixels(page) <= 0
+        # A chart is drawn anew at its new width.
+        wait_until(lambda: overflow_pixels(page) <= 0, "the page fits into its window")
         assert serious_violations(page) == []
         keep_picture(page, f"fleet-{name}")
 

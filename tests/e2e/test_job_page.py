@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from playwright.sync_api import Page, Route, expect
 
 from container_training.clients.training_api import TrainingClient
 from container_training.core.image_ref import ImageRef
+from container_training.core.states import JobState
 from container_training.core.wire import (
     Goal,
     HyperparameterSpec,
@@ -23,8 +25,10 @@ from container_training.core.wire import (
     ScaleTier,
     TrainingInput,
 )
+from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import wait_until
 from tests.e2e.browsing import NARROW, Person, keep_picture, overflow_pixels, serious_violations
+from tests.object_store import connect
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e]
 
@@ -149,6 +153,48 @@ def test_study_has_a_table_to_sort_and_plots(admin: Person, submit: Callable[...
     keep_picture(page, f"job-study-{theme}-narrow")
 
 
+def test_job_is_cancelled_after_a_question_and_not_by_a_viewer(
+    admin: Person, viewer: Person, submit: Callable[..., str], training: TrainingClient
+) -> None:
+    job_id = submit("import time; time.sleep(900)")
+    seen = open_job(viewer, job_id, "Running")
+    expect(seen.locator("#facts")).to_contain_text("train_from_image")
+    assert seen.get_by_role("button", name="Cancel the job").count() == 0
+    page = open_job(admin, job_id, "Running")
+    button = page.locator("#cancel")
+
+    button.click()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    assert training.get_job(job_id).state is JobState.RUNNING
+    button.click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel the job").click()
+
+    # Both pages see it, and nobody loads one anew.
+    for each in (page, seen):
+        expect(each.locator("#state .state")).to_have_text("Cancelled", timeout=90_000)
+    expect(button).to_have_count(0)
+    assert training.get_job(job_id).state is JobState.CANCELLED
+
+
+def test_what_a_job_left_is_listed_with_its_metrics(
+    admin: Person, submit: Callable[..., str], stack: LocalStack
+) -> None:
+    folder = f"{stack.settings.job_bucket}/page-tests/{uuid.uuid4().hex[:8]}"
+    objects = connect(stack.settings.object_store_url)
+    objects.write_if_changed(f"{folder}/metrics.json", b'{"accuracy": 0.9731}', "application/json")
+    objects.write_if_changed(f"{folder}/model/weights.bin", b"0" * 2048, "application/octet-stream")
+
+    page = open_job(admin, submit("pass", job_dir=folder), "Succeeded")
+
+    expect(page.locator("#files")).to_contain_text("model/weights.bin")
+    expect(page.locator("#files tr:has-text('weights.bin') .number")).to_have_text("2.00 KiB")
+    expect(page.locator("#final-metrics")).to_contain_text("0.9731")
+    link = page.locator("#files a", has_text="metrics.json").get_attribute("href")
+    assert link is not None
+    assert httpx.get(link, trust_env=False).json() == {"accuracy": 0.9731}
+
+
 def test_job_that_is_not_there_is_said_in_plain_words(admin: Person) -> None:
     page = admin.open("/training/jobs/nothing_1")
 
@@ -166,17 +212,22 @@ def test_no_secret_is_in_any_address(admin: Person, submit: Callable[..., str]) 
     }
 
 
-def test_page_whose_script_did_not_come_is_loaded_again(admin: Person, submit: Callable[..., str]) -> None:
+@pytest.mark.parametrize("dropped", ["**/gantt.js", "**/api/jobs/*?*", "**/timeline?*"])
+def test_what_the_browser_dropped_is_asked_for_again(
+    admin: Person, submit: Callable[..., str], dropped: str
+) -> None:
+    """Chromium drops all requests when the machine's networks change, as with each job of an engine on it."""
     job_id = submit("pass")
-    refused = []
+    asked = []
 
-    def refuse_once(route: Route) -> None:
-        refused.append(route.request.url)
-        route.abort() if len(refused) == 1 else route.continue_()
+    def drop_once(route: Route) -> None:
+        asked.append(route.request.url)
+        route.abort("failed") if len(asked) == 1 else route.continue_()
 
-    admin.context.route("**/gantt.js", refuse_once)
+    admin.context.route(dropped, drop_once)
 
     page = open_job(admin, job_id, "Succeeded")
 
     expect(page.locator(".gantt")).to_be_visible()
-    assert len(refused) > 1
+    expect(page.locator("#problem")).to_be_hidden()
+    assert len(asked) > 1

@@ -5,6 +5,8 @@ import { byId, make, setText } from "./dom.js";
 export const ROOT = document.documentElement.dataset.root;
 const AIRFLOW = ROOT.replace(/\/training$/, "");
 const ACTION_HEADER = "X-Training-Action";
+/** Pause before a question that never arrived is asked once more. */
+const AGAIN_MILLISECONDS = 300;
 
 /** An answer that is not the one that was hoped for; `advice` says what to do. */
 export class Problem extends Error {
@@ -27,16 +29,10 @@ export function connection() {
 export async function api(path, query = [], options = {}) {
   const parameters = new URLSearchParams(query);
   if (!parameters.has("conn_id")) parameters.set("conn_id", connection());
-  let response;
-  try {
-    response = await fetch(`${ROOT}/api/${path}?${parameters}`, {
-      ...options,
-      headers: { Accept: "application/json", ...options.headers },
-    });
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Problem("Airflow does not answer.", "Is its API server running? The page asks again by itself.", 0);
-  }
+  const response = await send(`${ROOT}/api/${path}?${parameters}`, {
+    ...options,
+    headers: { Accept: "application/json", ...options.headers },
+  });
   const answer = await response.json().catch(() => null);
   if (response.ok && answer !== null) return answer;
   throw new Problem(
@@ -44,6 +40,22 @@ export async function api(path, query = [], options = {}) {
     answer?.advice ?? "The log of Airflow's API server says more.",
     response.status,
   );
+}
+
+/**
+ * As fetch, but what only asks is asked again once: a browser drops all requests when the machine gets or loses a network, and an
+ * engine on the same machine makes one for each job (net::ERR_NETWORK_CHANGED).
+ */
+async function send(address, options) {
+  for (let again = !options.method; ; again = false) {
+    try {
+      return await fetch(address, options);
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      if (!again) throw new Problem("Airflow does not answer.", "Is its API server running? The page asks again by itself.", 0);
+    }
+    await new Promise((resolve) => setTimeout(resolve, AGAIN_MILLISECONDS));
+  }
 }
 
 /** Ask the server to do something; other sites' pages cannot send this header. */

@@ -24,7 +24,8 @@
   });
 })();
 
-// A script that a busy server did not give leaves a page without life: it is loaded again, three times at most.
+// A script that did not come leaves a page without life: it is loaded again, three times at most. Browsers drop requests when their
+// machine gets or loses a network (net::ERR_NETWORK_CHANGED), and an engine on the same machine makes one for each job.
 (() => {
   const MOST = 3;
   const key = "training-reloads";
@@ -36,7 +37,7 @@
         const count = Number(sessionStorage.getItem(key) ?? 0);
         if (count >= MOST) return;
         sessionStorage.setItem(key, String(count + 1));
-        setTimeout(() => location.reload(), 1000 * (count + 1));
+        setTimeout(() => location.reload(), 250 * 4 ** count);
       } catch {
         // storage is blocked, so nobody would count
       }
