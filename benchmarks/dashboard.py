@@ -55,6 +55,12 @@ _WEIGHT = "performance.getEntries().reduce((sum, entry) => sum + (entry.transfer
 _ANSWER = "part => performance.getEntries().find((entry) => entry.name.includes(part)).duration"
 
 
+#: Job whose page is looked at; it has ended, and has every phase.
+_JOB = f"train_digits_train_submit_{STORED // 2:012x}_1"
+#: Name of a page, its path, and what it shows when its data have come; last the one that stays open.
+_SEEN = (("fleet", "fleet", ".tile"), ("job", f"jobs/{_JOB}", "#state .state"), ("jobs", "jobs", "#rows tr"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
     """The parts: an Airflow with somebody who is logged in, and the service."""
@@ -144,18 +150,17 @@ def _in_a_browser(bench: Bench) -> list[Figure]:
             executable_path=find_program("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
         figures = []
-        # The page of jobs last: it is the one that stays open.
-        for name, shown in (("fleet", ".tile"), ("jobs", "#rows tr")):
+        for name, path, shown in _SEEN:
             paints, weights, answers = [], [], []
             for _ in range(ROUNDS + 1):
                 context = browser.new_context(base_url=bench.url)
                 context.add_cookies([{"name": "_token", "value": bench.token, "url": bench.url}])
                 page = context.new_page()
-                page.goto(f"/training/{name}")
+                page.goto(f"/training/{path}")
                 page.wait_for_selector(shown)
                 paints.append(page.evaluate(_PAINT) / 1000)
                 weights.append(page.evaluate(_WEIGHT) / 1000)
-                answers.append(page.evaluate(_ANSWER, f"/api/{name}?") / 1000)
+                answers.append(page.evaluate(_ANSWER, f"/api/{path}?") / 1000)
                 if len(paints) <= ROUNDS:
                     context.close()
             figures += [
