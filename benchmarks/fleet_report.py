@@ -21,7 +21,7 @@ from benchmarks.report import Figure, median_figure, print_report
 from benchmarks.seeded_jobs import fill_with_jobs
 from container_training.clients.ops_api import OpsClient
 from container_training.core.cost import PriceList
-from container_training.core.promised_room import capacity_from
+from container_training.core.fleet.promised_room import capacity_from
 from container_training.core.wire import ReplicaConfig, TrainingInput
 from container_training.dashboard.fleet_jobs import Ledger
 from container_training.dashboard.fleet_report import BY_DAG, WINDOWS, fleet_report

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from container_training.clients.storage import ObjectStore
-from container_training.core.champion import Author
-from container_training.core.model_versions import ModelVersion
 from container_training.core.results import ResultFile
+from container_training.core.retraining.champion import Author
+from container_training.core.retraining.model_versions import ModelVersion
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

@@ -23,8 +23,8 @@ from container_training.core.log_wire import Severity
 from container_training.core.machines import Resources
 from container_training.core.replica_spec import ReplicaSpec
 from container_training.core.states import JobState
-from container_training.core.study_spec import StudySpec
-from container_training.core.trial_spec import trial_environment
+from container_training.core.tuning.study_spec import StudySpec
+from container_training.core.tuning.trial_spec import trial_environment
 from training_service.clock import Clock, utc_now
 from training_service.engine.base import METRIC_FILE, Engine, ObservedReplica, PulledImage, ReplicaLaunch
 from training_service.image_access import AnyImage, ImageAccess

@@ -14,8 +14,8 @@ from datetime import timedelta
 import httpx
 
 from container_training.core.errors import ImageNotFound, RegistryUnavailable
+from container_training.core.iam.registry_resources import PolicyResource
 from container_training.core.image_ref import ImageRef
-from container_training.core.registry_resources import PolicyResource
 from container_training.core.registry_wire import MANIFEST_TYPES, is_same_registry, manifest_url
 from training_service.access.decision import Caller, agent_of
 from training_service.access.registry_tokens import RegistryTokens, local_repository

@@ -10,7 +10,7 @@ from container_training.core.cluster import ReplicaId, ReplicaRole
 from container_training.core.machines import GIB, Resources, is_scaled_down
 from container_training.core.replica_spec import ReplicaSpec
 from container_training.core.states import JobState
-from container_training.core.trial_spec import hyperparameter_args
+from container_training.core.tuning.trial_spec import hyperparameter_args
 from training_service.records import JobRecord
 from training_service.tuning.early_stopping import EarlyStoppingReport
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from container_training.core.errors import JobNotFound
-from container_training.core.iam_policy import ON_JOBS, check_permissions
-from container_training.core.iam_wire import Policy, SetIamPolicyRequest
+from container_training.core.iam.iam_policy import ON_JOBS, check_permissions
+from container_training.core.iam.iam_wire import Policy, SetIamPolicyRequest
 from training_service.policies import Policies
 from training_service.resources import job_resource
 from training_service.store.job_store import JobStore

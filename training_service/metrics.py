@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessColl
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from container_training.core.failure_causes import cause_of
+from container_training.core.fleet.failure_causes import cause_of
 from container_training.core.intent import DAG_LABEL
 from container_training.core.machines import MACHINE_TYPES
 from container_training.core.python_package import is_package_job
@@ -56,7 +56,7 @@ class Metrics:
         )
         self.failures = Counter(
             "training_job_failures",
-            "Jobs and trials that FAILED or were CANCELLED, by cause (core/failure_causes.py).",
+            "Jobs and trials that FAILED or were CANCELLED, by cause (core/fleet/failure_causes.py).",
             ["kind", "cause"],
             registry=self.registry,
         )

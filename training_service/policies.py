@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from container_training.core.errors import EditConflict
-from container_training.core.iam_policy import Permissions, check_permissions, check_readable, merged_policy
-from container_training.core.iam_wire import Policy, SetIamPolicyRequest
+from container_training.core.iam.iam_policy import (
+    Permissions,
+    check_permissions,
+    check_readable,
+    merged_policy,
+)
+from container_training.core.iam.iam_wire import Policy, SetIamPolicyRequest
 from training_service.records import etag
 from training_service.store.policy_store import PolicyStore
 
@@ -14,7 +19,7 @@ from training_service.store.policy_store import PolicyStore
 class Policies:
     """
     The policies of all resources, by the resource's name: ``projects/P``, ``projects/P/jobs/J``,
-    ``projects/P/locations/L/repositories/R``, ``buckets/B`` (``core/registry_resources.py``).
+    ``projects/P/locations/L/repositories/R``, ``buckets/B`` (``core/iam/registry_resources.py``).
 
     They are kept and answered here; what they decide is in ``access/``. Whether a resource exists is its owner's to check: projects, repositories and buckets are not kept here.
     """

@@ -1,10 +1,10 @@
-"""Names of the things that have IAM policies, beside those of ``core/registry_resources.py``. Pure."""
+"""Names of the things that have IAM policies, beside those of ``core/iam/registry_resources.py``. Pure."""
 
 from __future__ import annotations
 
 import re
 
-from container_training.core.iam_wire import Binding, Policy
+from container_training.core.iam.iam_wire import Binding, Policy
 
 #: Service agents have other domains: they belong to no project in which somebody could grant their use.
 _ACCOUNT = re.compile(r"[^@/]+@(?P<project>[a-z][a-z0-9-]*)\.iam\.gserviceaccount\.com")

@@ -60,7 +60,7 @@ def compare_with_champion(
 
     Call it within a DAG. Both models are evaluated by a job each, in the image that trained them, with the same arguments: ``command``
     and ``args``, then ``--model URI#GENERATION`` and ``--job-dir``. The job writes ``evaluation.json`` to its folder
-    (``core/promotion.py``: :class:`Evaluation`).
+    (``core/retraining/promotion.py``: :class:`Evaluation`).
 
     :param challenger: output of ``RegisterModelOperator``.
     :param command: entry point that evaluates, like ``["python", "evaluate.py"]``.

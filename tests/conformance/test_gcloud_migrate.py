@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from container_training.core.gcloud_command import FLAGS
-from container_training.core.shell_text import read_shell_text
+from container_training.core.migration.gcloud_command import FLAGS
+from container_training.core.migration.shell_text import read_shell_text
 from tests.conformance.gcloud import CALL_TIMEOUT_SECONDS, require_gcloud
 from tests.gcloud_commands import CASES
 

@@ -11,9 +11,9 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 
 from container_training.clients.model_registry import ModelRegistry
-from container_training.core.champion import ChangeKind
-from container_training.core.model_versions import ModelVersion
-from container_training.core.promotion import Decision
+from container_training.core.retraining.champion import ChangeKind
+from container_training.core.retraining.model_versions import ModelVersion
+from container_training.core.retraining.promotion import Decision
 from local_stack.airflow import airflow_environment
 from local_stack.base_image import BaseImage
 from local_stack.credentials import developer_token

@@ -8,9 +8,9 @@ import pytest
 
 from container_training.clients.model_registry import ModelRegistry
 from container_training.clients.storage import ObjectStore
-from container_training.core.champion import ChampionPointer, ChangeKind
-from container_training.core.model_versions import DataSnapshot, ModelVersion
-from container_training.core.promotion import Decision
+from container_training.core.retraining.champion import ChampionPointer, ChangeKind
+from container_training.core.retraining.model_versions import DataSnapshot, ModelVersion
+from container_training.core.retraining.promotion import Decision
 from local_stack.airflow_api import AirflowApi
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run, wait_until

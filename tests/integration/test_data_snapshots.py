@@ -8,9 +8,9 @@ import pytest
 
 from container_training.clients.data_snapshots import SnapshotStore
 from container_training.clients.storage import ObjectStore
-from container_training.core.data_profile import profile_of
 from container_training.core.errors import DataInvalid
 from container_training.core.results import ResultFile
+from container_training.core.retraining.data_profile import profile_of
 from tests.model_versions import NOW
 from tests.object_store import connect
 

@@ -18,9 +18,9 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from container_training.clients.model_registry import ModelRegistry
 from container_training.clients.storage import ObjectStore
-from container_training.core.model_versions import ModelVersion
-from container_training.core.promotion import Decision, PromotionRule
 from container_training.core.results import JobResult, StateSeconds
+from container_training.core.retraining.model_versions import ModelVersion
+from container_training.core.retraining.promotion import Decision, PromotionRule
 from container_training.core.states import JobState
 from container_training.operators.data import SnapshotDataOperator, ValidateDataOperator
 from container_training.operators.models import (

@@ -11,7 +11,7 @@ import pytest
 from container_training.clients.ops_api import OpsClient
 from container_training.clients.training_api import TrainingClient
 from container_training.core.errors import JobNotFound, ServiceError
-from container_training.core.ops_wire import SearchJobsRequest, SpanKind
+from container_training.core.fleet.ops_wire import SearchJobsRequest, SpanKind
 from container_training.core.states import JobState
 from container_training.core.wire import Job, ReplicaConfig, TrainingInput
 from tests.integration.live_service import IMAGE, LiveService, run_service, wait_until

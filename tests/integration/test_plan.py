@@ -21,7 +21,7 @@ from container_training.clients.planning import PlanSources, make_plan
 from container_training.clients.training_api import TrainingClient
 from container_training.core.cost import PriceList
 from container_training.core.errors import TransportError
-from container_training.core.plan import PlanInputs
+from container_training.core.planning.plan import PlanInputs
 from container_training.core.wire import Job
 from tests.integration.live_service import LiveService
 

@@ -13,8 +13,8 @@ from google.auth.credentials import AnonymousCredentials
 from googleapiclient import discovery
 from googleapiclient.errors import HttpError
 
-from container_training.core import resource_wire
-from container_training.core.iam_wire import GetIamPolicyRequest, GetPolicyOptions
+from container_training.core.iam import resource_wire
+from container_training.core.iam.iam_wire import GetIamPolicyRequest, GetPolicyOptions
 from tests.integration.live_service import LiveService, run_service
 
 AGENT = "serviceAccount:service-1@cloud-ml.google.com.iam.gserviceaccount.com"

@@ -20,8 +20,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from container_training.clients.iam_policies import IamEndpoints, IamPoliciesClient
 from container_training.core.errors import EditConflict
-from container_training.core.grants import Grant
-from container_training.core.registry_resources import ResourceKind
+from container_training.core.iam.grants import Grant
+from container_training.core.iam.registry_resources import ResourceKind
 from container_training.operators.registry_iam import (
     GrantRegistryAccessOperator,
     RevokeRegistryAccessOperator,
@@ -478,7 +478,7 @@ def test_a_process_that_is_killed_between_read_and_write_does_no_harm(
     code = f"""
         import os, signal
         from container_training.clients.iam_policies import IamEndpoints, IamPoliciesClient
-        from container_training.core.registry_resources import ResourceKind
+        from container_training.core.iam.registry_resources import ResourceKind
 
         url = {service.endpoint!r}
         client = IamPoliciesClient(IamEndpoints(resource_manager=url, artifact_registry=url, storage=url))

@@ -15,8 +15,8 @@ from typing import Any
 import jwt
 
 from container_training.core.errors import InvalidImageRef
+from container_training.core.iam.registry_resources import PolicyResource, registry_resource
 from container_training.core.image_ref import ImageRef
-from container_training.core.registry_resources import PolicyResource, registry_resource
 from training_service.access.control import AccessControl
 from training_service.access.decision import Caller
 from training_service.access.roles import DELETE, DOWNLOAD, UPLOAD

@@ -19,10 +19,10 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from container_training.core.errors import EditConflict, TrainingError
-from container_training.core.iam_policy import ON_BUCKETS
-from container_training.core.iam_wire import Policy, SetIamPolicyRequest
-from container_training.core.registry_resources import bucket_resource_name
-from container_training.core.resource_wire import BucketPermissions, BucketPolicy
+from container_training.core.iam.iam_policy import ON_BUCKETS
+from container_training.core.iam.iam_wire import Policy, SetIamPolicyRequest
+from container_training.core.iam.registry_resources import bucket_resource_name
+from container_training.core.iam.resource_wire import BucketPermissions, BucketPolicy
 from training_service.access.control import AccessControl
 from training_service.api.access import CurrentCaller
 from training_service.api.openapi import errors

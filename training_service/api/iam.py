@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 
-from container_training.core.iam_wire import (
+from container_training.core.iam.iam_wire import (
     Policy,
     SetIamPolicyRequest,
     TestIamPermissionsRequest,

@@ -1,11 +1,11 @@
-"""``/ops/v1``: the surface for dashboards, beside Google's own (``core/ops_wire.py`` says why)."""
+"""``/ops/v1``: the surface for dashboards, beside Google's own (``core/fleet/ops_wire.py`` says why)."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
-from container_training.core.ops_wire import (
+from container_training.core.fleet.ops_wire import (
     CurvesResponse,
     FleetResponse,
     SearchJobsRequest,

@@ -8,8 +8,8 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import JSONResponse
 
-from container_training.core.iam_policy import ON_PROJECTS, ON_REPOSITORIES
-from container_training.core.iam_wire import (
+from container_training.core.iam.iam_policy import ON_PROJECTS, ON_REPOSITORIES
+from container_training.core.iam.iam_wire import (
     GetIamPolicyRequest,
     GetPolicyOptions,
     Policy,
@@ -17,8 +17,8 @@ from container_training.core.iam_wire import (
     TestIamPermissionsRequest,
     TestIamPermissionsResponse,
 )
-from container_training.core.registry_resources import project_resource, repository_resource
-from container_training.core.resource_wire import Project, Repository
+from container_training.core.iam.registry_resources import project_resource, repository_resource
+from container_training.core.iam.resource_wire import Project, Repository
 from training_service.access.control import AccessControl
 from training_service.api.access import CurrentCaller
 from training_service.api.openapi import errors

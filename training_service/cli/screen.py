@@ -15,7 +15,7 @@ from rich.text import Text
 from container_training.core.log_wire import LogEntry, Severity
 from container_training.core.orphans import Orphan
 from container_training.core.states import JobState
-from container_training.core.trials import progress_line, study_result
+from container_training.core.tuning.trials import progress_line, study_result
 from container_training.core.wire import Job, WireModel
 from training_service.cli.styles import STATE_STYLES, duration_text
 from training_service.cli.trials_table import trials_table

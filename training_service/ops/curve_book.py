@@ -12,8 +12,8 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from container_training.core.ops_wire import Curve
-from container_training.core.thinning import kept_places
+from container_training.core.fleet.ops_wire import Curve
+from container_training.core.fleet.thinning import kept_places
 from training_service.store.measurement_store import MeasurementStore
 from training_service.tuning.measurement import Report
 

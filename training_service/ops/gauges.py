@@ -9,7 +9,7 @@ from pathlib import Path
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from container_training.core.ops_wire import FleetResponse, Room
+from container_training.core.fleet.ops_wire import FleetResponse, Room
 from training_service.clock import Clock, utc_now
 from training_service.store.job_search import JobSearch
 

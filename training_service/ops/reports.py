@@ -7,7 +7,7 @@ from typing import Any
 
 from container_training.core.capacity import Capacity, Load, grants, load_of
 from container_training.core.errors import EngineError
-from container_training.core.ops_wire import (
+from container_training.core.fleet.ops_wire import (
     CurvesResponse,
     FleetResponse,
     Room,

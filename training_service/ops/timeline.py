@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from container_training.core.ops_wire import SpanKind
+from container_training.core.fleet.ops_wire import SpanKind
 from container_training.core.states import ReplicaState
 from training_service.clock import Clock, utc_now
 from training_service.engine.base import ObservedReplica

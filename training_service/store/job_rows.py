@@ -10,7 +10,7 @@ from container_training.core.job_spec import accepted_job_spec
 from container_training.core.log_wire import SERVICE_TASK_NAME, Severity
 from container_training.core.restarts import Attempts
 from container_training.core.states import JobState
-from container_training.core.trial_spec import trial_spec
+from container_training.core.tuning.trial_spec import trial_spec
 from container_training.core.wire import Job, TrainingInput
 from training_service.logs.store import NewLogEntry
 from training_service.records import JobRecord, Trial

@@ -12,8 +12,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from container_training.core.fleet.ops_wire import SearchJobsRequest
 from container_training.core.intent import DAG_LABEL, MODEL_LABEL
-from container_training.core.ops_wire import SearchJobsRequest
 from container_training.core.states import TERMINAL, JobState
 from container_training.core.wire import format_timestamp
 from training_service.clock import Clock, utc_now

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from container_training.core.errors import FieldViolation, InvalidJobSpec
-from container_training.core.study_spec import StudySpec
+from container_training.core.tuning.study_spec import StudySpec
 from training_service.records import JobRecord
 
 _PATH = "trainingInput.hyperparameters"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from container_training.core.job_spec import JobSpec
 from container_training.core.states import JobState
-from container_training.core.study_spec import StudySpec
+from container_training.core.tuning.study_spec import StudySpec
 from container_training.core.wire import SearchAlgorithm
 from training_service.records import JobRecord, Trial
 from training_service.store.database import to_us

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from container_training.core.states import JobState
-from container_training.core.study_spec import StudySpec
+from container_training.core.tuning.study_spec import StudySpec
 from training_service.tuning.early_stopping import (
     EarlyStoppingReport,
     Ending,

@@ -10,7 +10,7 @@ from typing import Any
 from container_training.cli import screen
 from container_training.cli.environment import ensure_connection
 from container_training.cli.outcome import ExitStatus, run_command
-from container_training.core.plan import read_plan
+from container_training.core.planning.plan import read_plan
 
 
 def add_command(commands: argparse._SubParsersAction[Any]) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 from container_training.cli import screen
 from container_training.cli.environment import ensure_connection
 from container_training.cli.outcome import ExitStatus, UsageError, run_command
-from container_training.core.plan import PlanInputs
-from container_training.core.plan_text import plan_lines
+from container_training.core.planning.plan import PlanInputs
+from container_training.core.planning.plan_text import plan_lines
 
 #: Options that are fields of ``JobFields``, and what they say.
 _FIELDS = {

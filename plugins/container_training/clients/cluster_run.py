@@ -36,7 +36,7 @@ from container_training.core.errors import (
     EngineUnavailable,
     PreflightFailed,
 )
-from container_training.core.preflight import ReplicaOutcome, Stop
+from container_training.core.planning.preflight import ReplicaOutcome, Stop
 
 #: Lines of each replica's output that are kept.
 LOG_LINES = 200

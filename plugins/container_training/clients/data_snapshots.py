@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from container_training.core.data_profile import DataProfile
 from container_training.core.errors import DataInvalid, ObjectChanged
-from container_training.core.model_versions import DataSnapshot, snapshot_id_of
 from container_training.core.pinned_uri import pinned, split_pinned
 from container_training.core.results import ResultFile
-from container_training.core.retention import Stored
+from container_training.core.retraining.data_profile import DataProfile
+from container_training.core.retraining.model_versions import DataSnapshot, snapshot_id_of
+from container_training.core.retraining.retention import Stored
 
 if TYPE_CHECKING:
     from container_training.clients.storage import ObjectStore

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from container_training.clients.storage import ObjectStore
 from container_training.core.content import DataVersion, content_filter, has_content
 from container_training.core.errors import AccessDenied, DataMissing, JobNotFound, ResultsMissing
-from container_training.core.trials import study_result
+from container_training.core.tuning.trials import study_result
 from container_training.core.wire import Job, ListJobsResponse, TrainingInput
 
 #: Of more jobs with the same content the newest are looked at.

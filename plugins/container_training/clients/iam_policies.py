@@ -18,8 +18,8 @@ import httpx
 from container_training.clients.api_answers import read_answer, service_error, transport_error
 from container_training.clients.patience import patiently
 from container_training.core.errors import EditConflict, ResourceNotFound, TransportError
-from container_training.core.grants import PolicyDocument
-from container_training.core.registry_resources import ResourceKind
+from container_training.core.iam.grants import PolicyDocument
+from container_training.core.iam.registry_resources import ResourceKind
 from container_training.core.retrying import TRANSIENT
 
 DEFAULT_TIMEOUT_SECONDS = 30.0

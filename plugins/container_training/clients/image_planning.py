@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from container_training.core.errors import ImageNotFound, InvalidImageRef, PushFailed, RegistryUnavailable
 from container_training.core.image_ref import ImageRef
 from container_training.core.job_spec import JobSpec
-from container_training.core.plan import PlanInputs, PlannedImage, PlannedParts
+from container_training.core.planning.plan import PlanInputs, PlannedImage, PlannedParts
 from container_training.core.python_package import runtime_of
 
 if TYPE_CHECKING:

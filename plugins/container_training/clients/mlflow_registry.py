@@ -15,9 +15,9 @@ from typing import Any, Self
 
 import httpx
 
-from container_training.core.champion import Reading
 from container_training.core.errors import RegistryMirrorFailed
-from container_training.core.model_versions import ModelVersion
+from container_training.core.retraining.champion import Reading
+from container_training.core.retraining.model_versions import ModelVersion
 
 ALIAS = "champion"
 #: Tag by which a version is found again; MLflow's own numbers are its own.

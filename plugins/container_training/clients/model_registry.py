@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from pydantic import ValidationError
 
-from container_training.core.champion import (
+from container_training.core.errors import ChampionMoved, ModelUnknown, ObjectChanged
+from container_training.core.retraining.champion import (
     Author,
     ChampionPointer,
     Change,
@@ -16,8 +17,7 @@ from container_training.core.champion import (
     promoted,
     rolled_back,
 )
-from container_training.core.errors import ChampionMoved, ModelUnknown, ObjectChanged
-from container_training.core.model_versions import ModelVersion
+from container_training.core.retraining.model_versions import ModelVersion
 
 if TYPE_CHECKING:
     from container_training.clients.storage import ObjectStore

@@ -14,7 +14,7 @@ import httpx
 
 from container_training.clients.api_answers import read_model
 from container_training.clients.service_connection import DEFAULT_TIMEOUT_SECONDS, ServiceConnection
-from container_training.core.ops_wire import (
+from container_training.core.fleet.ops_wire import (
     CurvesResponse,
     FleetResponse,
     SearchJobsRequest,

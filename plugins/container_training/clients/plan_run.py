@@ -7,8 +7,8 @@ from datetime import datetime
 
 from container_training.clients.planning import PlanSources, make_plan
 from container_training.core.errors import JobNotFound, PlanIsStale, TransportError
-from container_training.core.grants import Grant
-from container_training.core.plan import Plan, stale_reasons
+from container_training.core.iam.grants import Grant
+from container_training.core.planning.plan import Plan, stale_reasons
 from container_training.core.wire import Job
 
 

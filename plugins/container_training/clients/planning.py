@@ -25,12 +25,12 @@ from container_training.core.errors import (
     JobNotFound,
     ResourceNotFound,
 )
-from container_training.core.grants import access_need
+from container_training.core.iam.grants import access_need
 from container_training.core.intent import request_hash
 from container_training.core.job_attempt import for_attempt
 from container_training.core.job_request import JobFields, job_request
 from container_training.core.job_spec import JobSpec, job_spec_from_wire
-from container_training.core.plan import (
+from container_training.core.planning.plan import (
     Plan,
     PlanInputs,
     PlannedAccess,

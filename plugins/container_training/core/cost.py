@@ -13,7 +13,7 @@ from container_training.core.errors import InvalidPrice
 from container_training.core.machines import MACHINE_TYPES
 from container_training.core.results import Cost
 from container_training.core.scale_tiers import TIER_SHAPES
-from container_training.core.trials import study_of, trial_rows
+from container_training.core.tuning.trials import study_of, trial_rows
 from container_training.core.wire import Job, ReplicaConfig, ScaleTier, TrainingInput
 
 

@@ -12,7 +12,6 @@ from datetime import timedelta
 
 from container_training.core.cluster import ReplicaRole
 from container_training.core.errors import InvalidJobSpec
-from container_training.core.hyperparameter_rules import check_hyperparameters
 from container_training.core.job_rules import (
     DEFAULT_RUNNING,
     check_formats,
@@ -22,7 +21,8 @@ from container_training.core.job_rules import (
 )
 from container_training.core.python_package import Runtimes
 from container_training.core.replica_spec import ReplicaSpec, replicas_from_wire
-from container_training.core.study_spec import StudySpec
+from container_training.core.tuning.hyperparameter_rules import check_hyperparameters
+from container_training.core.tuning.study_spec import StudySpec
 from container_training.core.violations import Violations
 from container_training.core.wire import Job, Scheduling, TrainingInput
 

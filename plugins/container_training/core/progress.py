@@ -8,7 +8,7 @@ from datetime import datetime
 from container_training.core.cost import Meter
 from container_training.core.results import Cost, StudyResult
 from container_training.core.states import JobState
-from container_training.core.trials import best_text, progress_line, study_result
+from container_training.core.tuning.trials import best_text, progress_line, study_result
 from container_training.core.wire import Job
 
 

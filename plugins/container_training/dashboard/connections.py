@@ -18,7 +18,7 @@ from container_training.clients.ops_api import OpsClient
 from container_training.clients.training_api import TrainingClient
 from container_training.core.cost import PriceList, parse_prices
 from container_training.core.errors import InvalidPrice, InvalidRetrainingLimit, TrainingError
-from container_training.core.retraining_age import parse_limits
+from container_training.core.retraining.retraining_age import parse_limits
 from container_training.dashboard.database import airflow_database
 from container_training.hooks.training import TrainingHook, service_address
 

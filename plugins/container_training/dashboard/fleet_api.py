@@ -12,11 +12,11 @@ from fastapi import APIRouter, Query
 
 from container_training.clients.orphan_search import OrphanSearch
 from container_training.core.capacity import Capacity
+from container_training.core.fleet.ops_wire import FleetResponse, Room, SearchJobsRequest
+from container_training.core.fleet.promised_room import capacity_from
 from container_training.core.intent import DAG_LABEL
-from container_training.core.ops_wire import FleetResponse, Room, SearchJobsRequest
 from container_training.core.orphans import Orphan, Verdict
-from container_training.core.promised_room import capacity_from
-from container_training.core.retraining_age import MODEL_LABEL, ModelAge, Retraining, model_ages
+from container_training.core.retraining.retraining_age import MODEL_LABEL, ModelAge, Retraining, model_ages
 from container_training.core.states import JobState
 from container_training.core.wire import Job
 from container_training.dashboard.access import RightsDep

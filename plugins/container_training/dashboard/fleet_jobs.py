@@ -8,10 +8,15 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from container_training.core.failure_causes import Cause, cause_of
+from container_training.core.fleet.failure_causes import Cause, cause_of
+from container_training.core.fleet.ops_wire import (
+    MAX_SEARCH_PAGE,
+    JobRow,
+    SearchJobsRequest,
+    SearchJobsResponse,
+)
 from container_training.core.intent import DAG_LABEL
-from container_training.core.ops_wire import MAX_SEARCH_PAGE, JobRow, SearchJobsRequest, SearchJobsResponse
-from container_training.core.retraining_age import MODEL_LABEL
+from container_training.core.retraining.retraining_age import MODEL_LABEL
 from container_training.core.states import JobState
 from container_training.core.wire import TrainingInput, format_timestamp
 

@@ -11,10 +11,10 @@ from typing import Any
 from container_training.core.capacity import Capacity, Load
 from container_training.core.cost import PriceList
 from container_training.core.errors import InvalidPrice
-from container_training.core.failure_causes import Cause, title_of
-from container_training.core.promised_room import machine_type, promised_room
+from container_training.core.fleet.failure_causes import Cause, title_of
+from container_training.core.fleet.promised_room import machine_type, promised_room
+from container_training.core.fleet.time_buckets import Buckets, Interval, levels, means
 from container_training.core.states import JobState
-from container_training.core.time_buckets import Buckets, Interval, levels, means
 from container_training.dashboard.fleet_jobs import FleetJob, Shape
 
 _HOUR = 3600.0

@@ -9,10 +9,10 @@ from typing import Annotated, Any, TypeVar
 from fastapi import APIRouter, HTTPException, Path
 
 from container_training.core.errors import JobNotFound
+from container_training.core.fleet.ops_wire import JobRow, SearchJobsRequest
 from container_training.core.log_wire import SERVICE_TASK_NAME
-from container_training.core.ops_wire import JobRow, SearchJobsRequest
-from container_training.core.trial_plots import best_so_far, parallel_coordinates
-from container_training.core.trials import study_of, trial_rows
+from container_training.core.plots.trial_plots import best_so_far, parallel_coordinates
+from container_training.core.tuning.trials import study_of, trial_rows
 from container_training.core.wire import format_timestamp
 from container_training.dashboard.access import RightsDep
 from container_training.dashboard.answers import Answers

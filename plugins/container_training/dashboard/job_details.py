@@ -10,11 +10,11 @@ from typing import Any
 
 from container_training.core.cost import PriceList
 from container_training.core.errors import InvalidPrice
-from container_training.core.failure_causes import explain
+from container_training.core.fleet.failure_causes import explain
 from container_training.core.log_wire import LogEntry
 from container_training.core.states import JobState
-from container_training.core.trial_spec import trial_job_dir
-from container_training.core.trials import best_trial, study_of, trial_rows
+from container_training.core.tuning.trial_spec import trial_job_dir
+from container_training.core.tuning.trials import best_trial, study_of, trial_rows
 from container_training.core.wire import Job, TrainingInput, format_timestamp
 
 #: training_service/job_messages.py: the line that says which image, by digest, some replicas run.

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query
 
-from container_training.core.ops_wire import SearchJobsRequest, SearchJobsResponse
+from container_training.core.fleet.ops_wire import SearchJobsRequest, SearchJobsResponse
 from container_training.core.states import JobState
 from container_training.core.wire import format_timestamp
 from container_training.dashboard.access import REQUIRES_OWN_PAGE, RightsDep

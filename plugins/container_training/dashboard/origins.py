@@ -14,9 +14,9 @@ from airflow.models.taskinstance import TaskInstance
 from sqlalchemy import ColumnElement, and_, or_, select, tuple_
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
+from container_training.core.fleet.ops_wire import JobRow
 from container_training.core.intent import RUN_LABEL, TASK_LABEL
 from container_training.core.job_id import MAX_LABEL_LENGTH, TaskKey, job_id_for, label_value
-from container_training.core.ops_wire import JobRow
 from container_training.dashboard.rights import Rights
 from container_training.dashboard.views import Origin
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from container_training.core.ops_wire import Curve, UsageSeries
-from container_training.core.thinning import kept_places
-from container_training.core.trials import trial_number
+from container_training.core.fleet.ops_wire import Curve, UsageSeries
+from container_training.core.fleet.thinning import kept_places
+from container_training.core.tuning.trials import trial_number
 
 #: Points of one curve: about two a pixel.
 MAX_POINTS = 1500

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from container_training.core.ops_wire import JobRow, Span, SpanKind
+from container_training.core.fleet.ops_wire import JobRow, Span, SpanKind
+from container_training.core.fleet.stragglers import Delay, Stretch, find_stragglers
 from container_training.core.restarts import Attempt
-from container_training.core.stragglers import Delay, Stretch, find_stragglers
-from container_training.core.trials import trial_number
+from container_training.core.tuning.trials import trial_number
 
 #: More lanes than anybody looks at; the first trials are kept.
 MAX_LANES = 300

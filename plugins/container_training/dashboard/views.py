@@ -9,7 +9,7 @@ from typing import Any
 
 from container_training.core.cost import PriceList
 from container_training.core.errors import InvalidPrice
-from container_training.core.ops_wire import JobRow
+from container_training.core.fleet.ops_wire import JobRow
 from container_training.core.scale_tiers import TIER_SHAPES
 from container_training.core.states import JobState
 from container_training.core.wire import ScaleTier, TrainingInput, format_timestamp

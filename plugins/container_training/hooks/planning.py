@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from container_training.clients.planning import PlanSources
 from container_training.core.job_attempt import JOB_ID_MARK
-from container_training.core.plan import PlanInputs
+from container_training.core.planning.plan import PlanInputs
 from container_training.hooks.image import ImageHook
 from container_training.hooks.registry_iam import RegistryIamHook
 from container_training.hooks.training import TrainingHook

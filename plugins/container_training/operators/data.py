@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
-from container_training.core.data_profile import DataProfile
-from container_training.core.data_rules import DataReport, check_table, parse_rules, parse_tables
 from container_training.core.errors import DataInvalid
-from container_training.core.model_versions import DataSnapshot
+from container_training.core.retraining.data_profile import DataProfile
+from container_training.core.retraining.data_rules import DataReport, check_table, parse_rules, parse_tables
+from container_training.core.retraining.model_versions import DataSnapshot
 from container_training.core.template_values import flag, whole_number
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.model_registry import ModelRegistryHook

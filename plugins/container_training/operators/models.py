@@ -10,14 +10,19 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
 from container_training.clients.model_registry import Changed
-from container_training.core.champion import Author
 from container_training.core.errors import ResultsMissing
 from container_training.core.job_id import TaskKey
-from container_training.core.model_versions import ModelVersion
 from container_training.core.pinned_uri import pinned
-from container_training.core.promotion import Decision
 from container_training.core.results import JobResult, ResultFile
-from container_training.core.retention import RetentionRule, Stored, expired_snapshots, expired_versions
+from container_training.core.retraining.champion import Author
+from container_training.core.retraining.model_versions import ModelVersion
+from container_training.core.retraining.promotion import Decision
+from container_training.core.retraining.retention import (
+    RetentionRule,
+    Stored,
+    expired_snapshots,
+    expired_versions,
+)
 from container_training.core.template_values import is_unset, seconds, whole_number
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.model_registry import ModelRegistryHook

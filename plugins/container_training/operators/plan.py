@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from container_training.core.job_id import TaskKey, job_id_for
 from container_training.core.job_request import JobFields
-from container_training.core.plan import PlanInputs
-from container_training.core.plan_text import plan_lines
+from container_training.core.planning.plan import PlanInputs
+from container_training.core.planning.plan_text import plan_lines
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.image import ImageHook
 from container_training.hooks.planning import plan_sources

@@ -10,10 +10,10 @@ from airflow.sdk import BaseOperator, BaseOperatorLink
 
 from container_training.core.errors import ResultsMissing
 from container_training.core.job_report import JobReport
+from container_training.core.plots.trial_plots import best_so_far, parallel_coordinates
 from container_training.core.results import TrialRow
-from container_training.core.study_spec import StudySpec
-from container_training.core.trial_plots import best_so_far, parallel_coordinates
-from container_training.core.trials import study_of, trial_rows
+from container_training.core.tuning.study_spec import StudySpec
+from container_training.core.tuning.trials import study_of, trial_rows
 from container_training.core.wire import Job
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.job_report import report_of

@@ -14,7 +14,7 @@ from container_training.core.job_attempt import for_attempt
 from container_training.core.job_id import TaskKey, job_id_for
 from container_training.core.job_spec import JobSpec, job_spec_from_wire
 from container_training.core.machines import usable
-from container_training.core.preflight import (
+from container_training.core.planning.preflight import (
     Check,
     PreflightReport,
     PreflightRow,
@@ -22,11 +22,11 @@ from container_training.core.preflight import (
     Verdict,
     replica_rows,
 )
-from container_training.core.preflight_plan import preflight_job, preflight_replicas
+from container_training.core.planning.preflight_plan import preflight_job, preflight_replicas
 from container_training.core.replica_spec import ReplicaSpec
 from container_training.core.results import ResultFile
 from container_training.core.template_values import is_unset, number, whole_number
-from container_training.core.trial_spec import trial_environment
+from container_training.core.tuning.trial_spec import trial_environment
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.image import training_environment
 from container_training.hooks.storage import StorageHook

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from container_training.core.errors import EvaluationInvalid
-from container_training.core.model_versions import ModelVersion
-from container_training.core.promotion import (
+from container_training.core.retraining.model_versions import ModelVersion
+from container_training.core.retraining.promotion import (
     MAX_EVALUATION_BYTES,
     Decision,
     Evaluation,

@@ -11,11 +11,11 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
 from container_training.core.errors import AccessDenied, InvalidGrant, ResourceNotFound
-from container_training.core.grants import Grant, PolicyDocument, access_need, policy_diff
-from container_training.core.image_ref import parse_image_ref
-from container_training.core.registry_resources import (
+from container_training.core.iam.grants import Grant, PolicyDocument, access_need, policy_diff
+from container_training.core.iam.registry_resources import (
     ResourceKind,
 )
+from container_training.core.image_ref import parse_image_ref
 from container_training.core.template_values import flag
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.registry_iam import RegistryIamHook

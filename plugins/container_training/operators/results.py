@@ -26,7 +26,7 @@ from container_training.core.results import JobResult, ResultFile, StudyResult
 from container_training.core.retrying import TRANSIENT
 from container_training.core.states import JobState
 from container_training.core.template_values import flag, whole_number
-from container_training.core.trials import progress_line, study_result, trial_line
+from container_training.core.tuning.trials import progress_line, study_result, trial_line
 from container_training.core.wire import Job, TrainingInput
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.job_report import report_of

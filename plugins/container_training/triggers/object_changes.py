@@ -10,8 +10,8 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
 from container_training.clients.storage import ObjectStore
-from container_training.core.model_versions import snapshot_id_of
 from container_training.core.results import ResultFile
+from container_training.core.retraining.model_versions import snapshot_id_of
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
 

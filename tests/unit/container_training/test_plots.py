@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from container_training.core.trial_plots import best_so_far, parallel_coordinates
-from container_training.core.trials import study_of, trial_rows
+from container_training.core.plots.trial_plots import best_so_far, parallel_coordinates
+from container_training.core.tuning.trials import study_of, trial_rows
 from container_training.get_provider_info import get_provider_info
 from container_training.operators.plots import PlotTrialsOperator
 

@@ -10,7 +10,7 @@ import pytest
 from google.oauth2.credentials import Credentials
 
 from container_training.clients.iam_policies import IamEndpoints
-from container_training.core.registry_resources import ResourceKind
+from container_training.core.iam.registry_resources import ResourceKind
 from container_training.hooks.registry_iam import RegistryIamHook, iam_endpoints
 
 LOCAL = "http://127.0.0.1:8470"

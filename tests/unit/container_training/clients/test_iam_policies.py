@@ -8,7 +8,7 @@ import pytest
 
 from container_training.clients.iam_policies import IamEndpoints, IamPoliciesClient
 from container_training.core.errors import TransportError
-from container_training.core.registry_resources import ResourceKind
+from container_training.core.iam.registry_resources import ResourceKind
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from container_training.core.errors import TransportError
-from container_training.core.failure_causes import Cause
-from container_training.core.ops_wire import JobRow, SearchJobsRequest, SearchJobsResponse
+from container_training.core.fleet.failure_causes import Cause
+from container_training.core.fleet.ops_wire import JobRow, SearchJobsRequest, SearchJobsResponse
 from container_training.core.states import JobState
 from container_training.dashboard import fleet_jobs
 from container_training.dashboard.fleet_jobs import HORIZON, FleetJob, Ledger

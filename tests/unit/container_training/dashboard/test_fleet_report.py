@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from container_training.core.cost import PriceList
-from container_training.core.failure_causes import Cause
+from container_training.core.fleet.failure_causes import Cause
+from container_training.core.fleet.ops_wire import Room
+from container_training.core.fleet.promised_room import capacity_from
+from container_training.core.fleet.time_buckets import Buckets
 from container_training.core.machines import GIB
-from container_training.core.ops_wire import Room
-from container_training.core.promised_room import capacity_from
 from container_training.core.states import JobState
-from container_training.core.time_buckets import Buckets
 from container_training.core.wire import TrainingInput
 from container_training.dashboard.fleet_jobs import FleetJob, Shape
 from container_training.dashboard.fleet_report import (

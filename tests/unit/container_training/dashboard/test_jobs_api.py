@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from container_training.clients.ops_api import OpsClient
 from container_training.clients.training_api import TrainingClient
 from container_training.core.cost import PriceList
-from container_training.core.ops_wire import SearchJobsResponse
+from container_training.core.fleet.ops_wire import SearchJobsResponse
 from container_training.core.states import JobState
 from container_training.dashboard.rights import Rights
 from tests.unit.container_training.dashboard.job_rows import make_row

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from container_training.core.fleet.ops_wire import JobRow
 from container_training.core.intent import Intent, owner_labels
 from container_training.core.job_id import TaskKey, job_id_for
-from container_training.core.ops_wire import JobRow
 from container_training.dashboard.rights import Rights
 from container_training.dashboard.views import Origin
 from tests.unit.container_training.dashboard.job_rows import make_row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from container_training.core.ops_wire import Curve, UsageSeries
+from container_training.core.fleet.ops_wire import Curve, UsageSeries
 from container_training.dashboard.series_view import MAX_POINTS, curves_view, usage_view
 
 

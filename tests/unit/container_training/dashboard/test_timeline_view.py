@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from container_training.core.ops_wire import Span, SpanKind
+from container_training.core.fleet.ops_wire import Span, SpanKind
 from container_training.core.states import JobState
 from container_training.dashboard.timeline_view import MAX_LANES, timeline_view
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from container_training.core.cost import PriceList
-from container_training.core.ops_wire import JobRow
+from container_training.core.fleet.ops_wire import JobRow
 from container_training.core.states import JobState
 from container_training.core.wire import TrainingInput
 from container_training.dashboard.views import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from container_training.core.ops_wire import SpanKind
+from container_training.core.fleet.ops_wire import SpanKind
 from container_training.core.states import JobState
 from tests.unit.training_service.world import IMAGE, PROJECT, World
 from training_service.engine.memory_engine import Behaviour

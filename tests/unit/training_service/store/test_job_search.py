@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from container_training.core.errors import InvalidFilter
-from container_training.core.ops_wire import SearchJobsRequest, SearchJobsResponse
+from container_training.core.fleet.ops_wire import SearchJobsRequest, SearchJobsResponse
 from container_training.core.states import JobState
 from container_training.core.wire import (
     Goal,

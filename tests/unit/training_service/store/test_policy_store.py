@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from container_training.core.errors import EditConflict, InvalidRequest, JobNotFound
-from container_training.core.iam_policy import JOB_PERMISSIONS
-from container_training.core.iam_wire import Binding, Expr, Policy, SetIamPolicyRequest
+from container_training.core.iam.iam_policy import JOB_PERMISSIONS
+from container_training.core.iam.iam_wire import Binding, Expr, Policy, SetIamPolicyRequest
 from tests.unit.training_service.world import PROJECT, World
 from training_service.job_policies import JobPolicies
 from training_service.policies import Policies
