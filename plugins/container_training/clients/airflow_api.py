@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import quote
 
 import httpx
 
 from container_training.clients.api_answers import read_answer, transport_error
+from container_training.clients.http_session import HttpSession
 from container_training.core.errors import TransportError
 from container_training.core.intent import INTENT_KEY, RUN_LABEL, Intent
 from container_training.core.job_id import MAX_LABEL_LENGTH
@@ -34,7 +34,7 @@ LIVE_STATES = (
 )
 
 
-class AirflowApiClient:
+class AirflowApiClient(HttpSession):
     """
     Reads task instances, DAGs and intents; use as a context manager.
 
@@ -57,19 +57,12 @@ class AirflowApiClient:
     ) -> None:
         self._login = {"username": username, "password": password}
         # trust_env: a proxy of the environment must not see requests to an Airflow on loopback.
-        self._http = httpx.Client(
+        http = httpx.Client(
             base_url=base_url.rstrip("/"), timeout=timeout_seconds, transport=transport, trust_env=False
         )
+        super().__init__(http)
         if token:
             self._http.headers["Authorization"] = f"Bearer {token}"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._http.close()
 
     def live_tasks(self) -> list[TaskView]:
         """Return every task instance of every DAG that may still run."""

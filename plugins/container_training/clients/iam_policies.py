@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import quote
 
 import httpx
 
 from container_training.clients.api_answers import read_answer, service_error, transport_error
+from container_training.clients.http_session import HttpSession
 from container_training.clients.patience import patiently
 from container_training.core.errors import EditConflict, ResourceNotFound, TransportError
 from container_training.core.iam.grants import PolicyDocument
@@ -60,7 +60,7 @@ class PolicyEdit:
     after: PolicyDocument
 
 
-class IamPoliciesClient:
+class IamPoliciesClient(HttpSession):
     """
     Reads and changes policies; use as a context manager, or call ``close``. Safe for threads.
 
@@ -83,21 +83,10 @@ class IamPoliciesClient:
         self._endpoints = endpoints
         self._patience_seconds = patience_seconds
         # trust_env: a proxy of the environment must not see requests to the loopback service.
-        self._http = httpx.Client(
+        http = httpx.Client(
             auth=auth, timeout=timeout_seconds, transport=transport, trust_env=endpoints.are_remote
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections; may be called twice."""
-        self._http.close()
+        super().__init__(http)
 
     def get_policy(self, kind: ResourceKind, resource: str) -> PolicyDocument:
         """Return the policy of ``resource`` with its etag, conditions included."""

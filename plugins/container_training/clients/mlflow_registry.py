@@ -10,11 +10,11 @@ Source: https://mlflow.org/docs/latest/rest-api.html (2026-11-20), seen on MLflo
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import httpx
 
+from container_training.clients.http_session import HttpSession
 from container_training.core.errors import RegistryMirrorFailed
 from container_training.core.retraining.champion import Reading
 from container_training.core.retraining.model_versions import ModelVersion
@@ -31,7 +31,7 @@ _SET_AT_ONE_MOMENT = frozenset({"BAD_REQUEST"})
 _NO_ALIAS = frozenset({"INVALID_PARAMETER_VALUE"})
 
 
-class MlflowRegistry:
+class MlflowRegistry(HttpSession):
     """
     One registered model of an MLflow server.
 
@@ -51,25 +51,14 @@ class MlflowRegistry:
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._model = model
-        self._client = httpx.Client(
+        http = httpx.Client(
             base_url=f"{url.rstrip('/')}/api/2.0/mlflow/",
             auth=login,
             headers={"Authorization": f"Bearer {token}"} if token else {},
             timeout=_TIMEOUT_SECONDS,
             transport=transport,
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
+        super().__init__(http)
 
     def show_version(self, version: ModelVersion) -> None:
         """Make the server have ``version``. :raises RegistryMirrorFailed: it does not answer, or refuses."""
@@ -158,10 +147,10 @@ class MlflowRegistry:
         """Return the answer; an empty one if it is an error of a code in ``accepted``: then nothing is left to do."""
         arguments: dict[str, Any] = {"params": body} if method == "GET" else {"json": body}
         try:
-            answer = self._client.request(method, path, **arguments)
+            answer = self._http.request(method, path, **arguments)
         except httpx.HTTPError as error:
             raise RegistryMirrorFailed(
-                f"MLflow does not answer at {self._client.base_url}: {error!r}"
+                f"MLflow does not answer at {self._http.base_url}: {error!r}"
             ) from error
         if answer.is_success:
             return answer.json() if answer.content else {}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import httpx
 
 from container_training.clients.api_answers import read_answer, transport_error
+from container_training.clients.http_session import HttpSession
 
 DEFAULT_TIMEOUT_SECONDS = 30.0
 #: What to do about errors that asking again does not mend.
@@ -19,9 +19,9 @@ ADVICE = {
 }
 
 
-class ServiceConnection:
+class ServiceConnection(HttpSession):
     """
-    Base of the clients; use as a context manager, or call ``close``.
+    Base of the service's clients.
 
     :param transport: for tests.
     """
@@ -33,19 +33,7 @@ class ServiceConnection:
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         # trust_env: a proxy of the environment must not see requests to the loopback service.
-        self._http = httpx.Client(timeout=timeout_seconds, transport=transport, trust_env=False)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections; may be called twice."""
-        self._http.close()
+        super().__init__(httpx.Client(timeout=timeout_seconds, transport=transport, trust_env=False))
 
     def _send(self, request: httpx.Request) -> Any:
         try:
