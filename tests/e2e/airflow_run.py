@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from urllib.parse import quote
 from local_stack.airflow_api import AirflowApi
 
 PATIENCE_SECONDS = 240.0
+_TRIGGER_STARTS = re.compile(r"trigger \S+ \(ID \d+\) starting")
 
 
 def wait_until(
@@ -66,6 +68,17 @@ class Run:
     def wait_for_task(self, task_id: str, state: str) -> None:
         """Return once the task is in ``state``."""
         wait_until(lambda: self.states().get(task_id) == state, f"task {task_id} is {state}")
+
+    def wait_until_watched(self, task_id: str) -> None:
+        """
+        Return once the triggerer runs the newest try's trigger.
+
+        A wait that is marked or cleared in the second before is told to nobody: see docs/operators.md.
+        """
+        wait_until(
+            lambda: _TRIGGER_STARTS.search(self.log(task_id, self.tries(task_id))) is not None,
+            f"the triggerer has {task_id}",
+        )
 
     def log(self, task_id: str, try_number: int = 1) -> str:
         """Return the task's log."""

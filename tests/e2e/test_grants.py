@@ -106,6 +106,7 @@ def test_a_killed_wait_leaves_no_grant(
     job_id = wait_for_running(run, training)
     during = policy()
 
+    run.wait_until_watched(WAIT)
     run.mark(WAIT, "failed")
 
     assert run.wait_for_end() == "failed"

@@ -26,8 +26,7 @@ from tests.e2e.airflow_run import Run, wait_until
 pytestmark = [pytest.mark.docker, pytest.mark.e2e]
 
 WAIT = "wait_until_finished"
-IS_UP = "the trainer is up"
-SLEEPS = f"import time; print('{IS_UP}', flush=True); time.sleep(900)"
+SLEEPS = "import time; time.sleep(900)"
 FOREIGN_LABELS = {
     "airflow-dag": "train_from_image",
     "airflow-run": "manual__of-another-airflow",
@@ -56,11 +55,11 @@ def orphans(stack: LocalStack, base_image: str) -> Callable[..., dict[str, dict[
 
 
 def wait_for_job(training: TrainingClient, run: Run) -> str:
-    """Return the run's job once it runs and the triggerer has the wait: before that, a mark is told to nobody."""
+    """Return the run's job once it runs and the triggerer waits for it."""
     run.wait_for_task(WAIT, "deferred")
     job_id: str = run.xcom("submit")
     wait_until(lambda: training.get_job(job_id).state is JobState.RUNNING, "job runs")
-    wait_until(lambda: IS_UP in run.log(WAIT, run.tries(WAIT)), "the wait has taken the job's line")
+    run.wait_until_watched(WAIT)
     return job_id
 
 
