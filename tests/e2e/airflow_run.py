@@ -73,7 +73,7 @@ class Run:
         """
         Return once the triggerer runs the newest try's trigger.
 
-        A wait that is marked or cleared in the second before is told to nobody: see docs/operators.md.
+        Of one that is marked or cleared in the second before, the API server looks after the job, and the task's log says nothing.
         """
         wait_until(
             lambda: _TRIGGER_STARTS.search(self.log(task_id, self.tries(task_id))) is not None,
