@@ -38,7 +38,9 @@ test: setup
 screenshots: setup
 	@SCREENSHOTS=.local/screenshots $(PYTHON) -m local_stack test-bed $(PYTHON) -m pytest -q tests/e2e/test_dashboard.py \
 	  tests/e2e/test_job_page.py tests/e2e/test_fleet_page.py
-	@mkdir -p docs/images && cp .local/screenshots/jobs-running.png .local/screenshots/job-running.png docs/images/
+	@mkdir -p docs/images
+	@cp .local/screenshots/jobs-light.png docs/images/jobs.png
+	@cp .local/screenshots/job-running.png docs/images/job.png
 
 check: setup
 	$(VENV)/bin/ruff check .

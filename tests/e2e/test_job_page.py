@@ -91,6 +91,8 @@ def test_job_that_runs_is_followed_to_its_failure_and_the_page_says_why(
     expect(page.locator("#log-lines")).to_contain_text("epoch 2 of 24")
     expect(page.locator("#curves canvas")).to_be_visible()
     expect(page.locator(".gantt [data-kind=live]").first).to_be_visible()
+    expect(page.locator("#log-lines")).to_contain_text("epoch 16 of 24")
+    expect(page.locator("#log-lines")).not_to_contain_text("epoch 24 of 24")
     keep_picture(page, "job-running")
 
     expect(page.locator("#state .state")).to_have_text("Failed", timeout=90_000)
