@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from container_training.core.fleet.ops_wire import Curve
@@ -19,8 +18,16 @@ from training_service.tuning.measurement import Report
 
 #: Points that a curve has at most; more than a screen is wide.
 MAX_POINTS = 3000
-#: Jobs that are remembered; about a megabyte for each hundred trials.
-MAX_JOBS = 64
+#: Points that all curves of a job have together, six megabytes of memory; but ``LEAST_POINTS`` each.
+MAX_ALL_POINTS = 60_000
+LEAST_POINTS = 40
+#: Jobs that are remembered.
+MAX_JOBS = 16
+
+
+def points_each(curves: int) -> int:
+    """Return how many points each of a job's curves may have. Pure."""
+    return max(min(MAX_POINTS, MAX_ALL_POINTS // max(curves, 1)), LEAST_POINTS)
 
 
 @dataclass(slots=True)
@@ -29,15 +36,16 @@ class _Curve:
     values: list[float | None] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
 
-    def add(self, report: Report) -> None:
+    def add(self, report: Report, most: int) -> None:
         self.steps.append(report.step)
         self.values.append(report.value if math.isfinite(report.value) else None)
         self.times.append(report.reported_us / 1e6)
-        if len(self.steps) > MAX_POINTS:
+        if len(self.steps) > most:
             # To half of them, so that this is not done for each new one.
-            self._keep(kept_places(self.values, MAX_POINTS // 2))
+            self.thin(most // 2)
 
-    def _keep(self, places: Sequence[int]) -> None:
+    def thin(self, most: int) -> None:
+        places = kept_places(self.values, most)
         self.steps = [self.steps[place] for place in places]
         self.values = [self.values[place] for place in places]
         self.times = [self.times[place] for place in places]
@@ -63,7 +71,7 @@ class CurveBook:
         self._jobs: OrderedDict[str, _Curves] = OrderedDict()
 
     def of_job(self, job_uid: str) -> list[Curve]:
-        """Return a curve for each tag of the job, and of its trials, of at most ``MAX_POINTS``: no peak is lost."""
+        """Return a curve for each tag of the job, and of its trials, of at most so many points each: no peak is lost."""
         with self._lock:
             curves = self._jobs.setdefault(job_uid, _Curves())
             self._jobs.move_to_end(job_uid)
@@ -82,5 +90,11 @@ class CurveBook:
         trial_ids = self._measurements.reporters(job_uid)
         read_to = {uid: curves.read_to.get(uid, 0) for uid in trial_ids}
         for id_, uid, report in self._measurements.since(read_to):
-            curves.by_name.setdefault((trial_ids[uid], report.tag), _Curve()).add(report)
+            curve = curves.by_name.setdefault((trial_ids[uid], report.tag), _Curve())
+            curve.add(report, points_each(len(curves.by_name)))
             curves.read_to[uid] = id_
+        # Curves that came later leave less room for those before them.
+        most = points_each(len(curves.by_name))
+        for curve in curves.by_name.values():
+            if len(curve.steps) > most:
+                curve.thin(most)

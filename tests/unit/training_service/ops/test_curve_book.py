@@ -6,7 +6,14 @@ import math
 from collections.abc import Iterator, Mapping
 
 from tests.unit.training_service.world import PROJECT, World
-from training_service.ops.curve_book import MAX_JOBS, MAX_POINTS, CurveBook
+from training_service.ops.curve_book import (
+    LEAST_POINTS,
+    MAX_ALL_POINTS,
+    MAX_JOBS,
+    MAX_POINTS,
+    CurveBook,
+    points_each,
+)
 from training_service.store.measurement_store import Measurement, MeasurementStore
 from training_service.tuning.measurement import Report
 
@@ -73,6 +80,24 @@ def test_a_long_curve_is_bounded_and_keeps_its_peaks_and_its_end(world: World) -
     assert curve.steps == sorted(curve.steps)
     assert (curve.steps[0], curve.steps[-1]) == (0, count - 1)
     assert {7.0, -7.0} <= set(curve.values)
+
+
+def test_many_curves_share_the_points(world: World) -> None:
+    world.submit()
+    uid = world.store.get(PROJECT, "job").uid
+    book = CurveBook(world.measurements)
+    count = MAX_ALL_POINTS // MAX_POINTS * 4
+    report(world, uid, [float(step) for step in range(MAX_POINTS)], tag="tag0")
+    assert len(book.of_job(uid)[0].steps) == MAX_POINTS
+    for number in range(1, count):
+        report(world, uid, [float(step) for step in range(1000)], tag=f"tag{number}")
+
+    curves = book.of_job(uid)
+
+    assert len(curves) == count
+    assert {len(curve.steps) <= points_each(count) for curve in curves} == {True}
+    assert [(curve.values[0], curve.values[-1]) for curve in curves[:2]] == [(0.0, 2999.0), (0.0, 999.0)]
+    assert points_each(10**6) == LEAST_POINTS
 
 
 def test_jobs_beyond_the_bound_are_read_again_when_they_are_asked_for(world: World) -> None:
