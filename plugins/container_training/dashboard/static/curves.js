@@ -83,7 +83,7 @@ function options(Plot, state, width) {
     },
     axes: [
       chart.isTime ? { ...axis, ...ofTime } : axis,
-      { ...axis, size: 64, ...(chart.steps ? { incrs: chart.steps } : {}), values: (_, ticks) => ticks.map((tick) => chart.unit(tick)) },
+      { ...axis, size: 74, ...(chart.steps ? { incrs: chart.steps } : {}), values: (_, ticks) => ticks.map((tick) => chart.unit(tick)) },
     ],
     series: [
       { label: chart.isTime ? "Time" : "Step", value: (_, at) => (at === null || at === undefined ? "–" : chart.isTime ? clock(at, 1) : at) },
