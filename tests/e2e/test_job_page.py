@@ -214,7 +214,7 @@ def test_no_secret_is_in_any_address(admin: Person, submit: Callable[..., str]) 
     }
 
 
-@pytest.mark.parametrize("dropped", ["**/gantt.js", "**/api/jobs/*?*", "**/timeline?*"])
+@pytest.mark.parametrize("dropped", ["**/gantt.js", "**/job.css", "**/api/jobs/*?*", "**/timeline?*"])
 def test_what_the_browser_dropped_is_asked_for_again(
     admin: Person, submit: Callable[..., str], dropped: str
 ) -> None:

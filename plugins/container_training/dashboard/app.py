@@ -19,9 +19,9 @@ from container_training.dashboard.live import stream
 from container_training.dashboard.problems import answer_problem
 from container_training.dashboard.shared import FEEDS, SERVICES
 
-#: What a page may load and do: its own files and its own data, nothing else; no inline script. Only Airflow may frame it.
+#: What a page may load and do: its own files and its own data, nothing else; of inline scripts the one for the theme. Only Airflow may frame it.
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
+    f"default-src 'none'; script-src 'self' '{pages.theme_digest()}'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'self'"
 )
 _HEADERS = {

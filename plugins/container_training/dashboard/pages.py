@@ -7,6 +7,8 @@ A new page: its title in ``_TITLES``, a route here, its content in ``pages/NAME.
 
 from __future__ import annotations
 
+import hashlib
+from base64 import b64encode
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -104,11 +106,23 @@ def login_page(request: Request) -> HTMLResponse:
     return HTMLResponse(text, status_code=401)
 
 
+@cache
+def theme_script() -> str:
+    """Return the one script that is part of the page: it must run before anything is painted, and when no file comes."""
+    return (_PAGES / "theme.js").read_text("utf-8")
+
+
+def theme_digest() -> str:
+    """Return what a policy allows that script by: its SHA-256 [W3C: Content Security Policy Level 3, hash-source]."""
+    return f"sha256-{b64encode(hashlib.sha256(theme_script().encode()).digest()).decode()}"
+
+
 def _page(request: Request, name: str) -> HTMLResponse:
     root = _root(request)
     values = {
         "root": escape(root, quote=True),
         "static": f"{escape(root, quote=True)}/static/{content_digest()}",
+        "theme": theme_script(),
     }
     current = {f"{page}_current": ' aria-current="page"' if page == name else "" for page in _TITLES}
     main = _template(name).substitute(values)

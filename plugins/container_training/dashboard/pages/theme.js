@@ -24,7 +24,7 @@
   });
 })();
 
-// A script that did not come leaves a page without life: it is loaded again, three times at most. Browsers drop requests when their
+// A script or a style that did not come leaves a page without life: it is loaded again, three times at most. Browsers drop requests when their
 // machine gets or loses a network (net::ERR_NETWORK_CHANGED), and an engine on the same machine makes one for each job.
 (() => {
   const MOST = 3;
@@ -32,7 +32,8 @@
   addEventListener(
     "error",
     (event) => {
-      if (!(event.target instanceof HTMLScriptElement)) return;
+      const isStyle = event.target instanceof HTMLLinkElement && event.target.rel === "stylesheet";
+      if (!isStyle && !(event.target instanceof HTMLScriptElement)) return;
       try {
         const count = Number(sessionStorage.getItem(key) ?? 0);
         if (count >= MOST) return;
