@@ -21,8 +21,7 @@ from local_stack.settings import LOOPBACK, REPOSITORY_ROOT, Part, StackSettings
 from local_stack.supervisor_config import Program
 
 MIGRATE_TIMEOUT_SECONDS = 300
-#: How long a program waits for another one that writes to Airflow's database; SQLite's own default is 5.
-WRITER_PATIENCE_SECONDS = {"airflow-scheduler": 60, "airflow-api-server": 15}
+SCHEDULER_PATIENCE_SECONDS = 60
 _DATABASE = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
 PRIVATE_UMASK = 0o077
 """Airflow writes its database and the passwords of the UI with the permissions that the umask leaves."""
@@ -129,12 +128,13 @@ def own_environment(program: str, settings: StackSettings) -> Mapping[str, str]:
     """
     Return what only ``program`` gets.
 
-    SQLite lets one process write at a time. A scheduler that waits in vain dies of it, but its process stays for as long as there
-    are tasks. An API server that does sets the task to failed, even one that was to be tried again (Airflow 3.3.2); it waits
-    less, for while one of its requests waits, others do.
+    SQLite lets one process write at a time. A scheduler that waits in vain for 5 s, its default, dies of it, but its process
+    stays for as long as there are tasks. The api-server keeps the default: while one of its requests waits, all do, also the one
+    that holds the lock (with 15 s it answered nobody for minutes in the kill table).
     """
-    seconds = WRITER_PATIENCE_SECONDS.get(program)
-    return {_DATABASE: f"{_database_url(settings)}?timeout={seconds}"} if seconds else {}
+    if program != "airflow-scheduler":
+        return {}
+    return {_DATABASE: f"{_database_url(settings)}?timeout={SCHEDULER_PATIENCE_SECONDS}"}
 
 
 _AIRFLOW = (sys.executable, "-m", "airflow")

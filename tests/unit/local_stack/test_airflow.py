@@ -25,11 +25,11 @@ def test_everything_that_airflow_writes_lies_in_the_state_folder_of_its_stack(
     ("program", "url"),
     [
         ("airflow-scheduler", "sqlite:////state/airflow/airflow.db?timeout=60"),
-        ("airflow-api-server", "sqlite:////state/airflow/airflow.db?timeout=15"),
+        ("airflow-api-server", None),
         ("airflow-triggerer", None),
     ],
 )
-def test_who_writes_the_states_of_tasks_waits_long_for_another_writer(program: str, url: str | None) -> None:
+def test_only_the_scheduler_waits_long_for_another_writer(program: str, url: str | None) -> None:
     own = own_environment(program, StackSettings(state_dir=Path("/state")))
 
     assert own.get("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN") == url
