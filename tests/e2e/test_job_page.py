@@ -92,7 +92,6 @@ def test_job_that_runs_is_followed_to_its_failure_and_the_page_says_why(
     expect(page.locator("#curves canvas")).to_be_visible()
     expect(page.locator(".gantt [data-kind=live]").first).to_be_visible()
     expect(page.locator("#log-lines")).to_contain_text("epoch 16 of 24")
-    expect(page.locator("#log-lines")).not_to_contain_text("epoch 24 of 24")
     keep_picture(page, "job-running")
 
     expect(page.locator("#state .state")).to_have_text("Failed", timeout=90_000)
@@ -233,3 +232,19 @@ def test_what_the_browser_dropped_is_asked_for_again(
     expect(page.locator(".gantt")).to_be_visible()
     expect(page.locator("#problem")).to_be_hidden()
     assert len(asked) > 1
+
+
+def test_page_of_which_no_file_came_is_loaded_again_and_again(
+    admin: Person, submit: Callable[..., str]
+) -> None:
+    job_id = submit("pass")
+    loads = []
+    admin.context.on("request", lambda sent: loads.append(sent) if sent.is_navigation_request() else None)
+    admin.context.route(
+        "**/static/**", lambda route: route.abort("failed") if len(loads) <= 2 else route.continue_()
+    )
+
+    page = open_job(admin, job_id, "Succeeded")
+
+    expect(page.locator(".gantt")).to_be_visible()
+    assert len(loads) == 3

@@ -29,11 +29,13 @@
 (() => {
   const MOST = 3;
   const key = "training-reloads";
+  let isOver = false;
   addEventListener(
     "error",
     (event) => {
       const isStyle = event.target instanceof HTMLLinkElement && event.target.rel === "stylesheet";
-      if (!isStyle && !(event.target instanceof HTMLScriptElement)) return;
+      if (isOver || (!isStyle && !(event.target instanceof HTMLScriptElement))) return;
+      isOver = true; // however many files are missing, it is one try
       try {
         const count = Number(sessionStorage.getItem(key) ?? 0);
         if (count >= MOST) return;
