@@ -55,10 +55,16 @@ _WEIGHT = "performance.getEntries().reduce((sum, entry) => sum + (entry.transfer
 _ANSWER = "part => performance.getEntries().find((entry) => entry.name.includes(part)).duration"
 
 
-#: Job whose page is looked at; it has ended, and has every phase.
-_JOB = f"train_digits_train_submit_{STORED // 2:012x}_1"
+def _job_id(place: int) -> str:
+    return f"train_digits_train_submit_{place:012x}_1"
+
+
 #: Name of a page, its path, and what it shows when its data have come; last the one that stays open.
-_SEEN = (("fleet", "fleet", ".tile"), ("job", f"jobs/{_JOB}", "#state .state"), ("jobs", "jobs", "#rows tr"))
+_SEEN = (
+    ("fleet", "fleet", ".tile"),
+    ("job", f"jobs/{_job_id(STORED // 2)}", "#state .state"),
+    ("jobs", "jobs", "#rows tr"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +102,7 @@ def _row(place: int, created_us: int) -> dict[str, Any]:
     return {
         "uid": f"bench{place:07d}",
         "project": "demo-project",
-        "job_id": f"train_digits_train_submit_{place:012x}_1",
+        "job_id": _job_id(place),
         "labels": {"airflow-dag": "train_digits", "team": f"t{place % 20}"},
         "training_input": _TRAINING,
         "state": "FAILED" if place % 10 == 0 else "SUCCEEDED",

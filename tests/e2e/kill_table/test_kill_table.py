@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,17 +18,14 @@ pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(3600)]
 
 
 @pytest.fixture(scope="module")
-def campaign(
-    tmp_path_factory: pytest.TempPathFactory, base_image: str, engine_client: docker.APIClient
-) -> Iterator[Campaign]:
+def campaign(base_image: str, engine_client: docker.APIClient) -> Iterator[Campaign]:
     # In memory, where there is such a place: forty tasks at once write to Airflow's SQLite, and while others fill the disk a commit
     # may take the five seconds after which Airflow sets a task to failed.
     memory = Path("/dev/shm")
-    with ExitStack() as stack:
-        folder = tmp_path_factory.mktemp("kill")
-        if memory.is_dir():
-            folder = Path(stack.enter_context(TemporaryDirectory(prefix="kill-", dir=memory)))
-        bed = stack.enter_context(open_bed(folder, base_image, engine_client))
+    with (
+        TemporaryDirectory(prefix="kill-", dir=memory if memory.is_dir() else None) as folder,
+        open_bed(Path(folder), base_image, engine_client) as bed,
+    ):
         campaign = Campaign(bed)
         asyncio.run(campaign.run())
         yield campaign

@@ -35,6 +35,10 @@ def test_only_the_scheduler_waits_long_for_another_writer(program: str, url: str
     assert own.get("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN") == url
 
 
+def test_airflow_reads_its_own_configuration_also_where_tests_start_it(environment: dict[str, str]) -> None:
+    assert environment["AIRFLOW__CORE__UNIT_TEST_MODE"] == "False"
+
+
 def test_tasks_reach_the_api_server_on_its_port(environment: dict[str, str]) -> None:
     assert environment["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"] == "http://127.0.0.1:1/execution/"
 
