@@ -15,6 +15,7 @@ import httpx
 from local_stack.airflow_users import ORPHAN_FINDER, USERS, ensure_password
 from local_stack.base_image import BaseImage
 from local_stack.credentials import REGISTRY_USER, developer_token, ensure_credentials
+from local_stack.database import airflow_database_url, database_identity
 from local_stack.errors import PartFailed
 from local_stack.part import PROBE_TIMEOUT_SECONDS, Listener, StackPart
 from local_stack.settings import LOOPBACK, REPOSITORY_ROOT, Part, StackSettings
@@ -72,8 +73,7 @@ class Airflow(StackPart):
         """
         state = airflow_state(self.settings)
         stamp = state / "migrated"
-        current = version("apache-airflow-core")
-        if (state / "airflow.db").exists() and stamp.exists() and stamp.read_text("ascii") == current:
+        if stamp.exists() and stamp.read_text("utf-8") == self._migrated():
             return
         state.mkdir(parents=True, exist_ok=True)
         self.settings.log_dir.mkdir(parents=True, exist_ok=True)
@@ -93,7 +93,10 @@ class Airflow(StackPart):
             except subprocess.SubprocessError as error:
                 tail = self.processes.log_tail("airflow-migrate")
                 raise PartFailed("airflow db migrate", "failed", log, tail) from error
-        stamp.write_text(current, encoding="ascii")
+        stamp.write_text(self._migrated(), encoding="utf-8")
+
+    def _migrated(self) -> str:
+        return f"{version('apache-airflow-core')} {database_identity(self.settings)}"
 
     def programs(self) -> Sequence[Program]:
         """Return the four components; the log servers that would listen on all interfaces are left out."""
@@ -132,9 +135,15 @@ def own_environment(program: str, settings: StackSettings) -> Mapping[str, str]:
     stays for as long as there are tasks. The api-server keeps the default: while one of its requests waits, all do, also the one
     that holds the lock (with 15 s it answered nobody for minutes in the kill table).
     """
-    if program != "airflow-scheduler":
+    url = airflow_database_url(settings)
+    if program != "airflow-scheduler" or not url.startswith("sqlite:"):
         return {}
-    return {_DATABASE: f"{_database_url(settings)}?timeout={SCHEDULER_PATIENCE_SECONDS}"}
+    return {_DATABASE: f"{url}?timeout={SCHEDULER_PATIENCE_SECONDS}"}
+
+
+def _database(url: str) -> Mapping[str, str]:
+    """Return where Airflow finds its database; it would go to PostgreSQL by asyncpg beside psycopg unless it is told."""
+    return {_DATABASE: url} if url.startswith("sqlite:") else {_DATABASE: url, f"{_DATABASE}_ASYNC": url}
 
 
 _AIRFLOW = (sys.executable, "-m", "airflow")
@@ -143,10 +152,6 @@ _AIRFLOW = (sys.executable, "-m", "airflow")
 def airflow_state(settings: StackSettings) -> Path:
     """Return the folder of Airflow's database, logs and passwords; airflow.cfg names the one of the default stack."""
     return settings.state_dir.absolute() / "airflow"
-
-
-def _database_url(settings: StackSettings) -> str:
-    return f"sqlite:///{airflow_state(settings) / 'airflow.db'}"
 
 
 def passwords_file(settings: StackSettings) -> Path:
@@ -204,8 +209,8 @@ def airflow_environment(
         "AIRFLOW_HOME": str(REPOSITORY_ROOT),
         # Whoever starts the stack, the tests too: in that mode Airflow reads no airflow.cfg, and its scheduler never rests.
         "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
-        # As in airflow.cfg, for whatever state folder this stack has.
-        _DATABASE: _database_url(settings),
+        # As in airflow.cfg, for whatever state folder and database this stack has.
+        **_database(airflow_database_url(settings)),
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(state / "logs"),
         "AIRFLOW__LOGGING__DAG_PROCESSOR_CHILD_PROCESS_LOG_DIRECTORY": str(state / "logs" / "dag_processor"),
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords_file(settings)),

@@ -37,7 +37,16 @@ class Part(StrEnum):
     OBJECT_STORE = "object-store"
     RELAY = "relay"
     TRAINING = "training"
+    DATABASE = "database"
     AIRFLOW = "airflow"
+
+
+class AirflowDatabase(StrEnum):
+    """What Airflow keeps its state in."""
+
+    AUTO = "auto"  #: PostgreSQL where it is installed or can be, else SQLite; what a stack began with, it keeps
+    POSTGRESQL = "postgresql"
+    SQLITE = "sqlite"
 
 
 SERVE_PARTS = (Part.ENGINE, Part.BASE_IMAGE, Part.REGISTRY, Part.OBJECT_STORE, Part.RELAY, Part.TRAINING)
@@ -78,6 +87,10 @@ class StackSettings(BaseSettings):
     """Price per second of a machine type or an accelerator, for Airflow's connection; without any, nothing is said of cost."""
     currency: str = ""
     """What the prices are in."""
+    airflow_database: AirflowDatabase = AirflowDatabase.AUTO
+    """What Airflow keeps its state in."""
+    database_dir: Path | None = None
+    """PostgreSQL's folder; unset means one below the state folder, or, for root, below /var/lib/container-training."""
     airflow_environment: dict[str, str] = {}
     """More variables for Airflow's components: ``AIRFLOW__SECTION__KEY``, ``AIRFLOW_CONN_...``, what DAGs read."""
 

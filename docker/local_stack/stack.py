@@ -10,6 +10,7 @@ from typing import Self
 
 from local_stack.airflow import Airflow
 from local_stack.base_image import BaseImage
+from local_stack.database import Database
 from local_stack.engine import Engine
 from local_stack.errors import PartFailed
 from local_stack.gateway import Relay
@@ -32,6 +33,7 @@ _PARTS: dict[Part, type[StackPart]] = {
     Part.OBJECT_STORE: ObjectStore,
     Part.RELAY: Relay,
     Part.TRAINING: Training,
+    Part.DATABASE: Database,
     Part.AIRFLOW: Airflow,
 }
 
@@ -101,8 +103,9 @@ class LocalStack:
             return False
         with self._locked():
             stopped = 0
-            # The engine last: jobs of the training service run on it.
-            for group in (frozenset(parts) - {Part.ENGINE}, frozenset(parts) & {Part.ENGINE}):
+            # What others stand on goes last: Airflow on its database, the jobs of the training service on the engine.
+            grounds = frozenset({Part.DATABASE, Part.ENGINE})
+            for group in (frozenset(parts) - grounds, frozenset(parts) & grounds):
                 stopped += self.processes.stop_all(
                     {name for part in group for name in self.parts[part].program_names()}
                 )
