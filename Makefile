@@ -1,5 +1,5 @@
 # Every target sets up what it needs, says what it does, and can be run twice.
-.PHONY: screenshots setup demo serve env status down test check bench bench-search mlflow docs lock
+.PHONY: screenshots setup demo serve env status down test test-quick test-flaky check bench bench-search mlflow docs lock
 .DEFAULT_GOAL := setup
 # The last line of the demo is its result, also where another make calls this one.
 MAKEFLAGS += --no-print-directory
@@ -8,7 +8,7 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 UV := $(VENV)/bin/uv
 UV_VERSION := 0.13.8
-PYTEST_ARGUMENTS ?= --durations=15
+PYTEST_ARGUMENTS ?= -q
 
 setup: $(VENV)/.installed
 
@@ -30,9 +30,21 @@ $(VENV)/.installed: $(VENV)/.uv-$(UV_VERSION) requirements.txt pyproject.toml
 demo serve env status down: setup
 	@$(PYTHON) -m local_stack $@
 
-# The tests start their own registry, object store and services; the test bed is the engine and the base image.
+# The tests start their own registry, object store, database and services; the test bed is the engine and the base image.
+# ONLY=docker, e2e, gcloud, browser, swarm, quick or kill: that part alone. PYTEST_ARGUMENTS: a path, -k, -m, and the like.
+TEST_BED = $(PYTHON) -m local_stack test-bed $(PYTHON) -m tests.suite
 test: setup
-	@$(PYTHON) -m local_stack test-bed $(PYTHON) -m tests.side_by_side $(PYTEST_ARGUMENTS)
+	@$(TEST_BED) --only "$(ONLY)" $(PYTEST_ARGUMENTS)
+
+# What needs neither Docker nor processes of Airflow.
+test-quick: setup
+	@$(PYTHON) -m tests.suite --quick $(PYTEST_ARGUMENTS)
+
+# N runs of the suite, or of ONLY=..., the last LOADED of them beside a process that takes a core and the disk.
+N ?= 5
+LOADED ?= 2
+test-flaky: setup
+	@$(TEST_BED) --only "$(ONLY)" --times $(N) --load-last $(LOADED) $(PYTEST_ARGUMENTS)
 
 # The pictures of the README, made by tests that drive a real Airflow with real jobs.
 screenshots: setup

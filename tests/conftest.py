@@ -11,12 +11,14 @@ import atexit
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+from tests.support.kept_logs import say_where
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
@@ -61,6 +63,30 @@ SCRATCH = _isolate_airflow()
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("search", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+
+#: Fixture -> marker of the tests that use it, so that ``make test ONLY=browser`` finds them.
+_MARKED_BY_FIXTURE = {"browser": "browser", "swarm": "swarm"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests by what they use, and leave out those that need root where there is none: the runner counts them."""
+    for item in items:
+        for fixture, marker in _MARKED_BY_FIXTURE.items():
+            if fixture in getattr(item, "fixturenames", ()):
+                item.add_marker(marker)
+        needs_root = item.get_closest_marker("needs_root") or item.get_closest_marker("swarm")
+        if needs_root is not None and os.geteuid() != 0:
+            item.add_marker(pytest.mark.skip(reason="needs root: it makes an engine or network namespaces"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Say in the message of a failure where the logs of its stack lie."""
+    report = yield
+    if report.failed and (where := say_where()):
+        report.sections.append(("logs that are kept", where))
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -21,8 +21,10 @@ from container_training.core.image_ref import ImageRef, parse_image_ref
 from local_stack.base_image import BaseImage
 from local_stack.credentials import registry_login
 from local_stack.ports import free_port
-from local_stack.settings import Part, StackSettings
+from local_stack.settings import AirflowDatabase, Part, StackSettings
 from local_stack.stack import LocalStack
+from tests.support.kept_logs import logs_in
+from tests.support.postgresql import database_folder
 
 PROJECT = "demo-project"
 PATIENCE_SECONDS = 60.0
@@ -44,28 +46,33 @@ def base_image() -> str:
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory, base_image: str) -> Iterator[LocalStack]:
-    """A registry, an object store and a training service of the tests' own."""
-    settings = StackSettings(
-        state_dir=tmp_path_factory.mktemp("stack"),
-        registry_port=free_port(),
-        object_store_port=free_port(),
-        airflow_port=free_port(),
-        training_port=free_port(),
-        metadata_port=free_port(),
-        base_image=base_image,
-        prices={"n1-standard-4": 0.01},
-        currency="EUR",
-        training_environment={
-            "TRAINING_MEMORY_LIMIT_BYTES": str(1024**3),  # TensorFlow and PyTorch need more than half of it
-            "TRAINING_STOP_GRACE_SECONDS": "2",
-        },
-    )
-    with LocalStack(settings) as stack:
-        stack.up([Part.ENGINE, Part.REGISTRY, Part.OBJECT_STORE, Part.RELAY, Part.TRAINING])
-        yield stack
-        # Jobs outlive their service on purpose; those of a test that failed must not outlive the tests.
-        with TrainingClient(stack.settings.training_url, PROJECT) as client:
-            end_all_jobs(client)
+    """A registry, an object store and a training service of the tests' own; Airflow, for those who ask for it, on PostgreSQL."""
+    with database_folder() as database:
+        settings = StackSettings(
+            state_dir=tmp_path_factory.mktemp("stack"),
+            registry_port=free_port(),
+            object_store_port=free_port(),
+            airflow_port=free_port(),
+            training_port=free_port(),
+            metadata_port=free_port(),
+            airflow_database=AirflowDatabase.POSTGRESQL,
+            database_dir=database,
+            base_image=base_image,
+            prices={"n1-standard-4": 0.01},
+            currency="EUR",
+            training_environment={
+                "TRAINING_MEMORY_LIMIT_BYTES": str(
+                    1024**3
+                ),  # TensorFlow and PyTorch need more than half of it
+                "TRAINING_STOP_GRACE_SECONDS": "2",
+            },
+        )
+        with LocalStack(settings) as stack, logs_in(settings.log_dir, "the session's stack"):
+            stack.up([Part.ENGINE, Part.REGISTRY, Part.OBJECT_STORE, Part.RELAY, Part.TRAINING])
+            yield stack
+            # Jobs outlive their service on purpose; those of a test that failed must not outlive the tests.
+            with TrainingClient(stack.settings.training_url, PROJECT) as client:
+                end_all_jobs(client)
 
 
 def kill_service(stack: LocalStack) -> None:

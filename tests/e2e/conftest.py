@@ -9,7 +9,7 @@ from playwright.sync_api import Browser
 
 from container_training.clients.training_api import TrainingClient
 from container_training.core.image_ref import ImageRef
-from local_stack.airflow import passwords_file
+from local_stack.airflow import airflow_state, passwords_file
 from local_stack.airflow_api import AirflowApi
 from local_stack.airflow_users import ADMIN, ORPHAN_FINDER
 from local_stack.settings import Part
@@ -17,13 +17,17 @@ from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run
 from tests.e2e.browsing import Person, chromium
 from tests.real_parts import end_all_jobs
+from tests.support.kept_logs import logs_in
 
 
 @pytest.fixture(scope="session")
 def airflow(stack: LocalStack) -> Iterator[AirflowApi]:
     """Airflow beside the session's stack, with all DAGs awake."""
-    stack.up([Part.AIRFLOW])
-    with AirflowApi(stack.settings.airflow_url, ADMIN, passwords_file(stack.settings)) as api:
+    stack.up([Part.DATABASE, Part.AIRFLOW])
+    with (
+        AirflowApi(stack.settings.airflow_url, ADMIN, passwords_file(stack.settings)) as api,
+        logs_in(airflow_state(stack.settings) / "logs", "its Airflow's tasks"),
+    ):
         yield api
 
 

@@ -9,12 +9,13 @@ that must outlive, one after the other, what happens to the parts of the system.
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
+
+import psycopg
 
 from container_training.core.errors import TransportError
 from local_stack.settings import Part
@@ -67,7 +68,6 @@ class Campaign:
         self._view = View(tasks={}, jobs={}, building=frozenset(), triggerer=0)
         self._looks = 0
         self._looked = asyncio.Condition()
-        self._one_person = asyncio.Lock()
         self._starts = asyncio.Semaphore(_STARTS_AT_ONCE)
         self._pushes = asyncio.Semaphore(_PUSHES_AT_ONCE)
 
@@ -105,7 +105,7 @@ class Campaign:
 
     async def _watch(self) -> None:
         while True:
-            with suppress(TransportError, sqlite3.OperationalError):  # what is restarted does not answer
+            with suppress(TransportError, psycopg.OperationalError):  # what is restarted does not answer
                 self._view = await asyncio.to_thread(self.bed.watch.look)
                 self._looks += 1
                 async with self._looked:
@@ -129,14 +129,8 @@ class Campaign:
         return True
 
     async def _ask(self, request: Callable[..., None], *args: Any) -> None:
-        """
-        Have a person do something, one thing at a time.
-
-        Requests that write side by side to SQLite keep Airflow's API server from doing anything else: each waits for five seconds, on the
-        event loop that the one with the lock needs to go on.
-        """
-        async with self._one_person:
-            await asyncio.to_thread(request, *args)
+        """Have a person do something."""
+        await asyncio.to_thread(request, *args)
 
     async def _kill(self, cell: Cell) -> Case | None:
         """Bring a run into the cell's phase, act, and note what has come of it when nothing moves any more."""

@@ -17,12 +17,13 @@ import psutil
 
 from container_training.clients.training_api import TrainingClient
 from container_training.core.errors import TransportError
-from local_stack.airflow import airflow_state, passwords_file
+from local_stack.airflow import passwords_file
 from local_stack.airflow_api import AirflowApi
 from local_stack.airflow_users import ADMIN
 from local_stack.credentials import REGISTRY_USER, developer_token, ensure_credentials
+from local_stack.database import airflow_database_url
 from local_stack.ports import free_port
-from local_stack.settings import Part, StackSettings
+from local_stack.settings import AirflowDatabase, Part, StackSettings
 from local_stack.stack import LocalStack
 from tests.e2e.kill_table.bed import ABSENT_IMAGE, Bed, make_job
 from tests.e2e.kill_table.gate import Gate
@@ -54,12 +55,14 @@ AIRFLOW = {
 
 
 @contextmanager
-def open_bed(folder: Path, base_image: str, engine: docker.APIClient) -> Iterator[Bed]:
+def open_bed(folder: Path, database_dir: Path, base_image: str, engine: docker.APIClient) -> Iterator[Bed]:
     """Bring everything up; take it down, and remove what the runs left on the engine."""
     settings = StackSettings(
         state_dir=folder,
         base_image=base_image,
         health_timeout_seconds=300,
+        airflow_database=AirflowDatabase.POSTGRESQL,
+        database_dir=database_dir,
         **{
             name: free_port()
             for name in (
@@ -111,7 +114,7 @@ def open_bed(folder: Path, base_image: str, engine: docker.APIClient) -> Iterato
         repository, digest = push_image(settings, engine, base_image)
         stack_of_parts.callback(engine.remove_image, f"{repository}:test")
         full_service.start()
-        stack.up([Part.AIRFLOW])
+        stack.up([Part.DATABASE, Part.AIRFLOW])
         stack_of_parts.callback(_kill_scheduler, stack)
         _warm_up(settings)
         stack_of_parts.callback(full_service.kill)
@@ -134,7 +137,10 @@ def open_bed(folder: Path, base_image: str, engine: docker.APIClient) -> Iterato
             pushes=pushes,
             slowness=slowness,
             watch=Watch(
-                airflow_state(settings) / "airflow.db", (training, full), engine, prefix=f"{pushes.port}-"
+                airflow_database_url(settings).replace("+psycopg", ""),
+                (training, full),
+                engine,
+                prefix=f"{pushes.port}-",
             ),
         )
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import docker
 import pytest
@@ -13,18 +11,22 @@ import pytest
 from tests.e2e.kill_table.campaign import Campaign
 from tests.e2e.kill_table.stack import open_bed
 from tests.e2e.kill_table.table import Cell, cells
+from tests.support.kept_logs import logs_in
+from tests.support.postgresql import database_folder
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(3600)]
 
 
 @pytest.fixture(scope="module")
-def campaign(base_image: str, engine_client: docker.APIClient) -> Iterator[Campaign]:
-    # In memory, where there is such a place: forty tasks at once write to Airflow's SQLite, and while others fill the disk a commit
-    # may take the five seconds after which Airflow sets a task to failed.
-    memory = Path("/dev/shm")
+def campaign(
+    tmp_path_factory: pytest.TempPathFactory, base_image: str, engine_client: docker.APIClient
+) -> Iterator[Campaign]:
+    folder = tmp_path_factory.mktemp("kill")
     with (
-        TemporaryDirectory(prefix="kill-", dir=memory if memory.is_dir() else None) as folder,
-        open_bed(Path(folder), base_image, engine_client) as bed,
+        database_folder() as database,
+        logs_in(folder / "logs", "the kill table's stack"),
+        logs_in(folder / "airflow" / "logs", "its tasks, a folder a cell"),
+        open_bed(folder, database, base_image, engine_client) as bed,
     ):
         campaign = Campaign(bed)
         asyncio.run(campaign.run())

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 import docker
+import psycopg
 
 from container_training.clients.training_api import TrainingClient
 from container_training.core.wire import Job
@@ -63,11 +61,12 @@ class Watch:
     """
     Looks; safe to use from one thread at a time.
 
+    :param database: of Airflow, as libpq reads it (a URL without a driver).
     :param prefix: what the labels of this table's builds begin with.
     """
 
     def __init__(
-        self, database: Path, services: Sequence[TrainingClient], engine: docker.APIClient, prefix: str
+        self, database: str, services: Sequence[TrainingClient], engine: docker.APIClient, prefix: str
     ) -> None:
         self._prefix = prefix
         self._database = database
@@ -80,9 +79,9 @@ class Watch:
         return View(tasks=tasks, jobs=self._jobs(), building=self._building(), triggerer=triggerer)
 
     def _tasks(self) -> tuple[dict[tuple[str, str], TaskSeen], int]:
-        with closing(sqlite3.connect(f"file:{self._database}?mode=ro", uri=True)) as connection:
+        with psycopg.connect(self._database) as connection:
             rows = connection.execute(_TASKS).fetchall()
-            (newest,) = connection.execute(_NEWEST_TRIGGERER).fetchone()
+            newest = connection.execute(_NEWEST_TRIGGERER).fetchall()[0][0]
         tasks = {
             (run_id, task_id): TaskSeen(
                 state=state or "",

@@ -1,0 +1,126 @@
+"""
+Runs the suite: its parts side by side, or one of them, or the quick tests, or all of it several times.
+
+    python -m tests.suite [--only NAME] [--quick] [--times N] [--load] [PYTEST OPTION ...]
+
+With a path, ``-k`` or ``-m`` among pytest's options it is one pytest process with these, and nothing else is run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import mkdtemp
+
+from tests.suite.flaky import Repetition, table
+from tests.suite.load import loaded
+from tests.suite.parts import QUICK, Part, parts_for
+from tests.suite.results import Outcome, read_report, summary
+from tests.suite.runner import PartRun, Place, Runner
+from tests.support.speed import measure
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+RESULTS = REPOSITORY / ".local" / "test-results"
+#: Not /tmp, which is small on some machines; a socket's path must be short, which one in a deep checkout is not.
+SCRATCH = Path(os.environ.get("TESTS_SCRATCH", "/var/tmp"))
+#: A user who is not root cannot run some tests; with this set to 1 that is no failure.
+PARTIAL = "ALLOW_PARTIAL"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run what ``arguments`` ask for; return 0 if every test ran and passed, or if those that need root were allowed out."""
+    options, pytest_options = _parser().parse_known_args(arguments)
+    try:
+        parts = _parts(options, pytest_options)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    repetitions = []
+    status = 0
+    for number in range(1, options.times + 1):
+        is_loaded = options.load or (options.load_last and number > options.times - options.load_last)
+        if options.times > 1:
+            print(f"run {number} of {options.times}{', under load' if is_loaded else ''}", flush=True)
+        try:
+            repetition = _run(parts, pytest_options, is_loaded=bool(is_loaded))
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+            return 130
+        repetitions.append(repetition)
+        status = max(status, repetition.status)
+    if options.times > 1:
+        text = table(repetitions)
+        (RESULTS / "flaky.md").write_text(text, encoding="utf-8")
+        print(text)
+    return status
+
+
+def _run(parts: Sequence[Part], options: Sequence[str], *, is_loaded: bool) -> Repetition:
+    """Run ``parts`` once; folders of the tests are kept if one failed."""
+    shutil.rmtree(RESULTS, ignore_errors=True)
+    RESULTS.mkdir(parents=True)
+    scratch = Path(mkdtemp(prefix="ct-tests-", dir=SCRATCH))
+    scratch.chmod(0o711)  # PostgreSQL runs as a user of its own
+    with ExitStack() as stack:
+        if is_loaded:
+            stack.enter_context(loaded(scratch))
+        slowness = measure()
+        environment = os.environ | {"TESTS_SLOWNESS": f"{slowness:.3f}", "TMPDIR": str(scratch)}
+        runner = Runner(Place(results=RESULTS, scratch=scratch), options, environment)
+        begun = time.monotonic()
+        runs = runner.run(parts)
+        seconds = time.monotonic() - begun
+    print(summary(runs, slowness=slowness, seconds=seconds, peak_memory_bytes=runner.peak_memory_bytes))
+    status = _status(runs)
+    if status == 0:
+        shutil.rmtree(scratch, ignore_errors=True)
+    else:
+        print(
+            f"kept: {scratch} (the tests' folders, with the logs of their stacks), {RESULTS} (reports, output)"
+        )
+    results = [result for run in runs for result in read_report(run.report)]
+    return Repetition(results=results, status=status, seconds=seconds, is_loaded=is_loaded)
+
+
+def _status(runs: Sequence[PartRun]) -> int:
+    """Return the worst exit status; a test that was not run is a failure unless that is allowed."""
+    worst = max((abs(run.status) for run in runs), default=0)
+    is_partial = any(result.outcome is Outcome.NOT_RUN for run in runs for result in read_report(run.report))
+    if worst == 0 and is_partial and os.environ.get(PARTIAL) != "1":
+        print(f"error: some tests were not run, see above; {PARTIAL}=1 lets that pass", file=sys.stderr)
+        return 1
+    return worst
+
+
+def _parts(options: argparse.Namespace, pytest_options: Sequence[str]) -> Sequence[Part]:
+    is_selection = any(
+        word.startswith(("-k", "-m")) or "::" in word or (REPOSITORY / word).exists()
+        for word in pytest_options
+    )
+    if is_selection:
+        return [Part(name="chosen", selection=(), budget_seconds=3600)]
+    if options.quick:
+        return [Part(name="quick", selection=QUICK, budget_seconds=180)]
+    return parts_for(options.only)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.suite", description="The tests of this project.")
+    parser.add_argument(
+        "--only", default="", metavar="NAME", help="a part, or a marker: see tests/suite/parts.py"
+    )
+    parser.add_argument("--quick", action="store_true", help="no engine, no processes of Airflow")
+    parser.add_argument("--times", type=int, default=1, metavar="N", help="run it N times, and compare")
+    parser.add_argument("--load", action="store_true", help="beside a process that takes a core and the disk")
+    parser.add_argument("--load-last", type=int, default=0, metavar="N", help="that in the last N runs only")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

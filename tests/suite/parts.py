@@ -1,0 +1,68 @@
+"""The parts of the suite: what each selects, what it needs, and how long it may take. Data only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """
+    Tests that one pytest process runs.
+
+    :param selection: arguments of pytest; each test of the suite is in exactly one part.
+    :param budget_seconds: how long it takes at most on two idle cores, beside the other parts.
+    :param niceness: of its processes (nice(1)); parts that only compute leave the cores to those that have deadlines.
+    """
+
+    name: str
+    selection: tuple[str, ...]
+    budget_seconds: int
+    niceness: int = 0
+
+
+#: Started in this order, as many at once as :data:`WIDTH`: the longest first.
+PARTS: tuple[Part, ...] = (
+    Part(name="kill", selection=("tests/e2e/kill_table",), budget_seconds=600),
+    Part(name="e2e", selection=("tests/e2e", "--ignore=tests/e2e/kill_table"), budget_seconds=900),
+    Part(
+        name="docker",
+        selection=("tests/docker", "tests/contract", "tests/integration", "-m", "docker"),
+        budget_seconds=900,
+    ),
+    Part(
+        name="quick",
+        selection=("tests/unit", "tests/contract", "tests/dags", "tests/integration", "-m", "not docker"),
+        budget_seconds=600,
+        niceness=10,
+    ),
+    Part(name="gcloud", selection=("tests/conformance",), budget_seconds=300),
+)
+#: How many parts run at once: most of them wait for containers and schedulers for most of the time.
+WIDTH = 4
+
+#: What ``make test ONLY=...`` runs: the name of a part, or of a marker.
+MARKERS: tuple[str, ...] = ("browser", "swarm")
+#: What runs without an engine, without Airflow's processes, and in minutes.
+QUICK: tuple[str, ...] = ("tests/unit", "tests/contract", "tests/dags", "-m", "not docker")
+
+
+def parts_for(only: str) -> Sequence[Part]:
+    """
+    Return the parts to run.
+
+    :param only: empty for all; a part's name, or a marker's.
+    :raises ValueError: ``only`` is neither.
+    """
+    if not only:
+        return PARTS
+    if only == "e2e":
+        return [part for part in PARTS if part.name in ("kill", "e2e")]
+    if only in MARKERS:
+        return [Part(name=only, selection=("tests", "-m", only), budget_seconds=900)]
+    found = [part for part in PARTS if part.name == only]
+    if not found:
+        known = sorted({part.name for part in PARTS} | set(MARKERS))
+        raise ValueError(f"ONLY must be one of {', '.join(known)}, got {only!r}")
+    return found
