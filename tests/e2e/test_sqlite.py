@@ -1,0 +1,47 @@
+"""Airflow on SQLite, which a machine without PostgreSQL has: a whole pipeline under the real scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from container_training.core.image_ref import ImageRef
+from local_stack.airflow import passwords_file
+from local_stack.airflow_api import AirflowApi
+from local_stack.airflow_users import ADMIN
+from local_stack.database import airflow_database_url
+from local_stack.ports import free_port
+from local_stack.settings import AirflowDatabase, Part
+from local_stack.stack import LocalStack
+from tests.e2e.airflow_run import Run
+from tests.support.kept_logs import logs_in
+
+pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(900)]
+
+
+@pytest.fixture
+def airflow_on_sqlite(stack: LocalStack, tmp_path: Path) -> Iterator[AirflowApi]:
+    """An Airflow of its own beside the session's registry, object store and training service."""
+    settings = stack.settings.model_copy(
+        update={
+            "state_dir": tmp_path,
+            "airflow_port": free_port(),
+            "airflow_database": AirflowDatabase.SQLITE,
+            "database_dir": None,
+        }
+    )
+    with LocalStack(settings) as own, logs_in(settings.log_dir, "the stack on SQLite"):
+        own.up([Part.DATABASE, Part.AIRFLOW])
+        assert airflow_database_url(settings).startswith("sqlite:")
+        with AirflowApi(settings.airflow_url, ADMIN, passwords_file(settings)) as api:
+            yield api
+
+
+def test_a_job_is_submitted_followed_and_over(airflow_on_sqlite: AirflowApi, pushed_image: ImageRef) -> None:
+    conf = {"image": str(pushed_image), "args": "python3 -c \"print('trained')\""}
+
+    run = Run.start(airflow_on_sqlite, "train_from_image", conf)
+
+    assert run.wait_for_end() == "success", run.states()
