@@ -19,6 +19,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support.kept_logs import say_where
+from tests.support.programs import is_there
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
@@ -66,18 +67,30 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 #: Fixture -> marker of the tests that use it, so that ``make test ONLY=browser`` finds them.
-_MARKED_BY_FIXTURE = {"browser": "browser", "swarm": "swarm"}
+_MARKED_BY_FIXTURE = {"browser": "browser", "swarm": "swarm", "gcloud": "gcloud", "airflow": "airflow"}
+#: Marker -> program that its tests cannot do without.
+_PROGRAMS = {"browser": "chromium", "gcloud": "gcloud", "airflow": "postgres"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by what they use, and leave out those that need root where there is none: the runner counts them."""
+    """Mark tests by what they use, and leave out those that cannot run here: the runner names and counts them."""
     for item in items:
         for fixture, marker in _MARKED_BY_FIXTURE.items():
             if fixture in getattr(item, "fixturenames", ()):
                 item.add_marker(marker)
-        needs_root = item.get_closest_marker("needs_root") or item.get_closest_marker("swarm")
-        if needs_root is not None and os.geteuid() != 0:
-            item.add_marker(pytest.mark.skip(reason="needs root: it makes an engine or network namespaces"))
+        if reason := _refusal(item):
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _refusal(item: pytest.Item) -> str:
+    """Return why the test cannot run on this machine; empty if it can."""
+    needs_root = item.get_closest_marker("needs_root") or item.get_closest_marker("swarm")
+    if needs_root is not None and os.geteuid() != 0:
+        return "needs root: it makes an engine or network namespaces"
+    programs = [program for marker, program in _PROGRAMS.items() if item.get_closest_marker(marker)]
+    programs += [mark.args[0] for mark in item.iter_markers("needs_program")]
+    missing = [program for program in programs if not is_there(program)]
+    return f"needs {', '.join(missing)}: see the top of the output" if missing else ""
 
 
 @pytest.hookimpl(wrapper=True)

@@ -77,7 +77,13 @@ class Database(StackPart):
             return ()
         settings = {**_SETTINGS, "unix_socket_directories": str(folder)}
         arguments = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-        command = (*_as_server_user(), str(_program("postgres")), "-D", str(folder / "data"), *arguments)
+        command = (
+            *_as_server_user(),
+            str(server_program("postgres")),
+            "-D",
+            str(folder / "data"),
+            *arguments,
+        )
         # SIGINT: "fast shutdown", which does not wait for clients to go.
         return [
             Program(
@@ -106,12 +112,12 @@ class Database(StackPart):
             case AirflowDatabase.SQLITE:
                 return False
             case AirflowDatabase.POSTGRESQL:
-                _ensure_programs(self.packages)
+                ensure_server_programs(self.packages)
                 return True
         if sqlite_file(self.settings).exists():
             return False  # an earlier version's, with the runs that were made in it
         try:
-            _ensure_programs(self.packages)
+            ensure_server_programs(self.packages)
         except PackagesMissing as error:
             self.progress.say(
                 f"{error}; Airflow uses SQLite instead, which is enough for a few tasks at once"
@@ -183,7 +189,7 @@ def _make_cluster(folder: Path) -> None:
         user = pwd.getpwnam(_SYSTEM_USER)
         os.chown(folder, user.pw_uid, user.pw_gid)
     command = [
-        *(*_as_server_user(), str(_program("initdb")), "--pgdata", str(folder / "data")),
+        *(*_as_server_user(), str(server_program("initdb")), "--pgdata", str(folder / "data")),
         *("--username", _NAME, "--encoding", "UTF8", "--locale", "C.UTF-8", "--no-instructions"),
         # Only the owner of the folder, and root, get as far as its socket.
         *("--auth-local", "trust", "--auth-host", "reject"),
@@ -212,8 +218,8 @@ def _answers(folder: Path) -> bool:
     return True
 
 
-def _program(name: str) -> Path | None:
-    """Return a program of the newest PostgreSQL server that is installed."""
+def server_program(name: str) -> Path | None:
+    """Return a program of the newest PostgreSQL server that is installed, ``None`` if there is none."""
     folders = [folder for folder in _VERSIONS.glob("*/bin") if folder.parent.name.isdecimal()]
     for folder in sorted(folders, key=lambda folder: int(folder.parent.name), reverse=True):
         if (folder / name).is_file():
@@ -221,11 +227,21 @@ def _program(name: str) -> Path | None:
     return find_program(name)
 
 
-def _ensure_programs(packages: PackageInstaller) -> None:
-    if _program("initdb") is not None and _program("postgres") is not None:
-        return
-    with _no_cluster_of_the_machine():
-        packages.install([PACKAGE], start_services=False)
+def ensure_server_programs(packages: PackageInstaller) -> Path:
+    """
+    Return the folder of PostgreSQL's server programs, installed if need be.
+
+    :raises PackagesMissing: they cannot be installed here.
+    """
+    if (found := server_program("postgres")) is None:
+        with _no_cluster_of_the_machine():
+            packages.install([PACKAGE], start_services=False)
+        found = server_program("postgres")
+    if found is None:
+        raise PackagesMissing(
+            f"the package {PACKAGE} has brought no program postgres; install PostgreSQL 13 or newer"
+        )
+    return found.parent
 
 
 @contextmanager
