@@ -27,7 +27,14 @@ from container_training.core.wire import (
 )
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import wait_until
-from tests.e2e.browsing import NARROW, Person, keep_picture, overflow_pixels, serious_violations
+from tests.e2e.browsing import (
+    NARROW,
+    Person,
+    keep_picture,
+    milliseconds,
+    overflow_pixels,
+    serious_violations,
+)
 from tests.object_store import connect
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e]
@@ -78,8 +85,13 @@ def submit(training: TrainingClient, pushed_image: ImageRef) -> Iterator[Callabl
 
 def open_job(person: Person, job_id: str, state: str) -> Page:
     page = person.open(f"/training/jobs/{job_id}")
-    expect(page.locator("#state .state")).to_have_text(state, timeout=90_000)
+    expect_state(page, state)
     return page
+
+
+def expect_state(page: Page, state: str) -> None:
+    """Wait until the job is in ``state``; it may have to wait for those of other tests."""
+    expect(page.locator("#state .state")).to_have_text(state, timeout=milliseconds(120))
 
 
 def test_job_that_runs_is_followed_to_its_failure_and_the_page_says_why(
@@ -94,7 +106,7 @@ def test_job_that_runs_is_followed_to_its_failure_and_the_page_says_why(
     expect(page.locator("#log-lines")).to_contain_text("epoch 16 of 24")
     keep_picture(page, "job-running")
 
-    expect(page.locator("#state .state")).to_have_text("Failed", timeout=90_000)
+    expect_state(page, "Failed")
     assert page.evaluate("window.isTheSamePage")
     expect(page.locator("#why-title")).to_have_text("The trainer failed")
     expect(page.locator("#why-text")).to_contain_text(f"the status {FAILS_WITH}")
@@ -132,7 +144,7 @@ def test_study_has_a_table_to_sort_and_plots(admin: Person, submit: Callable[...
     page = admin.open(f"/training/jobs/{job_id}")
     page.evaluate("(theme) => localStorage.setItem('theme', theme)", theme)
     page.reload()
-    expect(page.locator("#state .state")).to_have_text("Succeeded", timeout=120_000)
+    expect_state(page, "Succeeded")
     expect(page.locator("#trials-table tbody tr")).to_have_count(3)
 
     page.get_by_role("button", name="units").click()
@@ -173,7 +185,7 @@ def test_job_is_cancelled_after_a_question_and_not_by_a_viewer(
 
     # Both pages see it, and nobody loads one anew.
     for each in (page, seen):
-        expect(each.locator("#state .state")).to_have_text("Cancelled", timeout=90_000)
+        expect_state(each, "Cancelled")
     expect(button).to_have_count(0)
     assert training.get_job(job_id).state is JobState.CANCELLED
 
