@@ -114,7 +114,7 @@ class Node:
 
     def client(self) -> docker.APIClient:
         """Return a new client of the machine's engine."""
-        return docker.APIClient(base_url=self.docker_host, version="auto", timeout=60)
+        return docker.APIClient(base_url=self.docker_host, version="auto", timeout=scaled(60))
 
     def _hold(self) -> None:
         """Make the machine's namespaces, held by an init process."""

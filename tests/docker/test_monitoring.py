@@ -86,7 +86,7 @@ def _run_jobs(training: TrainingClient, engine: docker.APIClient, image: str) ->
 
     submit("monitored_success", "pass")
     submit("monitored_failure", "raise SystemExit(3)")
-    submit("monitored_restart", "import time; time.sleep(3)")
+    submit("monitored_restart", f"import time; time.sleep({scaled(3)})")
     study = HyperparameterSpec(
         goal=Goal.MAXIMIZE,
         hyperparameter_metric_tag="accuracy",

@@ -103,7 +103,7 @@ def test_person_logs_in_and_sees_a_job_succeed_without_loading_the_page_again(
     expect(page.locator("#live")).to_have_text("Live")
     page.evaluate("window.isTheSamePage = true")
 
-    submit(job_id, "import time; time.sleep(6)")
+    submit(job_id, f"import time; time.sleep({scaled(6)})")
 
     expect_state(page, job_id, "Running")
     keep_picture(page, "jobs-running")

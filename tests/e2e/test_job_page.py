@@ -36,23 +36,31 @@ from tests.e2e.browsing import (
     serious_violations,
 )
 from tests.object_store import connect
+from tests.support.speed import scaled
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e]
 
 #: Writes lines and reports a metric as cloudml-hypertune does, which the base image lacks; then fails.
 TALKS = """
 import fcntl, json, os, sys, time
-for step in range(1, 25):
-    print(f"epoch {step} of 24", flush=True)
+for step in range(1, STEPS + 1):
+    print(f"epoch {step} of {STEPS}", flush=True)
     report = {"timestamp": time.time(), "trial": "0", "accuracy": str(1 - 1 / step), "global_step": str(step), "checkpoint_path": ""}
     with open(os.environ["CLOUD_ML_HP_METRIC_FILE"], "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.write(json.dumps(report, sort_keys=True) + chr(10))
-    time.sleep(0.5)
+    time.sleep(PAUSE)
 print("ValueError: could not broadcast input array", file=sys.stderr, flush=True)
 sys.exit(STATUS)
 """
 FAILS_WITH = 3
+
+
+def talks(steps: int, status: int) -> str:
+    """Return the program, which writes slowly enough for a page to see it at work on this machine."""
+    return (
+        TALKS.replace("STEPS", str(steps)).replace("PAUSE", str(scaled(0.5))).replace("STATUS", str(status))
+    )
 
 
 @pytest.fixture
@@ -97,7 +105,7 @@ def expect_state(page: Page, state: str) -> None:
 def test_job_that_runs_is_followed_to_its_failure_and_the_page_says_why(
     admin: Person, submit: Callable[..., str], tmp_path: Path
 ) -> None:
-    job_id = submit(TALKS.replace("STATUS", str(FAILS_WITH)))
+    job_id = submit(talks(24, FAILS_WITH))
     page = open_job(admin, job_id, "Running")
     page.evaluate("window.isTheSamePage = true")
     expect(page.locator("#log-lines")).to_contain_text("epoch 2 of 24")
@@ -138,9 +146,7 @@ def test_study_has_a_table_to_sort_and_plots(admin: Person, submit: Callable[...
         max_parallel_trials=3,
         params=[ParameterSpec(parameter_name="units", type=ParameterType.INTEGER, min_value=1, max_value=64)],
     )
-    job_id = submit(
-        TALKS.replace("range(1, 25)", "range(1, 5)").replace("STATUS", "0"), hyperparameters=study
-    )
+    job_id = submit(talks(4, 0), hyperparameters=study)
     page = admin.open(f"/training/jobs/{job_id}")
     page.evaluate("(theme) => localStorage.setItem('theme', theme)", theme)
     page.reload()
