@@ -13,13 +13,15 @@ import shutil
 import tempfile
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import settings
+import pytest_timeout
+from hypothesis import HealthCheck, settings
 
 from tests.support.kept_logs import say_where
 from tests.support.programs import is_there
+from tests.support.speed import scaled
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
@@ -60,9 +62,11 @@ def _isolate_airflow() -> Path:
 
 SCRATCH = _isolate_airflow()
 
-# The same examples in every run; HYPOTHESIS_PROFILE=search looks for new ones.
-settings.register_profile("same", derandomize=True, deadline=None)
-settings.register_profile("search", deadline=None)
+# The same examples in every run; HYPOTHESIS_PROFILE=search looks for new ones. How long the drawing of examples takes says
+# something about the machine, not about the code.
+_ANY_SPEED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("same", derandomize=True, **_ANY_SPEED)
+settings.register_profile("search", **_ANY_SPEED)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
@@ -100,6 +104,13 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     if report.failed and (where := say_where()):
         report.sections.append(("logs that are kept", where))
     return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool:
+    """Let the timeout of a test, of ``pyproject.toml``, a mark or ``--timeout``, follow the machine's speed."""
+    scaled_settings = settings._replace(timeout=scaled(settings.timeout))
+    return bool(pytest_timeout.pytest_timeout_set_timer(item, scaled_settings))
 
 
 @pytest.fixture(scope="session")

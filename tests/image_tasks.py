@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,8 +21,8 @@ from docker.utils import kwargs_from_env
 from local_stack.ports import free_port
 from local_stack.registry import find_registry_program
 from local_stack.settings import StackSettings
-
-PATIENCE_SECONDS = 30.0
+from tests.support.speed import scaled
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +72,7 @@ def run_registry(api: APIClient, folder: Path, port: int) -> Iterator[str]:
         yield f"127.0.0.1:{port}"
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(scaled(60))
 
 
 @contextmanager
@@ -94,14 +93,7 @@ def wait_for_registry(port: int) -> None:
             return httpx.get(f"http://127.0.0.1:{port}/v2/", trust_env=False).is_success
         return False
 
-    wait_until(answers, f"a registry on port {port}")
-
-
-def wait_until(condition: Any, what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {PATIENCE_SECONDS} s for {what}"
-        time.sleep(0.05)
+    wait_until(answers, f"a registry answers on port {port}")
 
 
 @pytest.fixture
@@ -155,18 +147,6 @@ def push(image: str, **arguments: Any) -> str:
     from container_training.operators.image import PushImageOperator
 
     return PushImageOperator(task_id="push", image=image, **arguments).execute(task_context())
-
-
-@contextmanager
-def alarm(seconds: float, handler: Any) -> Iterator[None]:
-    """Call ``handler`` in a signal handler of this thread, as Airflow calls ``on_kill``."""
-    before = signal.signal(signal.SIGALRM, lambda *_: handler())
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 @contextmanager

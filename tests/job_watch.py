@@ -1,31 +1,37 @@
-"""Watching a job of a live service from a test: until something holds, until a state, its lines."""
+"""Watching a job of a live service from a test: until a state, until its end, its lines."""
 
 from __future__ import annotations
-
-import time
-from collections.abc import Callable
 
 from container_training.clients.training_api import TrainingClient, job_log_filter
 from container_training.core.states import JobState
 from container_training.core.wire import Job
+from tests.support.waiting import wait_until
 
-PATIENCE_SECONDS = 90.0
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Return once ``condition`` holds; fail the test if it takes too long."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"not so after {PATIENCE_SECONDS} s"
-        time.sleep(0.05)
+#: A job may have to wait for those of other tests.
+_SECONDS = 120.0
 
 
 def until_state(training: TrainingClient, job_id: str, state: JobState) -> Job:
     """Return the job once it is in ``state``; fail the test if it ends otherwise."""
-    until(lambda: (now := training.get_job(job_id).state) is state or (now is not None and now.is_terminal))
-    job = training.get_job(job_id)
-    assert job.state is state, job.error_message
+    job = _until(training, job_id, state)
+    assert job.state is state, f"{job_id} is {job.state}, not {state}: {job.error_message}"
     return job
+
+
+def until_end(training: TrainingClient, job_id: str) -> Job:
+    """Return the job once it has ended, in whatever way."""
+    return _until(training, job_id)
+
+
+def _until(training: TrainingClient, job_id: str, state: JobState | None = None) -> Job:
+    def reached() -> Job:
+        job = training.get_job(job_id)
+        is_reached = job.state is not None and (job.state is state or job.state.is_terminal)
+        assert is_reached, f"{job_id} is {job.state}"
+        return job
+
+    what = f"{job_id} is {state}" if state else f"{job_id} has ended"
+    return wait_until(reached, what, seconds=_SECONDS, ignoring=AssertionError)
 
 
 def messages(training: TrainingClient, job_id: str) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +13,7 @@ import pytest
 
 from container_training.clients.storage import ObjectStore
 from local_stack.ports import free_port
-
-_PATIENCE_SECONDS = 30.0
+from tests.support.waiting import wait_until
 
 
 def connect(url: str) -> ObjectStore:
@@ -48,17 +46,18 @@ def start_store(port: int, data: Path) -> subprocess.Popen[bytes]:
         f"--data-dir={data}",
     ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + _PATIENCE_SECONDS
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
-        while True:
-            try:
-                client.post("/storage/v1/b", json={"name": "bkt"}).raise_for_status()
-                return process
-            except httpx.TransportError:
-                if time.monotonic() > deadline or process.poll() is not None:
-                    process.kill()
-                    raise
-                time.sleep(0.1)
+
+        def makes_a_bucket() -> bool:
+            assert process.poll() is None, f"the object store ended with {process.returncode}"
+            return client.post("/storage/v1/b", json={"name": "bkt"}).raise_for_status().is_success
+
+        try:
+            wait_until(makes_a_bucket, "the object store makes a bucket", ignoring=httpx.TransportError)
+        except BaseException:
+            process.kill()
+            raise
+    return process
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 import uuid
 from collections.abc import Iterator
 
@@ -25,9 +24,9 @@ from local_stack.settings import AirflowDatabase, Part, StackSettings
 from local_stack.stack import LocalStack
 from tests.support.kept_logs import logs_in
 from tests.support.postgresql import database_folder
+from tests.support.waiting import wait_until
 
 PROJECT = "demo-project"
-PATIENCE_SECONDS = 60.0
 
 
 @pytest.fixture(scope="session")
@@ -87,13 +86,15 @@ def kill_service(stack: LocalStack) -> None:
 def end_all_jobs(client: TrainingClient) -> None:
     """Cancel every job that has not ended, and wait until each has."""
     alive = "NOT (state=SUCCEEDED OR state=FAILED OR state=CANCELLED)"
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while jobs := client.list_jobs(alive, page_size=100).jobs:
-        if time.monotonic() > deadline:
-            raise AssertionError(f"jobs do not end: {[job.job_id for job in jobs]}")
+
+    def have_ended() -> bool:
+        jobs = client.list_jobs(alive, page_size=100).jobs or []
         for job in jobs:
             client.cancel_job(job.job_id or "")
-        time.sleep(0.2)
+        assert not jobs, [job.job_id for job in jobs]
+        return True
+
+    wait_until(have_ended, "all jobs have ended", seconds=120, poll_seconds=0.2, ignoring=AssertionError)
 
 
 @pytest.fixture

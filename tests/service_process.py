@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from container_training.clients.training_api import TrainingClient
 from container_training.core.errors import TransportError
 from local_stack.ports import free_port
+from tests.support.waiting import wait_until
 
 PROJECT = "demo-project"
-PATIENCE_SECONDS = 60.0
 
 
 class ServiceProcess:
@@ -43,18 +42,16 @@ class ServiceProcess:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("TRAINING_")}
         database = {"TRAINING_DATABASE_URL": f"sqlite:///{self._folder / 'service.db'}"}
         with (self._folder / "service.log").open("ab") as log:
-            self._process = subprocess.Popen(
+            process = self._process = subprocess.Popen(
                 [sys.executable, "-m", "training_service", "serve", "--port", str(self.port)],
                 env=environment | database | self._settings,
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
-        deadline = time.monotonic() + PATIENCE_SECONDS
         with self.client() as client:
-            while not _answers(client):
-                if self._process.poll() is not None or time.monotonic() > deadline:
-                    raise AssertionError((self._folder / "service.log").read_text("utf-8")[-2000:])
-                time.sleep(0.1)
+            log = self._folder / "service.log"
+            wait_until(lambda: process.poll() is not None or _answers(client), f"the service answers ({log})")
+        assert process.poll() is None, log.read_text("utf-8")[-2000:]
 
     def kill(self) -> None:
         """End it with SIGKILL; does nothing if it does not run."""

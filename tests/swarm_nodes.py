@@ -18,14 +18,16 @@ import os
 import shutil
 import socket
 import subprocess
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import docker
 
+from tests.support.speed import scaled
+from tests.support.waiting import wait_until
+
 _PREFIX = "ctsw"
-_PATIENCE_SECONDS = 30.0
+_START_SECONDS = 120.0
 _RUN_NETNS = Path("/run/netns")
 _CGROUPS = Path("/sys/fs/cgroup")
 _FOLDERS = Path("/var/tmp")
@@ -112,7 +114,7 @@ class Node:
 
     def client(self) -> docker.APIClient:
         """Return a new client of the machine's engine."""
-        return docker.APIClient(base_url=self.docker_host, version="auto", timeout=60)
+        return docker.APIClient(base_url=self.docker_host, version="auto", timeout=scaled(60))
 
     def _hold(self) -> None:
         """Make the machine's namespaces, held by an init process."""
@@ -128,7 +130,7 @@ class Node:
             "unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child",
             "--propagation", "private", "--mount-proc", "bash", "-c", boot,
         )  # fmt: skip
-        wait_until(lambda: self._init_name() == "docker-init", f"{self.name} has no init process")
+        wait_until(lambda: self._init_name() == "docker-init", f"{self.name} has an init process")
 
     def _start_engine(self) -> None:
         (self.folder / "daemon.json").write_text(json.dumps(self._configuration))
@@ -139,7 +141,8 @@ class Node:
             "--exec-root", "/run/docker", "--pidfile", "/run/docker.pid",
             "-H", self.docker_host, "--cgroup-parent", f"/{self._namespace}", "--storage-driver", "overlay2",
         )  # fmt: skip
-        wait_until(self._answers, f"the engine of {self.name} does not answer; see {self.folder}/engine.log")
+        log = self.folder / "engine.log"
+        wait_until(self._answers, f"the engine of {self.name} answers ({log})", seconds=_START_SECONDS)
 
     def _spawn(self, log: str, *command: str) -> subprocess.Popen[bytes]:
         with (self.folder / f"{log}.log").open("ab") as file:
@@ -235,7 +238,7 @@ class Swarm:
         def all_ready() -> bool:
             return [node["Status"]["State"] for node in client.nodes()] == ["ready"] * self._count
 
-        wait_until(all_ready, "not every node is ready")
+        wait_until(all_ready, "every node is ready", seconds=_START_SECONDS)
         client.close()
 
 
@@ -260,15 +263,6 @@ def remove_leftovers() -> None:
             os.close(lock)
 
 
-def wait_until(condition: Callable[[], bool], otherwise: str) -> None:
-    """Return once ``condition`` holds; fail with ``otherwise`` after half a minute."""
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"after {_PATIENCE_SECONDS:.0f} s: {otherwise}")
-        time.sleep(0.05)
-
-
 def _lock(folder: Path) -> int | None:
     """Take the folder's lock, which its run holds as long as its process lives; ``None``: it lives."""
     folder.mkdir(exist_ok=True)
@@ -287,7 +281,7 @@ def _remove(name: str) -> None:
         _ip("link", "del", f"{name}-h")
     for namespace in sorted(_RUN_NETNS.glob(f"{name}-*")):
         _ip("netns", "del", namespace.name)
-    wait_until(lambda: _remove_groups(name), f"control groups of {name} are in use")
+    wait_until(lambda: _remove_groups(name), f"the control groups of {name} are removed")
     disk = _FOLDERS / name / "disk"
     if disk.is_mount():
         _run("umount", str(disk))
@@ -315,7 +309,7 @@ def _ip(*arguments: str) -> str:
 
 
 def _run(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=scaled(60))
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
     return done.stdout

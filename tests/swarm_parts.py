@@ -24,7 +24,8 @@ from local_stack.part import answers_ok
 from local_stack.ports import free_port
 from local_stack.registry import find_registry_program
 from local_stack.stack import LocalStack
-from tests.swarm_nodes import Swarm, wait_until
+from tests.support.waiting import wait_until
+from tests.swarm_nodes import Swarm
 from training_service.access.registry_tokens import ISSUER, SERVICE, registry_configuration
 from training_service.access.signing_key import ALGORITHM, CERTIFICATE_FILE, SigningKey
 
@@ -161,7 +162,9 @@ def _registry(program: Path, folder: Path, address: str, **configuration: Any) -
     ):
         try:
             # With authentication: 401, and the base of the server answers all the same.
-            wait_until(lambda: answers_ok(f"http://{address}/"), f"no registry on {address}; see {log.name}")
+            wait_until(
+                lambda: answers_ok(f"http://{address}/"), f"a registry answers on {address} ({log.name})"
+            )
             yield
         finally:
             process.terminate()

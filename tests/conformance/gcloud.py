@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.speed import scaled
+
 CALL_TIMEOUT_SECONDS = 150
 
 Result = subprocess.CompletedProcess[str]
@@ -38,7 +40,7 @@ def run_gcloud(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=CALL_TIMEOUT_SECONDS,
+        timeout=scaled(CALL_TIMEOUT_SECONDS),
         check=False,
     )
     print(done.args, done.returncode, done.stdout, done.stderr, sep="\n")

@@ -7,7 +7,6 @@ gcloud takes seconds a call, so the tests share the jobs of one session.
 from __future__ import annotations
 
 import subprocess
-import time
 import uuid
 from collections.abc import Callable
 from functools import partial
@@ -19,10 +18,10 @@ from container_training.clients.training_api import TrainingClient
 from container_training.core.image_ref import ImageRef
 from container_training.core.states import JobState
 from container_training.core.wire import Job, ReplicaConfig, TrainingInput
+from tests.job_watch import until_state
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.timeout(300)]
 
-PATIENCE_SECONDS = 60.0
 TRAINER = "import sys; print('trained with', sys.argv[1:])"
 
 #: Runs ``gcloud ai-platform jobs ...``.
@@ -61,18 +60,8 @@ def submitted(submit: Jobs) -> tuple[str, subprocess.CompletedProcess[str]]:
 def finished(submitted: tuple[str, object], training: TrainingClient) -> str:
     """The id of the same job, once it has ended."""
     job_id, _ = submitted
-    wait_for(training, job_id, JobState.SUCCEEDED)
+    until_state(training, job_id, JobState.SUCCEEDED)
     return job_id
-
-
-def wait_for(training: TrainingClient, job_id: str, state: JobState) -> None:
-    """Return once the job is in ``state``; fail when it has ended otherwise."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while (found := training.get_job(job_id)).state is not state:
-        ended = found.state is not None and found.state.is_terminal
-        if ended or time.monotonic() > deadline:
-            raise AssertionError(f"{job_id} is {found.state}, not {state}: {found.error_message}")
-        time.sleep(0.1)
 
 
 def test_submit_says_that_the_job_is_queued(
@@ -131,7 +120,7 @@ trainingInput:
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [f"jobId: {job_id}", "state: QUEUED"]
-    wait_for(training, job_id, JobState.SUCCEEDED)
+    until_state(training, job_id, JobState.SUCCEEDED)
     found = training.get_job(job_id)
     asked = found.training_input or TrainingInput()
     assert (found.labels, asked.master_type) == ({"team": "files"}, "n1-standard-4")
@@ -205,12 +194,12 @@ def test_cancel_ends_a_running_job(
         image_uri=str(pushed_image), container_command=["python3", "-c", "import time; time.sleep(600)"]
     )
     training.create_job(Job(job_id=job_id, training_input=TrainingInput(master_config=config)))
-    wait_for(training, job_id, JobState.RUNNING)
+    until_state(training, job_id, JobState.RUNNING)
 
     done = jobs("cancel", job_id)
 
     assert (done.returncode, done.stdout) == (0, "")
-    wait_for(training, job_id, JobState.CANCELLED)
+    until_state(training, job_id, JobState.CANCELLED)
 
 
 def test_submit_that_streams_the_log_fails_with_its_trainer(

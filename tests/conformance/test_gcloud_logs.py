@@ -8,7 +8,6 @@ two jobs.
 from __future__ import annotations
 
 import re
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,10 +21,10 @@ from container_training.core.wire import Job, ReplicaConfig, TrainingInput
 from local_stack.environment import client_environment
 from local_stack.stack import LocalStack
 from tests.conformance.gcloud import Result, require_gcloud, run_gcloud
+from tests.job_watch import until_state
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.timeout(300)]
 
-PATIENCE_SECONDS = 60.0
 TRAINER = """
 import json, sys, time
 print("epoch 1", flush=True)
@@ -75,10 +74,7 @@ def ended_job(stack: LocalStack, pushed_image: ImageRef) -> str:
         client.create_job(
             Job(job_id=job_id, training_input=TrainingInput(region="us-central1", master_config=config))
         )
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while client.get_job(job_id).state is not JobState.FAILED:
-            assert time.monotonic() < deadline, client.get_job(job_id)
-            time.sleep(0.1)
+        until_state(client, job_id, JobState.FAILED)
     return job_id
 
 

@@ -20,6 +20,7 @@ from container_training.core.migration.gcloud_command import FLAGS
 from container_training.core.migration.shell_text import read_shell_text
 from tests.conformance.gcloud import CALL_TIMEOUT_SECONDS, require_gcloud
 from tests.gcloud_commands import CASES
+from tests.support.speed import scaled
 
 RUNNER = Path(__file__).with_name("many_gcloud_commands.py")
 
@@ -84,7 +85,7 @@ def run_all(
         input=json.dumps(commands),
         capture_output=True,
         text=True,
-        timeout=CALL_TIMEOUT_SECONDS,
+        timeout=scaled(CALL_TIMEOUT_SECONDS),
         check=False,
     )
     print(done.stdout, done.stderr, sep="\n")

@@ -6,7 +6,6 @@ import hashlib
 import os
 import subprocess
 import tarfile
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,10 +19,10 @@ from container_training.clients.training_api import TrainingClient, job_log_filt
 from container_training.core.states import JobState
 from container_training.core.wire import Job, TrainingInput
 from local_stack.stack import LocalStack
+from tests.job_watch import until_end
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.timeout(300)]
 
-PATIENCE_SECONDS = 90.0
 PACKAGE_FLAGS = (
     *("--region", "us-central1", "--runtime-version", "2.11", "--python-version", "3.7"),
     *("--module-name", "trainer.task"),
@@ -63,10 +62,7 @@ def bucket(stack: LocalStack) -> str:
 
 def wait_for_end(training: TrainingClient, job_id: str) -> tuple[Job, str]:
     """Return the job that has ended, and its log as one text."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not ((found := training.get_job(job_id)).state or JobState.QUEUED).is_terminal:
-        assert time.monotonic() < deadline, f"{job_id} is {found.state}"
-        time.sleep(0.1)
+    found = until_end(training, job_id)
     page = training.list_log_entries(job_log_filter(job_id))
     log = "\n".join(entry.message for entry in page.entries or [])
     print(log)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from container_training.core.image_ref import ImageRef, parse_image_ref
 from container_training.core.machines import Resources
 from container_training.core.restarts import Attempt
 from container_training.core.states import ReplicaState
+from tests.support.waiting import wait_until
 from training_service.engine.base import (
     METRIC_FILE,
     METRIC_FILE_NAME,
@@ -33,7 +33,6 @@ from training_service.engine.scripted_reports import ScriptedReport
 from training_service.engine.swarm_engine import SwarmEngine
 
 MIB = 1024**2
-PATIENCE_SECONDS = 30.0
 MASTER = ReplicaId(role=ReplicaRole.MASTER)
 
 
@@ -57,14 +56,14 @@ class Bench(ABC):
 
     def wait_for(self, condition: Callable[[ObservedReplica], bool]) -> ObservedReplica:
         """Return the only replica once ``condition`` holds."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while time.monotonic() < deadline:
+
+        def reached() -> ObservedReplica:
             self.pass_time()
             (replica,) = self.engine.observe().replicas
-            if condition(replica):
-                return replica
-            time.sleep(0.02)
-        raise AssertionError(f"still {replica} after {PATIENCE_SECONDS} s")
+            assert condition(replica), replica
+            return replica
+
+        return wait_until(reached, f"the replica {condition.__name__}", seconds=120, ignoring=AssertionError)
 
 
 class MemoryBench(Bench):
@@ -338,13 +337,13 @@ class TestEngineContract:
                 return
 
         threading.Thread(target=watch, daemon=True).start()
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not seen.is_set() and time.monotonic() < deadline:
+
+        def starts_and_sees() -> bool:
             # Watching begins at some moment after the thread has started, so starts are repeated until one is seen.
             bench.engine.start_replica(replace(launch, job_uid=uuid.uuid4().hex[:12]))
-            seen.wait(0.5)
+            return seen.wait(0.5)
 
-        assert seen.is_set()
+        wait_until(starts_and_sees, "a start is seen")
 
 
 @pytest.mark.docker

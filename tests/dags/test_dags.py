@@ -19,6 +19,7 @@ from airflow.timetables.base import DataInterval, TimeRestriction
 
 from container_training.operators.image import PushImageOperator
 from container_training.operators.training import SubmitTrainingJobOperator
+from tests.support.speed import scaled
 
 DAGS = Path(__file__).parents[2] / "dags"
 FILES = sorted(DAGS.glob("*.py"))
@@ -290,7 +291,7 @@ print(json.dumps({{**found, "after": sorted(sys.modules)}}))
         capture_output=True,
         text=True,
         check=True,
-        timeout=240,
+        timeout=scaled(240),
         env=dict(os.environ),
     ).stdout
     found: dict[str, list[str]] = json.loads(output.splitlines()[-1])

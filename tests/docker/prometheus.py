@@ -15,7 +15,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 
 from local_stack.packages import find_program
 from local_stack.ports import free_port
-from tests.job_watch import until
+from tests.support.speed import scaled
+from tests.support.waiting import wait_until
 
 
 @contextmanager
@@ -46,11 +47,11 @@ def run_prometheus(folder: Path, targets: Mapping[str, str]) -> Iterator[httpx.C
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
-            until(lambda: _is_ready(client))
+            wait_until(lambda: _is_ready(client), "Prometheus is ready")
             yield client
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(scaled(60))
 
 
 def _is_ready(client: httpx.Client) -> bool:

@@ -14,7 +14,8 @@ from airflow.sdk.exceptions import AirflowFailException
 from docker.api import APIClient
 
 from container_training.operators.image import BuildImageOperator
-from tests.image_tasks import build, make_context_dir, push, signalled, task_context, wait_until
+from tests.image_tasks import build, make_context_dir, push, signalled, task_context
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("image_connections")]
 
@@ -196,7 +197,7 @@ def test_killing_the_task_ends_the_build(tmp_path: Path, base_image: str) -> Non
     with killed, pytest.raises(AirflowFailException, match="build was cancelled"):
         operator.execute(task_context())
 
-    wait_until(lambda: not processes_with(step), "the end of the build's step")
+    wait_until(lambda: not processes_with(step), "the build's step has ended")
 
 
 def processes_with(words: str) -> list[str]:

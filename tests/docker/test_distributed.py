@@ -20,8 +20,10 @@ from container_training.core.image_ref import ImageRef
 from container_training.core.states import JobState
 from container_training.core.wire import Job, ReplicaConfig, TrainingInput
 from local_stack.stack import LocalStack
-from tests.job_watch import messages, until, until_state
+from tests.job_watch import messages, until_state
 from tests.real_parts import kill_service
+from tests.support.speed import scaled
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.docker
 
@@ -97,11 +99,13 @@ def nothing_is_left(engine_client: docker.APIClient, job_id: str) -> Iterator[No
     """After each test the job's containers and networks are gone."""
     yield
     label = {"label": f"container-training.job={job_id}"}
-    until(
+    wait_until(
         lambda: (
             not engine_client.containers(all=True, filters=label)
             and not engine_client.networks(filters=label)
-        )
+        ),
+        "the job's containers and networks are gone",
+        seconds=120,
     )
 
 
@@ -135,9 +139,12 @@ def test_a_killed_worker_comes_back_under_its_name(
     host = engine_client.inspect_container(before["Id"])["Config"]["Hostname"]
 
     engine_client.kill(before["Id"])
-    until(lambda: any("worker-replica-0 restart 1 of 5" in line for line in messages(training, job_id)))
+    wait_until(
+        lambda: any("worker-replica-0 restart 1 of 5" in line for line in messages(training, job_id)),
+        "the worker's restart is in the log",
+    )
     label = {"label": [f"container-training.job={job_id}", "container-training.attempt=0.1"]}
-    until(lambda: bool(engine_client.containers(filters=label)))
+    wait_until(lambda: engine_client.containers(filters=label), "the worker runs again")
 
     after = container(engine_client, job_id, "worker")
     assert engine_client.inspect_container(after["Id"])["Config"]["Hostname"] == host
@@ -170,7 +177,7 @@ def test_a_running_job_is_cancelled_by_its_limit_for_real(
     )
     assert job.start_time
     assert job.end_time
-    assert 2 <= (job.end_time - job.start_time).total_seconds() < 10
+    assert 2 <= (job.end_time - job.start_time).total_seconds() < scaled(20)
 
 
 def outcome(training: TrainingClient, job_id: str) -> tuple[JobState | None, str]:
@@ -194,16 +201,24 @@ def test_service_killed_twenty_times_ends_every_job_as_it_would_have(
         submit(SLEEP, SLEEP, "_is_cancelled"): JobState.CANCELLED,
     }
     (cancelled,) = [job_id for job_id, end in ids.items() if end is JobState.CANCELLED]
+
+    def is_up() -> bool:
+        return outcome(training, cancelled)[0] is not None
+
     for kill in range(20):
         if kill == 8:
-            until(lambda: outcome(training, cancelled)[0] is not None)
+            wait_until(is_up, "the service is up again")
             training.cancel_job(cancelled)
         kill_service(stack)
-        # Until it is up again and then for a moment, so that each kill finds it at work.
-        until(lambda: outcome(training, cancelled)[0] is not None)
+        wait_until(is_up, "the service is up again")
+        # A moment by chance, so that the kills find it at different work.
         time.sleep(chance.uniform(0, 0.5))
 
-    until(lambda: all((state := outcome(training, job_id)[0]) and state.is_terminal for job_id in ids))
+    wait_until(
+        lambda: all((state := outcome(training, job_id)[0]) and state.is_terminal for job_id in ids),
+        "all jobs have ended",
+        seconds=120,
+    )
 
     assert {job_id: outcome(training, job_id)[0] for job_id in ids} == ids
     messages = {job_id.rpartition("_")[2]: outcome(training, job_id)[1] for job_id in ids}
@@ -211,8 +226,14 @@ def test_service_killed_twenty_times_ends_every_job_as_it_would_have(
     assert "exited with a non-zero status of 5." in messages["worker"]
     for job_id in ids:
         label = {"label": f"container-training.job={job_id}"}
-        until(lambda label=label: not engine_client.containers(all=True, filters=label))  # type: ignore[misc]
-        until(lambda label=label: not engine_client.networks(filters=label))  # type: ignore[misc]
+        wait_until(
+            lambda label=label: not engine_client.containers(all=True, filters=label),  # type: ignore[misc]
+            f"the containers of {job_id} are gone",
+        )
+        wait_until(
+            lambda label=label: not engine_client.networks(filters=label),  # type: ignore[misc]
+            f"the networks of {job_id} are gone",
+        )
 
 
 def test_a_network_that_cannot_be_made_fails_the_job_and_says_why(

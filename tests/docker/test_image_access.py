@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -24,13 +23,13 @@ from container_training.core.states import JobState
 from container_training.core.wire import Job, ReplicaConfig, TrainingInput
 from local_stack.credentials import DEVELOPER, developer_token, registry_login
 from local_stack.stack import LocalStack
+from tests.job_watch import until_end
 from training_service.access.registry_tokens import ISSUER, SERVICE
 from training_service.access.signing_key import SigningKey
 from training_service.projects import project_config
 
 pytestmark = pytest.mark.docker
 
-PATIENCE_SECONDS = 60.0
 OTHER = "other-project"
 AGENT = f"serviceAccount:{project_config('demo-project').service_account}"
 
@@ -90,13 +89,7 @@ def run(training: TrainingClient) -> Callable[[str], Job]:
         training.create_job(
             Job(job_id=job_id, training_input=TrainingInput(region="us-central1", master_config=config))
         )
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while time.monotonic() < deadline:
-            job = training.get_job(job_id)
-            if job.state is not None and job.state.is_terminal:
-                return job
-            time.sleep(0.05)
-        raise AssertionError(f"{job_id} has not ended after {PATIENCE_SECONDS} s")
+        return until_end(training, job_id)
 
     return run
 

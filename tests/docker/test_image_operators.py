@@ -23,15 +23,16 @@ from docker.api import APIClient
 
 from local_stack.ports import free_port
 from tests.image_tasks import (
-    alarm,
     build,
     make_context_dir,
     push,
     run_registry,
     run_test,
+    signalled,
     task_context,
-    wait_until,
 )
+from tests.support.speed import scaled
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("image_connections")]
 
@@ -256,7 +257,12 @@ def test_killing_the_task_ends_the_container(api: APIClient, python_image: str) 
     operator = TestImageOperator(
         task_id="test", image=python_image, args=["import time; time.sleep(600)"], timeout=60
     )
-    with alarm(2, operator.on_kill), pytest.raises(AirflowFailException, match="was cancelled"):
+
+    def runs() -> bool:
+        containers = api.containers(filters={"label": OWNER_LABEL})
+        return any(container["Image"] == python_image for container in containers)
+
+    with signalled(runs, operator.on_kill), pytest.raises(AirflowFailException, match="was cancelled"):
         operator.execute(task_context())
 
     assert left_containers(api, python_image) == []
@@ -274,13 +280,14 @@ def test_killing_the_task_ends_the_build(tmp_path: Path, api: APIClient, base_im
         image="localhost/image-tests/slow",
         build_args={"BASE_IMAGE": base_image},
     )
-    with alarm(2, operator.on_kill), pytest.raises(AirflowFailException, match="build was cancelled"):
+
+    def runs() -> bool:
+        return any("sleep 612" in container["Command"] for container in api.containers())
+
+    with signalled(runs, operator.on_kill), pytest.raises(AirflowFailException, match="build was cancelled"):
         operator.execute(task_context())
 
-    def is_stopped() -> bool:
-        return not any("sleep 612" in container["Command"] for container in api.containers())
-
-    wait_until(is_stopped, "the end of the build's container")
+    wait_until(lambda: not runs(), "the build's container has ended")
 
 
 def test_a_registry_that_is_down_is_asked_again_and_then_named(
@@ -354,11 +361,11 @@ def small_engine(tmp_path: Path) -> Iterator[str]:
     with (tmp_path / "dockerd.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
     try:
-        wait_until(lambda: answers(folder / "engine.sock"), "the small engine")
+        wait_until(lambda: answers(folder / "engine.sock"), "the small engine answers")
         yield url
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(scaled(60))
         subprocess.run(["umount", "--lazy", str(disk)], check=True)
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -19,6 +19,7 @@ from local_stack.airflow import airflow_environment
 from local_stack.credentials import registry_login
 from local_stack.stack import LocalStack
 from tests.docker.reusable_trainer import TRAINER, object_store
+from tests.support.speed import scaled
 
 #: The first test waits for two runs and their consumers.
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(500)]
@@ -76,7 +77,7 @@ def told(
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=scaled(400),
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     lines = events.read_text(encoding="utf-8").splitlines()

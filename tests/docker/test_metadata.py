@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,6 +19,7 @@ from local_stack.credentials import registry_login
 from local_stack.gateway import find_gateway
 from local_stack.settings import CONTAINER_HOST_NAME
 from local_stack.stack import LocalStack
+from tests.job_watch import until_end
 from training_service.access.identity import IdentityTokens
 from training_service.access.signing_key import SigningKey
 from training_service.projects import project_config, project_number
@@ -27,7 +27,6 @@ from training_service.projects import project_config, project_number
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 
 PROJECT = "demo-project"
-PATIENCE_SECONDS = 120.0
 ACCOUNT = "trainer@demo-project.iam.gserviceaccount.com"
 #: boto.cfg as in the guide, for gsutil.
 DOCKERFILE = """
@@ -76,10 +75,7 @@ def run(training: TrainingClient, image: str) -> Callable[..., list[str]]:
                 training_input=TrainingInput(region="us-central1", master_config=config, **training_input),
             )
         )
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not (job := training.get_job(job_id)).state or not job.state.is_terminal:
-            assert time.monotonic() < deadline, f"{job_id} is still {job.state}"
-            time.sleep(0.1)
+        job = until_end(training, job_id)
         page = training.list_log_entries(job_log_filter(job_id, task_name="master-replica-0"))
         lines = [entry.message for entry in page.entries or []]
         assert job.state is JobState.SUCCEEDED, (job.error_message, lines)

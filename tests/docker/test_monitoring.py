@@ -27,7 +27,9 @@ from container_training.core.wire import (
 )
 from local_stack.stack import LocalStack
 from tests.docker.prometheus import OtelBridge, run_prometheus
-from tests.job_watch import until, until_state
+from tests.job_watch import until_state
+from tests.support.speed import scaled
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
 
@@ -67,7 +69,10 @@ def prometheus(
         # Two scrapes of all that was counted.
         for _ in range(2):
             before = _last_scrape(prometheus)
-            until(lambda before=before: _last_scrape(prometheus) > before)  # type: ignore[misc]
+            wait_until(
+                lambda before=before: _last_scrape(prometheus) > before,  # type: ignore[misc]
+                "Prometheus has scraped again",
+            )
         yield prometheus
     bridge.shutdown()
     bridge.server_close()
@@ -81,7 +86,7 @@ def _run_jobs(training: TrainingClient, engine: docker.APIClient, image: str) ->
 
     submit("monitored_success", "pass")
     submit("monitored_failure", "raise SystemExit(3)")
-    submit("monitored_restart", "import time; time.sleep(3)")
+    submit("monitored_restart", f"import time; time.sleep({scaled(3)})")
     study = HyperparameterSpec(
         goal=Goal.MAXIMIZE,
         hyperparameter_metric_tag="accuracy",
@@ -101,7 +106,7 @@ def _report_as_airflow_does(bridge: OtelBridge) -> None:
     environment = os.environ | {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{bridge.address}"}
     for process in ("task", "triggerer"):
         command = [sys.executable, "-m", "tests.docker.otel_reports", process]
-        subprocess.run(command, env=environment, check=True, timeout=120)
+        subprocess.run(command, env=environment, check=True, timeout=scaled(120))
 
 
 def _last_scrape(prometheus: httpx.Client) -> float:

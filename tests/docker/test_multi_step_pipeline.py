@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -102,12 +101,11 @@ def connected(stack: LocalStack) -> Iterator[None]:
 def cancel_when_there(stack: LocalStack, stop: threading.Event) -> None:
     """Cancel the first job of the final training, as soon as it is there."""
     with TrainingClient(stack.settings.training_url, stack.settings.project) as training:
-        while not stop.is_set():
+        while not stop.wait(0.1):
             for job in training.list_jobs("", page_size=100).jobs or []:
                 if LOST.fullmatch(job.job_id or ""):
                     training.cancel_job(job.job_id or "")
                     return
-            time.sleep(0.1)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -21,10 +20,11 @@ from local_stack.airflow import airflow_environment
 from local_stack.progress import Progress
 from local_stack.runtime_image import ensure_runtime_image, runtime_image_name, runtime_images
 from local_stack.stack import LocalStack
+from tests.job_watch import until_end
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
 
-PATIENCE_SECONDS = 120.0
 DAGS = Path(__file__).parents[2] / "dags"
 
 
@@ -62,20 +62,6 @@ def create(training: TrainingClient, job_id: str, uri: str, **more: Any) -> None
         package_uris=[uri], python_module="trainer.task", runtime_version="2.1", python_version="3.7", **more
     )
     training.create_job(Job(job_id=job_id, training_input=job_input))
-
-
-def wait_until(condition: Callable[[], Any], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {PATIENCE_SECONDS} s for {what}"
-        time.sleep(0.1)
-
-
-def wait_for_end(training: TrainingClient, job_id: str) -> Job:
-    wait_until(
-        lambda: (training.get_job(job_id).state or JobState.QUEUED).is_terminal, f"the end of {job_id}"
-    )
-    return training.get_job(job_id)
 
 
 def log_of(training: TrainingClient, job_id: str) -> str:
@@ -122,10 +108,10 @@ def test_a_cancel_reaches_the_trainer_itself(submit: Callable[..., str], trainin
         "print('up as', os.getuid(), 'in', os.getcwd(), flush=True)\n"
         "time.sleep(600)\n"
     )
-    wait_until(lambda: "up as" in log_of(training, job_id), "the trainer")
+    wait_until(lambda: "up as" in log_of(training, job_id), "the trainer is up", seconds=120)
 
     training.cancel_job(job_id)
-    job = wait_for_end(training, job_id)
+    job = until_end(training, job_id)
 
     assert job.state is JobState.CANCELLED
     log = log_of(training, job_id)
@@ -144,7 +130,7 @@ def test_every_replica_runs_the_package_on_the_runtime_image(
         worker_count=1,
     )
 
-    job = wait_for_end(training, job_id)
+    job = until_end(training, job_id)
 
     assert job.state is JobState.SUCCEEDED, job.error_message
     assert {"I am master", "I am worker"} <= set(log_of(training, job_id).splitlines())
@@ -156,7 +142,7 @@ def test_a_package_that_is_not_there_fails_the_job_and_the_log_says_which(
     uri = f"gs://{stack.settings.bucket}/absent/trainer-0.0.0.tar.gz"
     create(training, job_id, uri)
 
-    job = wait_for_end(training, job_id)
+    job = until_end(training, job_id)
 
     assert job.state is JobState.FAILED
     assert job.error_message == "The replica master 0 exited with a non-zero status of 66."

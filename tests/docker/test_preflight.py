@@ -7,8 +7,7 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,7 +23,10 @@ from container_training.core.job_id import TaskKey
 from container_training.operators.preflight import PreflightOperator
 from local_stack.credentials import registry_login
 from local_stack.stack import LocalStack
+from tests.image_tasks import signalled
 from tests.real_parts import PROJECT
+from tests.support.speed import scaled
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.docker
 
@@ -349,14 +351,21 @@ def test_variables_that_the_connection_overrides_do_not_agree(
     assert rows["cluster variables/all replicas"][0] == "failed"
 
 
-def test_killing_the_task_removes_everything_at_once(preflight: Preflight) -> None:
-    operator = preflight.operator(runs(SLEEP), workers(SLEEP, count=2), seconds=60)
+def test_killing_the_task_removes_everything_at_once(
+    preflight: Preflight, engine_client: docker.APIClient, own: dict[str, str]
+) -> None:
+    operator = preflight.operator(runs(SLEEP), workers(SLEEP, count=2), seconds=600)
+    killed_at: list[float] = []
 
-    started = time.monotonic()
-    with alarm(3, operator.on_kill), pytest.raises(AirflowFailException, match="preflight was cancelled"):
+    def kill() -> None:
+        killed_at.append(time.monotonic())
+        operator.on_kill()
+
+    killed = signalled(lambda: len(engine_client.containers(filters=own)) == 3, kill)
+    with killed, pytest.raises(AirflowFailException, match="preflight was cancelled"):
         operator.execute(preflight.context)
 
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - killed_at[0] < scaled(20)
 
 
 def test_what_a_killed_attempt_left_is_removed_first(
@@ -368,7 +377,7 @@ def test_what_a_killed_attempt_left_is_removed_first(
             preflight.operator(runs(SLEEP), workers(SLEEP), seconds=60).execute(preflight.context)
         finally:
             os._exit(1)
-    until(lambda: len(engine_client.containers(filters=own)) == 2)
+    wait_until(lambda: len(engine_client.containers(filters=own)) == 2, "both replicas run")
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     left = {item["Id"] for item in engine_client.containers(filters=own)}
@@ -376,22 +385,3 @@ def test_what_a_killed_attempt_left_is_removed_first(
     preflight.passes(runs("pass"))
 
     assert len(left) == 2
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, "not so after 30 s"
-        time.sleep(0.05)
-
-
-@contextmanager
-def alarm(seconds: float, handler: Callable[[], None]) -> Iterator[None]:
-    """Call ``handler`` in a signal handler of this thread, as Airflow calls ``on_kill``."""
-    before = signal.signal(signal.SIGALRM, lambda *_: handler())
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)

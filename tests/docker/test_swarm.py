@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,8 +25,10 @@ from container_training.core.states import JobState
 from container_training.core.wire import Job, ReplicaConfig, TrainingInput
 from local_stack.part import answers_ok
 from local_stack.ports import free_port
-from tests.job_watch import messages, until, until_state
-from tests.swarm_nodes import Node, Swarm, remove_leftovers, wait_until
+from tests.job_watch import messages, until_state
+from tests.support.speed import scaled
+from tests.support.waiting import wait_until
+from tests.swarm_nodes import Node, Swarm, remove_leftovers
 from tests.swarm_parts import LockedImage
 from training_service.engine.base import ReplicaLaunch
 from training_service.engine.swarm_engine import SwarmEngine
@@ -94,12 +95,12 @@ class Service:
         command = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "training_service", "serve"]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(command, env=self._environment, stdout=log, stderr=log)
-        wait_until(lambda: answers_ok(f"{self.url}/health"), f"no service; see {self._log}")
+        wait_until(lambda: answers_ok(f"{self.url}/health"), f"the service answers ({self._log})")
 
     def end(self, how: signal.Signals) -> None:
         assert self._process is not None
         self._process.send_signal(how)
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=scaled(60))
 
 
 @pytest.fixture(scope="module")
@@ -156,8 +157,16 @@ def nothing_is_left(engines: dict[str, docker.APIClient], job_id: str) -> Iterat
     yield
     label = {"label": f"container-training.job={job_id}"}
     manager = engines["node1"]
-    until(lambda: not manager.services(filters=label) and not manager.networks(filters=label))
-    until(lambda: not any(engine.containers(all=True, filters=label) for engine in engines.values()))
+    wait_until(
+        lambda: not manager.services(filters=label) and not manager.networks(filters=label),
+        "the job's services and networks are gone",
+        seconds=120,
+    )
+    wait_until(
+        lambda: not any(engine.containers(all=True, filters=label) for engine in engines.values()),
+        "the job's containers are gone",
+        seconds=120,
+    )
     assert not any(engine.networks(filters=label) for engine in engines.values())
 
 
@@ -172,6 +181,24 @@ def machines(engines: dict[str, docker.APIClient], job_id: str) -> dict[str, str
     return {container["Config"]["Hostname"]: name for name, container in found}
 
 
+def lines_written(engines: dict[str, docker.APIClient], job_id: str) -> int:
+    """Return how many lines the job's running containers have written so far, as their engines know."""
+    label = {"label": f"container-training.job={job_id}"}
+    return sum(
+        engine.logs(item["Id"]).count(b"\n")
+        for engine in engines.values()
+        for item in engine.containers(filters=label)
+    )
+
+
+def wait_until_met(training: TrainingClient, job_id: str) -> None:
+    wait_until(
+        lambda: any("met" in line for line in messages(training, job_id)),
+        "the master has met the workers",
+        seconds=120,
+    )
+
+
 def test_replicas_are_spread_and_meet_by_name(
     training: TrainingClient,
     submit: Callable[..., str],
@@ -181,7 +208,7 @@ def test_replicas_are_spread_and_meet_by_name(
     job_id = submit(MEET, "again")
 
     until_state(training, job_id, JobState.RUNNING)
-    until(lambda: any("met" in line for line in messages(training, job_id)))
+    wait_until_met(training, job_id)
     placed = machines(engines, job_id)
     training.cancel_job(job_id)
     until_state(training, job_id, JobState.CANCELLED)
@@ -201,7 +228,7 @@ def test_a_machine_that_dies_costs_a_restart(
     engines: dict[str, docker.APIClient],
 ) -> None:
     job_id = submit(MEET, "again")
-    until(lambda: any("met" in line for line in messages(training, job_id)))
+    wait_until_met(training, job_id)
     placed = machines(engines, job_id)
     (masters,) = [name for host, name in placed.items() if "master" in host]
     victim: Node = next(node for node in swarm.nodes[1:] if node.name != masters)
@@ -234,13 +261,20 @@ def test_a_cancelled_job_ends_on_every_machine(
 
 
 def test_a_killed_service_takes_its_job_over_again(
-    training: TrainingClient, submit: Callable[..., str], service: Service
+    training: TrainingClient,
+    submit: Callable[..., str],
+    service: Service,
+    engines: dict[str, docker.APIClient],
 ) -> None:
     job_id = submit(COUNT)
     until_state(training, job_id, JobState.RUNNING)
 
     service.end(signal.SIGKILL)
-    time.sleep(2)
+    before = lines_written(engines, job_id)
+    wait_until(
+        lambda: lines_written(engines, job_id) >= before + 8 * (1 + WORKERS),
+        "the job has written more lines without a service",
+    )
     service.start()
     until_state(training, job_id, JobState.SUCCEEDED)
 
@@ -271,7 +305,7 @@ def test_machines_pull_with_the_token_that_the_job_got(
         pids_limit=64,
     )
     engine.start_replica(launch)
-    until(lambda: engine.observe().replicas[0].exit_code == 0)
+    wait_until(lambda: engine.observe().replicas[0].exit_code == 0, "the replica has ended well", seconds=120)
     engine.remove_job(launch.job_uid)
 
     # A service that was started anew has no token, and says that the image is to be asked for again.
@@ -295,7 +329,7 @@ def test_machines_end_with_the_tests_and_the_next_tests_clean_up() -> None:
         name = process.stdout.readline().strip()
         process.kill()
 
-    until(lambda: not processes_of(name))
+    wait_until(lambda: not processes_of(name), "the machines' processes have ended")
     assert Path(f"/run/netns/{name}-1").exists()
     remove_leftovers()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,12 +21,11 @@ from container_training.core.states import JobState
 from container_training.core.wire import Job, ReplicaConfig, TrainingInput
 from local_stack.credentials import registry_login
 from local_stack.stack import LocalStack
-from tests.job_watch import until
 from tests.real_parts import kill_service
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.docker
 
-PATIENCE_SECONDS = 60.0
 #: Writes at the pace of its arguments (seconds, bytes a second, bytes a line), says how it went, and fails.
 FLOOD = PROGRAM + "print('it failed', flush=True)\nraise SystemExit(3)\n"
 
@@ -64,22 +62,19 @@ def nothing_is_left(engine_client: docker.APIClient, job_id: str) -> Iterator[No
             filters=label
         )
 
-    until(is_gone)
+    wait_until(is_gone, "the job's containers and networks are gone", seconds=120)
 
 
 def wait_for(training: TrainingClient, job_id: str, *states: JobState) -> Job:
     """Return the job once it is in one of ``states``, or has ended otherwise; a service that is away is asked again."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < deadline:
-        try:
-            job = training.get_job(job_id)
-        except TrainingError:
-            time.sleep(0.1)
-            continue
-        if job.state in states or (job.state and job.state.is_terminal):
-            return job
-        time.sleep(0.05)
-    raise AssertionError(f"{job_id} is not {states} after {PATIENCE_SECONDS} s")
+
+    def reached() -> Job:
+        job = training.get_job(job_id)
+        assert job.state in states or (job.state and job.state.is_terminal), f"{job_id} is {job.state}"
+        return job
+
+    what = f"{job_id} is {' or '.join(states)}"
+    return wait_until(reached, what, seconds=120, ignoring=(TrainingError, AssertionError))
 
 
 def read_log(training: TrainingClient, job_id: str) -> list[LogEntry]:
@@ -176,7 +171,7 @@ def test_cancel_stops_a_stubborn_trainer_after_the_grace_period(
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up'); time.sleep(600)"
     )
     wait_for(training, job_id, JobState.RUNNING)
-    until(lambda: "up" in [entry.message for entry in read_log(training, job_id)])
+    wait_until(lambda: "up" in [entry.message for entry in read_log(training, job_id)], "the trainer is up")
 
     training.cancel_job(job_id)
 
@@ -279,7 +274,7 @@ def test_volumes_of_an_image_go_with_the_job(
         return {volume["Name"] for volume in engine_client.volumes()["Volumes"] or []} <= before
 
     assert job.state is JobState.SUCCEEDED
-    until(volumes_are_gone)
+    wait_until(volumes_are_gone, "the job's volumes are gone")
     engine_client.remove_image(f"{repository}:test", force=True)
 
 
@@ -292,7 +287,7 @@ def test_container_that_somebody_removes_is_started_again(
     (container,) = engine_client.containers(filters={"label": label})
 
     engine_client.remove_container(container["Id"], force=True)
-    until(lambda: bool(engine_client.containers(filters={"label": label})))
+    wait_until(lambda: engine_client.containers(filters={"label": label}), "the replica runs again")
 
     (again,) = engine_client.containers(filters={"label": label})
     assert again["Id"] != container["Id"]

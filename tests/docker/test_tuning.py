@@ -28,8 +28,9 @@ from container_training.core.wire import (
     TrainingInput,
 )
 from local_stack.stack import LocalStack
-from tests.job_watch import until, until_state
+from tests.job_watch import until_state
 from tests.real_parts import PROJECT, kill_service
+from tests.support.waiting import wait_until
 from training_service.tuning.search_space import SearchSpace
 from training_service.tuning.studies import seed_of
 from training_service.tuning.suggest import Observation, suggest
@@ -119,8 +120,8 @@ def test_replicas_of_a_trial_meet_each_other_and_no_other_trial(
     }
     assert said == {str(number): f"worker said trial {number}" for number in range(1, 5)}
     left = {"label": f"container-training.job={job_id}"}
-    until(lambda: not engine_client.containers(all=True, filters=left))
-    until(lambda: not engine_client.networks(filters=left))
+    wait_until(lambda: not engine_client.containers(all=True, filters=left), "the containers are gone")
+    wait_until(lambda: not engine_client.networks(filters=left), "the networks are gone")
 
 
 def test_a_service_killed_again_and_again_goes_on_with_the_same_search(
@@ -136,9 +137,10 @@ def test_a_service_killed_again_and_again_goes_on_with_the_same_search(
     training.create_job(job)
 
     for _ in range(8):
+        # A moment by chance, so that the kills find it at different work.
         time.sleep(chance.uniform(0, 1))
         kill_service(stack)
-        until(lambda: when_it_answers(lambda: training.get_job(job_id)) is not None)
+        wait_until(lambda: when_it_answers(lambda: training.get_job(job_id)), "the service is up again")
     until_state(training, job_id, JobState.SUCCEEDED)
 
     trials = trials_of(training, job_id)

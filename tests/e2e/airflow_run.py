@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 from urllib.parse import quote
 
 from local_stack.airflow_api import AirflowApi
+from tests.support import waiting
 
+#: What Airflow's own parts do may take minutes: several processes start for each task.
 PATIENCE_SECONDS = 240.0
 _TRIGGER_STARTS = re.compile(r"trigger \S+ \(ID \d+\) starting")
 
 
 def wait_until(
-    condition: Callable[[], bool], what: str, *, patience_seconds: float = PATIENCE_SECONDS
+    condition: Callable[[], object], what: str, *, patience_seconds: float = PATIENCE_SECONDS
 ) -> None:
-    """Return once ``condition`` holds; fail after ``patience_seconds``."""
-    deadline = time.monotonic() + patience_seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"{what}: not so after {patience_seconds:.0f} s")
-        time.sleep(0.2)
+    """Wait for something that Airflow does."""
+    waiting.wait_until(condition, what, seconds=patience_seconds, poll_seconds=0.2)
 
 
 @dataclass(frozen=True)

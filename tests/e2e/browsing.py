@@ -15,13 +15,14 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 from local_stack.airflow import passwords_file
 from local_stack.packages import find_program
 from local_stack.settings import REPOSITORY_ROOT, StackSettings
+from tests.support.speed import scaled
 
 #: Pictures of the pages, for people to look at; SCREENSHOTS names another folder.
 SCREENSHOTS = Path(os.environ.get("SCREENSHOTS", REPOSITORY_ROOT / ".local" / "screenshots"))
 AXE = Path(__file__).parent / "vendor" / "axe.js"
 WIDE, NARROW = {"width": 1360, "height": 850}, {"width": 400, "height": 850}
-#: The tests' machine may have much else to do; Airflow's own pages take seconds then.
-PATIENCE_MILLISECONDS = 30_000
+#: How long an idle machine may take to show what a page or an action of it is waited for; Airflow's own pages take seconds.
+PATIENCE_SECONDS = 30.0
 _ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -30,6 +31,11 @@ _ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+
+def milliseconds(seconds: float) -> float:
+    """Return Playwright's timeout for what takes less than ``seconds`` on an idle machine."""
+    return 1000 * scaled(seconds)
 
 
 @contextmanager
@@ -42,10 +48,17 @@ def chromium() -> Iterator[Browser]:
     program = find_program("chromium") or find_program("chromium-browser")
     assert program, "the tests of pages need the program chromium: apt-get install chromium"
     with sync_playwright() as playwright:
-        expect.set_options(timeout=PATIENCE_MILLISECONDS)
+        expect.set_options(timeout=milliseconds(PATIENCE_SECONDS))
         browser = playwright.chromium.launch(executable_path=program, args=_ARGUMENTS)
         yield browser
         browser.close()
+
+
+def new_context(browser: Browser, base_url: str) -> BrowserContext:
+    """Return a context without a login, whose pages are as patient as ``expect``."""
+    context = browser.new_context(base_url=base_url, viewport=WIDE)
+    context.set_default_timeout(milliseconds(PATIENCE_SECONDS))
+    return context
 
 
 class Person:
@@ -59,10 +72,13 @@ class Person:
         self.base_url = settings.airflow_url
         password = json.loads(passwords_file(settings).read_text("utf-8"))[user]
         answer = httpx.post(
-            f"{self.base_url}/auth/token", json={"username": user, "password": password}, trust_env=False
+            f"{self.base_url}/auth/token",
+            json={"username": user, "password": password},
+            timeout=scaled(PATIENCE_SECONDS),
+            trust_env=False,
         )
         self.token: str = answer.raise_for_status().json()["access_token"]
-        self.context: BrowserContext = browser.new_context(base_url=self.base_url, viewport=WIDE)
+        self.context: BrowserContext = new_context(browser, self.base_url)
         self.context.add_cookies(
             [
                 {

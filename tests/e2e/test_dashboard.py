@@ -25,7 +25,16 @@ from local_stack.credentials import developer_token
 from local_stack.settings import Part
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import PATIENCE_SECONDS, Run, wait_until
-from tests.e2e.browsing import NARROW, WIDE, Person, keep_picture, overflow_pixels, serious_violations
+from tests.e2e.browsing import (
+    NARROW,
+    Person,
+    keep_picture,
+    milliseconds,
+    new_context,
+    overflow_pixels,
+    serious_violations,
+)
+from tests.support.speed import scaled
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e]
 
@@ -64,14 +73,14 @@ def row(page: Page, job_id: str) -> str:
     return f"#rows tr:has(a.job-id:text-is('{job_id}'))"
 
 
-def expect_state(page: Page, job_id: str, state: str, *, seconds: float = 60) -> None:
-    expect(page.locator(f"{row(page, job_id)} .state")).to_have_text(state, timeout=seconds * 1000)
+def expect_state(page: Page, job_id: str, state: str, *, seconds: float = 120) -> None:
+    expect(page.locator(f"{row(page, job_id)} .state")).to_have_text(state, timeout=milliseconds(seconds))
 
 
 def test_nobody_without_a_login_gets_anything(airflow: AirflowApi, stack: LocalStack) -> None:
     routes = [route for route in make_app().routes if isinstance(route, APIRoute)]
     with httpx.Client(
-        base_url=f"{stack.settings.airflow_url}/training", trust_env=False, timeout=PATIENCE_SECONDS
+        base_url=f"{stack.settings.airflow_url}/training", trust_env=False, timeout=scaled(PATIENCE_SECONDS)
     ) as client:
         for route in routes:
             for method in route.methods:
@@ -82,7 +91,7 @@ def test_nobody_without_a_login_gets_anything(airflow: AirflowApi, stack: LocalS
 def test_person_logs_in_and_sees_a_job_succeed_without_loading_the_page_again(
     browser: Browser, airflow: AirflowApi, stack: LocalStack, submit: Callable[[str, str], str], job_id: str
 ) -> None:
-    page = browser.new_context(base_url=stack.settings.airflow_url, viewport=WIDE).new_page()
+    page = new_context(browser, stack.settings.airflow_url).new_page()
     answer = page.goto("/training/jobs")
     assert answer is not None
     assert answer.status == 401
@@ -94,7 +103,7 @@ def test_person_logs_in_and_sees_a_job_succeed_without_loading_the_page_again(
     expect(page.locator("#live")).to_have_text("Live")
     page.evaluate("window.isTheSamePage = true")
 
-    submit(job_id, "import time; time.sleep(6)")
+    submit(job_id, f"import time; time.sleep({scaled(6)})")
 
     expect_state(page, job_id, "Running")
     keep_picture(page, "jobs-running")
@@ -119,7 +128,7 @@ def test_change_is_seen_within_seconds(
     started = time.monotonic()
     expect_state(page, job_id, "Cancelled")
 
-    assert time.monotonic() - started <= VISIBLE_SECONDS
+    assert time.monotonic() - started <= scaled(VISIBLE_SECONDS)
 
 
 def test_admin_cancels_a_job_after_a_question(
@@ -300,13 +309,13 @@ def test_service_that_is_down_is_said_in_plain_words(admin: Person, stack: Local
     expect(page.locator("#live")).to_have_text("Live")
 
     stack.processes.stop(Part.TRAINING.value)
-    expect(page.locator("#live")).to_have_text("Not live", timeout=20_000)
+    expect(page.locator("#live")).to_have_text("Not live")
     expect(page.locator("#problem")).to_contain_text("did not answer")
     expect(page.locator("#problem")).to_contain_text("Is the training service running")
     keep_picture(page, "service-down")
     stack.up([Part.TRAINING])
 
-    expect(page.locator("#live")).to_have_text("Live", timeout=20_000)
+    expect(page.locator("#live")).to_have_text("Live")
     expect(page.locator("#problem")).to_be_hidden()
 
 

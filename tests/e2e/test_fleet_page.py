@@ -14,6 +14,7 @@ from container_training.core.states import JobState
 from container_training.core.wire import Job, ReplicaConfig, ScaleTier, TrainingInput
 from tests.e2e.airflow_run import wait_until
 from tests.e2e.browsing import NARROW, WIDE, Person, keep_picture, overflow_pixels, serious_violations
+from tests.support.speed import scaled
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e]
 
@@ -49,7 +50,7 @@ def test_fleet_follows_a_job_from_its_start_to_its_place_in_the_figures(
     running = page.locator(f"{TILE.format('Running')} .figure")
     expect(running).to_have_text("0")
 
-    train(job_id, "import time; time.sleep(8)")
+    train(job_id, f"import time; time.sleep({scaled(8)})")
 
     expect(running).to_have_text("1")
     expect(page.locator(f"{TILE.format('In use')} .detail")).to_contain_text("cores")

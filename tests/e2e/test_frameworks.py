@@ -15,6 +15,7 @@ from container_training.core.wire import Job, TrainingInput
 from local_stack.airflow_api import AirflowApi
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run, wait_until
+from tests.support.speed import scaled
 
 #: The first build on a machine downloads a framework: a few hundred MB.
 BUILD_SECONDS = 1200.0
@@ -43,7 +44,7 @@ def run_by_hand(image: str | None) -> str:
     """Run the image as the guide tests it: alone, one epoch."""
     assert image is not None
     command = ["docker", "run", "--rm", "--network=none", image, "--epochs", "1"]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=scaled(120)).stdout
 
 
 @pytest.fixture(scope="module")

@@ -27,25 +27,40 @@ from container_training.core.wire import (
 )
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import wait_until
-from tests.e2e.browsing import NARROW, Person, keep_picture, overflow_pixels, serious_violations
+from tests.e2e.browsing import (
+    NARROW,
+    Person,
+    keep_picture,
+    milliseconds,
+    overflow_pixels,
+    serious_violations,
+)
 from tests.object_store import connect
+from tests.support.speed import scaled
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e]
 
 #: Writes lines and reports a metric as cloudml-hypertune does, which the base image lacks; then fails.
 TALKS = """
 import fcntl, json, os, sys, time
-for step in range(1, 25):
-    print(f"epoch {step} of 24", flush=True)
+for step in range(1, STEPS + 1):
+    print(f"epoch {step} of {STEPS}", flush=True)
     report = {"timestamp": time.time(), "trial": "0", "accuracy": str(1 - 1 / step), "global_step": str(step), "checkpoint_path": ""}
     with open(os.environ["CLOUD_ML_HP_METRIC_FILE"], "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.write(json.dumps(report, sort_keys=True) + chr(10))
-    time.sleep(0.5)
+    time.sleep(PAUSE)
 print("ValueError: could not broadcast input array", file=sys.stderr, flush=True)
 sys.exit(STATUS)
 """
 FAILS_WITH = 3
+
+
+def talks(steps: int, status: int) -> str:
+    """Return the program, which writes slowly enough for a page to see it at work on this machine."""
+    return (
+        TALKS.replace("STEPS", str(steps)).replace("PAUSE", str(scaled(0.5))).replace("STATUS", str(status))
+    )
 
 
 @pytest.fixture
@@ -78,14 +93,19 @@ def submit(training: TrainingClient, pushed_image: ImageRef) -> Iterator[Callabl
 
 def open_job(person: Person, job_id: str, state: str) -> Page:
     page = person.open(f"/training/jobs/{job_id}")
-    expect(page.locator("#state .state")).to_have_text(state, timeout=90_000)
+    expect_state(page, state)
     return page
+
+
+def expect_state(page: Page, state: str) -> None:
+    """Wait until the job is in ``state``; it may have to wait for those of other tests."""
+    expect(page.locator("#state .state")).to_have_text(state, timeout=milliseconds(120))
 
 
 def test_job_that_runs_is_followed_to_its_failure_and_the_page_says_why(
     admin: Person, submit: Callable[..., str], tmp_path: Path
 ) -> None:
-    job_id = submit(TALKS.replace("STATUS", str(FAILS_WITH)))
+    job_id = submit(talks(24, FAILS_WITH))
     page = open_job(admin, job_id, "Running")
     page.evaluate("window.isTheSamePage = true")
     expect(page.locator("#log-lines")).to_contain_text("epoch 2 of 24")
@@ -94,7 +114,7 @@ def test_job_that_runs_is_followed_to_its_failure_and_the_page_says_why(
     expect(page.locator("#log-lines")).to_contain_text("epoch 16 of 24")
     keep_picture(page, "job-running")
 
-    expect(page.locator("#state .state")).to_have_text("Failed", timeout=90_000)
+    expect_state(page, "Failed")
     assert page.evaluate("window.isTheSamePage")
     expect(page.locator("#why-title")).to_have_text("The trainer failed")
     expect(page.locator("#why-text")).to_contain_text(f"the status {FAILS_WITH}")
@@ -126,13 +146,11 @@ def test_study_has_a_table_to_sort_and_plots(admin: Person, submit: Callable[...
         max_parallel_trials=3,
         params=[ParameterSpec(parameter_name="units", type=ParameterType.INTEGER, min_value=1, max_value=64)],
     )
-    job_id = submit(
-        TALKS.replace("range(1, 25)", "range(1, 5)").replace("STATUS", "0"), hyperparameters=study
-    )
+    job_id = submit(talks(4, 0), hyperparameters=study)
     page = admin.open(f"/training/jobs/{job_id}")
     page.evaluate("(theme) => localStorage.setItem('theme', theme)", theme)
     page.reload()
-    expect(page.locator("#state .state")).to_have_text("Succeeded", timeout=120_000)
+    expect_state(page, "Succeeded")
     expect(page.locator("#trials-table tbody tr")).to_have_count(3)
 
     page.get_by_role("button", name="units").click()
@@ -173,7 +191,7 @@ def test_job_is_cancelled_after_a_question_and_not_by_a_viewer(
 
     # Both pages see it, and nobody loads one anew.
     for each in (page, seen):
-        expect(each.locator("#state .state")).to_have_text("Cancelled", timeout=90_000)
+        expect_state(each, "Cancelled")
     expect(button).to_have_count(0)
     assert training.get_job(job_id).state is JobState.CANCELLED
 

@@ -16,6 +16,7 @@ from container_training.clients.training_api import TrainingClient
 from container_training.core.states import JobState
 from local_stack.stack import LocalStack
 from tests.docs_examples import README, ROOT, examples
+from tests.support.speed import scaled
 
 # A first build installs the trainer's requirements.
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.timeout(900)]
@@ -65,7 +66,7 @@ def run(stack: LocalStack, engine_client: docker.APIClient, tmp_path: Path) -> I
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=BLOCK_TIMEOUT_SECONDS,
+            timeout=scaled(BLOCK_TIMEOUT_SECONDS),
             check=False,
         )
         print(done.stdout)

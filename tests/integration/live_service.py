@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +12,13 @@ from typing import Any
 import uvicorn
 
 from container_training.core.image_ref import parse_image_ref
+from tests.support.speed import scaled
+from tests.support.waiting import wait_until
 from training_service.engine.memory_engine import Behaviour, MemoryEngine
 from training_service.service import build_service
 from training_service.settings import ServiceSettings
 
 IMAGE = "registry.test/demo-project/trainer:1"
-PATIENCE_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
@@ -40,18 +40,9 @@ def run_service(folder: Path, behaviour: Behaviour | None = None, **changes: Any
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        wait_until(lambda: server.started)
+        wait_until(lambda: server.started, "the service has started")
         port = server.servers[0].sockets[0].getsockname()[1]
         yield LiveService(endpoint=f"http://127.0.0.1:{port}", engine=engine)
     finally:
         server.should_exit = True
-        thread.join(PATIENCE_SECONDS)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Return once ``condition`` holds; fail after ``PATIENCE_SECONDS``."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not so after {PATIENCE_SECONDS} s")
-        time.sleep(0.02)
+        thread.join(scaled(60))

@@ -16,6 +16,7 @@ from googleapiclient.errors import HttpError
 
 from container_training.clients.training_api import TrainingClient
 from container_training.core.errors import AccessDenied
+from tests.support.speed import scaled
 from training_service.access.tokens_file import InvalidTokensFile
 from training_service.api.access import NEEDS, OWN_CHECK, PUBLIC
 from training_service.engine.memory_engine import MemoryEngine
@@ -51,7 +52,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveService]:
 def call(service: LiveService, method: str, path: str, token: str = "", **arguments: Any) -> httpx.Response:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     return httpx.request(
-        method, service.endpoint + path, headers=headers, trust_env=False, timeout=20, **arguments
+        method, service.endpoint + path, headers=headers, trust_env=False, timeout=scaled(20), **arguments
     )
 
 

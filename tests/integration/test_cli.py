@@ -20,7 +20,9 @@ from container_training.clients.training_api import TrainingClient
 from container_training.core.states import JobState
 from container_training.core.wire import Job, ReplicaConfig, TrainingInput
 from tests.docs_examples import ROOT, examples
-from tests.integration.live_service import IMAGE, LiveService, run_service, wait_until
+from tests.integration.live_service import IMAGE, LiveService, run_service
+from tests.job_watch import until_state
+from tests.support.speed import scaled
 from training_service.cli.parser import build_parser, main
 from training_service.engine.memory_engine import Behaviour
 
@@ -31,7 +33,8 @@ LINES = (
     "evil \x1b[2J",
     '{"severity": "error", "message": "no data"}',
 )
-PATIENCE_SECONDS = 60.0
+#: How long a command may take to end on an idle machine.
+END_SECONDS = 60.0
 
 
 @pytest.fixture(params=[0])
@@ -127,7 +130,7 @@ def read_terminal(ours: int) -> str:
 def on_terminal(environment: dict[str, str], *arguments: str) -> tuple[int, str]:
     process, ours = start_on_terminal(environment, *arguments)
     written = read_terminal(ours)
-    return process.wait(PATIENCE_SECONDS), written
+    return process.wait(scaled(END_SECONDS)), written
 
 
 def submit(client: TrainingClient, *job_ids: str, state: JobState | None = JobState.RUNNING) -> None:
@@ -136,8 +139,8 @@ def submit(client: TrainingClient, *job_ids: str, state: JobState | None = JobSt
         client.create_job(
             Job(job_id=job_id, labels={"team": "vision"}, training_input=TrainingInput(master_config=config))
         )
-    if state:
-        wait_until(lambda: all(client.get_job(job_id).state is state for job_id in job_ids))
+    for job_id in job_ids if state else ():
+        until_state(client, job_id, state)
 
 
 def test_list_in_a_pipe_is_a_plain_table(run: Run, client: TrainingClient) -> None:
@@ -246,7 +249,7 @@ def test_following_ends_with_the_job_and_tells_how(
         assert process.stderr is not None
         assert process.stderr.readline() == "one is RUNNING\n"
         service.engine.advance(2000)
-        log, changes = process.communicate(timeout=PATIENCE_SECONDS)
+        log, changes = process.communicate(timeout=scaled(END_SECONDS))
 
     assert process.returncode == status
     assert changes == f"one is {'FAILED' if status else 'SUCCEEDED'}\n"
@@ -268,8 +271,8 @@ def test_waiting_on_a_terminal_shows_state_position_and_time_and_ends_at_ctrl_c(
 
     written_text = written.decode() + read_terminal(ours)
 
-    assert process.wait(PATIENCE_SECONDS) == 130
-    assert re.search(r"five: QUEUED, position 1, for 0:00:0\d", written_text)
+    assert process.wait(scaled(END_SECONDS)) == 130
+    assert re.search(r"five: QUEUED, position 1, for 0:0\d:\d\d", written_text)
     assert "interrupted; jobs go on" in written_text
     assert "Traceback" not in written_text
     assert "\x1b[?25h" in written_text  # the cursor is back
@@ -335,7 +338,7 @@ def test_a_reader_that_goes_is_no_error(environment: dict[str, str], client: Tra
         process.stdout.close()
         client.cancel_job("one")  # so that there is more to write
 
-        assert process.wait(PATIENCE_SECONDS) == 141
+        assert process.wait(scaled(END_SECONDS)) == 141
         assert "Traceback" not in process.stderr.read()
 
 

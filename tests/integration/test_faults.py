@@ -32,10 +32,13 @@ from container_training.core.wire import Job
 from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.sensors.training import TrainingJobSensor
 from tests.docs_examples import ROOT, Example, examples
+from tests.job_watch import until_state
+from tests.support.speed import scaled
+from tests.support.waiting import wait_until
 from training_service.engine.memory_engine import Behaviour
 from training_service.faults.rules import METHODS, FaultKind
 
-from .live_service import IMAGE, LiveService, run_service, wait_until
+from .live_service import IMAGE, LiveService, run_service
 
 ADMIN, OWNER = "admin-token-of-some-length", "owner-token-of-some-length"
 _TRAINING = {"region": "us-central1", "masterConfig": {"imageUri": IMAGE}}
@@ -50,12 +53,12 @@ def service(tmp_path: Path) -> Iterator[LiveService]:
 
 @pytest.fixture
 def client(service: LiveService) -> Iterator[TrainingClient]:
-    with TrainingClient(service.endpoint, "demo-project", timeout_seconds=5) as client:
+    with TrainingClient(service.endpoint, "demo-project", timeout_seconds=scaled(5)) as client:
         yield client
 
 
 def ask(service: LiveService, method: str, path: str, **arguments: Any) -> httpx.Response:
-    return httpx.request(method, service.endpoint + path, trust_env=False, timeout=10, **arguments)
+    return httpx.request(method, service.endpoint + path, trust_env=False, timeout=scaled(10), **arguments)
 
 
 def set_fault(service: LiveService, **fault: Any) -> str:
@@ -158,7 +161,7 @@ def test_a_fault_of_one_job_leaves_the_others_alone(service: LiveService, client
 
 
 def test_a_storm_passes_after_its_seconds(service: LiveService, client: TrainingClient) -> None:
-    set_fault(service, kind="error", code=503, forSeconds=3)
+    set_fault(service, kind="error", code=503, forSeconds=scaled(3))
     with pytest.raises(ServiceUnavailable):
         client.list_jobs()
 
@@ -169,7 +172,7 @@ def test_a_storm_passes_after_its_seconds(service: LiveService, client: Training
             return False
         return True
 
-    wait_until(is_over)
+    wait_until(is_over, "the storm is over")
     assert ask(service, "GET", "/faults").json()["faults"][0]["isOver"] is True
 
 
@@ -177,30 +180,31 @@ def test_while_the_stock_is_out_jobs_stay_queued_and_can_be_cancelled(
     service: LiveService, client: TrainingClient
 ) -> None:
     fault_id = set_fault(service, **_STOCK_OUT)
-    for job_id in ("a_job", "another"):
+    submit(client)
+    # Each cancel is carried out by another iteration of the scheduler, which could have started the first job as well.
+    for job_id in ("another", "a_third"):
         submit(client, job_id)
-    time.sleep(1.5)
-    assert {job.state for job in client.list_jobs().jobs or []} == {JobState.QUEUED}
-
-    client.cancel_job("another")
-    wait_until(lambda: state_of(client, "another") is JobState.CANCELLED)
+        assert state_of(client, job_id) is JobState.QUEUED
+        client.cancel_job(job_id)
+        until_state(client, job_id, JobState.CANCELLED)
+    assert state_of(client) is JobState.QUEUED
     assert ask(service, "DELETE", f"/faults/{fault_id}").status_code == 200
 
-    wait_until(lambda: state_of(client) is JobState.RUNNING)
+    until_state(client, "a_job", JobState.RUNNING)
 
 
 def test_slow_preparing_can_be_cancelled_and_ends(service: LiveService, client: TrainingClient) -> None:
-    set_fault(service, kind="slowPreparing", seconds=2)
+    set_fault(service, kind="slowPreparing", seconds=2, jobId="a_job")
+    set_fault(service, kind="slowPreparing", seconds=600, jobId="another")
     for job_id in ("a_job", "another"):
         submit(client, job_id)
 
-    wait_until(lambda: state_of(client, "another") is JobState.PREPARING)
+    until_state(client, "another", JobState.PREPARING)
     client.cancel_job("another")
-    wait_until(lambda: state_of(client, "another") is JobState.CANCELLED)
-    assert service.engine.launches() == []
-    wait_until(lambda: state_of(client) is JobState.RUNNING)
+    until_state(client, "another", JobState.CANCELLED)
+    job = until_state(client, "a_job", JobState.RUNNING)
 
-    job = client.get_job("a_job")
+    assert {launch.job_id for launch in service.engine.launches()} == {"a_job"}
     assert job.start_time is not None
     assert job.create_time is not None
 
@@ -212,8 +216,11 @@ def test_a_lost_replica_is_started_again_and_lost_as_often_as_asked_for(
 
     submit(client)
 
-    wait_until(lambda: happened(service) == [2])
-    wait_until(lambda: [str(launch.attempt) for launch in service.engine.launches()][-1:] == ["0.2"])
+    wait_until(lambda: happened(service) == [2], "the replica was lost twice")
+    wait_until(
+        lambda: [str(launch.attempt) for launch in service.engine.launches()][-1:] == ["0.2"],
+        "the replica is started for the third time",
+    )
     assert state_of(client) is JobState.RUNNING
 
 

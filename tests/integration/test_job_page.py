@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
@@ -22,7 +21,8 @@ from container_training.dashboard.access import REQUIRES_LOGIN, rights_of
 from container_training.dashboard.app import make_app
 from container_training.dashboard.rights import Rights
 from container_training.hooks.storage import StorageHook
-from tests.integration.live_service import IMAGE, LiveService, run_service, wait_until
+from tests.integration.live_service import IMAGE, LiveService, run_service
+from tests.support.waiting import wait_until
 from tests.unit.container_training.fake_bucket import FakeBucket
 from training_service.engine.memory_engine import Behaviour
 
@@ -130,8 +130,8 @@ def wait_for(service: LiveService) -> Callable[[str, str], None]:
             service.engine.advance(1)
             return state_of(service, job_id) == state
 
-        wait_until(is_there)
-        time.sleep(0.6)  # the pages' answers of the last half second
+        # No page has asked for this job yet, so none has an older answer of the last half second.
+        wait_until(is_there, f"{job_id} is {state}")
 
     return wait_for
 

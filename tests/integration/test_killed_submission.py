@@ -16,7 +16,7 @@ import pytest
 from container_training.clients.training_api import TrainingClient
 from container_training.core.states import JobState
 from tests.integration.submission_process import DAG_ID
-from tests.job_watch import until
+from tests.job_watch import until_state
 from tests.service_process import PROJECT, ServiceProcess
 
 pytestmark = pytest.mark.docker
@@ -165,7 +165,7 @@ def test_task_that_submits_the_next_attempt_and_is_killed_has_one_live_job(
         run_id = tasks.new_run()
         first = tasks.run(run_id)["job_id"]
         training.cancel_job(first)
-        until(lambda run_id=run_id: set(jobs_of(training, run_id).values()) == {JobState.CANCELLED})
+        until_state(training, first, JobState.CANCELLED)
 
         is_killed = tasks.run(run_id, kill_at=place) == {"killed": True}
         done = tasks.run(run_id)

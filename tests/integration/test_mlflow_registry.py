@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -25,9 +24,10 @@ from container_training.hooks.model_registry import ModelRegistryHook
 from local_stack.ports import free_port
 from tests.model_versions import make_author, make_version, registered
 from tests.object_store import connect
+from tests.support.speed import scaled
+from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 120.0
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +37,7 @@ def mlflow_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     (version,) = re.findall(r"^MLFLOW_VERSION := (\S+)$", makefile, re.MULTILINE)
     venv = ROOT / ".local" / "mlflow-venv"
     subprocess.run(
-        ["make", "-s", f".local/mlflow-venv/.installed-{version}"], cwd=ROOT, check=True, timeout=600
+        ["make", "-s", f".local/mlflow-venv/.installed-{version}"], cwd=ROOT, check=True, timeout=scaled(600)
     )
     folder, port = tmp_path_factory.mktemp("mlflow"), free_port()
     command = [
@@ -64,21 +64,23 @@ def mlflow_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             },
         )
     url = f"http://127.0.0.1:{port}"
-    deadline = time.monotonic() + PATIENCE_SECONDS
     try:
-        while not _answers(url):
-            assert server.poll() is None, (folder / "log").read_text()
-            assert time.monotonic() < deadline, (folder / "log").read_text()
-            time.sleep(0.3)
+        wait_until(
+            lambda: server.poll() is not None or _answers(url),
+            f"MLflow's server answers ({folder / 'log'})",
+            seconds=120,
+            poll_seconds=0.3,
+        )
+        assert server.poll() is None, (folder / "log").read_text()
         yield url
     finally:
         os.killpg(server.pid, signal.SIGTERM)
-        server.wait(30)
+        server.wait(scaled(60))
 
 
 def _answers(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/health", timeout=5, trust_env=False).is_success
+        return httpx.get(f"{url}/health", timeout=scaled(5), trust_env=False).is_success
     except httpx.TransportError:
         return False
 

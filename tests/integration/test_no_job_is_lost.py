@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from container_training.core.image_ref import parse_image_ref
-from tests.integration.live_service import LiveService, run_service, wait_until
+from tests.integration.live_service import LiveService, run_service
+from tests.support.waiting import wait_until
 from training_service.engine.memory_engine import Behaviour
 
 JOBS = "projects/demo-project/jobs"
@@ -168,7 +169,7 @@ def test_every_accepted_job_is_kept_and_ends(
             "CANCELLED",
         }
 
-    wait_until(all_ended)
+    wait_until(all_ended, "all jobs have ended")
     states = dict(project.listed())
     assert states.keys() == project.accepted.keys()
     for job_id, image in project.accepted.items():

@@ -14,7 +14,9 @@ from container_training.core.errors import JobNotFound, ServiceError
 from container_training.core.fleet.ops_wire import SearchJobsRequest, SpanKind
 from container_training.core.states import JobState
 from container_training.core.wire import Job, ReplicaConfig, TrainingInput
-from tests.integration.live_service import IMAGE, LiveService, run_service, wait_until
+from tests.integration.live_service import IMAGE, LiveService, run_service
+from tests.job_watch import until_state
+from tests.support.waiting import wait_until
 from training_service.engine.memory_engine import Behaviour
 from training_service.engine.scripted_reports import ScriptedReport
 
@@ -39,13 +41,13 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveService]:
                     training_input=TrainingInput(master_config=config),
                 )
             )
-            wait_until(lambda: training.get_job("job").state is JobState.RUNNING)
+            until_state(training, "job", JobState.RUNNING)
             service.engine.advance(2)
             ops = OpsClient(service.endpoint, PROJECT)
-            wait_until(lambda: bool(ops.usage("job").series))
-            wait_until(lambda: bool(ops.curves("job").curves))
+            wait_until(lambda: ops.usage("job").series, "the job's usage is there")
+            wait_until(lambda: ops.curves("job").curves, "the job's curves are there")
             service.engine.advance(5)
-            wait_until(lambda: training.get_job("job").state is JobState.SUCCEEDED)
+            until_state(training, "job", JobState.SUCCEEDED)
             ops.close()
         yield service
 

@@ -27,6 +27,7 @@ from container_training.operators.registry_iam import (
     RevokeRegistryAccessOperator,
 )
 from tests.integration.live_service import LiveService, run_service
+from tests.support.speed import scaled
 
 READER, VIEWER = "roles/artifactregistry.reader", "roles/storage.objectViewer"
 UNTIL = {"title": "until spring", "expression": "request.time < timestamp('2027-03-01T00:00:00Z')"}
@@ -486,7 +487,7 @@ def test_a_process_that_is_killed_between_read_and_write_does_no_harm(
         client.edit_policy(ResourceKind.REPOSITORY, {LOCAL_RESOURCE!r}, lambda policy: {{}}, kill)
     """
 
-    killed = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=False, timeout=60)
+    killed = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=False, timeout=scaled(60))
 
     assert killed.returncode == -9
     assert iam.get_policy(ResourceKind.REPOSITORY, LOCAL_RESOURCE) == before

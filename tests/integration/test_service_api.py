@@ -16,7 +16,8 @@ from container_training.clients.training_api import TrainingClient, job_log_filt
 from container_training.core.errors import JobConflict, JobNotFound
 from container_training.core.states import JobState
 from container_training.core.wire import Job
-from tests.integration.live_service import IMAGE, LiveService, run_service, wait_until
+from tests.integration.live_service import IMAGE, LiveService, run_service
+from tests.job_watch import until_state
 from training_service.api import job_log
 
 PARENT = "/v1/projects/demo-project/jobs"
@@ -39,9 +40,9 @@ def post(service: LiveService, path: str, **request: Any) -> httpx.Response:
 
 def test_job_runs_and_its_log_is_there(client: TrainingClient, service: LiveService) -> None:
     created = client.create_job(make_job())
-    wait_until(lambda: client.get_job("job").state is JobState.RUNNING)
+    until_state(client, "job", JobState.RUNNING)
     service.engine.advance(10**9)
-    wait_until(lambda: client.get_job("job").state is JobState.SUCCEEDED)
+    until_state(client, "job", JobState.SUCCEEDED)
 
     entries = client.list_log_entries(job_log_filter("job")).entries or []
 
@@ -51,9 +52,9 @@ def test_job_runs_and_its_log_is_there(client: TrainingClient, service: LiveServ
 
 def test_a_browser_can_read_a_jobs_log(client: TrainingClient, service: LiveService) -> None:
     client.create_job(make_job())
-    wait_until(lambda: client.get_job("job").state is JobState.RUNNING)
+    until_state(client, "job", JobState.RUNNING)
     service.engine.advance(10**9)
-    wait_until(lambda: client.get_job("job").state is JobState.SUCCEEDED)
+    until_state(client, "job", JobState.SUCCEEDED)
 
     answer = httpx.get(f"{service.endpoint}/logs/projects/demo-project/jobs/job", trust_env=False)
     absent = httpx.get(f"{service.endpoint}/logs/projects/demo-project/jobs/absent", trust_env=False)
@@ -73,9 +74,9 @@ def test_the_log_has_every_line_of_more_than_one_page(
 ) -> None:
     monkeypatch.setattr(job_log, "_PAGE_SIZE", 2)
     client.create_job(make_job())
-    wait_until(lambda: client.get_job("job").state is JobState.RUNNING)
+    until_state(client, "job", JobState.RUNNING)
     service.engine.advance(10**9)
-    wait_until(lambda: client.get_job("job").state is JobState.SUCCEEDED)
+    until_state(client, "job", JobState.SUCCEEDED)
 
     answer = httpx.get(f"{service.endpoint}/logs/projects/demo-project/jobs/job", trust_env=False)
 
@@ -85,11 +86,11 @@ def test_the_log_has_every_line_of_more_than_one_page(
 
 def test_cancelled_job_ends(client: TrainingClient) -> None:
     client.create_job(make_job())
-    wait_until(lambda: client.get_job("job").state is JobState.RUNNING)
+    until_state(client, "job", JobState.RUNNING)
 
     client.cancel_job("job")
 
-    wait_until(lambda: client.get_job("job").state is JobState.CANCELLED)
+    until_state(client, "job", JobState.CANCELLED)
 
 
 def test_request_is_echoed_as_it_was_sent_with_int64_as_text(service: LiveService) -> None:
@@ -247,7 +248,7 @@ def test_health_follows_the_engine(service: LiveService) -> None:
 
 def test_metrics_are_in_the_form_of_prometheus(client: TrainingClient, service: LiveService) -> None:
     client.create_job(make_job())
-    wait_until(lambda: client.get_job("job").state is JobState.RUNNING)
+    until_state(client, "job", JobState.RUNNING)
 
     text = httpx.get(f"{service.endpoint}/metrics", trust_env=False).text
 

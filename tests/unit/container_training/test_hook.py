@@ -17,6 +17,7 @@ from airflow.providers_manager import ProvidersManager
 from container_training.core.errors import ServiceError, Throttled
 from container_training.get_provider_info import get_provider_info
 from container_training.hooks.training import InvalidConnection, TrainingHook
+from tests.support.speed import scaled
 
 from .fake_service import AGENT, FakeService, error, make_job
 
@@ -207,7 +208,7 @@ print(sorted({"training", "image", "jobs", "storage", "failures", "killing"} & s
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=scaled(120),
         env=dict(os.environ),
     ).stdout.splitlines()
 

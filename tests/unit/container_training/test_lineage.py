@@ -14,6 +14,7 @@ from container_training.core.wire import TrainingInput
 from container_training.operators.asset_extra import describe_outlets
 from container_training.operators.results import CollectTrainingResultsOperator
 from container_training.operators.training import SubmitTrainingJobOperator
+from tests.support.speed import scaled
 
 DIGEST = "sha256:" + "a" * 64
 IMAGE = f"127.0.0.1:5000/demo/digits@{DIGEST}"
@@ -106,7 +107,7 @@ import container_training.pipeline
 print("as well")
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=scaled(120)
     )
 
     assert done.stdout.splitlines()[-1] == "as well"

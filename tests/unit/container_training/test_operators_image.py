@@ -23,6 +23,7 @@ from container_training.operators.image import (
     TestImageOperator,
 )
 from container_training.triggers import supervision
+from tests.support.speed import scaled
 
 CONTEXT: Any = {"ti": SimpleNamespace(dag_id="d", task_id="t", run_id="r", map_index=-1)}
 OPERATORS: list[tuple[type[Any], dict[str, Any]]] = [
@@ -144,7 +145,7 @@ def test_a_build_ends_when_the_worker_is_gone(build_context: str, monkeypatch: p
     def build(*_: Any, cancellation: Any, **__: Any) -> Any:
         with cancellation.stops_with((stopped := threading.Event()).set):
             monkeypatch.setattr(supervision.os, "getppid", lambda: 1)
-            seen.append(stopped.wait(10))
+            seen.append(stopped.wait(scaled(60)))
         raise errors.BuildFailed("the build was cancelled")
 
     monkeypatch.setattr(image_builder, "build_image", build)

@@ -15,6 +15,7 @@ from container_training.core.plots.trial_plots import best_so_far, parallel_coor
 from container_training.core.tuning.trials import study_of, trial_rows
 from container_training.get_provider_info import get_provider_info
 from container_training.operators.plots import PlotTrialsOperator
+from tests.support.speed import scaled
 
 from .fake_bucket import FakeBucket
 from .fake_service import EPOCH, FakeService, make_job
@@ -93,7 +94,7 @@ for spec in json.load(sys.stdin):
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=scaled(120),
     )
 
     sizes = [int(size) for size in done.stdout.split()]

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from unittest import mock
 
@@ -16,8 +15,9 @@ from airflow.sdk.execution_time.comms import CommsDecoder
 
 from container_training.triggers import supervision
 from container_training.triggers.supervision import WorkerWatch
+from tests.support.speed import scaled
+from tests.support.waiting import wait_until
 
-PATIENCE_SECONDS = 20.0
 #: Stands for a worker: starts a task, and lives until it is killed.
 WORKER = "import subprocess, sys, time; subprocess.Popen([sys.executable, *sys.argv[1:]]); time.sleep(60)"
 TASK = """
@@ -33,25 +33,18 @@ time.sleep(60)
 """
 
 
-def wait_for(file: Path) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not file.exists():
-        assert time.monotonic() < deadline, f"{file.name} did not come"
-        time.sleep(0.1)
-
-
 def test_a_task_notices_that_its_worker_was_killed(tmp_path: Path) -> None:
     begun, noticed = tmp_path / "begun", tmp_path / "noticed"
     worker = subprocess.Popen(
         [sys.executable, "-c", WORKER, "-c", TASK, str(begun), str(noticed)], start_new_session=True
     )
     try:
-        wait_for(begun)
+        wait_until(begun.exists, "the task has begun")
         assert not noticed.exists()
 
         worker.kill()
 
-        wait_for(noticed)
+        wait_until(noticed.exists, "the task has noticed")
     finally:
         os.killpg(worker.pid, 9)
         worker.wait()
@@ -63,11 +56,14 @@ def test_without_a_worker_nothing_is_watched(monkeypatch: pytest.MonkeyPatch, ha
     monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", comms, raising=False)
     monkeypatch.setattr(supervision, "_LOOK_SECONDS", 0.01)
     watch = WorkerWatch()
-    called = threading.Event()
+    called, threads = threading.Event(), set(threading.enumerate())
     assert not watch.is_alone
 
     monkeypatch.setattr(supervision.os, "getppid", lambda: 1)
     watch.call_when_alone(called.set)
 
     assert watch.is_alone is has_worker
-    assert called.wait(0.5) is has_worker
+    if has_worker:
+        assert called.wait(scaled(60))
+    else:
+        assert not set(threading.enumerate()) - threads, "nothing could call it"

@@ -17,6 +17,8 @@ from container_training.core.states import JobState
 from container_training.triggers import training as training_triggers
 from container_training.triggers.killing import TaskFate, fate_of
 from container_training.triggers.training import JobTrigger
+from tests.support.speed import scaled
+from tests.support.waiting import wait_until_async
 
 from .fake_service import EPOCH, FakeService, error, make_job
 from .virtual_time import VirtualClock
@@ -338,21 +340,19 @@ def test_a_kill_that_airflow_cancels_is_carried_out_all_the_same(
 
     def slow_fate(_: Any) -> TaskFate:
         is_asked.set()
-        may_answer.wait(10)
+        may_answer.wait(scaled(60))
         return TaskFate.ENDED
 
     monkeypatch.setattr(training_triggers, "fate_of", slow_fate)
 
     async def kill_and_cancel() -> None:
         kill = asyncio.create_task(JobTrigger(**ARGUMENTS).on_kill())
-        while not is_asked.is_set():
-            await asyncio.sleep(0.01)
+        await wait_until_async(is_asked.is_set, "the task's fate is asked for")
         kill.cancel()
         with pytest.raises(asyncio.CancelledError):
             await kill
         may_answer.set()
-        while training_triggers._KILLS:
-            await asyncio.sleep(0.01)
+        await wait_until_async(lambda: not training_triggers._KILLS, "the kill is carried out")
 
     asyncio.run(kill_and_cancel())
 

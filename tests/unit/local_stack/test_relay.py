@@ -8,6 +8,7 @@ import pytest
 
 from local_stack.ports import free_port
 from local_stack.relay import Address
+from tests.support.speed import scaled
 
 
 def test_an_address_is_a_host_and_a_port() -> None:
@@ -33,12 +34,12 @@ def test_bytes_and_the_end_of_each_direction_are_relayed() -> None:
                 server = threading.Thread(target=_answer_with_the_reverse, args=(far,))
                 server.start()
 
-                with socket.create_connection(("127.0.0.1", port), timeout=10) as near:
+                with socket.create_connection(("127.0.0.1", port), timeout=scaled(10)) as near:
                     near.sendall(payload)
                     near.shutdown(socket.SHUT_WR)
                     answer = _read_all(near)
 
-                server.join(timeout=10)
+                server.join(timeout=scaled(10))
                 assert answer == payload[::-1]
             finally:
                 relay.terminate()

@@ -18,6 +18,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 import setuptools
 
+from tests.support.speed import scaled
+
 RUNNER = Path(__file__).resolve().parents[3] / "docker" / "runtime" / "run_package.py"
 URI = "gs://bkt/job/trainer-0.0.0.tar.gz"
 TASK = "import os, sys\nprint('arguments', sys.argv[1:])\nprint('pid', os.getpid())\nsys.exit(7)\n"
@@ -136,7 +138,7 @@ def run_runner(
         },
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=scaled(120),
         check=False,
     )
 

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from contextlib import aclosing
 
 from container_training.core.errors import TransportError
 from container_training.dashboard.live import Feed, Feeds, stream
+from tests.support.waiting import wait_until_async
+from tests.unit.container_training.virtual_time import VirtualClock
 
 
 class Versions:
@@ -22,10 +24,9 @@ class Versions:
         return self.now
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():
-            await asyncio.sleep(0.005)
+async def until_nobody_can_ask() -> None:
+    """Return once no other task is left."""
+    await wait_until_async(lambda: len(asyncio.all_tasks()) == 1, "the feed has ended")
 
 
 def test_many_streams_cost_the_service_one_question_a_look() -> None:
@@ -38,7 +39,7 @@ def test_many_streams_cost_the_service_one_question_a_look() -> None:
     async def read(feed: Feed) -> str:
         return "".join([text async for text in stream(feed, 0.5)])
 
-    texts = asyncio.run(follow())
+    texts = VirtualClock().run(follow())
 
     assert versions.asked <= 12
     assert all(text.count('event: version\ndata: "1"\n\n') == 1 for text in texts)
@@ -52,13 +53,16 @@ def test_change_and_trouble_and_its_end_are_told_once_each() -> None:
         told: list[tuple[str, object]] = []
 
         async def read() -> None:
-            async for update in feed.updates(30):
+            async for update in feed.updates(600):
                 told.append((update.event, json.loads(update.data)))
 
         reader = asyncio.create_task(read())
         for step, version in enumerate(["1", "2", "down", "2"], start=1):
             versions.now = version
-            await until(lambda step=step: len(told) == step)  # type: ignore[misc]
+            await wait_until_async(
+                lambda step=step: len(told) == step,  # type: ignore[misc]
+                f"update {step} is told",
+            )
         reader.cancel()
         return told
 
@@ -77,13 +81,10 @@ def test_nobody_asks_when_no_page_is_open_and_the_next_page_starts_anew() -> Non
         feed = Feed(versions.ask, poll_seconds=0.01)
         async for _ in feed.updates(0.05):
             pass
-        await asyncio.sleep(0.05)
-        asked = versions.asked
-        await asyncio.sleep(0.1)
-        assert versions.asked == asked
+        await until_nobody_can_ask()
         versions.now = "9"
-        first = [update.data async for update in feed.updates(0.1)]
-        assert first == ['"9"']
+        async with aclosing(feed.updates(600)) as updates:
+            assert (await anext(updates)).data == '"9"'
 
     asyncio.run(follow())
 
@@ -93,14 +94,11 @@ def test_reader_that_goes_away_in_the_middle_is_forgotten() -> None:
 
     async def follow() -> None:
         feed = Feed(versions.ask, poll_seconds=0.01)
-        text = stream(feed, 30)
+        text = stream(feed, 600)
         assert (await anext(text)).startswith("retry: ")
         assert (await anext(text)).startswith("event: version")
         await text.aclose()
-        await asyncio.sleep(0.05)
-        asked = versions.asked
-        await asyncio.sleep(0.05)
-        assert versions.asked == asked
+        await until_nobody_can_ask()
 
     asyncio.run(follow())
 

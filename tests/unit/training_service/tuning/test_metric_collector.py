@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -17,6 +16,8 @@ import pytest
 from container_training.core.cluster import ReplicaId, ReplicaRole
 from container_training.core.errors import InvalidJobSpec, JobConflict
 from container_training.core.states import ReplicaState
+from tests.support.speed import scaled
+from tests.support.waiting import wait_until
 from tests.unit.training_service.tuning import reporter
 from tests.unit.training_service.tuning.conftest import search
 from tests.unit.training_service.world import PROJECT, World
@@ -28,7 +29,8 @@ from training_service.store.measurement_store import MeasurementStore
 from training_service.tuning.metric_collector import MetricCollector, check_metrics_can_be_read
 
 MASTER = ReplicaId(role=ReplicaRole.MASTER)
-PATIENCE_SECONDS = 30.0
+#: How long a trainer, or the collection of its reports, may take to end on an idle machine.
+END_SECONDS = 60.0
 LINE = b'{"accuracy": "0.5", "checkpoint_path": "", "global_step": "1", "timestamp": 1.5, "trial": "1"}\n'
 
 
@@ -58,7 +60,7 @@ class Collected:
     def end(self, record: JobRecord) -> None:
         """Tell that the container has ended, and wait until its last report is stored."""
         self.collector.follow(record, observed(record, ReplicaState.EXITED))
-        assert self.is_drained.wait(PATIENCE_SECONDS)
+        assert self.is_drained.wait(scaled(END_SECONDS))
         assert self.collector.drained == {"container"}
 
     def steps(self, record: JobRecord) -> list[int]:
@@ -88,20 +90,13 @@ def run_reporter(mount: str, count: int, pause: float, *options: str) -> subproc
     return subprocess.Popen([*program, *options], stdout=subprocess.PIPE, text=True)
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize("option", [(), ("new",)], ids=["one reporter", "a reporter for each report"])
 def test_a_tight_loop_loses_no_report(world: World, tmp_path: Path, option: tuple[str, ...]) -> None:
     record = make_record(world)
 
     with collecting(tmp_path) as collected:
         trainer = run_reporter(collected.collector.prepare(record, MASTER), 1000, 0, *option)
-        trainer.communicate(timeout=PATIENCE_SECONDS)
+        trainer.communicate(timeout=scaled(END_SECONDS))
         collected.end(record)
 
     assert collected.steps(record) == list(range(1, 1001))
@@ -157,7 +152,7 @@ def test_a_service_that_is_killed_loses_and_doubles_nothing(tmp_path: Path) -> N
 
     with collecting(tmp_path, keep=(uid,)) as collected:
         collected.collector.follow(record, observed(record, ReplicaState.RUNNING))
-        trainer.communicate(timeout=PATIENCE_SECONDS)
+        trainer.communicate(timeout=scaled(END_SECONDS))
         collected.end(record)
 
     assert collected.steps(record) == list(range(1, 301))
@@ -168,9 +163,9 @@ def test_a_gap_is_told_in_the_log_of_the_job(world: World, tmp_path: Path) -> No
     record = make_record(world)
     with collecting(tmp_path) as before:
         mount = before.collector.prepare(record, MASTER)
-        run_reporter(mount, 50, 0).communicate(timeout=PATIENCE_SECONDS)
-        wait_until(lambda: len(before.steps(record)) == 50)
-    run_reporter(mount, 250, 0).communicate(timeout=PATIENCE_SECONDS)  # nobody reads
+        run_reporter(mount, 50, 0).communicate(timeout=scaled(END_SECONDS))
+        wait_until(lambda: len(before.steps(record)) == 50, "all reports are stored")
+    run_reporter(mount, 250, 0).communicate(timeout=scaled(END_SECONDS))  # nobody reads
 
     with collecting(tmp_path, keep=(record.uid,)) as collected:
         collected.end(record)
@@ -187,9 +182,9 @@ def test_a_trainer_that_keeps_the_file_open_is_read_meanwhile(world: World, tmp_
         mount = collected.collector.prepare(record, MASTER)
         with Path(mount, METRIC_FILE_NAME).open("ab", buffering=0) as file:
             file.write(LINE)
-            wait_until(lambda: collected.steps(record) == [1])
+            wait_until(lambda: collected.steps(record) == [1], "the first report is stored")
             file.write(LINE.replace(b'"1"', b'"2"', 1))
-            wait_until(lambda: collected.steps(record) == [1, 2])
+            wait_until(lambda: collected.steps(record) == [1, 2], "both reports are stored")
         collected.end(record)
 
     assert collected.steps(record) == [1, 2]
@@ -245,7 +240,11 @@ def test_no_trick_with_the_file_stops_the_reading(
     with collecting(tmp_path) as collected:
         path = Path(collected.collector.prepare(record, MASTER), METRIC_FILE_NAME)
         put_in_place(path, trick)
-        wait_until(lambda: path.is_file() and not path.is_symlink() and path.stat().st_size == 0)
+        wait_until(
+            lambda: path.is_file() and not path.is_symlink() and path.stat().st_size == 0,
+            "an empty file is in its place again",
+            ignoring=FileNotFoundError,
+        )
         path.write_bytes(LINE.replace(b'"1"', b'"2"', 1))
         collected.end(record)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import struct
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,8 @@ import pytest
 
 from container_training.core.cluster import ReplicaId, ReplicaRole
 from container_training.core.states import ReplicaState
+from tests.support.speed import scaled
+from tests.support.waiting import wait_until
 from tests.unit.training_service.world import PROJECT, World
 from training_service.engine.base import ObservedReplica
 from training_service.records import Trial
@@ -24,7 +25,8 @@ from training_service.tuning.summary_files import StorageUnavailable, StoredFile
 
 EVENTS = Path(__file__).parent / "events"
 TF1, TF2 = EVENTS / "tf1-0.tfevents", EVENTS / "tf2-0.tfevents"
-PATIENCE_SECONDS = 10.0
+#: Longer than any test waits.
+PATIENCE_SECONDS = 3600.0
 
 
 def scalars(path: Path) -> list[tuple[str, int, float]]:
@@ -191,10 +193,7 @@ class Following:
         self.collector.stop()
 
     def wait_until_drained(self) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while self.collector.drained != {"container"}:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_until(lambda: self.collector.drained == {"container"}, "the container is drained")
 
     def steps(self) -> list[int]:
         return [one.report.step for one in self.store.of(self.record.uid, "accuracy")]
@@ -206,10 +205,7 @@ def test_summaries_are_stored_while_the_trial_runs_and_after_its_end(world: Worl
     following.objects.put(name, content[: len(content) // 2])
 
     following.see(ReplicaState.RUNNING)
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not following.steps():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(following.steps, "the first summaries are stored")
     assert following.collector.drained == frozenset()
     following.objects.put(name, content)
     following.end()
@@ -234,7 +230,7 @@ def test_a_store_that_comes_back_is_read(world: World) -> None:
     following.objects.available = False
 
     following.see(ReplicaState.EXITED)
-    assert following.objects.looked.wait(PATIENCE_SECONDS)
+    assert following.objects.looked.wait(scaled(60))
     assert following.collector.drained == frozenset()
     following.objects.available = True
     following.end()
