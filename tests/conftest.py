@@ -10,13 +10,14 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+from tests.support.run_id import current_run
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
@@ -29,7 +30,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 def _isolate_airflow() -> Path:
     """Point Airflow at this checkout's DAGs and plugins, and at a temporary folder for all that it writes."""
-    scratch = Path(tempfile.mkdtemp(prefix="airflow-tests-"))
+    scratch = current_run().make_folder("airflow")
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     for name in [
         name for name in os.environ if name.startswith(("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_"))
@@ -61,6 +62,13 @@ SCRATCH = _isolate_airflow()
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("search", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def known_temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """If this process is killed, pytest's temporary folders go with what else is left of the run."""
+    with current_run().temporary_folder(tmp_path_factory.getbasetemp()):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -20,9 +20,13 @@ from container_training.clients.training_api import TrainingClient
 from container_training.core.image_ref import ImageRef, parse_image_ref
 from local_stack.base_image import BaseImage
 from local_stack.credentials import registry_login
-from local_stack.ports import free_port
 from local_stack.settings import Part, StackSettings
 from local_stack.stack import LocalStack
+from tests.service_process import service_id_of
+from tests.support.dead_runs import clean_up_after_dead_runs
+from tests.support.ports import reserve_port
+from tests.support.run_id import current_run
+from training_service.engine.labels import SERVICE
 
 PROJECT = "demo-project"
 PATIENCE_SECONDS = 60.0
@@ -30,8 +34,9 @@ PATIENCE_SECONDS = 60.0
 
 @pytest.fixture(scope="session")
 def engine_client() -> Iterator[docker.APIClient]:
-    """The engine that the tests run against."""
+    """The engine that the tests run against; what killed runs of tests left on it is gone."""
     client = docker.APIClient(**kwargs_from_env())
+    clean_up_after_dead_runs(client)
     yield client
     client.close()
 
@@ -43,15 +48,18 @@ def base_image() -> str:
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory, base_image: str) -> Iterator[LocalStack]:
+def stack(
+    engine_client: docker.APIClient, base_image: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalStack]:
     """A registry, an object store and a training service of the tests' own."""
     settings = StackSettings(
         state_dir=tmp_path_factory.mktemp("stack"),
-        registry_port=free_port(),
-        object_store_port=free_port(),
-        airflow_port=free_port(),
-        training_port=free_port(),
-        metadata_port=free_port(),
+        database_dir=current_run().make_folder("database") / "postgresql",
+        registry_port=reserve_port(),
+        object_store_port=reserve_port(),
+        airflow_port=reserve_port(),
+        training_port=reserve_port(),
+        metadata_port=reserve_port(),
         base_image=base_image,
         prices={"n1-standard-4": 0.01},
         currency="EUR",
@@ -62,6 +70,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory, base_image: str) -> Iterator
     )
     with LocalStack(settings) as stack:
         stack.up([Part.ENGINE, Part.REGISTRY, Part.OBJECT_STORE, Part.RELAY, Part.TRAINING])
+        current_run().own_label(SERVICE, service_id_of(stack.settings.key_dir / "jobs.db"))
         yield stack
         # Jobs outlive their service on purpose; those of a test that failed must not outlive the tests.
         with TrainingClient(stack.settings.training_url, PROJECT) as client:
