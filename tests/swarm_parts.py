@@ -21,9 +21,9 @@ import pytest
 
 from container_training.core.image_ref import ImageRef, parse_image_ref
 from local_stack.part import answers_ok
-from local_stack.ports import free_port
 from local_stack.registry import find_registry_program
 from local_stack.stack import LocalStack
+from tests.support.ports import reserve_port
 from tests.swarm_nodes import Swarm, wait_until
 from training_service.access.registry_tokens import ISSUER, SERVICE, registry_configuration
 from training_service.access.signing_key import ALGORITHM, CERTIFICATE_FILE, SigningKey
@@ -132,7 +132,7 @@ def _program(stack: LocalStack) -> Path:
 def _push(program: Path, folder: Path, engine: docker.APIClient, image: str) -> str:
     """Push ``image`` into the registry's ``folder``, and return its digest."""
     # Over loopback, which every engine trusts without TLS.
-    host = f"127.0.0.1:{free_port()}"
+    host = f"127.0.0.1:{reserve_port()}"
     with _registry(program, folder, host):
         engine.tag(image, f"{host}/{REPOSITORY}", "1")
         lines = list(engine.push(f"{host}/{REPOSITORY}", "1", stream=True, decode=True, auth_config={}))

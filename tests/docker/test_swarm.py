@@ -25,8 +25,8 @@ from container_training.core.restarts import Attempt
 from container_training.core.states import JobState
 from container_training.core.wire import Job, ReplicaConfig, TrainingInput
 from local_stack.part import answers_ok
-from local_stack.ports import free_port
 from tests.job_watch import messages, until, until_state
+from tests.support.ports import reserve_port
 from tests.swarm_nodes import Node, Swarm, remove_leftovers, wait_until
 from tests.swarm_parts import LockedImage
 from training_service.engine.base import ReplicaLaunch
@@ -77,7 +77,7 @@ class Service:
     """A training service over the swarm, as a process of its own."""
 
     def __init__(self, folder: Path, manager: str) -> None:
-        self.port = free_port()
+        self.port = reserve_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._log = folder / "service.log"
         self._environment = os.environ | {

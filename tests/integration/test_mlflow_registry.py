@@ -22,9 +22,9 @@ from container_training.clients.storage import ObjectStore
 from container_training.core.errors import ChampionMoved, RegistryMirrorFailed
 from container_training.core.retrying import is_worth_a_retry
 from container_training.hooks.model_registry import ModelRegistryHook
-from local_stack.ports import free_port
 from tests.model_versions import make_author, make_version, registered
 from tests.object_store import connect
+from tests.support.ports import reserve_port
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 120.0
@@ -39,7 +39,7 @@ def mlflow_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     subprocess.run(
         ["make", "-s", f".local/mlflow-venv/.installed-{version}"], cwd=ROOT, check=True, timeout=600
     )
-    folder, port = tmp_path_factory.mktemp("mlflow"), free_port()
+    folder, port = tmp_path_factory.mktemp("mlflow"), reserve_port()
     command = [
         str(venv / "bin" / "mlflow"),
         "server",
@@ -170,7 +170,7 @@ def test_without_mlflow_the_champion_changes_and_a_retry_brings_mlflow_in_line(
     store: ObjectStore, folder: str, mlflow: MlflowRegistry, model: str
 ) -> None:
     version = registered(store, folder, "a")
-    nobody = MlflowRegistry(f"http://127.0.0.1:{free_port()}", model)
+    nobody = MlflowRegistry(f"http://127.0.0.1:{reserve_port()}", model)
 
     with nobody, pytest.raises(RegistryMirrorFailed, match="does not answer") as caught:
         ModelRegistry(store, folder, nobody).promote(version, make_author("a"), generation=0)
