@@ -5,19 +5,14 @@ from __future__ import annotations
 import io
 import json
 import os
-import shutil
-import socket
-import subprocess
 import tarfile
 import uuid
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import docker.errors
 import httpx
 import pytest
 from docker.api import APIClient
@@ -34,7 +29,7 @@ from tests.image_tasks import (
     task_context,
     wait_until,
 )
-from tests.support.dead_runs import remove_tree
+from tests.own_engine import run_own_engine
 from tests.support.ports import reserve_port
 from tests.support.run_id import current_run
 
@@ -332,47 +327,10 @@ def test_an_engine_that_is_down_is_named_and_left_to_retries(tmp_path: Path, pyt
 
 
 @pytest.fixture
-def small_engine(tmp_path: Path) -> Iterator[str]:
+def small_engine() -> Iterator[str]:
     """URL of a second engine, whose disk has 24 MB."""
-    dockerd = shutil.which("dockerd", path="/usr/sbin:/usr/bin:/usr/local/bin")
-    if os.geteuid() != 0 or dockerd is None:
-        pytest.skip("an engine with a small disk needs root and dockerd")
-    # A unix socket's path may have 107 characters; pytest's folders can be longer.
-    folder = current_run().make_folder("engine")
-    disk = folder / "disk"
-    disk.mkdir(parents=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(disk)], check=True)
-    url = f"unix://{folder / 'engine.sock'}"
-    # In a network of its own: an engine with --bridge=none deletes the interface docker0, the machine's engine's too.
-    command = [
-        "unshare",
-        "--net",
-        dockerd,
-        "--host",
-        url,
-        "--data-root",
-        str(disk),
-        "--exec-root",
-        str(folder / "exec"),
-    ]
-    command += ["--pidfile", str(folder / "pid"), "--bridge=none", "--iptables=false", "--ip6tables=false"]
-    command += ["--storage-driver=vfs"]
-    with (tmp_path / "dockerd.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-    try:
-        wait_until(lambda: answers(folder / "engine.sock"), "the small engine")
+    with run_own_engine() as url:
         yield url
-    finally:
-        process.terminate()
-        process.wait(30)
-        remove_tree(folder)
-
-
-def answers(path: Path) -> bool:
-    with suppress(OSError, docker.errors.DockerException), socket.socket(socket.AF_UNIX) as probe:
-        probe.connect(str(path))
-        return bool(APIClient(base_url=f"unix://{path}").ping())
-    return False
 
 
 @pytest.mark.parametrize("megabytes", [15, 40], ids=["the layer is too large", "the context is too large"])

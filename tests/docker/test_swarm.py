@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -299,16 +301,16 @@ def test_machines_end_with_the_tests_and_the_next_tests_clean_up() -> None:
     assert Path(f"/run/netns/{name}-1").exists()
     remove_leftovers()
 
-    left = [*Path("/run/netns").glob(f"{name}*"), *Path("/var/tmp").glob(f"{name}*")]
-    left += [*Path("/sys/class/net").glob(f"{name}*"), *Path("/sys/fs/cgroup").glob(f"*/{name}*")]
+    # With the hyphen: names end in the number of a process, which others may begin with.
+    left = [*Path("/run/netns").glob(f"{name}-*"), *Path("/var/tmp").glob(name)]
+    left += [*Path("/sys/class/net").glob(f"{name}-*"), *Path("/sys/fs/cgroup").glob(f"*/{name}-*")]
     assert left == []
 
 
 def processes_of(name: str) -> list[str]:
     """Return the command lines of the processes of that run's machines."""
-    commands = [
-        path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        for path in Path("/proc").glob("[0-9]*/cmdline")
-        if path.exists()
-    ]
-    return [command for command in commands if f"/{name}" in command]
+    commands = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended
+            commands.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return [command for command in commands if re.search(rf"/{name}\b", command)]
