@@ -61,7 +61,9 @@ class Database(StackPart):
             return
         folder = self.settings.database_dir or _default_folder(self.settings)
         if folder.exists():
-            shutil.rmtree(folder)  # of a state folder that was removed, or of an attempt that did not get to its end
+            shutil.rmtree(
+                folder
+            )  # of a state folder that was removed, or of an attempt that did not get to its end
         with self.progress.step(f"making a PostgreSQL database in {folder}"):
             _make_cluster(folder)
         marker = _marker(self.settings)
@@ -79,7 +81,11 @@ class Database(StackPart):
         # SIGINT: "fast shutdown", which does not wait for clients to go.
         return [
             Program(
-                name=self.name.value, command=command, directory=folder, stop_signal="INT", umask=PRIVATE_UMASK
+                name=self.name.value,
+                command=command,
+                directory=folder,
+                stop_signal="INT",
+                umask=PRIVATE_UMASK,
             )
         ]
 
@@ -107,7 +113,9 @@ class Database(StackPart):
         try:
             _ensure_programs(self.packages)
         except PackagesMissing as error:
-            self.progress.say(f"{error}; Airflow uses SQLite instead, which is enough for a few tasks at once")
+            self.progress.say(
+                f"{error}; Airflow uses SQLite instead, which is enough for a few tasks at once"
+            )
             return False
         return True
 

@@ -44,7 +44,9 @@ class Part(StrEnum):
 class AirflowDatabase(StrEnum):
     """What Airflow keeps its state in."""
 
-    AUTO = "auto"  #: PostgreSQL where it is installed or can be, else SQLite; what a stack began with, it keeps
+    AUTO = (
+        "auto"  #: PostgreSQL where it is installed or can be, else SQLite; what a stack began with, it keeps
+    )
     POSTGRESQL = "postgresql"
     SQLITE = "sqlite"
 
