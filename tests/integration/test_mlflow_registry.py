@@ -25,6 +25,7 @@ from container_training.hooks.model_registry import ModelRegistryHook
 from tests.model_versions import make_author, make_version, registered
 from tests.object_store import connect
 from tests.support.ports import reserve_port
+from tests.support.run_id import RUN_VARIABLE, current_run, exclusive
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 120.0
@@ -36,9 +37,10 @@ def mlflow_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     makefile = (ROOT / "Makefile").read_text("utf-8")
     (version,) = re.findall(r"^MLFLOW_VERSION := (\S+)$", makefile, re.MULTILINE)
     venv = ROOT / ".local" / "mlflow-venv"
-    subprocess.run(
-        ["make", "-s", f".local/mlflow-venv/.installed-{version}"], cwd=ROOT, check=True, timeout=600
-    )
+    with exclusive("mlflow-venv"):
+        subprocess.run(
+            ["make", "-s", f".local/mlflow-venv/.installed-{version}"], cwd=ROOT, check=True, timeout=600
+        )
     folder, port = tmp_path_factory.mktemp("mlflow"), reserve_port()
     command = [
         str(venv / "bin" / "mlflow"),
@@ -61,6 +63,7 @@ def mlflow_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 "HOME": str(folder),
                 "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
                 "MLFLOW_DISABLE_TELEMETRY": "true",
+                RUN_VARIABLE: current_run().id,
             },
         )
     url = f"http://127.0.0.1:{port}"
