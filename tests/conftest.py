@@ -10,8 +10,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
-import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.kept_logs import say_where
 from tests.support.programs import is_there
+from tests.support.run_id import current_run
 from tests.support.speed import scaled
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 def _isolate_airflow() -> Path:
     """Point Airflow at this checkout's DAGs and plugins, and at a temporary folder for all that it writes."""
-    scratch = Path(tempfile.mkdtemp(prefix="airflow-tests-"))
+    scratch = current_run().make_folder("airflow")
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     for name in [
         name for name in os.environ if name.startswith(("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_"))
@@ -111,6 +111,13 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool:
     """Let the timeout of a test, of ``pyproject.toml``, a mark or ``--timeout``, follow the machine's speed."""
     scaled_settings = settings._replace(timeout=scaled(settings.timeout))
     return bool(pytest_timeout.pytest_timeout_set_timer(item, scaled_settings))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def known_temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """If this process is killed, pytest's temporary folders go with what else is left of the run."""
+    with current_run().temporary_folder(tmp_path_factory.getbasetemp()):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -12,37 +12,38 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import docker.errors
 import httpx
 import pytest
 from docker.api import APIClient
 from docker.utils import kwargs_from_env
 
-from local_stack.ports import free_port
 from local_stack.registry import find_registry_program
 from local_stack.settings import StackSettings
+from tests.support.own_images import remove_own_images
+from tests.support.ports import reserve_port
+from tests.support.run_id import current_run
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 
+#: What names of images begin with that are on the engine only.
+LOCAL = current_run().image("image-tests")
+#: An instruction that makes an image this process's own: the builders' caches are everybody's, and outlast the tests.
+OWN = f"ENV PROCESS_OF_TESTS={current_run().id}-{current_run().member}\n"
+
 
 @pytest.fixture(scope="module")
-def api() -> Iterator[APIClient]:
-    """The engine; images named ``.../image-tests/...`` are removed at the end."""
+def api(engine_client: APIClient) -> Iterator[APIClient]:
+    """The engine; this process's images named ``.../image-tests/...`` are removed at the end."""
     client = APIClient(**kwargs_from_env())
     yield client
-    for image in client.images():
-        for name in (*(image.get("RepoTags") or ()), *(image.get("RepoDigests") or ())):
-            # A pull or push leaves a name by digest too; the name by tag goes with some of them.
-            if "/image-tests/" in name and "<none>:" not in name:
-                with suppress(docker.errors.NotFound):
-                    client.remove_image(name, force=True)
+    remove_own_images(client, lambda name: "/image-tests/" in name)
     client.close()
 
 
 @pytest.fixture(scope="module")
 def registry(api: APIClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """``HOST:PORT`` of an empty registry."""
-    with run_registry(api, tmp_path_factory.mktemp("registry"), free_port()) as host:
+    with run_registry(api, tmp_path_factory.mktemp("registry"), reserve_port()) as host:
         yield host
 
 
@@ -78,7 +79,8 @@ def run_registry(api: APIClient, folder: Path, port: int) -> Iterator[str]:
 @contextmanager
 def run_registry_image(api: APIClient, image: str, port: int) -> Iterator[str]:
     host_config = api.create_host_config(port_bindings={5000: ("127.0.0.1", port)}, auto_remove=True)
-    container = api.create_container(image, ports=[5000], host_config=host_config)["Id"]
+    labels = current_run().labels
+    container = api.create_container(image, ports=[5000], host_config=host_config, labels=labels)["Id"]
     api.start(container)
     try:
         wait_for_registry(port)
@@ -124,15 +126,20 @@ def make_context_dir(folder: Path, dockerfile: str, **files: str) -> str:
 
 
 def task_context() -> Any:
-    return {"ti": SimpleNamespace(dag_id="dag", task_id="task", run_id="run", map_index=-1)}
+    # A task removes what an earlier attempt of the same run left on the engine.
+    run_id = f"{current_run().id}-{current_run().member}"
+    return {"ti": SimpleNamespace(dag_id="dag", task_id="task", run_id=run_id, map_index=-1)}
 
 
 def build(context_dir: str, image: str, base_image: str, **arguments: Any) -> str:
     from container_training.operators.image import BuildImageOperator
 
-    build_args = {"BASE_IMAGE": base_image}
     operator = BuildImageOperator(
-        task_id="build", context_dir=context_dir, image=image, build_args=build_args, **arguments
+        task_id="build",
+        context_dir=context_dir,
+        image=image,
+        build_args={"BASE_IMAGE": base_image},
+        **{**arguments, "labels": {**arguments.get("labels", {}), **current_run().labels}},
     )
     return operator.execute(task_context())
 

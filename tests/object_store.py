@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from container_training.clients.storage import ObjectStore
-from local_stack.ports import free_port
+from tests.support.ports import reserve_port
 from tests.support.waiting import wait_until
 
 
@@ -30,7 +30,7 @@ def connect(url: str) -> ObjectStore:
 @pytest.fixture(scope="session")
 def store_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of an object store with the bucket ``bkt``."""
-    port, data = free_port(), tmp_path_factory.mktemp("objects")
+    port, data = reserve_port(), tmp_path_factory.mktemp("objects")
     with start_store(port, data) as process:
         yield f"http://127.0.0.1:{port}"
         process.terminate()

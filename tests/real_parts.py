@@ -19,20 +19,24 @@ from container_training.clients.training_api import TrainingClient
 from container_training.core.image_ref import ImageRef, parse_image_ref
 from local_stack.base_image import BaseImage
 from local_stack.credentials import registry_login
-from local_stack.ports import free_port
 from local_stack.settings import AirflowDatabase, Part, StackSettings
 from local_stack.stack import LocalStack
+from tests.service_process import service_id_of
+from tests.support.dead_runs import clean_up_after_dead_runs
 from tests.support.kept_logs import logs_in
-from tests.support.postgresql import database_folder
+from tests.support.ports import reserve_port
+from tests.support.run_id import current_run
 from tests.support.waiting import wait_until
+from training_service.engine.labels import SERVICE
 
 PROJECT = "demo-project"
 
 
 @pytest.fixture(scope="session")
 def engine_client() -> Iterator[docker.APIClient]:
-    """The engine that the tests run against."""
+    """The engine that the tests run against; what killed runs of tests left on it is gone."""
     client = docker.APIClient(**kwargs_from_env())
+    clean_up_after_dead_runs(client)
     yield client
     client.close()
 
@@ -44,34 +48,34 @@ def base_image() -> str:
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory, base_image: str) -> Iterator[LocalStack]:
+def stack(
+    engine_client: docker.APIClient, base_image: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalStack]:
     """A registry, an object store and a training service of the tests' own; Airflow, for those who ask for it, on PostgreSQL."""
-    with database_folder() as database:
-        settings = StackSettings(
-            state_dir=tmp_path_factory.mktemp("stack"),
-            registry_port=free_port(),
-            object_store_port=free_port(),
-            airflow_port=free_port(),
-            training_port=free_port(),
-            metadata_port=free_port(),
-            airflow_database=AirflowDatabase.POSTGRESQL,
-            database_dir=database,
-            base_image=base_image,
-            prices={"n1-standard-4": 0.01},
-            currency="EUR",
-            training_environment={
-                "TRAINING_MEMORY_LIMIT_BYTES": str(
-                    1024**3
-                ),  # TensorFlow and PyTorch need more than half of it
-                "TRAINING_STOP_GRACE_SECONDS": "2",
-            },
-        )
-        with LocalStack(settings) as stack, logs_in(settings.log_dir, "the session's stack"):
-            stack.up([Part.ENGINE, Part.REGISTRY, Part.OBJECT_STORE, Part.RELAY, Part.TRAINING])
-            yield stack
-            # Jobs outlive their service on purpose; those of a test that failed must not outlive the tests.
-            with TrainingClient(stack.settings.training_url, PROJECT) as client:
-                end_all_jobs(client)
+    settings = StackSettings(
+        state_dir=tmp_path_factory.mktemp("stack"),
+        database_dir=current_run().make_folder("database") / "postgresql",
+        registry_port=reserve_port(),
+        object_store_port=reserve_port(),
+        airflow_port=reserve_port(),
+        training_port=reserve_port(),
+        metadata_port=reserve_port(),
+        airflow_database=AirflowDatabase.POSTGRESQL,
+        base_image=base_image,
+        prices={"n1-standard-4": 0.01},
+        currency="EUR",
+        training_environment={
+            "TRAINING_MEMORY_LIMIT_BYTES": str(1024**3),  # TensorFlow and PyTorch need more than half of it
+            "TRAINING_STOP_GRACE_SECONDS": "2",
+        },
+    )
+    with LocalStack(settings) as stack, logs_in(settings.log_dir, "the session's stack"):
+        stack.up([Part.ENGINE, Part.REGISTRY, Part.OBJECT_STORE, Part.RELAY, Part.TRAINING])
+        current_run().own_label(SERVICE, service_id_of(stack.settings.key_dir / "jobs.db"))
+        yield stack
+        # Jobs outlive their service on purpose; those of a test that failed must not outlive the tests.
+        with TrainingClient(stack.settings.training_url, PROJECT) as client:
+            end_all_jobs(client)
 
 
 def kill_service(stack: LocalStack) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 from container_training.clients.training_api import TrainingClient
 from container_training.core.errors import TransportError
-from local_stack.ports import free_port
+from tests.support.ports import reserve_port
+from tests.support.run_id import current_run
 from tests.support.waiting import wait_until
+from training_service.engine.labels import SERVICE
 
 PROJECT = "demo-project"
 
@@ -26,7 +30,7 @@ class ServiceProcess:
         self._folder = folder
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
-        self.port = free_port()
+        self.port = reserve_port()
 
     @property
     def endpoint(self) -> str:
@@ -52,12 +56,20 @@ class ServiceProcess:
             log = self._folder / "service.log"
             wait_until(lambda: process.poll() is not None or _answers(client), f"the service answers ({log})")
         assert process.poll() is None, log.read_text("utf-8")[-2000:]
+        current_run().own_label(SERVICE, service_id_of(self._folder / "service.db"))
 
     def kill(self) -> None:
         """End it with SIGKILL; does nothing if it does not run."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+
+
+def service_id_of(database: Path) -> str:
+    """Return by what a training service that has started recognises what it made on the engine."""
+    with closing(sqlite3.connect(database)) as connection:
+        (service_id,) = connection.execute("SELECT value FROM meta WHERE key = 'service_id'").fetchone()
+    return str(service_id)
 
 
 def _answers(client: TrainingClient) -> bool:

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import docker
 
+from tests.support.run_id import exclusive
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 
@@ -176,22 +177,28 @@ class Swarm:
 
     def __init__(self, nodes: int, registry_ports: Sequence[int]) -> None:
         check_can_make_nodes()
-        remove_leftovers()
         self.name = f"{_PREFIX}{os.getpid()}"
         self.folder = _FOLDERS / self.name
-        self._lock = _lock(self.folder)
+        with exclusive("swarm"):
+            _remove_all_leftovers()
+            # Within the block: between the two, a folder would be taken for one that is left over.
+            self.folder.mkdir()
+            self._lock = _lock(self.folder)
         # In memory, as nodes have many thousand files that go together; a disk takes half a minute to forget them.
         self.disk = self.folder / "disk"
         self.disk.mkdir()
         _run("mount", "-t", "tmpfs", "-o", "size=8g,mode=0700", "tmpfs", str(self.disk))
-        self.switch = Switch(self.name, _free_network())
         self._registry_ports = registry_ports
         self._count = nodes
+        self.switch: Switch
         self.nodes: list[Node] = []
 
     def up(self) -> None:
         """Start all nodes and join them."""
-        self.switch.up()
+        with exclusive("swarm"):
+            # A network is taken when the switch's leg is in it.
+            self.switch = Switch(self.name, _free_network())
+            self.switch.up()
         configuration: dict[str, object] = {
             "insecure-registries": [self.registry(port) for port in self._registry_ports],
             "dns-opts": ["timeout:1", "attempts:1"],
@@ -218,7 +225,8 @@ class Swarm:
         """End all nodes and remove all that was made for them; may be repeated."""
         for node in self.nodes:
             node.power_off()
-        _remove(self.name)
+        with exclusive("swarm"):
+            _remove(self.name)
         if self._lock is not None:
             os.close(self._lock)
 
@@ -256,6 +264,11 @@ def check_can_make_nodes() -> None:
 
 def remove_leftovers() -> None:
     """Remove what is left of runs whose process is gone."""
+    with exclusive("swarm"):
+        _remove_all_leftovers()
+
+
+def _remove_all_leftovers() -> None:
     for folder in sorted(_FOLDERS.glob(f"{_PREFIX}*")):
         lock = _lock(folder)
         if lock is not None:
@@ -265,7 +278,6 @@ def remove_leftovers() -> None:
 
 def _lock(folder: Path) -> int | None:
     """Take the folder's lock, which its run holds as long as its process lives; ``None``: it lives."""
-    folder.mkdir(exist_ok=True)
     handle = os.open(folder / "lock", os.O_CREAT | os.O_RDWR)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

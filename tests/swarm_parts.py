@@ -21,9 +21,11 @@ import pytest
 
 from container_training.core.image_ref import ImageRef, parse_image_ref
 from local_stack.part import answers_ok
-from local_stack.ports import free_port
 from local_stack.registry import find_registry_program
 from local_stack.stack import LocalStack
+from tests.support.own_images import build_image
+from tests.support.ports import reserve_port
+from tests.support.run_id import current_run
 from tests.support.waiting import wait_until
 from tests.swarm_nodes import Swarm
 from training_service.access.registry_tokens import ISSUER, SERVICE, registry_configuration
@@ -79,10 +81,9 @@ def locked_image(
         SigningKey.load_or_make(tmp_path / "key"),
         swarm.registry(LOCKED_PORT),
     )
-    name = f"swarm-test:{uuid.uuid4().hex}"
+    name = current_run().image(f"swarm:{uuid.uuid4().hex}")
     dockerfile = f"FROM {base_image}\nLABEL once={name}\n"
-    lines = list(engine_client.build(fileobj=io.BytesIO(dockerfile.encode()), tag=name, rm=True))
-    assert b"Successfully tagged" in b"".join(lines)
+    build_image(engine_client, name, fileobj=io.BytesIO(dockerfile.encode()))
     digest = _push(program, tmp_path, engine_client, name)
     engine_client.remove_image(name)
     granted = [{"type": "repository", "name": REPOSITORY, "actions": ["pull"]}]
@@ -133,7 +134,7 @@ def _program(stack: LocalStack) -> Path:
 def _push(program: Path, folder: Path, engine: docker.APIClient, image: str) -> str:
     """Push ``image`` into the registry's ``folder``, and return its digest."""
     # Over loopback, which every engine trusts without TLS.
-    host = f"127.0.0.1:{free_port()}"
+    host = f"127.0.0.1:{reserve_port()}"
     with _registry(program, folder, host):
         engine.tag(image, f"{host}/{REPOSITORY}", "1")
         lines = list(engine.push(f"{host}/{REPOSITORY}", "1", stream=True, decode=True, auth_config={}))

@@ -13,6 +13,7 @@ import docker.errors
 import httpx
 
 from local_stack.authorities import HOST_BUNDLE, extra_authorities
+from local_stack.build_lock import one_build
 from local_stack.debian_image import REPOSITORY, DebianRecipe, build_debian_image
 from local_stack.engine import answers, connect
 from local_stack.errors import LocalStackError, PartFailed
@@ -74,7 +75,8 @@ class BaseImage(StackPart):
         # A build step sends and imports for minutes, so there is no short time limit on answers of the engine.
         client = connect(self.settings.engine_url, timeout_seconds=900)
         try:
-            image = self._choose(client)
+            with one_build():
+                image = self._choose(client)
         finally:
             client.close()
         note = _note(self.settings)

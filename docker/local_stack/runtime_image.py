@@ -8,6 +8,7 @@ import docker
 import docker.errors
 
 from local_stack.base_image import has_image, pack_context
+from local_stack.build_lock import one_build
 from local_stack.errors import PartFailed
 from local_stack.progress import Progress
 from local_stack.settings import REPOSITORY_ROOT
@@ -42,6 +43,12 @@ def ensure_runtime_image(client: docker.DockerClient, base_image: str, progress:
     name = runtime_image_name(base_image)
     if has_image(client, name):
         return
+    with one_build():
+        if not has_image(client, name):  # another stack may have built it meanwhile
+            _build(client, name, base_image, progress)
+
+
+def _build(client: docker.DockerClient, name: str, base_image: str, progress: Progress) -> None:
     with progress.step(f"building the runtime image {name}"):
         try:
             client.images.build(

@@ -18,6 +18,8 @@ from container_training.core.image_ref import ImageRef, parse_image_ref
 from container_training.core.machines import Resources
 from container_training.core.restarts import Attempt
 from container_training.core.states import ReplicaState
+from tests.own_engine import run_own_engine
+from tests.support.run_id import current_run
 from tests.support.waiting import wait_until
 from training_service.engine.base import (
     METRIC_FILE,
@@ -28,6 +30,7 @@ from training_service.engine.base import (
     ReplicaLaunch,
 )
 from training_service.engine.docker_engine import DockerEngine
+from training_service.engine.labels import SERVICE
 from training_service.engine.memory_engine import Behaviour, MemoryEngine
 from training_service.engine.scripted_reports import ScriptedReport
 from training_service.engine.swarm_engine import SwarmEngine
@@ -111,7 +114,7 @@ class DockerBench(Bench):
 
     def __init__(self, known_image: ImageRef, engine: Engine | None = None) -> None:
         self.known_image = known_image
-        self.engine = engine or DockerEngine(service_id=f"test-{uuid.uuid4().hex}")
+        self.engine = engine or DockerEngine(service_id=new_service_id())
 
     def launch(self, behaviour: str) -> ReplicaLaunch:
         image_id = self.engine.pull_image(self.known_image).image_id
@@ -131,8 +134,14 @@ class SwarmBench(DockerBench):
     tells_usage = False
 
     def __init__(self, known_image: ImageRef, manager: str) -> None:
-        service_id = f"test-{uuid.uuid4().hex}"
-        super().__init__(known_image, SwarmEngine(service_id, manager, stop_grace_seconds=1))
+        super().__init__(known_image, SwarmEngine(new_service_id(), manager, stop_grace_seconds=1))
+
+
+def new_service_id() -> str:
+    """Return the id of a service of the test's own, whose things are this run's."""
+    service_id = f"test-{uuid.uuid4().hex}"
+    current_run().own_label(SERVICE, service_id)
+    return service_id
 
 
 def make_launch(image_id: str) -> ReplicaLaunch:
@@ -360,6 +369,16 @@ class TestDockerEngine:
 
         with pytest.raises(EngineError, match="another machine"):
             engine.start_replica(launch)
+
+    def test_a_network_that_cannot_be_made_is_an_error_that_says_why(self) -> None:
+        """The engine's address pools are used up, as on a machine with many forgotten networks."""
+        with run_own_engine("--default-address-pool=base=10.99.0.0/24,size=24") as url:
+            client = docker.APIClient(url)
+            client.create_network("takes-the-only-one")
+            client.close()
+
+            with pytest.raises(EngineError, match="non-overlapping IPv4 address pool"):
+                DockerEngine("test", url).start_replica(make_launch("image"))
 
     def test_container_is_bounded_unprivileged_and_alone_in_its_network(
         self, pushed_image: ImageRef, engine_client: docker.APIClient

@@ -14,7 +14,7 @@ import httpx
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from local_stack.packages import find_program
-from local_stack.ports import free_port
+from tests.support.ports import reserve_port
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 
@@ -34,7 +34,7 @@ def run_prometheus(folder: Path, targets: Mapping[str, str]) -> Iterator[httpx.C
     }
     path = folder / "prometheus.yml"
     path.write_text(json.dumps(config))
-    port = free_port()
+    port = reserve_port()
     program = find_program("prometheus")
     assert program, "prometheus is not installed; make test installs it"
     command = [

@@ -18,14 +18,14 @@ from container_training.clients.storage import ObjectStore
 from container_training.hooks.storage import StorageHook
 from container_training.operators.bill_of_materials import ImageBillOfMaterialsOperator
 from local_stack.stack import LocalStack
-from tests.image_tasks import build, make_context_dir, push, task_context
+from tests.image_tasks import LOCAL, OWN, build, make_context_dir, push, task_context
 
 pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("image_connections")]
 
 DISTROLESS = "Package: tzdata\nVersion: 2024a\nArchitecture: all\n"
 PYTHON = "Metadata-Version: 2.1\nName: My_Package\nVersion: 1.0\nLicense: MIT\n"
 BEGIN = (
-    "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nCOPY METADATA /opt/venv/lib/my_package-1.0.dist-info/METADATA\n"
+    f"ARG BASE_IMAGE\nFROM ${{BASE_IMAGE}}\n{OWN}COPY METADATA /opt/venv/lib/my_package-1.0.dist-info/METADATA\n"
     'COPY METADATA /gone-1.0.dist-info/METADATA\nRUN rm -r /gone-1.0.dist-info && echo \'{"name": "mkl", "version": "2024.0"}\' > /x.json\n'
 )
 
@@ -123,7 +123,7 @@ def test_what_cannot_be_read_is_said(
 ) -> None:
     files = {"rpmdb.sqlite": "binary", "tzdata": DISTROLESS}
     dockerfile = "FROM scratch\nCOPY rpmdb.sqlite /var/lib/rpm/rpmdb.sqlite\nCOPY tzdata /var/lib/dpkg/status.d/tzdata\n"
-    image = build(make_context_dir(tmp_path, dockerfile, **files), "localhost/image-tests/rpm", "")
+    image = build(make_context_dir(tmp_path, dockerfile, **files), f"{LOCAL}/rpm", "")
 
     uri = make_bill(image, folder=folder)
 
@@ -139,6 +139,6 @@ def test_a_bill_needs_a_place_and_an_image(store: ObjectStore, folder: str, airf
     with pytest.raises(
         AirflowFailException, match="InvalidRequest: folder: one of job_id and folder must be set"
     ):
-        make_bill("localhost/image-tests/none:1")
+        make_bill(f"{LOCAL}/none:1")
     with pytest.raises(Exception, match=r"ImageNotFound|did not answer"):
-        make_bill("localhost/image-tests/none:1", folder=folder)
+        make_bill(f"{LOCAL}/none:1", folder=folder)

@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from docker.api import APIClient
 
 from container_training.operators.image import BuildImageOperator
-from tests.image_tasks import build, make_context_dir, push, signalled, task_context
+from tests.image_tasks import LOCAL, build, make_context_dir, push, signalled, task_context
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("image_connections")]
@@ -52,7 +52,7 @@ def test_a_secret_is_there_for_its_step_and_nowhere_else(
         tmp_path, USES_SECRET.replace("ENV ", f"ENV SOURCE={source.partition(':')[0]}\nENV ")
     )
 
-    image = build(folder, "localhost/image-tests/secret", base_image, secrets={"token": source})
+    image = build(folder, f"{LOCAL}/secret", base_image, secrets={"token": source})
 
     archive = tmp_path_factory.mktemp("image") / "image.tar"
     with archive.open("wb") as file:
@@ -76,7 +76,7 @@ def test_another_value_is_the_same_image_and_another_id_is_not(
     folder = make_context_dir(
         tmp_path, BEGIN + "RUN --mount=type=secret,id=a cat /proc/sys/kernel/random/uuid > /id\n"
     )
-    name = "localhost/image-tests/secret-value"
+    name = f"{LOCAL}/secret-value"
     monkeypatch.setenv("AIRFLOW_VAR_BUILD_TOKEN", "one value")
     image = build(folder, name, base_image, secrets={"a": "variable:build_token"})
     monkeypatch.setenv("AIRFLOW_VAR_BUILD_TOKEN", "another value")
@@ -98,7 +98,7 @@ def test_a_secret_that_cannot_be_had_is_named_before_anything_runs(tmp_path: Pat
     sources = {"token": str(tmp_path / "nowhere"), "other": "variable:nobody_set_this", "third": "relative"}
 
     with pytest.raises(AirflowFailException) as caught:
-        build(folder, "localhost/image-tests/no-secret", base_image, secrets=sources)
+        build(folder, f"{LOCAL}/no-secret", base_image, secrets=sources)
 
     message = str(caught.value)
     assert message.startswith("InvalidRequest: secrets.token: ")
@@ -122,7 +122,7 @@ def test_a_step_reaches_the_ssh_agent_and_the_key_stays_outside(
     subprocess.run(make_key, check=True)
     folder = make_context_dir(tmp_path, BEGIN + f'RUN --mount=type=ssh python3 -c "{ASK_AGENT}"\n')
 
-    image = build(folder, "localhost/image-tests/ssh", base_image, ssh={"default": str(key)})
+    image = build(folder, f"{LOCAL}/ssh", base_image, ssh={"default": str(key)})
 
     contents = b"".join(api.get_image(image))
     public = key.with_suffix(".pub").read_text().split()[1]
@@ -136,7 +136,7 @@ def test_a_cache_mount_lasts_from_build_to_build(
 ) -> None:
     cache = uuid.uuid4()
     step = f"RUN --mount=type=cache,id={cache},target=/cache echo run >> /cache/runs; wc -l < /cache/runs | sed s/^/runs=/\n"
-    name = "localhost/image-tests/cached"
+    name = f"{LOCAL}/cached"
     build(make_context_dir(tmp_path, BEGIN + "ENV A=1\n" + step), name, base_image)
 
     build(make_context_dir(tmp_path, BEGIN + "ENV A=2\n" + step), name, base_image)
@@ -180,7 +180,7 @@ def test_an_image_that_buildkit_built_is_tested_pushed_and_found_like_any_other(
 )
 def test_what_fails_is_named(tmp_path: Path, base_image: str, dockerfile: str, message: str) -> None:
     with pytest.raises(AirflowFailException, match=message):
-        build(make_context_dir(tmp_path, dockerfile), "localhost/image-tests/broken", base_image)
+        build(make_context_dir(tmp_path, dockerfile), f"{LOCAL}/broken", base_image)
 
 
 def test_killing_the_task_ends_the_build(tmp_path: Path, base_image: str) -> None:
@@ -188,7 +188,7 @@ def test_killing_the_task_ends_the_build(tmp_path: Path, base_image: str) -> Non
     operator = BuildImageOperator(
         task_id="build",
         context_dir=make_context_dir(tmp_path, BEGIN + f"RUN --mount=type=tmpfs,target=/t {step}\n"),
-        image="localhost/image-tests/slow-buildkit",
+        image=f"{LOCAL}/slow-buildkit",
         build_args={"BASE_IMAGE": base_image},
     )
 
@@ -220,7 +220,7 @@ def test_the_classic_builder_is_not_given_what_it_cannot_do(tmp_path: Path, base
     with pytest.raises(
         AirflowFailException, match=r"BuildKitMissing: the classic builder knows no RUN --mount"
     ):
-        build(folder, "localhost/image-tests/classic", base_image, builder="classic")
+        build(folder, f"{LOCAL}/classic", base_image, builder="classic")
 
 
 def test_a_machine_without_buildkit_says_what_to_install(
@@ -232,4 +232,4 @@ def test_a_machine_without_buildkit_says_what_to_install(
     with pytest.raises(
         AirflowFailException, match=r"BuildKitMissing: .*no program docker on PATH; install docker-buildx"
     ):
-        build(folder, "localhost/image-tests/no-cli", base_image)
+        build(folder, f"{LOCAL}/no-cli", base_image)

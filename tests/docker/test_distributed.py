@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import Any
 
 import docker
@@ -189,7 +187,7 @@ def outcome(training: TrainingClient, job_id: str) -> tuple[JobState | None, str
     return job.state, job.error_message or ""
 
 
-def test_service_killed_twenty_times_ends_every_job_as_it_would_have(
+def test_service_killed_six_times_ends_every_job_as_it_would_have(
     training: TrainingClient, submit: Callable[..., str], stack: LocalStack, engine_client: docker.APIClient
 ) -> None:
     chance = random.Random(20)
@@ -234,24 +232,3 @@ def test_service_killed_twenty_times_ends_every_job_as_it_would_have(
             lambda label=label: not engine_client.networks(filters=label),  # type: ignore[misc]
             f"the networks of {job_id} are gone",
         )
-
-
-def test_a_network_that_cannot_be_made_fails_the_job_and_says_why(
-    training: TrainingClient, submit: Callable[..., str], engine_client: docker.APIClient
-) -> None:
-    """The engine's address pools are used up, as on a machine with many forgotten networks."""
-    made: list[str] = []
-    try:
-        with suppress(docker.errors.APIError):
-            for number in range(100):
-                made.append(engine_client.create_network(f"full-{os.getpid()}-{number}")["Id"])
-        assert len(made) < 100
-        job_id = submit(SLEEP, SLEEP)
-
-        job = until_state(training, job_id, JobState.FAILED)
-
-        assert "could not start" in (job.error_message or "")
-        assert "non-overlapping IPv4 address pool" in (job.error_message or "")
-    finally:
-        for network in made:
-            engine_client.remove_network(network)

@@ -15,8 +15,11 @@ from container_training.core.errors import EngineError
 from container_training.core.image_ref import ImageRef
 from container_training.core.machines import Resources
 from container_training.core.restarts import Attempt
+from tests.support.own_images import build_image
+from tests.support.run_id import current_run, exclusive
 from training_service.engine.base import ReplicaLaunch
 from training_service.engine.docker_engine import DockerEngine
+from training_service.engine.labels import SERVICE
 
 pytestmark = pytest.mark.docker
 
@@ -26,20 +29,17 @@ FOLDER = Path(__file__).parents[2] / "docker" / "gpu"
 @pytest.fixture
 def gpu_base(engine_client: docker.APIClient, base_image: str) -> Iterator[str]:
     """The GPU base on top of this machine's base image."""
-    tag = f"gpu-base:{uuid.uuid4().hex[:12]}"
-    lines = list(
-        engine_client.build(
-            path=str(FOLDER), tag=tag, buildargs={"BASE_IMAGE": base_image}, rm=True, decode=True
-        )
-    )
-    assert not [line["error"] for line in lines if "error" in line]
+    tag = current_run().image(f"gpu-base:{uuid.uuid4().hex[:12]}")
+    build_image(engine_client, tag, path=str(FOLDER), buildargs={"BASE_IMAGE": base_image})
     yield tag
     engine_client.remove_image(tag, force=True)
 
 
 def test_gpu_base_has_what_a_trainer_needs(gpu_base: str, engine_client: docker.APIClient) -> None:
     check = "curl --version && wget --version && pip --version && python -c 'import ssl, venv'"
-    container = engine_client.create_container(gpu_base, ["sh", "-ec", check])["Id"]
+    container = engine_client.create_container(gpu_base, ["sh", "-ec", check], labels=current_run().labels)[
+        "Id"
+    ]
     try:
         engine_client.start(container)
         assert engine_client.wait(container)["StatusCode"] == 0, engine_client.logs(container).decode()
@@ -51,7 +51,9 @@ def test_gpu_base_has_what_a_trainer_needs(gpu_base: str, engine_client: docker.
 
 def test_engine_without_a_gpu_driver_says_that_it_cannot_give_one(pushed_image: ImageRef) -> None:
     """The engine is told that it has a GPU, so that it is asked for one for real."""
-    engine = DockerEngine(service_id=f"test-{uuid.uuid4().hex}", gpus=1)
+    service_id = f"test-{uuid.uuid4().hex}"
+    current_run().own_label(SERVICE, service_id)
+    engine = DockerEngine(service_id, gpus=1)
     launch = ReplicaLaunch(
         job_uid=uuid.uuid4().hex[:12],
         job_id="job",
@@ -66,12 +68,14 @@ def test_engine_without_a_gpu_driver_says_that_it_cannot_give_one(pushed_image: 
         resources=Resources(cpus=1, memory_bytes=64 * 1024**2, gpus=1),
         pids_limit=64,
     )
-    try:
-        with pytest.raises(EngineError, match="could not select device driver"):
-            engine.start_replica(launch)
-        # The first container was made and carries the only GPU: there is none for a second.
-        second = replace(launch, replica=ReplicaId(role=ReplicaRole.WORKER))
-        with pytest.raises(EngineError, match="1 GPUs are needed and 0 of 1 are free"):
-            engine.start_replica(second)
-    finally:
-        engine.remove_job(launch.job_uid)
+    # All services of an engine share its GPUs.
+    with exclusive("gpu"):
+        try:
+            with pytest.raises(EngineError, match="could not select device driver"):
+                engine.start_replica(launch)
+            # The first container was made and carries the only GPU: there is none for a second.
+            second = replace(launch, replica=ReplicaId(role=ReplicaRole.WORKER))
+            with pytest.raises(EngineError, match="1 GPUs are needed and 0 of 1 are free"):
+                engine.start_replica(second)
+        finally:
+            engine.remove_job(launch.job_uid)

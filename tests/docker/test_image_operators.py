@@ -5,24 +5,21 @@ from __future__ import annotations
 import io
 import json
 import os
-import shutil
-import socket
-import subprocess
 import tarfile
+import uuid
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import docker.errors
 import httpx
 import pytest
 from docker.api import APIClient
 
-from local_stack.ports import free_port
 from tests.image_tasks import (
+    LOCAL,
+    OWN,
     build,
     make_context_dir,
     push,
@@ -31,7 +28,9 @@ from tests.image_tasks import (
     signalled,
     task_context,
 )
-from tests.support.speed import scaled
+from tests.own_engine import run_own_engine
+from tests.support.ports import reserve_port
+from tests.support.run_id import current_run
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("image_connections")]
@@ -42,10 +41,10 @@ OWNER_LABEL = "container-training.owner"
 @pytest.fixture(scope="module")
 def python_image(api: APIClient, base_image: str) -> str:
     """An image whose arguments are Python source."""
-    name = "localhost/image-tests/python:1"
+    name = f"{LOCAL}/python:1"
     config = {"Config": {"Entrypoint": ["python", "-u", "-c"]}}
-    container = api.create_container(base_image, command=["true"])["Id"]
-    api.commit(container, "localhost/image-tests/python", "1", changes='ENTRYPOINT ["python", "-u", "-c"]')
+    container = api.create_container(base_image, command=["true"], labels=current_run().labels)["Id"]
+    api.commit(container, f"{LOCAL}/python", "1", changes='ENTRYPOINT ["python", "-u", "-c"]')
     api.remove_container(container)
     assert api.inspect_image(name)["Config"]["Entrypoint"] == config["Config"]["Entrypoint"]
     return name
@@ -57,8 +56,8 @@ def tiny_image(api: APIClient) -> str:
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as tar:
         tar.addfile(tarfile.TarInfo("empty"), io.BytesIO())
-    api.import_image_from_data(layer.getvalue(), repository="localhost/image-tests/tiny", tag="1")
-    return "localhost/image-tests/tiny:1"
+    api.import_image_from_data(layer.getvalue(), repository=f"{LOCAL}/tiny", tag="1")
+    return f"{LOCAL}/tiny:1"
 
 
 def left_containers(api: APIClient, image: str) -> list[str]:
@@ -67,7 +66,7 @@ def left_containers(api: APIClient, image: str) -> list[str]:
     return [container["Id"] for container in containers if container["Image"] == image]
 
 
-SMALL = "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nCOPY note.txt /note.txt\nRUN cat /note.txt\n"
+SMALL = f"ARG BASE_IMAGE\nFROM ${{BASE_IMAGE}}\n{OWN}COPY note.txt /note.txt\nRUN cat /note.txt\n"
 
 
 def test_an_image_is_built_tested_and_pushed_and_the_second_time_nothing_is_done(
@@ -106,7 +105,7 @@ def test_an_image_is_built_tested_and_pushed_and_the_second_time_nothing_is_done
 
 
 def test_a_changed_file_makes_another_image(tmp_path: Path, base_image: str) -> None:
-    name = "localhost/image-tests/changing"
+    name = f"{LOCAL}/changing"
     first = build(make_context_dir(tmp_path, SMALL, **{"note.txt": "one"}), name, base_image)
 
     second = build(make_context_dir(tmp_path, SMALL, **{"note.txt": "two"}), name, base_image)
@@ -125,7 +124,7 @@ def test_a_failing_step_is_named_with_its_output_and_exit_code(
     with pytest.raises(
         AirflowFailException, match=r"BuildFailed: Step 3/\d : RUN .* exited with 7"
     ) as caught:
-        build(context_dir, "localhost/image-tests/broken", base_image)
+        build(context_dir, f"{LOCAL}/broken", base_image)
 
     # The engine reads the two streams side by side, so that lines of one may overtake those of the other.
     assert sorted(str(caught.value).splitlines()[1:]) == ["    before", "    wrong"]
@@ -147,16 +146,16 @@ def test_a_dockerfile_that_cannot_be_read_fails_by_name(
     from airflow.sdk.exceptions import AirflowFailException
 
     with pytest.raises(AirflowFailException, match=f"BuildFailed: .*{message}"):
-        build(make_context_dir(tmp_path, dockerfile), "localhost/image-tests/broken", base_image)
+        build(make_context_dir(tmp_path, dockerfile), f"{LOCAL}/broken", base_image)
 
 
 def test_a_missing_context_and_a_missing_dockerfile_fail_by_name(tmp_path: Path, base_image: str) -> None:
     from airflow.sdk.exceptions import AirflowFailException
 
     with pytest.raises(AirflowFailException, match=r"BuildContextMissing: .*nowhere"):
-        build(str(tmp_path / "nowhere"), "localhost/image-tests/none", base_image)
+        build(str(tmp_path / "nowhere"), f"{LOCAL}/none", base_image)
     with pytest.raises(AirflowFailException, match=r"BuildContextMissing: .*no Dockerfile"):
-        build(str(tmp_path), "localhost/image-tests/none", base_image)
+        build(str(tmp_path), f"{LOCAL}/none", base_image)
 
 
 def test_a_failing_build_is_not_retried_by_airflow(
@@ -171,7 +170,7 @@ def test_a_failing_build_is_not_retried_by_airflow(
         BuildImageOperator(
             task_id="build",
             context_dir="{{ params.context_dir }}",
-            image="localhost/image-tests/broken",
+            image=f"{LOCAL}/broken",
             build_args={"BASE_IMAGE": "{{ params.base }}"},
             params={"context_dir": context_dir, "base": base_image},
             retries=2,
@@ -244,9 +243,9 @@ def test_an_image_that_cannot_be_started_or_is_not_there_fails_by_name(base_imag
     ):
         run_test(base_image, args=["/no/such/program"])
     with pytest.raises(AirflowFailException, match="ImageNotFound"):
-        run_test("localhost/image-tests/never-built:1")
+        run_test(f"{LOCAL}/never-built:1")
     with pytest.raises(AirflowFailException, match=r"ImageNotFound: .*build it first"):
-        push("localhost/image-tests/never-built:1")
+        push(f"{LOCAL}/never-built:1")
 
 
 def test_killing_the_task_ends_the_container(api: APIClient, python_image: str) -> None:
@@ -273,11 +272,12 @@ def test_killing_the_task_ends_the_build(tmp_path: Path, api: APIClient, base_im
 
     from container_training.operators.image import BuildImageOperator
 
-    dockerfile = "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nRUN sleep 612\n"
+    step = f"sleep 612.{uuid.uuid4().int % 10**9}"  # of this test alone
+    dockerfile = f"ARG BASE_IMAGE\nFROM ${{BASE_IMAGE}}\nRUN {step}\n"
     operator = BuildImageOperator(
         task_id="build",
         context_dir=make_context_dir(tmp_path, dockerfile),
-        image="localhost/image-tests/slow",
+        image=f"{LOCAL}/slow",
         build_args={"BASE_IMAGE": base_image},
     )
 
@@ -295,7 +295,7 @@ def test_a_registry_that_is_down_is_asked_again_and_then_named(
 ) -> None:
     from container_training.core.errors import RegistryUnavailable
 
-    port = free_port()
+    port = reserve_port()
     api.tag(tiny_image, f"127.0.0.1:{port}/image-tests/tiny", "1")
 
     with pytest.raises(RegistryUnavailable, match=f"registry 127.0.0.1:{port} did not answer in 3 attempts"):
@@ -306,7 +306,7 @@ def test_a_registry_that_is_down_is_asked_again_and_then_named(
 
 
 def test_a_push_goes_on_when_the_registry_comes_up(tmp_path: Path, api: APIClient, tiny_image: str) -> None:
-    port = free_port()
+    port = reserve_port()
     api.tag(tiny_image, f"127.0.0.1:{port}/image-tests/tiny", "1")
     running: list[Any] = []
 
@@ -333,48 +333,10 @@ def test_an_engine_that_is_down_is_named_and_left_to_retries(tmp_path: Path, pyt
 
 
 @pytest.fixture
-def small_engine(tmp_path: Path) -> Iterator[str]:
+def small_engine() -> Iterator[str]:
     """URL of a second engine, whose disk has 24 MB."""
-    dockerd = shutil.which("dockerd", path="/usr/sbin:/usr/bin:/usr/local/bin")
-    if os.geteuid() != 0 or dockerd is None:
-        pytest.skip("an engine with a small disk needs root and dockerd")
-    # A unix socket's path may have 107 characters; pytest's folders can be longer.
-    folder = Path("/tmp") / f"small-engine-{os.getpid()}"
-    disk = folder / "disk"
-    disk.mkdir(parents=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(disk)], check=True)
-    url = f"unix://{folder / 'engine.sock'}"
-    # In a network of its own: an engine with --bridge=none deletes the interface docker0, the machine's engine's too.
-    command = [
-        "unshare",
-        "--net",
-        dockerd,
-        "--host",
-        url,
-        "--data-root",
-        str(disk),
-        "--exec-root",
-        str(folder / "exec"),
-    ]
-    command += ["--pidfile", str(folder / "pid"), "--bridge=none", "--iptables=false", "--ip6tables=false"]
-    command += ["--storage-driver=vfs"]
-    with (tmp_path / "dockerd.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-    try:
-        wait_until(lambda: answers(folder / "engine.sock"), "the small engine answers")
+    with run_own_engine() as url:
         yield url
-    finally:
-        process.terminate()
-        process.wait(scaled(60))
-        subprocess.run(["umount", "--lazy", str(disk)], check=True)
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def answers(path: Path) -> bool:
-    with suppress(OSError, docker.errors.DockerException), socket.socket(socket.AF_UNIX) as probe:
-        probe.connect(str(path))
-        return bool(APIClient(base_url=f"unix://{path}").ping())
-    return False
 
 
 @pytest.mark.parametrize("megabytes", [15, 40], ids=["the layer is too large", "the context is too large"])
@@ -387,4 +349,4 @@ def test_a_disk_without_room_for_the_image_is_named(
     (tmp_path / "large.bin").write_bytes(os.urandom(megabytes * 1_000_000))
 
     with pytest.raises(DiskFull, match="no space left on device"):
-        build(context_dir, "localhost/image-tests/large", "", docker_url=small_engine)
+        build(context_dir, f"{LOCAL}/large", "", docker_url=small_engine)

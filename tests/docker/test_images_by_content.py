@@ -21,13 +21,14 @@ from container_training.clients.image_builder import build_image
 from container_training.clients.image_labels import CREATED_LABEL, REVISION_LABEL, labels_of
 from container_training.clients.image_pusher import push_image
 from container_training.core.image_ref import parse_image_ref
-from tests.image_tasks import build, make_context_dir, push
+from tests.image_tasks import LOCAL, OWN, build, make_context_dir, push
 from tests.support.speed import scaled
 
 pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("image_connections")]
 
-#: Its image is another one each time that it is built.
-UNIQUE = "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nCOPY note.txt /\nRUN cat /proc/sys/kernel/random/uuid > /id\n"
+#: Its image is another one each time that it is built; that of no other process of tests.
+BEGIN = f"ARG BASE_IMAGE\nFROM ${{BASE_IMAGE}}\n{OWN}"
+UNIQUE = f"{BEGIN}COPY note.txt /\nRUN cat /proc/sys/kernel/random/uuid > /id\n"
 
 
 def test_what_is_skipped_is_said_with_what_was_compared(
@@ -63,12 +64,12 @@ def test_another_commit_of_the_same_content_is_the_same_image_with_its_first_lab
 ) -> None:
     folder = make_context_dir(tmp_path, UNIQUE, **{"note.txt": "committed", ".dockerignore": ".git\n"})
     first_commit = commit_all(tmp_path, "--allow-empty")
-    image = build(folder, "localhost/image-tests/labelled", base_image, labels={"team": "vision"})
+    image = build(folder, f"{LOCAL}/labelled", base_image, labels={"team": "vision"})
     labels = labels_of(api.inspect_image(image))
     commit_all(tmp_path, "--allow-empty")
     task_log.clear()
 
-    again = build(folder, "localhost/image-tests/labelled", base_image, labels={"team": "other"})
+    again = build(folder, f"{LOCAL}/labelled", base_image, labels={"team": "other"})
 
     assert again == image
     assert labels_of(api.inspect_image(image)) == labels
@@ -162,7 +163,7 @@ def side_by_side(*works: Callable[[], Any]) -> list[Any]:
 
 
 @pytest.fixture
-def engines() -> Iterator[list[APIClient]]:
+def engines(api: APIClient) -> Iterator[list[APIClient]]:
     """Clients of the engine, one for each task, as tasks have them."""
     clients = [_another_client() for _ in range(3)]
     yield clients
@@ -201,10 +202,10 @@ def test_the_images_of_two_roles_are_built_side_by_side(
     tmp_path: Path, engines: list[APIClient], base_image: str, registry: str
 ) -> None:
     random = "import os; open('/blob', 'wb').write(os.urandom(4000000))"
-    folder = make_context_dir(tmp_path, f'ARG BASE_IMAGE\nFROM ${{BASE_IMAGE}}\nRUN python3 -c "{random}"\n')
-    base = build(folder, "localhost/image-tests/shared", base_image)
+    folder = make_context_dir(tmp_path, f'{BEGIN}RUN python3 -c "{random}"\n')
+    base = build(folder, f"{LOCAL}/shared", base_image)
     for role in ("master", "worker"):
-        own = f"ARG BASE_IMAGE\nFROM ${{BASE_IMAGE}}\nRUN echo {role} > /role\n"
+        own = f"{BEGIN}RUN echo {role} > /role\n"
         (tmp_path / f"Dockerfile-{role}").write_text(own)
     both_build = threading.Barrier(2)
 
@@ -239,7 +240,7 @@ def test_a_build_that_waits_for_another_one_can_be_cancelled(
                 builds.set()
                 assert has_ended.wait(scaled(60)), "the other build went on waiting"
 
-        return build_image(engines[0], context, "localhost/image-tests/waiting", on_line=on_line)
+        return build_image(engines[0], context, f"{LOCAL}/waiting", on_line=on_line)
 
     def second() -> Any:
         assert builds.wait(scaled(60))
@@ -252,7 +253,7 @@ def test_a_build_that_waits_for_another_one_can_be_cancelled(
             build_image(
                 engines[1],
                 context,
-                "localhost/image-tests/waiting",
+                f"{LOCAL}/waiting",
                 on_line=on_line,
                 cancellation=cancellation,
             )
@@ -281,18 +282,18 @@ src/tmp/../old
 
 
 @pytest.mark.parametrize("file", [".dockerignore", "Dockerfile.dockerignore"])
-def test_what_is_left_out_is_what_docker_leaves_out(tmp_path: Path, base_image: str, file: str) -> None:
+def test_what_is_left_out_is_what_docker_leaves_out(
+    tmp_path: Path, api: APIClient, base_image: str, file: str
+) -> None:
     names = "a.log b.log cache/keep.txt cache/x deep/x.py src/a.py src/d.py src/deep/x.py src/y.pyc src/old/z a.txt t.py"
     for name in names.split():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
     (tmp_path / ".dockerignore").write_text(IGNORE)
-    listing = (
-        "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nCOPY . /context\nRUN cd /context && find . -type f | sort\n"
-    )
+    listing = f"{BEGIN}COPY . /context\nRUN cd /context && find . -type f | sort\n"
     make_context_dir(tmp_path, listing)
     # The classic builder of docker's own command line knows the one file only.
-    command = ["docker", "build", "--no-cache", "--tag", "localhost/image-tests/ignored:by-hand"]
+    command = ["docker", "build", "--no-cache", "--tag", f"{LOCAL}/ignored:by-hand"]
     command += ["--build-arg", f"BASE_IMAGE={base_image}", str(tmp_path)]
     environment = {**os.environ, "DOCKER_BUILDKIT": "0"}
     said = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
@@ -304,9 +305,9 @@ def test_what_is_left_out_is_what_docker_leaves_out(tmp_path: Path, base_image: 
     lines: list[str] = []
 
     build_image(
-        _another_client(),
+        api,
         open_context(tmp_path, build_args={"BASE_IMAGE": base_image}),
-        "localhost/image-tests/ignored",
+        f"{LOCAL}/ignored",
         on_line=lines.append,
     )
 

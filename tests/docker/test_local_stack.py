@@ -2,10 +2,7 @@
 
 import io
 import os
-import shutil
 import signal
-import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,11 +18,13 @@ from google.auth.credentials import AnonymousCredentials
 from local_stack.base_image import BaseImage
 from local_stack.errors import EngineMissing, PartFailed, PortTaken
 from local_stack.packages import find_program
-from local_stack.ports import free_port
 from local_stack.progress import Progress
 from local_stack.settings import CONTAINER_HOST_NAME, Part, StackSettings
 from local_stack.stack import LocalStack
 from local_stack.supervisor_config import OWNER_VARIABLE, Program
+from tests.support.dead_runs import remove_tree
+from tests.support.ports import reserve_port
+from tests.support.run_id import current_run
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 
@@ -35,7 +34,7 @@ PARTS = (Part.ENGINE, Part.REGISTRY, Part.OBJECT_STORE, Part.RELAY)
 
 
 def make_stack(state_dir: Path, **changes: object) -> LocalStack:
-    ports = {f"{name}_port": free_port() for name in ("registry", "object_store", "training", "airflow")}
+    ports = {f"{name}_port": reserve_port() for name in ("registry", "object_store", "training", "airflow")}
     said = io.StringIO()
     return LocalStack(
         StackSettings.model_validate({"state_dir": state_dir, **ports, **changes}), Progress(stream=said)
@@ -61,11 +60,11 @@ def processes_of(stack: LocalStack) -> list[psutil.Process]:
 @contextmanager
 def short_folder() -> Iterator[Path]:
     """Like tmp_path, whose length leaves too little for a unix socket."""
-    folder = Path(tempfile.mkdtemp(prefix="stack-", dir="/tmp"))
+    folder = current_run().make_folder("stack")
     try:
         yield folder
     finally:
-        shutil.rmtree(folder)
+        remove_tree(folder)
 
 
 @pytest.fixture
@@ -75,7 +74,7 @@ def state_dir() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def stack() -> Iterator[LocalStack]:
+def stack(engine_client: docker.APIClient) -> Iterator[LocalStack]:
     """One stack for all tests that leave it up."""
     with short_folder() as folder:
         with make_stack(folder) as stack:
@@ -121,6 +120,7 @@ def test_a_container_reaches_the_object_store_through_the_relay(stack: LocalStac
             BaseImage.name_of(base.settings),
             ["python3", "-c", program],
             extra_hosts={CONTAINER_HOST_NAME: "host-gateway"},
+            labels=current_run().labels,
             remove=True,
         )
     finally:
@@ -237,7 +237,7 @@ def test_a_program_that_ends_at_once_fails_with_the_end_of_its_log(state_dir: Pa
 
 
 def test_a_docker_host_that_does_not_answer_is_refused(state_dir: Path) -> None:
-    stack = make_stack(state_dir, docker_host=f"tcp://127.0.0.1:{free_port()}")
+    stack = make_stack(state_dir, docker_host=f"tcp://127.0.0.1:{reserve_port()}")
 
     with stack, pytest.raises(EngineMissing, match="unset DOCKER_HOST"):
         stack.up([Part.ENGINE])
@@ -270,20 +270,10 @@ def test_an_engine_of_our_own_starts_over_stale_pid_files_and_stops(
         "engine_arguments": ("--bridge=none", "--iptables=false", "--ip-masq=false"),
     }
     stack = make_stack(state_dir, **engine_settings)
-    try:
-        with stack:
-            stack.up([Part.ENGINE])
+    with stack:
+        stack.up([Part.ENGINE])
 
-            assert stack.engine.is_ours()
-            assert "started by this stack" in stack.engine.describe()
-        assert processes_of(stack) == []
-        assert psutil.net_if_addrs().get("docker0") == bridges
-    finally:
-        _unmount_below(state_dir)
-
-
-def _unmount_below(folder: Path) -> None:
-    """Detach what an engine leaves mounted below its folders, so that they can be removed."""
-    mounts = [part.mountpoint for part in psutil.disk_partitions(all=True)]
-    for mount in sorted((m for m in mounts if Path(m).is_relative_to(folder)), reverse=True):
-        subprocess.run(["umount", mount], check=True)
+        assert stack.engine.is_ours()
+        assert "started by this stack" in stack.engine.describe()
+    assert processes_of(stack) == []
+    assert psutil.net_if_addrs().get("docker0") == bridges

@@ -24,6 +24,7 @@ from container_training.sensors.training import TrainingJobSensor
 from local_stack.airflow import airflow_environment
 from local_stack.credentials import developer_token
 from local_stack.stack import LocalStack
+from tests.support.own_images import remove_own_images
 from tests.tiny_trainer import write_trainer
 
 pytestmark = pytest.mark.docker
@@ -69,12 +70,7 @@ def test_every_image_is_trained_with_every_configuration_and_the_best_is_found(
         # One result comes to ``best`` by itself, not as a list.
         single = dag.test(run_conf={"trainers": trainers[:1], "configurations": configurations[:1]})
     finally:
-        # By name: the same content is the same image, and may have names of other tests, too.
-        own = f"127.0.0.1:{stack.settings.registry_port}/"
-        for image in engine_client.images():
-            for tag in image.get("RepoTags") or ():
-                if tag.startswith(own) and "/tiny-" in tag:
-                    engine_client.remove_image(tag, force=True)
+        remove_own_images(engine_client, lambda name: "/tiny-" in name)
 
     asked = {
         (

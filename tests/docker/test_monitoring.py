@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -84,21 +85,24 @@ def _run_jobs(training: TrainingClient, engine: docker.APIClient, image: str) ->
         wanted = TrainingInput.model_validate({"master_config": config, **fields})
         training.create_job(Job(job_id=job_id, labels=LABELS, training_input=wanted))
 
-    submit("monitored_success", "pass")
-    submit("monitored_failure", "raise SystemExit(3)")
-    submit("monitored_restart", f"import time; time.sleep({scaled(3)})")
+    success, failure, restart, tuned = (
+        f"monitored_{what}_{uuid.uuid4().hex[:8]}" for what in ("success", "failure", "restart", "study")
+    )
+    submit(success, "pass")
+    submit(failure, "raise SystemExit(3)")
+    submit(restart, f"import time; time.sleep({scaled(3)})")
     study = HyperparameterSpec(
         goal=Goal.MAXIMIZE,
         hyperparameter_metric_tag="accuracy",
         max_trials=1,
         params=[ParameterSpec(parameter_name="lr", type=ParameterType.DOUBLE, min_value=0, max_value=1)],
     )
-    submit("monitored_study", TRIAL, hyperparameters=study)
-    until_state(training, "monitored_restart", JobState.RUNNING)
-    (container,) = engine.containers(filters={"label": "container-training.job=monitored_restart"})
+    submit(tuned, TRIAL, hyperparameters=study)
+    until_state(training, restart, JobState.RUNNING)
+    (container,) = engine.containers(filters={"label": f"container-training.job={restart}"})
     engine.kill(container["Id"])
-    until_state(training, "monitored_failure", JobState.FAILED)
-    for job_id in ("monitored_success", "monitored_restart", "monitored_study"):
+    until_state(training, failure, JobState.FAILED)
+    for job_id in (success, restart, tuned):
         until_state(training, job_id, JobState.SUCCEEDED)
 
 

@@ -21,6 +21,7 @@ from local_stack.progress import Progress
 from local_stack.runtime_image import ensure_runtime_image, runtime_image_name, runtime_images
 from local_stack.stack import LocalStack
 from tests.job_watch import until_end
+from tests.support.run_id import current_run
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
@@ -153,7 +154,7 @@ def test_the_runtime_image_is_built_once_and_by_its_content(
     base_image: str, engine_client: docker.APIClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # A base image of its own: other sessions use the image of the real one.
-    base = f"localhost/container-training/test-base:{uuid.uuid4().hex}"
+    base = current_run().image(f"base:{uuid.uuid4().hex}")
     repository, tag = base.rsplit(":", 1)
     engine_client.tag(base_image, repository, tag)
     client = docker.from_env()

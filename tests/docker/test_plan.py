@@ -26,6 +26,7 @@ from local_stack.credentials import DEVELOPER, developer_token, registry_login
 from local_stack.stack import LocalStack
 from tests.docs_examples import Example, examples
 from tests.real_parts import PROJECT, end_all_jobs
+from tests.support.own_images import remove_own_images
 from training_service.projects import project_config
 
 pytestmark = pytest.mark.docker
@@ -117,10 +118,7 @@ def trainer(
         config, folder, image, ("--context", str(folder), "--build-arg", f"BASE_IMAGE={base_image}")
     )
     end_all_jobs(training)
-    for found in engine_client.images():
-        names = [*(found.get("RepoTags") or []), *(found.get("RepoDigests") or [])]
-        if any(f"/plan-{once[:6]}" in name for name in names):
-            engine_client.remove_image(found["Id"], force=True)
+    remove_own_images(engine_client, lambda name: f"/plan-{once[:6]}" in name)
 
 
 def set_policy(stack: LocalStack, resource: str, role: str = "", member: str = "") -> None:

@@ -25,6 +25,7 @@ from local_stack.credentials import registry_login
 from local_stack.stack import LocalStack
 from tests.image_tasks import signalled
 from tests.real_parts import PROJECT
+from tests.support.run_id import current_run
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 
@@ -90,6 +91,7 @@ def key() -> TaskKey:
 @pytest.fixture(autouse=True)
 def own(engine_client: docker.APIClient, key: TaskKey) -> Iterator[dict[str, str]]:
     """The engine's filter for what the test's task made; after the test nothing of it is left."""
+    current_run().own_label(OWNER_LABEL, f"airflow-{key.digest}")
     filters = {"label": f"{OWNER_LABEL}=airflow-{key.digest}"}
     yield filters
     assert engine_client.containers(all=True, filters=filters) == []

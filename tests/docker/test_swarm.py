@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +26,8 @@ from container_training.core.restarts import Attempt
 from container_training.core.states import JobState
 from container_training.core.wire import Job, ReplicaConfig, TrainingInput
 from local_stack.part import answers_ok
-from local_stack.ports import free_port
 from tests.job_watch import messages, until_state
+from tests.support.ports import reserve_port
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 from tests.swarm_nodes import Node, Swarm, remove_leftovers
@@ -78,7 +80,7 @@ class Service:
     """A training service over the swarm, as a process of its own."""
 
     def __init__(self, folder: Path, manager: str) -> None:
-        self.port = free_port()
+        self.port = reserve_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._log = folder / "service.log"
         self._environment = os.environ | {
@@ -333,16 +335,16 @@ def test_machines_end_with_the_tests_and_the_next_tests_clean_up() -> None:
     assert Path(f"/run/netns/{name}-1").exists()
     remove_leftovers()
 
-    left = [*Path("/run/netns").glob(f"{name}*"), *Path("/var/tmp").glob(f"{name}*")]
-    left += [*Path("/sys/class/net").glob(f"{name}*"), *Path("/sys/fs/cgroup").glob(f"*/{name}*")]
+    # With the hyphen: names end in the number of a process, which others may begin with.
+    left = [*Path("/run/netns").glob(f"{name}-*"), *Path("/var/tmp").glob(name)]
+    left += [*Path("/sys/class/net").glob(f"{name}-*"), *Path("/sys/fs/cgroup").glob(f"*/{name}-*")]
     assert left == []
 
 
 def processes_of(name: str) -> list[str]:
     """Return the command lines of the processes of that run's machines."""
-    commands = [
-        path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        for path in Path("/proc").glob("[0-9]*/cmdline")
-        if path.exists()
-    ]
-    return [command for command in commands if f"/{name}" in command]
+    commands = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended
+            commands.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return [command for command in commands if re.search(rf"/{name}\b", command)]

@@ -264,17 +264,19 @@ def test_volumes_of_an_image_go_with_the_job(
     login = registry_login(stack.settings)
     pushed = engine_client.push(repository, "test", stream=True, decode=True, auth_config=login)
     assert not [line for line in pushed if "error" in line]
-    before = {volume["Name"] for volume in engine_client.volumes()["Volumes"] or []}
 
-    job = wait_for(
-        training, submit("open('/scratch/x', 'w')", image=f"{repository}:test"), JobState.SUCCEEDED
-    )
+    program = "import time; open('/scratch/x', 'w'); time.sleep(600)"
+    job_id = submit(program, image=f"{repository}:test")
+    wait_for(training, job_id, JobState.RUNNING)
+    (container,) = engine_client.containers(filters={"label": f"container-training.job={job_id}"})
+    (volume,) = [mount["Name"] for mount in container["Mounts"] if mount["Destination"] == "/scratch"]
+    training.cancel_job(job_id)
+    wait_for(training, job_id, JobState.CANCELLED)
 
-    def volumes_are_gone() -> bool:
-        return {volume["Name"] for volume in engine_client.volumes()["Volumes"] or []} <= before
+    def volume_is_gone() -> bool:
+        return volume not in {each["Name"] for each in engine_client.volumes()["Volumes"] or []}
 
-    assert job.state is JobState.SUCCEEDED
-    wait_until(volumes_are_gone, "the job's volumes are gone")
+    wait_until(volume_is_gone, "the job's volume is gone")
     engine_client.remove_image(f"{repository}:test", force=True)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 
 import docker
 import docker.errors
@@ -16,6 +15,7 @@ from local_stack.airflow_api import AirflowApi
 from local_stack.credentials import DEVELOPER, registry_login
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run, wait_until
+from tests.support.own_images import remove_own_images
 from training_service.projects import project_config
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(900)]
@@ -59,11 +59,7 @@ def image(stack: LocalStack, engine_client: docker.APIClient, base_image: str) -
     lines = list(engine_client.push(repository, "1", stream=True, decode=True, auth_config=login))
     assert not [line for line in lines if "error" in line]
     yield f"{repository}:1"
-    for found in engine_client.images():
-        for name in [*(found.get("RepoTags") or ()), *(found.get("RepoDigests") or ())]:
-            if name.startswith((f"{repository}:", f"{repository}@")):
-                with suppress(docker.errors.ImageNotFound):  # the last tag takes the digests along
-                    engine_client.remove_image(name, force=True)
+    remove_own_images(engine_client, lambda name: name.startswith((f"{repository}:", f"{repository}@")))
 
 
 def start(airflow: AirflowApi, image: str, args: str) -> Run:

@@ -13,6 +13,7 @@ from container_training.core.states import JobState
 from local_stack.airflow_api import AirflowApi
 from tests.e2e.airflow_run import Run, wait_until
 from tests.real_parts import end_all_jobs
+from tests.support.own_images import remove_own_images
 from tests.tiny_trainer import write_trainer
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(900)]
@@ -60,9 +61,7 @@ def test_mapped_waits_are_deferred_together_and_killed_one_by_one(
         run.wait_for_end()
     finally:
         end_all_jobs(training)  # an image that a container uses cannot be removed
-        for image in engine_client.images():
-            if any("/tiny-mapped" in tag for tag in image.get("RepoTags") or ()):
-                engine_client.remove_image(image["Id"], force=True)
+        remove_own_images(engine_client, lambda name: "/tiny-mapped" in name)
 
     assert len(set(jobs.values())) == 3
     assert JobState.CANCELLED not in others

@@ -25,6 +25,7 @@ from tests.model_versions import make_author, make_version
 from tests.object_store import connect
 from tests.public_operators import public_operators
 from tests.real_parts import PROJECT, end_all_jobs
+from tests.support.own_images import remove_own_images
 from tests.tiny_trainer import write_trainer
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(900)]
@@ -86,10 +87,7 @@ def folder(
     yield folder
     with TrainingClient(stack.settings.training_url, PROJECT) as training:
         end_all_jobs(training)  # one that begins later would pull the image again
-    for found in engine_client.images():
-        names = [*(found.get("RepoTags") or ()), *(found.get("RepoDigests") or ())]
-        if any(name.startswith((f"{image}:", f"{image}@")) for name in names):
-            engine_client.remove_image(found["Id"], force=True)
+    remove_own_images(engine_client, lambda name: name.startswith((f"{image}:", f"{image}@")))
 
 
 def make_champions(stack: LocalStack, image: str) -> None:

@@ -15,8 +15,8 @@ from google.auth.credentials import AnonymousCredentials
 
 from local_stack.bucket_policies import BucketPolicies, bucket_of_policy
 from local_stack.object_store_server import ObjectStoreServer
-from local_stack.ports import free_port
 from tests.integration.live_service import LiveService
+from tests.support.ports import reserve_port
 
 BINDING = {"role": "roles/storage.objectViewer", "members": ["user:ann@example.com"]}
 
@@ -101,7 +101,7 @@ def test_an_unknown_bucket_is_not_found_and_a_registrys_bucket_has_a_policy(stor
 
 
 def test_a_service_that_is_away_is_said_and_the_store_goes_on(tmp_path: Path) -> None:
-    url = f"http://127.0.0.1:{free_port()}"
+    url = f"http://127.0.0.1:{reserve_port()}"
     for client in serve(tmp_path, url):
         answer = client.put("/storage/v1/b/present/iam", json={"bindings": []})
         other = client.get("/storage/v1/b/present")
@@ -143,7 +143,7 @@ def test_the_callers_token_goes_along_and_its_cookies_do_not() -> None:
 
 def test_a_container_reaches_objects_and_no_policies(store: httpx.Client) -> None:
     """Containers come through the relay: what writes into a bucket must not decide who else may."""
-    port = free_port()
+    port = reserve_port()
     command = [sys.executable, "-m", "local_stack.relay", "--listen", f"127.0.0.1:{port}", "--to"]
     with subprocess.Popen(
         [*command, f"127.0.0.1:{store.base_url.port}"], stdout=subprocess.PIPE, text=True

@@ -21,9 +21,10 @@ from container_training.clients.storage import ObjectStore
 from container_training.core.errors import ChampionMoved, RegistryMirrorFailed
 from container_training.core.retrying import is_worth_a_retry
 from container_training.hooks.model_registry import ModelRegistryHook
-from local_stack.ports import free_port
 from tests.model_versions import make_author, make_version, registered
 from tests.object_store import connect
+from tests.support.ports import reserve_port
+from tests.support.run_id import RUN_VARIABLE, current_run, exclusive
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 
@@ -36,10 +37,14 @@ def mlflow_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     makefile = (ROOT / "Makefile").read_text("utf-8")
     (version,) = re.findall(r"^MLFLOW_VERSION := (\S+)$", makefile, re.MULTILINE)
     venv = ROOT / ".local" / "mlflow-venv"
-    subprocess.run(
-        ["make", "-s", f".local/mlflow-venv/.installed-{version}"], cwd=ROOT, check=True, timeout=scaled(600)
-    )
-    folder, port = tmp_path_factory.mktemp("mlflow"), free_port()
+    with exclusive("mlflow-venv"):
+        subprocess.run(
+            ["make", "-s", f".local/mlflow-venv/.installed-{version}"],
+            cwd=ROOT,
+            check=True,
+            timeout=scaled(600),
+        )
+    folder, port = tmp_path_factory.mktemp("mlflow"), reserve_port()
     command = [
         str(venv / "bin" / "mlflow"),
         "server",
@@ -61,6 +66,7 @@ def mlflow_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 "HOME": str(folder),
                 "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
                 "MLFLOW_DISABLE_TELEMETRY": "true",
+                RUN_VARIABLE: current_run().id,
             },
         )
     url = f"http://127.0.0.1:{port}"
@@ -172,7 +178,7 @@ def test_without_mlflow_the_champion_changes_and_a_retry_brings_mlflow_in_line(
     store: ObjectStore, folder: str, mlflow: MlflowRegistry, model: str
 ) -> None:
     version = registered(store, folder, "a")
-    nobody = MlflowRegistry(f"http://127.0.0.1:{free_port()}", model)
+    nobody = MlflowRegistry(f"http://127.0.0.1:{reserve_port()}", model)
 
     with nobody, pytest.raises(RegistryMirrorFailed, match="does not answer") as caught:
         ModelRegistry(store, folder, nobody).promote(version, make_author("a"), generation=0)

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from local_stack.ports import free_port
 from local_stack.relay import Address
+from tests.support.ports import reserve_port
 from tests.support.speed import scaled
 
 
@@ -23,7 +23,7 @@ def test_anything_else_is_refused(text: str) -> None:
 
 def test_bytes_and_the_end_of_each_direction_are_relayed() -> None:
     payload = bytes(range(256)) * 4000
-    port = free_port()
+    port = reserve_port()
     with socket.create_server(("127.0.0.1", 0)) as far:
         command = [sys.executable, "-m", "local_stack.relay"]
         addresses = [f"--listen=127.0.0.1:{port}", f"--to=127.0.0.1:{far.getsockname()[1]}"]

@@ -1,0 +1,66 @@
+"""A Docker Engine of a test's own, beside the machine's: small, without a network to the outside, and gone afterwards."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import docker.errors
+import pytest
+from docker.api import APIClient
+
+from tests.support.dead_runs import remove_tree
+from tests.support.run_id import current_run
+
+_PATIENCE_SECONDS = 30.0
+
+
+@contextmanager
+def run_own_engine(*arguments: str) -> Iterator[str]:
+    """
+    Run an engine whose disk has 24 MB; yields its URL. Skips the test where none can be started.
+
+    :param arguments: of ``dockerd``, beside those that keep it away from the machine's engine.
+    """
+    dockerd = shutil.which("dockerd", path="/usr/sbin:/usr/bin:/usr/local/bin")
+    if os.geteuid() != 0 or dockerd is None:
+        pytest.skip("an engine of the test's own needs root and dockerd")
+    # A unix socket's path may have 107 characters; pytest's folders can be longer.
+    folder = current_run().make_folder("engine")
+    disk, socket_path = folder / "disk", folder / "engine.sock"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(disk)], check=True)
+    # In a network of its own: an engine with --bridge=none deletes the interface docker0, the machine's engine's too.
+    command = ["unshare", "--net", dockerd, f"--host=unix://{socket_path}", f"--data-root={disk}"]
+    command += [f"--exec-root={folder / 'exec'}", f"--pidfile={folder / 'pid'}", "--storage-driver=vfs"]
+    command += ["--bridge=none", "--iptables=false", "--ip6tables=false", *arguments]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while not _answers(socket_path):
+            assert process.poll() is None, (folder / "log").read_text()[-2000:]
+            assert time.monotonic() < deadline, (folder / "log").read_text()[-2000:]
+            time.sleep(0.05)
+        yield f"unix://{socket_path}"
+    finally:
+        process.terminate()
+        process.wait(30)
+        remove_tree(folder)
+
+
+def _answers(path: Path) -> bool:
+    with suppress(OSError, docker.errors.DockerException), socket.socket(socket.AF_UNIX) as probe:
+        probe.connect(str(path))
+        client = APIClient(base_url=f"unix://{path}")
+        try:
+            return bool(client.ping())
+        finally:
+            client.close()
+    return False
