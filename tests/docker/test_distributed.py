@@ -203,8 +203,8 @@ def test_service_killed_six_times_ends_every_job_as_it_would_have(
     def is_up() -> bool:
         return outcome(training, cancelled)[0] is not None
 
-    for kill in range(20):
-        if kill == 8:
+    for kill in range(6):
+        if kill == 3:
             wait_until(is_up, "the service is up again")
             training.cancel_job(cancelled)
         kill_service(stack)

@@ -136,7 +136,7 @@ def test_a_service_killed_again_and_again_goes_on_with_the_same_search(
     job = Job(job_id=job_id, training_input=training_input)
     training.create_job(job)
 
-    for _ in range(8):
+    for _ in range(4):
         # A moment by chance, so that the kills find it at different work.
         time.sleep(chance.uniform(0, 1))
         kill_service(stack)

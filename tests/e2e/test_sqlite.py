@@ -12,11 +12,11 @@ from local_stack.airflow import passwords_file
 from local_stack.airflow_api import AirflowApi
 from local_stack.airflow_users import ADMIN
 from local_stack.database import airflow_database_url
-from local_stack.ports import free_port
 from local_stack.settings import AirflowDatabase, Part
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run
 from tests.support.kept_logs import logs_in
+from tests.support.ports import reserve_port
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(900)]
 
@@ -27,7 +27,7 @@ def airflow_on_sqlite(stack: LocalStack, tmp_path: Path) -> Iterator[AirflowApi]
     settings = stack.settings.model_copy(
         update={
             "state_dir": tmp_path,
-            "airflow_port": free_port(),
+            "airflow_port": reserve_port(),
             "airflow_database": AirflowDatabase.SQLITE,
             "database_dir": None,
         }

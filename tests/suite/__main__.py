@@ -14,15 +14,22 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import mkdtemp
+
+import docker
+import docker.errors
+from docker.utils import kwargs_from_env
 
 from tests.suite.flaky import Repetition, table
 from tests.suite.load import loaded
 from tests.suite.parts import QUICK, Part, parts_for
 from tests.suite.results import Outcome, read_report, summary
 from tests.suite.runner import PartRun, Place, Runner
+from tests.support.dead_runs import clean_up_after_dead_runs
+from tests.support.run_id import current_run
+from tests.support.speed import VARIABLE as SLOWNESS
 from tests.support.speed import measure
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -41,6 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    _clean_up()
     repetitions = []
     status = 0
     for number in range(1, options.times + 1):
@@ -62,16 +70,19 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run(parts: Sequence[Part], options: Sequence[str], *, is_loaded: bool) -> Repetition:
-    """Run ``parts`` once; folders of the tests are kept if one failed."""
+    """Run ``parts`` once; folders of the tests are kept if one failed, until the next run."""
+    kept = RESULTS / "kept"
+    if kept.is_file():
+        shutil.rmtree(kept.read_text("utf-8"), ignore_errors=True)
     shutil.rmtree(RESULTS, ignore_errors=True)
     RESULTS.mkdir(parents=True)
     scratch = Path(mkdtemp(prefix="ct-tests-", dir=SCRATCH))
-    scratch.chmod(0o711)  # PostgreSQL runs as a user of its own
     with ExitStack() as stack:
+        stack.enter_context(current_run().temporary_folder(scratch))
         if is_loaded:
             stack.enter_context(loaded(scratch))
         slowness = measure()
-        environment = os.environ | {"TESTS_SLOWNESS": f"{slowness:.3f}", "TMPDIR": str(scratch)}
+        environment = os.environ | {SLOWNESS: f"{slowness:.3f}", "TMPDIR": str(scratch)}
         runner = Runner(Place(results=RESULTS, scratch=scratch), options, environment)
         begun = time.monotonic()
         runs = runner.run(parts)
@@ -86,6 +97,16 @@ def _run(parts: Sequence[Part], options: Sequence[str], *, is_loaded: bool) -> R
         )
     results = [result for run in runs for result in read_report(run.report)]
     return Repetition(results=results, status=status, seconds=seconds, is_loaded=is_loaded)
+
+
+def _clean_up() -> None:
+    """Remove what runs left behind that were killed; without an engine, the next run that has one does it."""
+    with suppress(docker.errors.DockerException):
+        client = docker.APIClient(**kwargs_from_env())
+        try:
+            clean_up_after_dead_runs(client)
+        finally:
+            client.close()
 
 
 def _status(runs: Sequence[PartRun]) -> int:

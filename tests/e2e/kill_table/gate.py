@@ -8,6 +8,8 @@ import threading
 import time
 from contextlib import suppress
 
+from tests.support.ports import reserve_port
+
 _CHUNK = 65536
 _LOOK_SECONDS = 0.2
 #: Shorter than the patience of any client here (30 s without a byte).
@@ -32,7 +34,7 @@ class Gate:
         self._lock = threading.Lock()
         self._seen: set[str] = set()
         self._held: dict[str, threading.Event] = {}
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(("127.0.0.1", reserve_port()))
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -22,14 +19,18 @@ from local_stack.airflow_api import AirflowApi
 from local_stack.airflow_users import ADMIN
 from local_stack.credentials import REGISTRY_USER, developer_token, ensure_credentials
 from local_stack.database import airflow_database_url
-from local_stack.ports import free_port
 from local_stack.settings import AirflowDatabase, Part, StackSettings
 from local_stack.stack import LocalStack
 from tests.e2e.kill_table.bed import ABSENT_IMAGE, Bed, make_job
 from tests.e2e.kill_table.gate import Gate
 from tests.e2e.kill_table.watch import Watch
 from tests.real_parts import PROJECT, end_all_jobs, push_image
-from tests.service_process import ServiceProcess
+from tests.service_process import ServiceProcess, service_id_of
+from tests.support.kept_logs import logs_in
+from tests.support.ports import reserve_port
+from tests.support.run_id import current_run
+from tests.support.speed import slowness
+from training_service.engine.labels import SERVICE
 
 HERE = Path(__file__).parent
 #: On an idle machine with two cores; a run must be in its phase before its limit is reached.
@@ -39,8 +40,6 @@ DEADLINE_SECONDS = 60.0
 HEARTBEAT_SECONDS = 25.0
 #: The same of a scheduler.
 SCHEDULER_SECONDS = 30.0
-#: How long a process that imports Airflow's SDK takes there.
-_IMPORT_SECONDS = 3.0
 SLEEP = ["python3", "-c", "import time; time.sleep(3600)"]
 #: So that the tasks of a row run side by side, and that what is dead is noticed within seconds, not minutes.
 AIRFLOW = {
@@ -55,16 +54,16 @@ AIRFLOW = {
 
 
 @contextmanager
-def open_bed(folder: Path, database_dir: Path, base_image: str, engine: docker.APIClient) -> Iterator[Bed]:
+def open_bed(folder: Path, base_image: str, engine: docker.APIClient) -> Iterator[Bed]:
     """Bring everything up; take it down, and remove what the runs left on the engine."""
     settings = StackSettings(
         state_dir=folder,
         base_image=base_image,
         health_timeout_seconds=300,
         airflow_database=AirflowDatabase.POSTGRESQL,
-        database_dir=database_dir,
+        database_dir=current_run().make_folder("database") / "postgresql",
         **{
-            name: free_port()
+            name: reserve_port()
             for name in (
                 "registry_port",
                 "object_store_port",
@@ -81,7 +80,7 @@ def open_bed(folder: Path, database_dir: Path, base_image: str, engine: docker.A
         },
     )
     ensure_credentials(settings)
-    slowness = _slowness()
+    slow = slowness()
     with ExitStack() as stack_of_parts:
         full_service = ServiceProcess(
             folder,
@@ -105,12 +104,15 @@ def open_bed(folder: Path, database_dir: Path, base_image: str, engine: docker.A
                     update={
                         "airflow_environment": AIRFLOW
                         | _connections(settings, submissions.port, reads.port, full_service.port, pushes.port)
-                        | _limits(slowness)
+                        | _limits(slow)
                     }
                 )
             )
         )
+        stack_of_parts.enter_context(logs_in(settings.log_dir, "the kill table's stack"))
+        stack_of_parts.enter_context(logs_in(folder / "airflow" / "logs", "its tasks, a folder a cell"))
         stack.up([Part.ENGINE, Part.REGISTRY, Part.OBJECT_STORE, Part.RELAY, Part.TRAINING])
+        current_run().own_label(SERVICE, service_id_of(settings.key_dir / "jobs.db"))
         repository, digest = push_image(settings, engine, base_image)
         stack_of_parts.callback(engine.remove_image, f"{repository}:test")
         full_service.start()
@@ -135,7 +137,7 @@ def open_bed(folder: Path, database_dir: Path, base_image: str, engine: docker.A
             submissions=submissions,
             reads=reads,
             pushes=pushes,
-            slowness=slowness,
+            slowness=slow,
             watch=Watch(
                 airflow_database_url(settings).replace("+psycopg", ""),
                 (training, full),
@@ -195,12 +197,6 @@ def _limits(slowness: float) -> Mapping[str, str]:
 def _warm_up(settings: StackSettings) -> None:
     """Ask the API of tasks once: its first answer takes seconds, in which the API server answers nobody else."""
     httpx.get(f"{settings.airflow_url}/execution/health", timeout=300, trust_env=False).raise_for_status()
-
-
-def _slowness() -> float:
-    begun = time.monotonic()
-    subprocess.run([sys.executable, "-c", "import airflow.sdk.execution_time.task_runner"], check=True)
-    return max(1.0, (time.monotonic() - begun) / _IMPORT_SECONDS)
 
 
 def _remove_images(engine: docker.APIClient, port: int) -> None:

@@ -11,8 +11,6 @@ import pytest
 from tests.e2e.kill_table.campaign import Campaign
 from tests.e2e.kill_table.stack import open_bed
 from tests.e2e.kill_table.table import Cell, cells
-from tests.support.kept_logs import logs_in
-from tests.support.postgresql import database_folder
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(3600)]
 
@@ -21,13 +19,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(3600)]
 def campaign(
     tmp_path_factory: pytest.TempPathFactory, base_image: str, engine_client: docker.APIClient
 ) -> Iterator[Campaign]:
-    folder = tmp_path_factory.mktemp("kill")
-    with (
-        database_folder() as database,
-        logs_in(folder / "logs", "the kill table's stack"),
-        logs_in(folder / "airflow" / "logs", "its tasks, a folder a cell"),
-        open_bed(folder, database, base_image, engine_client) as bed,
-    ):
+    with open_bed(tmp_path_factory.mktemp("kill"), base_image, engine_client) as bed:
         campaign = Campaign(bed)
         asyncio.run(campaign.run())
         yield campaign
