@@ -54,7 +54,7 @@ def meet():
         while name not in met:
             try:
                 with socket.create_connection((name, int(port)), timeout=2) as peer:
-                    met[name] = peer.recv(100).decode()
+                    met[name] = peer.makefile().read()
             except OSError:
                 time.sleep(0.2)
     return met
