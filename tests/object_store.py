@@ -7,7 +7,9 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
@@ -15,11 +17,14 @@ import pytest
 from container_training.clients.storage import ObjectStore
 from local_stack.ports import free_port
 
+if TYPE_CHECKING:
+    from local_stack.stack import LocalStack
+
 _PATIENCE_SECONDS = 30.0
 
 
 def connect(url: str) -> ObjectStore:
-    """Return a client of the store at ``url``; for processes of their own too."""
+    """Return a client of the store at ``url``, to be closed; for processes of their own too."""
     from google.auth.credentials import AnonymousCredentials
     from google.cloud import storage
 
@@ -62,9 +67,17 @@ def start_store(port: int, data: Path) -> subprocess.Popen[bytes]:
 
 
 @pytest.fixture
-def store(store_url: str) -> ObjectStore:
+def store(store_url: str) -> Iterator[ObjectStore]:
     """A client of the store."""
-    return connect(store_url)
+    with closing(connect(store_url)) as store:
+        yield store
+
+
+@pytest.fixture
+def stack_store(stack: LocalStack) -> Iterator[ObjectStore]:
+    """A client of the object store of the session's stack."""
+    with closing(connect(stack.settings.object_store_url)) as store:
+        yield store
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tarfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -366,7 +366,8 @@ def small_engine(tmp_path: Path) -> Iterator[str]:
 def answers(path: Path) -> bool:
     with suppress(OSError, docker.errors.DockerException), socket.socket(socket.AF_UNIX) as probe:
         probe.connect(str(path))
-        return bool(APIClient(base_url=f"unix://{path}").ping())
+        with closing(APIClient(base_url=f"unix://{path}")) as client:
+            return bool(client.ping())
     return False
 
 
