@@ -99,14 +99,15 @@ with DAG(
 
         from container_training.hooks.storage import StorageHook
 
-        store = StorageHook().get_conn()
-        if store.list_files(folder, 1)[0]:
-            print(f"{folder} has data")
-            return folder
-        package = find_spec("sklearn")
-        (library,) = package.submodule_search_locations if package else ()
-        content = gzip.decompress((Path(library) / "datasets" / "data" / "digits.csv.gz").read_bytes())
-        store.write_if_changed(f"{folder}digits.csv", content, "text/csv")
+        with StorageHook() as storage:
+            store = storage.get_conn()
+            if store.list_files(folder, 1)[0]:
+                print(f"{folder} has data")
+                return folder
+            package = find_spec("sklearn")
+            (library,) = package.submodule_search_locations if package else ()
+            content = gzip.decompress((Path(library) / "datasets" / "data" / "digits.csv.gz").read_bytes())
+            store.write_if_changed(f"{folder}digits.csv", content, "text/csv")
         print(f"{folder} had no data, and has scikit-learn's now")
         return folder
 

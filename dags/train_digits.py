@@ -56,7 +56,8 @@ with DAG(
         package = find_spec("sklearn")
         (folder,) = package.submodule_search_locations if package else ()
         content = gzip.decompress((Path(folder) / "datasets" / "data" / "digits.csv.gz").read_bytes())
-        is_new = StorageHook().get_conn().write_if_changed(uri, content, "text/csv")
+        with StorageHook() as storage:
+            is_new = storage.get_conn().write_if_changed(uri, content, "text/csv")
         print(f"{uri}: {'written' if is_new else 'unchanged'}")
         return uri
 

@@ -6,7 +6,9 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
@@ -15,9 +17,12 @@ from container_training.clients.storage import ObjectStore
 from tests.support.ports import reserve_port
 from tests.support.waiting import wait_until
 
+if TYPE_CHECKING:
+    from local_stack.stack import LocalStack
+
 
 def connect(url: str) -> ObjectStore:
-    """Return a client of the store at ``url``; for processes of their own too."""
+    """Return a client of the store at ``url``, to be closed; for processes of their own too."""
     from google.auth.credentials import AnonymousCredentials
     from google.cloud import storage
 
@@ -61,9 +66,17 @@ def start_store(port: int, data: Path) -> subprocess.Popen[bytes]:
 
 
 @pytest.fixture
-def store(store_url: str) -> ObjectStore:
+def store(store_url: str) -> Iterator[ObjectStore]:
     """A client of the store."""
-    return connect(store_url)
+    with closing(connect(store_url)) as store:
+        yield store
+
+
+@pytest.fixture
+def stack_store(stack: LocalStack) -> Iterator[ObjectStore]:
+    """A client of the object store of the session's stack."""
+    with closing(connect(stack.settings.object_store_url)) as store:
+        yield store
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,8 +16,8 @@ from docker.api import APIClient
 
 from tests.support.dead_runs import remove_tree
 from tests.support.run_id import current_run
-
-_PATIENCE_SECONDS = 30.0
+from tests.support.speed import scaled
+from tests.support.waiting import wait_until
 
 
 @contextmanager
@@ -43,15 +42,15 @@ def run_own_engine(*arguments: str) -> Iterator[str]:
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
     try:
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        while not _answers(socket_path):
-            assert process.poll() is None, (folder / "log").read_text()[-2000:]
-            assert time.monotonic() < deadline, (folder / "log").read_text()[-2000:]
-            time.sleep(0.05)
+        log_file = folder / "log"
+        wait_until(
+            lambda: process.poll() is not None or _answers(socket_path), f"the engine answers ({log_file})"
+        )
+        assert process.poll() is None, log_file.read_text()[-2000:]
         yield f"unix://{socket_path}"
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(scaled(60))
         remove_tree(folder)
 
 

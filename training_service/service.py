@@ -207,6 +207,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
             if metadata:
                 metadata.stop()
             executor.shutdown(wait=False, cancel_futures=True)
+            engine.close()
             logger.info("stopped; running containers go on and are adopted at the next start")
 
     return create_app(

@@ -102,13 +102,13 @@ def cancel_job_of_wait(key: TaskKey, is_success: bool) -> None:
     job_id = rendered.get("job_id")
     if not job_id or not is_to_cancel or (is_success and not (_is_stored(key) and _is_run_over(key))):
         return
-    hook = TrainingHook(rendered["training_conn_id"])
-    job = hook.get_job(job_id)
-    is_meant_to_stay = is_success and is_detached(job)
-    is_alive = job.state is not None and not job.state.is_terminal
-    if is_alive and not is_meant_to_stay and owner_within(job, key.dag_id, key.run_id):
-        hook.cancel_job(job_id)
-        _log.info("job %s is being cancelled: its wait was ended", job_id)
+    with TrainingHook(rendered["training_conn_id"]) as hook:
+        job = hook.get_job(job_id)
+        is_meant_to_stay = is_success and is_detached(job)
+        is_alive = job.state is not None and not job.state.is_terminal
+        if is_alive and not is_meant_to_stay and owner_within(job, key.dag_id, key.run_id):
+            hook.cancel_job(job_id)
+            _log.info("job %s is being cancelled: its wait was ended", job_id)
 
 
 def cancel_job_of_submission(key: TaskKey) -> None:
@@ -125,22 +125,22 @@ def cancel_job_of_submission(key: TaskKey) -> None:
     # Without fields the task never began, and so never submitted.
     if not rendered or not _is_stored(key) or _has_returned(key):
         return
-    hook = TrainingHook(rendered["training_conn_id"])
-    for pause in _PAUSES_SECONDS:
-        _sleep(pause)
-        if not _is_over(key):
+    with TrainingHook(rendered["training_conn_id"]) as hook:
+        for pause in _PAUSES_SECONDS:
+            _sleep(pause)
+            if not _is_over(key):
+                return
+            intent = _stored_intent(key)
+            if intent is None:
+                continue
+            try:
+                job = hook.get_job(intent.job_id)
+            except JobNotFound:
+                continue
+            if job.state is not None and not job.state.is_terminal and is_owned(job, intent.owner):
+                hook.cancel_job(intent.job_id)
+                _log.info("job %s is being cancelled: its submission was ended", intent.job_id)
             return
-        intent = _stored_intent(key)
-        if intent is None:
-            continue
-        try:
-            job = hook.get_job(intent.job_id)
-        except JobNotFound:
-            continue
-        if job.state is not None and not job.state.is_terminal and is_owned(job, intent.owner):
-            hook.cancel_job(intent.job_id)
-            _log.info("job %s is being cancelled: its submission was ended", intent.job_id)
-        return
 
 
 def _look_after_jobs_of_run(dag_id: str, run_id: str) -> None:

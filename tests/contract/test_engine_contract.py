@@ -6,6 +6,7 @@ import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -181,6 +182,7 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     for job_uid in bench.engine.observe().job_uids:
         bench.engine.remove_job(job_uid)
     assert bench.engine.observe() == EngineView()
+    bench.engine.close()
 
 
 def is_ended(replica: ObservedReplica) -> bool:
@@ -360,8 +362,8 @@ class TestDockerEngine:
     """What only the Docker Engine can show."""
 
     def test_registry_that_is_down_is_told_from_a_missing_image(self) -> None:
-        with pytest.raises(RegistryUnavailable):
-            DockerEngine("test").pull_image(parse_image_ref("127.0.0.1:1/project/image:1"))
+        with closing(DockerEngine("test")) as engine, pytest.raises(RegistryUnavailable):
+            engine.pull_image(parse_image_ref("127.0.0.1:1/project/image:1"))
 
     def test_an_engine_on_another_machine_refuses_to_share_a_folder(self) -> None:
         engine = DockerEngine("test", "tcp://203.0.113.1:2375")
@@ -389,6 +391,7 @@ class TestDockerEngine:
 
         container = engine_client.inspect_container(bench.wait_for(is_running).container_id)
         bench.engine.remove_job(launch.job_uid)
+        bench.engine.close()
 
         host = container["HostConfig"]
         assert host["Memory"] == host["MemorySwap"] == 64 * MIB
@@ -412,6 +415,8 @@ class TestDockerEngine:
         other.engine.remove_job(launch.job_uid)
         still_there = mine.engine.observe().job_uids
         mine.engine.remove_job(launch.job_uid)
+        mine.engine.close()
+        other.engine.close()
 
         assert seen == EngineView()
         assert still_there == {launch.job_uid}

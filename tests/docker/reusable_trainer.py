@@ -24,7 +24,7 @@ for file, value in (("metrics.json", {"rows": len(data.split())}), ("model.jobli
 
 
 def object_store(stack: LocalStack) -> ObjectStore:
-    """Return the stack's object store."""
+    """Return a client of the stack's object store, to be closed."""
     from google.auth.credentials import AnonymousCredentials
     from google.cloud import storage
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +32,15 @@ BEGIN = (
 
 
 @pytest.fixture
-def store(stack: LocalStack, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
+def store(stack: LocalStack, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
     google = {
         "conn_type": "google_cloud_platform",
         "extra": {"is_anonymous": True, "project": "demo-project"},
     }
     monkeypatch.setenv("AIRFLOW_CONN_GOOGLE_CLOUD_DEFAULT", json.dumps(google))
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", stack.settings.object_store_url)
-    return StorageHook().get_conn()
+    with StorageHook() as storage:
+        yield storage.get_conn()
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ for role, hosts in spec["cluster"].items():
         for _ in range(200):
             try:
                 with socket.create_connection((name, int(port)), timeout=5) as peer:
-                    met.append(peer.recv(100).decode())
+                    met.append(peer.makefile().read())
                 break
             except OSError:
                 time.sleep(0.1)

@@ -79,3 +79,4 @@ def test_engine_without_a_gpu_driver_says_that_it_cannot_give_one(pushed_image: 
                 engine.start_replica(second)
         finally:
             engine.remove_job(launch.job_uid)
+            engine.close()

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import uuid
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,8 @@ REPOSITORY = HERE.parents[1]
 def data_uri(stack: LocalStack) -> str:
     """The address of one object that the trainer reads."""
     uri = f"gs://{stack.settings.bucket}/data/lineage-{uuid.uuid4().hex[:8]}.txt"
-    object_store(stack).write_if_changed(uri, b"one two", "text/plain")
+    with closing(object_store(stack)) as store:
+        store.write_if_changed(uri, b"one two", "text/plain")
     return uri
 
 
@@ -113,7 +115,8 @@ def test_submit_reads_image_and_data_and_writes_the_jobs_folder(
     assert names(started["inputs"]) == [image, split(data_uri)]
     assert names(first["inputs"]) == [image, split(data_uri)]
     assert version(first["inputs"][0]) == pushed_image.digest
-    (found,) = object_store(stack).generations(data_uri)
+    with closing(object_store(stack)) as store:
+        (found,) = store.generations(data_uri)
     assert version(first["inputs"][1]) == str(found[1])
     assert names(first["outputs"]) == [split(told["results"][0]["job_dir"])]
     # It made nothing: the folder is that of the earlier job.

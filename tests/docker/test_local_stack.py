@@ -5,7 +5,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +83,8 @@ def stack(engine_client: docker.APIClient) -> Iterator[LocalStack]:
         assert processes_of(stack) == []
 
 
-def bucket_of(stack: LocalStack) -> Any:
+@pytest.fixture
+def bucket(stack: LocalStack) -> Iterator[Any]:
     from google.cloud import storage  # heavy: only for the tests that use it
 
     client = storage.Client(
@@ -91,10 +92,13 @@ def bucket_of(stack: LocalStack) -> Any:
         credentials=AnonymousCredentials(),
         client_options={"api_endpoint": stack.settings.object_store_url},
     )
-    return client.bucket(stack.settings.bucket)
+    with closing(client):
+        yield client.bucket(stack.settings.bucket)
 
 
-def test_the_parts_come_up_and_a_second_up_is_quick_and_changes_nothing(stack: LocalStack) -> None:
+def test_the_parts_come_up_and_a_second_up_is_quick_and_changes_nothing(
+    stack: LocalStack, bucket: Any
+) -> None:
     before = {name: info.pid for name, info in stack.processes.all().items()}
 
     begun = time.monotonic()
@@ -105,7 +109,7 @@ def test_the_parts_come_up_and_a_second_up_is_quick_and_changes_nothing(stack: L
     refused = httpx.get(f"http://{stack.settings.registry}/v2/")
     assert refused.status_code == 401
     assert f'realm="{stack.settings.training_url}/registry/token"' in refused.headers["WWW-Authenticate"]
-    assert "jobs/" in {blob.name for blob in bucket_of(stack).list_blobs()}
+    assert "jobs/" in {blob.name for blob in bucket.list_blobs()}
 
 
 def test_a_container_reaches_the_object_store_through_the_relay(stack: LocalStack) -> None:
@@ -141,8 +145,9 @@ def test_nothing_listens_beyond_loopback_but_the_relay(stack: LocalStack) -> Non
     assert not addresses & {"0.0.0.0", "::"}  # noqa: S104  # compared with
 
 
-def test_objects_are_kept_byte_for_byte_by_parallel_writers_and_over_a_kill(stack: LocalStack) -> None:
-    bucket = bucket_of(stack)
+def test_objects_are_kept_byte_for_byte_by_parallel_writers_and_over_a_kill(
+    stack: LocalStack, bucket: Any
+) -> None:
     contents = {"jobs/one/": b"", "jobs/one": b"\r\n\x00--\r\n", "jobs/one/two": os.urandom(300_000) + b"\n"}
     for name, content in contents.items():
         bucket.blob(name).upload_from_string(content)
@@ -157,19 +162,19 @@ def test_objects_are_kept_byte_for_byte_by_parallel_writers_and_over_a_kill(stac
     assert {name: bucket.blob(name).download_as_bytes() for name in contents} == contents
 
 
-def test_what_was_written_under_another_host_name_is_read_under_ones_own(stack: LocalStack) -> None:
+def test_what_was_written_under_another_host_name_is_read_under_ones_own(
+    stack: LocalStack, bucket: Any
+) -> None:
     url = f"{stack.settings.object_store_url}/upload/storage/v1/b/{stack.settings.bucket}/o"
     headers = {"Host": f"{CONTAINER_HOST_NAME}:1", "Content-Type": "text/plain"}
     parameters = {"uploadType": "media", "name": "jobs/50% #1?"}
     httpx.post(url, params=parameters, headers=headers, content=b"from a container").raise_for_status()
 
-    blob = bucket_of(stack).get_blob("jobs/50% #1?")  # which brings the link that the download then uses
+    blob = bucket.get_blob("jobs/50% #1?")  # which brings the link that the download then uses
 
     assert blob is not None
     assert blob.download_as_bytes() == b"from a container"
-    assert [b.download_as_bytes() for b in bucket_of(stack).list_blobs(prefix="jobs/50")] == [
-        b"from a container"
-    ]
+    assert [b.download_as_bytes() for b in bucket.list_blobs(prefix="jobs/50")] == [b"from a container"]
 
 
 def test_a_killed_part_is_started_again(stack: LocalStack) -> None:

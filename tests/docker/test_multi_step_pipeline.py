@@ -17,6 +17,7 @@ from airflow.utils.session import create_session
 from airflow.utils.state import DagRunState, TaskInstanceState
 
 from container_training.clients.model_registry import ModelRegistry
+from container_training.clients.storage import ObjectStore
 from container_training.clients.training_api import TrainingClient
 from container_training.core.results import JobResult
 from container_training.core.wire import TrainingInput
@@ -25,7 +26,6 @@ from local_stack.base_image import BaseImage
 from local_stack.credentials import developer_token
 from local_stack.stack import LocalStack
 from tests.docker.test_retraining import read
-from tests.object_store import connect
 
 #: The first build on a machine downloads XGBoost.
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(1800)]
@@ -213,9 +213,10 @@ def test_the_best_configuration_was_trained_on_all_rows_by_two_replicas(
     assert trained.metrics["train_rows"] == prepared["train_rows"]
 
 
-def test_the_registered_model_has_its_evaluation(mended: Steps, stack: LocalStack) -> None:
-    store = connect(stack.settings.object_store_url)
-    registry = ModelRegistry(store, f"{stack.settings.job_bucket}/models/digits-xgboost")
+def test_the_registered_model_has_its_evaluation(
+    mended: Steps, stack: LocalStack, stack_store: ObjectStore
+) -> None:
+    registry = ModelRegistry(stack_store, f"{stack.settings.job_bucket}/models/digits-xgboost")
 
     (version,) = registry.versions()
     trained = JobResult.model_validate(mended.xcom("train.collect"))
@@ -225,6 +226,6 @@ def test_the_registered_model_has_its_evaluation(mended: Steps, stack: LocalStac
     assert version.metrics["evaluation_examples"] == prepared["holdout_rows"]
     # The same rows, once by the trainer and once by the evaluation from the stored model.
     assert evaluated.metrics["accuracy"] == pytest.approx(trained.metrics["accuracy"])
-    assert store.read(version.model_uri, 10**8) == store.read(
+    assert stack_store.read(version.model_uri, 10**8) == stack_store.read(
         f"{trained.model_uri}#{trained.model_generation}", 10**8
     )

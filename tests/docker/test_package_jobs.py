@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,14 @@ DAGS = Path(__file__).parents[2] / "dags"
 
 
 @pytest.fixture
-def store(stack: LocalStack, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
+def store(stack: LocalStack, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
     from google.auth.credentials import AnonymousCredentials
     from google.cloud import storage
 
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", stack.settings.object_store_url)
-    return ObjectStore(storage.Client(project=stack.settings.project, credentials=AnonymousCredentials()))
+    client = storage.Client(project=stack.settings.project, credentials=AnonymousCredentials())
+    with closing(ObjectStore(client)) as store:
+        yield store
 
 
 @pytest.fixture

@@ -227,7 +227,8 @@ def test_what_the_trainer_writes_is_named_and_removed(
     assert "/preflight/" in folder
     assert any(line.endswith(folder) for line in task_log)
     assert f"arguments ['--epochs', '1', '--job-dir', '{folder}']" in "\n".join(task_log)
-    assert StorageHook().get_conn().list_files(folder, 10) == ([], False)
+    with StorageHook() as storage:
+        assert storage.get_conn().list_files(folder, 10) == ([], False)
 
 
 def test_an_entry_point_that_is_missing_is_named(preflight: Preflight) -> None:

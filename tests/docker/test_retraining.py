@@ -11,6 +11,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 
 from container_training.clients.model_registry import ModelRegistry
+from container_training.clients.storage import ObjectStore
 from container_training.core.retraining.champion import ChangeKind
 from container_training.core.retraining.model_versions import ModelVersion
 from container_training.core.retraining.promotion import Decision
@@ -18,7 +19,6 @@ from local_stack.airflow import airflow_environment
 from local_stack.base_image import BaseImage
 from local_stack.credentials import developer_token
 from local_stack.stack import LocalStack
-from tests.object_store import connect
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(1800)]
 
@@ -72,10 +72,9 @@ class RunInPlace:
 
 @pytest.mark.usefixtures("connections")
 def test_a_model_is_promoted_a_worse_one_refused_and_the_first_restored(
-    stack: LocalStack, register_dag: Callable[[DAG], DAG]
+    stack: LocalStack, stack_store: ObjectStore, register_dag: Callable[[DAG], DAG]
 ) -> None:
-    store = connect(stack.settings.object_store_url)
-    registry = ModelRegistry(store, f"{stack.settings.job_bucket}/models/digits")
+    registry = ModelRegistry(stack_store, f"{stack.settings.job_bucket}/models/digits")
 
     first = RunInPlace(register_dag, "retrain_digits", **WEAK)
     second = RunInPlace(register_dag, "retrain_digits", epochs=10, min_gain=0.01)
@@ -108,7 +107,7 @@ def test_a_model_is_promoted_a_worse_one_refused_and_the_first_restored(
     assert second.version.image == result["image"]
     assert first.xcom("snapshot") == second.xcom("snapshot")
     assert second.version.snapshot_uri == second.xcom("snapshot")["manifest_uri"]
-    assert store.read(second.version.model_uri, 10**7) == store.read(
+    assert stack_store.read(second.version.model_uri, 10**7) == stack_store.read(
         f"{result['model_uri']}#{result['model_generation']}", 10**7
     )
 

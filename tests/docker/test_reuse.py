@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -23,13 +24,14 @@ pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
 
 
 @pytest.fixture
-def store(stack: LocalStack, base_image: str, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
+def store(stack: LocalStack, base_image: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
     """Return the object store, and point Airflow's connections at the stack."""
     for name, value in airflow_environment(stack.settings, base_image=base_image).items():
         if not name.startswith("AIRFLOW_") or name.startswith("AIRFLOW_CONN_"):
             monkeypatch.setenv(name, value)
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", stack.settings.object_store_url)
-    return object_store(stack)
+    with closing(object_store(stack)) as store:
+        yield store
 
 
 def make_dag(name: str, image: ImageRef, data: str, job_bucket: str) -> DAG:

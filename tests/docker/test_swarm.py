@@ -57,7 +57,7 @@ def meet():
         while name not in met:
             try:
                 with socket.create_connection((name, int(port)), timeout=2) as peer:
-                    met[name] = peer.recv(100).decode()
+                    met[name] = peer.makefile().read()
             except OSError:
                 time.sleep(0.2)
     return met
@@ -309,6 +309,7 @@ def test_machines_pull_with_the_token_that_the_job_got(
     engine.start_replica(launch)
     wait_until(lambda: engine.observe().replicas[0].exit_code == 0, "the replica has ended well", seconds=120)
     engine.remove_job(launch.job_uid)
+    engine.close()
 
     # A service that was started anew has no token, and says that the image is to be asked for again.
     other = SwarmEngine(f"test-{uuid.uuid4().hex}", swarm.manager.docker_host, stop_grace_seconds=1)
@@ -318,6 +319,7 @@ def test_machines_pull_with_the_token_that_the_job_got(
     with pytest.raises(ImageNotFound):
         other.start_replica(launch)
     other.remove_job(launch.job_uid)
+    other.close()
 
 
 def test_machines_end_with_the_tests_and_the_next_tests_clean_up() -> None:

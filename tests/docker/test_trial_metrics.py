@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import docker
@@ -114,8 +115,9 @@ def test_summary_files_in_the_job_directory_are_read(
         client_options={"api_endpoint": stack.settings.object_store_url},
     )
     name = f"{job_id}/1/eval/events.out.tfevents.1.host"
-    bucket = client.create_bucket(f"summaries-{job_id.replace('_', '-')}")
-    bucket.blob(name).upload_from_filename(str(EVENTS / "tf1-0.tfevents"))
+    with closing(client):
+        bucket = client.create_bucket(f"summaries-{job_id.replace('_', '-')}")
+        bucket.blob(name).upload_from_filename(str(EVENTS / "tf1-0.tfevents"))
 
     steps = run_trial(
         training, job_id, trainer, "print('done')", JobState.SUCCEEDED, f"gs://{bucket.name}/{job_id}"

@@ -59,7 +59,7 @@ spec = json.loads(os.environ["CLUSTER_SPEC"])
 host, port = spec["cluster"]["worker"][0].split(":")
 for _ in range(100):
     try:
-        print("worker said", socket.create_connection((host, int(port)), timeout=1).recv(100).decode())
+        print("worker said", socket.create_connection((host, int(port)), timeout=1).makefile().read())
         break
     except OSError:
         time.sleep(0.1)

@@ -12,6 +12,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from container_training.clients.storage import ObjectStore
 from container_training.clients.training_api import TrainingClient
 from container_training.core.image_ref import ImageRef
 from container_training.core.states import JobState
@@ -35,7 +36,6 @@ from tests.e2e.browsing import (
     overflow_pixels,
     serious_violations,
 )
-from tests.object_store import connect
 from tests.support.speed import scaled
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e]
@@ -197,12 +197,11 @@ def test_job_is_cancelled_after_a_question_and_not_by_a_viewer(
 
 
 def test_what_a_job_left_is_listed_with_its_metrics(
-    admin: Person, submit: Callable[..., str], stack: LocalStack
+    admin: Person, submit: Callable[..., str], stack: LocalStack, stack_store: ObjectStore
 ) -> None:
     folder = f"{stack.settings.job_bucket}/page-tests/{uuid.uuid4().hex[:8]}"
-    objects = connect(stack.settings.object_store_url)
-    objects.write_if_changed(f"{folder}/metrics.json", b'{"accuracy": 0.9731}', "application/json")
-    objects.write_if_changed(f"{folder}/model/weights.bin", b"0" * 2048, "application/octet-stream")
+    stack_store.write_if_changed(f"{folder}/metrics.json", b'{"accuracy": 0.9731}', "application/json")
+    stack_store.write_if_changed(f"{folder}/model/weights.bin", b"0" * 2048, "application/octet-stream")
 
     page = open_job(admin, submit("pass", job_dir=folder), "Succeeded")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -92,13 +93,13 @@ def folder(
 
 def make_champions(stack: LocalStack, image: str) -> None:
     """Make two versions champions, one after the other: the examples compare with the second, and go back to the first."""
-    store = connect(stack.settings.object_store_url)
-    registry = ModelRegistry(store, f"{stack.settings.job_bucket}/models/mine")
-    for name in ("first", "second"):
-        uri = f"{registry.folder}/{name}.joblib"
-        store.write_if_changed(uri, name.encode(), "text/plain")
-        version = registry.register(make_version(name, image=image), uri)
-        registry.promote(version, make_author(name), generation=registry.read().generation)
+    with closing(connect(stack.settings.object_store_url)) as store:
+        registry = ModelRegistry(store, f"{stack.settings.job_bucket}/models/mine")
+        for name in ("first", "second"):
+            uri = f"{registry.folder}/{name}.joblib"
+            store.write_if_changed(uri, name.encode(), "text/plain")
+            version = registry.register(make_version(name, image=image), uri)
+            registry.promote(version, make_author(name), generation=registry.read().generation)
 
 
 @pytest.fixture

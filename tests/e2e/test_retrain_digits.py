@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -24,8 +26,9 @@ PATIENCE_SECONDS = 1200.0
 
 
 @pytest.fixture(scope="module")
-def objects(stack: LocalStack) -> ObjectStore:
-    return connect(stack.settings.object_store_url)
+def objects(stack: LocalStack) -> Iterator[ObjectStore]:
+    with closing(connect(stack.settings.object_store_url)) as store:
+        yield store
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ It registers its version, says ``ready``, and promotes when its standard input i
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 
 from container_training.clients.model_registry import ModelRegistry
 from container_training.core.errors import ChampionMoved
@@ -16,11 +17,11 @@ from tests.object_store import connect
 
 def attempt(url: str, folder: str, number: int, generation: int) -> str:
     """Promote version ``number``; return what became of it."""
-    store = connect(url)
-    version = registered(store, folder, f"v{number}")
-    print("ready", flush=True)
-    sys.stdin.read()
-    return promote(ModelRegistry(store, folder), version.version_id, generation)
+    with closing(connect(url)) as store:
+        version = registered(store, folder, f"v{number}")
+        print("ready", flush=True)
+        sys.stdin.read()
+        return promote(ModelRegistry(store, folder), version.version_id, generation)
 
 
 def promote(registry: ModelRegistry, version_id: str, generation: int) -> str:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -26,9 +26,10 @@ REPOSITORY = Path(__file__).parents[2]
 
 def in_threads(url: str, folder: str, generation: int) -> list[str]:
     """Let ``RUNS`` threads promote, each its own version."""
-    registries = [ModelRegistry(connect(url), folder) for _ in range(RUNS)]
-    names = [registered(connect(url), folder, f"v{number}").version_id for number in range(RUNS)]
-    with ThreadPoolExecutor(RUNS) as pool:
+    with ExitStack() as open_stores, ThreadPoolExecutor(RUNS) as pool:
+        stores = [open_stores.enter_context(closing(connect(url))) for _ in range(RUNS)]
+        names = [registered(store, folder, f"v{number}").version_id for number, store in enumerate(stores)]
+        registries = [ModelRegistry(store, folder) for store in stores]
         return list(pool.map(promote, registries, names, [generation] * RUNS))
 
 
@@ -86,14 +87,15 @@ def test_runs_that_decide_again_after_each_loss_all_get_their_turn(
     store: ObjectStore, store_url: str, folder: str
 ) -> None:
     def until_promoted(number: int) -> int:
-        registry = ModelRegistry(connect(store_url), folder)
         version = registered(store, folder, f"v{number}")
-        for tries in range(1, 100):
-            try:
-                registry.promote(version, make_author(str(number)), generation=registry.read().generation)
-            except ChampionMoved:
-                continue
-            return tries
+        with closing(connect(store_url)) as own_store:
+            registry = ModelRegistry(own_store, folder)
+            for tries in range(1, 100):
+                try:
+                    registry.promote(version, make_author(str(number)), generation=registry.read().generation)
+                except ChampionMoved:
+                    continue
+                return tries
         raise AssertionError("never promoted")
 
     with ThreadPoolExecutor(6) as pool:
@@ -179,16 +181,14 @@ def test_of_a_promotion_and_a_rollback_at_one_moment_one_is_refused(
     third = registered(store, folder, "c")
 
     def promote_third() -> bool:
-        return _succeeds(
-            lambda: ModelRegistry(connect(store_url), folder).promote(
-                third, make_author("c"), generation=generation
-            )
-        )
+        with closing(connect(store_url)) as own_store:
+            own = ModelRegistry(own_store, folder)
+            return _succeeds(lambda: own.promote(third, make_author("c"), generation=generation))
 
     def roll_back() -> bool:
-        return _succeeds(
-            lambda: ModelRegistry(connect(store_url), folder).roll_back(make_author("back"), expected="b")
-        )
+        with closing(connect(store_url)) as own_store:
+            own = ModelRegistry(own_store, folder)
+            return _succeeds(lambda: own.roll_back(make_author("back"), expected="b"))
 
     with ThreadPoolExecutor(2) as pool:
         one, other = pool.submit(promote_third), pool.submit(roll_back)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
@@ -11,6 +12,7 @@ from container_training.clients.storage import ObjectStore
 from container_training.core.errors import DataInvalid
 from container_training.core.results import ResultFile
 from container_training.core.retraining.data_profile import profile_of
+from container_training.core.retraining.model_versions import DataSnapshot
 from tests.model_versions import NOW
 from tests.object_store import connect
 
@@ -67,12 +69,12 @@ def test_runs_that_take_one_snapshot_at_one_moment_share_it(
 ) -> None:
     put(store, f"{folder}/in/a.csv", b"1")
 
+    def take(_: int) -> DataSnapshot:
+        with closing(connect(store_url)) as own_store:
+            return SnapshotStore(own_store, folder).take([f"{folder}/in/"], now=NOW)
+
     with ThreadPoolExecutor(8) as pool:
-        taken = list(
-            pool.map(
-                lambda _: SnapshotStore(connect(store_url), folder).take([f"{folder}/in/"], now=NOW), range(8)
-            )
-        )
+        taken = list(pool.map(take, range(8)))
 
     assert len({snapshot.model_dump_json() for snapshot in taken}) == 1
 

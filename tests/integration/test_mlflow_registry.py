@@ -10,6 +10,7 @@ import subprocess
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -154,8 +155,8 @@ def test_after_many_changes_at_once_the_alias_is_the_last_champion(
     versions = [registered(store, folder, f"v{number}") for number in range(4)]
 
     def until_promoted(number: int) -> None:
-        with MlflowRegistry(mlflow_url, model) as mirror:
-            registry = ModelRegistry(connect(store_url), folder, mirror)
+        with MlflowRegistry(mlflow_url, model) as mirror, closing(connect(store_url)) as own_store:
+            registry = ModelRegistry(own_store, folder, mirror)
             for _ in range(50):
                 try:
                     registry.promote(
@@ -204,7 +205,8 @@ def test_a_connection_chooses_mlflow(
     monkeypatch.setenv("AIRFLOW_CONN_MODEL_REGISTRY_DEFAULT", json.dumps(connection))
     version = registered(store, folder, "a")
 
-    ModelRegistryHook(folder).registry.promote(version, make_author("a"), generation=0)
+    with ModelRegistryHook(folder) as hook:
+        hook.registry.promote(version, make_author("a"), generation=0)
 
     with MlflowRegistry(mlflow_url, model) as mirror:
         assert mirror.champion() == "a"

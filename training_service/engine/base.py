@@ -145,6 +145,9 @@ class Engine(ABC):
     Every method raises ``EngineUnavailable`` when the engine does not answer, and ``EngineError`` when it refuses.
     """
 
+    def close(self) -> None:  # noqa: B027  # not every engine has connections
+        """Close the connections to the engine; may be called twice, and the engine may still be used."""
+
     @property
     @abstractmethod
     def can_read_metrics(self) -> bool:

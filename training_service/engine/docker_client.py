@@ -51,6 +51,12 @@ class DockerConnection:
                 )
             return self._api
 
+    def close(self) -> None:
+        """Close the connections; may be called twice. The next use opens new ones."""
+        with self._lock:
+            if self._api is not None:
+                self._api.close()
+
 
 def post(
     client: docker.APIClient,

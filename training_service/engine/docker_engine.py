@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -69,6 +70,9 @@ class DockerEngine(Engine):
     @property
     def _client(self) -> docker.APIClient:
         return self._connection.client
+
+    def close(self) -> None:
+        self._connection.close()
 
     @property
     def can_read_metrics(self) -> bool:
@@ -198,8 +202,9 @@ class DockerEngine(Engine):
         client = self._client
         with engine_errors("watch events"):
             filters = {"type": "container", "event": _EVENTS, "label": self._own}
-            for _ in client.events(filters=filters):
-                yield
+            with closing(client.events(filters=filters)) as events:
+                for _ in events:
+                    yield
 
     @property
     def _own(self) -> list[str]:

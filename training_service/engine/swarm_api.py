@@ -39,6 +39,10 @@ class SwarmApi:
         """The manager's client."""
         return self._connection.client
 
+    def close(self) -> None:
+        """Close the connections; may be called twice."""
+        self._connection.close()
+
     def version(self) -> str:
         """Return the manager's version; an engine that is no manager is an error."""
         client = self.client

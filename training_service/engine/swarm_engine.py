@@ -72,6 +72,9 @@ class SwarmEngine(Engine):
         self._started_at: dict[str, datetime] = {}
         self._out_of_memory: dict[str, bool] = {}
 
+    def close(self) -> None:
+        self._swarm.close()
+
     @property
     def can_read_metrics(self) -> bool:
         return False

@@ -18,7 +18,7 @@ from container_training.clients.containers import (
     remove_container,
     remove_leftovers,
 )
-from container_training.clients.engine import OWNER_LABEL, Cancellation, engine_errors
+from container_training.clients.engine import OWNER_LABEL, Cancellation, closed_answers, engine_errors
 from container_training.clients.line_splitter import LineSplitter
 from container_training.core.confinement import PIDS_LIMIT
 from container_training.core.errors import FieldViolation, ImageTestFailed, InvalidJobSpec
@@ -120,13 +120,14 @@ class _Run:
 
     def wait_for(self, container: str) -> float:
         """Start ``container`` and see it through."""
-        # Attached before it starts, so that not one line is missed.
-        output = self._api_client.attach(container, stream=True, demux=True)
         started = time.monotonic()
         with (
+            closed_answers(self._api_client),
             self._cancellation.stops_with(lambda: remove_container(self._api_client, container)),
             self._time_limit(container),
         ):
+            # Attached before it starts, so that not one line is missed.
+            output = self._api_client.attach(container, stream=True, demux=True)
             self._start(container)
             self._read(output)
             exit_code = self._exit_code(container)

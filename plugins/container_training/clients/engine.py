@@ -114,6 +114,28 @@ def find_image(api_client: APIClient, name: str) -> dict[str, Any] | None:
 
 
 @contextmanager
+def closed_answers(api_client: APIClient) -> Iterator[None]:
+    """
+    While open, the engine's answers are kept, to be closed at the end.
+
+    docker-py hands out the output of a container without its answer, and leaves the connection open when the output has ended.
+    """
+    answers: list[requests.Response] = []
+
+    def keep(answer: requests.Response, *_: Any, **__: Any) -> None:
+        answers.append(answer)
+
+    hooks = api_client.hooks["response"]
+    hooks.append(keep)
+    try:
+        yield
+    finally:
+        hooks.remove(keep)
+        for answer in answers:
+            answer.close()
+
+
+@contextmanager
 def stoppable_answers(api_client: APIClient, cancellation: Cancellation) -> Iterator[None]:
     """
     While open, ``cancellation.cancel()`` ends the reading of ``api_client``'s streamed answers.

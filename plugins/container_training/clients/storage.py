@@ -29,6 +29,10 @@ class ObjectStore:
         self._client = client
         self._patience_seconds = patience_seconds
 
+    def close(self) -> None:
+        """Close the client's connections; may be called twice."""
+        self._client.close()
+
     def list_files(self, folder: str, limit: int) -> tuple[list[ResultFile], bool]:
         """
         Return up to ``limit`` objects below ``folder``, by name, and whether there are more.

@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
+import httpx
 from airflow.models.connection import Connection as ConnectionModel
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException
@@ -64,12 +66,17 @@ class Services:
     """
     Services by connection id, each with clients that are kept; may be used by several threads.
 
+    All clients share one pool: one that is dropped, as its connection was changed, leaves nothing open, and nobody who still asks it is
+    cut off.
+
     :param clock: seconds; for tests.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
+        # trust_env: a proxy of the environment must not see requests to the loopback service.
+        self._pool = httpx.HTTPTransport(trust_env=False)
         self._kept: dict[str, tuple[float, tuple[object, ...], Service]] = {}
 
     def get(self, conn_id: str) -> Service:
@@ -93,10 +100,14 @@ class Services:
             connection.extra,
         )
         # The clients of a connection that did not change go on: their connections are open already.
-        service = kept[2] if kept and kept[1] == key else _service(connection)
+        service = kept[2] if kept and kept[1] == key else _service(connection, self._pool)
         with self._lock:
             self._kept[conn_id] = (now, key, service)
         return service
+
+    def close(self) -> None:
+        """Close the connections of all clients; may be called twice."""
+        self._pool.close()
 
 
 def training_connections() -> list[str]:
@@ -130,7 +141,7 @@ def _connection(conn_id: str) -> Connection:
     return connection
 
 
-def _service(connection: Connection) -> Service:
+def _service(connection: Connection, pool: httpx.BaseTransport) -> Service:
     address = service_address(connection)
     extra = connection.extra_dejson
     source = f"extra.prices of connection {connection.conn_id!r}"
@@ -148,11 +159,12 @@ def _service(connection: Connection) -> Service:
     except InvalidRetrainingLimit as error:
         limit_problem = str(error)
     address_of = (address.endpoint, address.project)
+    options: Any = {"timeout_seconds": _TIMEOUT_SECONDS, "headers": address.headers, "transport": pool}
     return Service(
         conn_id=connection.conn_id,
         project=address.project,
-        ops=OpsClient(*address_of, timeout_seconds=_TIMEOUT_SECONDS, headers=address.headers),
-        training=TrainingClient(*address_of, timeout_seconds=_TIMEOUT_SECONDS, headers=address.headers),
+        ops=OpsClient(*address_of, **options),
+        training=TrainingClient(*address_of, **options),
         prices=prices,
         price_problem=problem,
         retraining_limits=limits,

@@ -36,24 +36,25 @@ def folder_view(job_dir: str, results: str) -> dict[str, Any]:
 
     folder = f"{job_dir.rstrip('/')}/"
     try:
-        store = StorageHook(patience_seconds=_PATIENCE_SECONDS).get_conn()
-        files, is_cut = store.list_files(folder, MAX_FILES)
-        metrics = _metrics(store, f"{results}/{METRICS_FILE}") if results else None
-        return {
-            "folder": job_dir,
-            "folderUrl": folder_url(object_store_endpoint(), job_dir),
-            "files": [
-                {
-                    "name": file.uri.removeprefix(folder),
-                    "bytes": file.size_bytes,
-                    "url": store.browser_url(file.uri),
-                }
-                for file in files
-            ],
-            "isCut": is_cut,
-            "metrics": metrics,
-            "metricsFrom": results if metrics is not None else None,
-        }
+        with StorageHook(patience_seconds=_PATIENCE_SECONDS) as storage:
+            store = storage.get_conn()
+            files, is_cut = store.list_files(folder, MAX_FILES)
+            metrics = _metrics(store, f"{results}/{METRICS_FILE}") if results else None
+            return {
+                "folder": job_dir,
+                "folderUrl": folder_url(object_store_endpoint(), job_dir),
+                "files": [
+                    {
+                        "name": file.uri.removeprefix(folder),
+                        "bytes": file.size_bytes,
+                        "url": store.browser_url(file.uri),
+                    }
+                    for file in files
+                ],
+                "isCut": is_cut,
+                "metrics": metrics,
+                "metricsFrom": results if metrics is not None else None,
+            }
     except (ResultsMissing, AirflowException, GoogleAPIError, GoogleAuthError, OSError, ValueError) as error:
         raise FolderUnreadable(f"{job_dir} cannot be read: {error}") from error
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+
 from container_training.core.errors import JobNotFound
 from container_training.core.wire import Job
 from container_training.dashboard.answers import Answers
@@ -10,6 +12,8 @@ from container_training.dashboard.live import Feeds
 from container_training.dashboard.rights import Rights
 
 SERVICES = Services()
+# Airflow mounts the app, and so runs nothing when it ends.
+atexit.register(SERVICES.close)
 ANSWERS = Answers()
 FEEDS = Feeds(lambda conn_id: SERVICES.get(conn_id).ops.version())
 

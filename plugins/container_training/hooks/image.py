@@ -11,6 +11,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from container_training.core.errors import EngineUnavailable, FieldViolation, InvalidJobSpec
+from container_training.hooks.closing import ClosingHook
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 DEFAULT_TIMEOUT_SECONDS = 300
 
 
-class ImageHook(BaseHook):
+class ImageHook(ClosingHook):
     """
-    A Docker Engine, and the logins of the registries that it pulls from and pushes to.
+    A Docker Engine, and the logins of the registries that it pulls from and pushes to; close it after use.
 
     The Docker provider's own hook reaches the engine. It is not asked to log in, as it refuses a connection without
     credentials, and would make each build wait for the registry; the connection's login goes along with each pull and
@@ -35,6 +36,7 @@ class ImageHook(BaseHook):
 
     conn_name_attr = "docker_conn_id"
     default_conn_name = "docker_default"
+    kept = ("api_client",)
 
     def __init__(
         self,

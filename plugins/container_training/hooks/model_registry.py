@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from airflow.sdk import BaseHook
 from airflow.sdk.definitions.connection import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from container_training.clients.data_snapshots import SnapshotStore
 from container_training.clients.mlflow_registry import MlflowRegistry
 from container_training.clients.model_registry import ModelRegistry
+from container_training.hooks.closing import ClosingHook
 from container_training.hooks.storage import StorageHook
 
 
-class ModelRegistryHook(BaseHook):
+class ModelRegistryHook(ClosingHook):
     """
-    The versions, the champion and the snapshots below one folder.
+    The versions, the champion and the snapshots below one folder; close it after use.
 
     :param model_folder: ``gs://`` folder of the model; its last part is the model's name in MLflow.
     :param registry_conn_id: connection of type ``mlflow_registry``: MLflow follows the pointer. Without one - the default need not exist -
@@ -27,6 +27,7 @@ class ModelRegistryHook(BaseHook):
     default_conn_name = "model_registry_default"
     conn_type = "mlflow_registry"
     hook_name = "MLflow model registry"
+    kept = ("_storage", "_mlflow")
 
     def __init__(
         self,
@@ -40,20 +41,27 @@ class ModelRegistryHook(BaseHook):
         self.gcp_conn_id = gcp_conn_id
         self.registry_conn_id = registry_conn_id
 
-    @cached_property
+    @property
     def registry(self) -> ModelRegistry:
-        """The registry; made on first use."""
-        store = StorageHook(self.gcp_conn_id).get_conn()
-        return ModelRegistry(store, self.model_folder, self._mirror())
+        """The registry, over connections that are kept."""
+        return ModelRegistry(self._storage.get_conn(), self.model_folder, self._mlflow)
 
-    @cached_property
+    @property
     def snapshots(self) -> SnapshotStore:
-        """The snapshots of data of this model; made on first use."""
-        return SnapshotStore(StorageHook(self.gcp_conn_id).get_conn(), self.model_folder)
+        """The snapshots of data of this model, over the same connections."""
+        return SnapshotStore(self._storage.get_conn(), self.model_folder)
 
     def get_conn(self) -> ModelRegistry:
-        """Return the registry, the same one each time."""
+        """Return the registry."""
         return self.registry
+
+    @cached_property
+    def _storage(self) -> StorageHook:
+        return StorageHook(self.gcp_conn_id)
+
+    @cached_property
+    def _mlflow(self) -> MlflowRegistry | None:
+        return self._mirror()
 
     def _mirror(self) -> MlflowRegistry | None:
         try:

@@ -16,16 +16,15 @@ from container_training.hooks.training import TrainingHook
 @contextmanager
 def plan_sources(inputs: PlanInputs) -> Iterator[PlanSources]:
     """While open, the clients of the connections of ``inputs``. :raises InvalidConnection: one lacks a field."""
-    training = TrainingHook(inputs.training_conn_id)
-    images = ImageHook(inputs.docker_conn_id, docker_url=inputs.docker_url)
-    bucket = training.job_bucket
     with (
-        training.client as client,
-        RegistryIamHook(inputs.training_conn_id, inputs.gcp_conn_id).client as policies,
+        TrainingHook(inputs.training_conn_id) as training,
+        RegistryIamHook(inputs.training_conn_id, inputs.gcp_conn_id) as policies,
+        ImageHook(inputs.docker_conn_id, docker_url=inputs.docker_url) as images,
     ):
+        bucket = training.job_bucket
         yield PlanSources(
-            training=client,
-            policies=policies,
+            training=training.client,
+            policies=policies.client,
             engine=images.get_conn,
             find_login=images.find_login,
             prices=training.prices,

@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import httpx
-from airflow.sdk import BaseHook
 
 from container_training.clients.iam_policies import IamEndpoints, IamPoliciesClient
+from container_training.hooks.closing import ClosingHook
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook, bearer_headers, endpoint_of
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 _GOOGLE = ".googleapis.com"
 
 
-class RegistryIamHook(BaseHook):
+class RegistryIamHook(ClosingHook):
     """
-    Policies of the registries' resources, where a training connection says that they are.
+    Policies of the registries' resources, where a training connection says that they are; close it after use.
 
     Google's own APIs are asked with the credentials of the Google connection; every other endpoint, the local service
     above all, with the training connection's password as bearer token, if it has one.
@@ -33,6 +33,7 @@ class RegistryIamHook(BaseHook):
 
     conn_name_attr = "training_conn_id"
     default_conn_name = TrainingHook.default_conn_name
+    kept = ("client",)
 
     def __init__(
         self,

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from functools import cached_property
 
-from airflow.sdk import BaseHook
-
 from container_training.clients.storage import ObjectStore
+from container_training.hooks.closing import ClosingHook
 
 
-class StorageHook(BaseHook):
+class StorageHook(ClosingHook):
     """
-    Reads and writes the job folders of one Google connection.
+    Reads and writes the job folders of one Google connection; close it after use.
 
     :param gcp_conn_id: connection of type ``google_cloud_platform``, as for ``GCSHook``.
     :param patience_seconds: see ``ObjectStore``.
@@ -20,6 +19,7 @@ class StorageHook(BaseHook):
 
     conn_name_attr = "gcp_conn_id"
     default_conn_name = "google_cloud_default"
+    kept = ("store",)
 
     def __init__(
         self, gcp_conn_id: str = default_conn_name, *, patience_seconds: float | None = None

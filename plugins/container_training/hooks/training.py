@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from airflow.sdk import BaseHook
 from tenacity import RetryCallState
 
 from container_training.clients.ops_api import OpsClient
@@ -20,6 +19,7 @@ from container_training.core.errors import InvalidArgument, TrainingError
 from container_training.core.log_wire import SERVICE_TASK_NAME, LogEntry
 from container_training.core.template_values import is_unset
 from container_training.core.wire import GetConfigResponse, Job, ListJobsResponse
+from container_training.hooks.closing import ClosingHook
 from container_training.hooks.metrics import count_retry
 
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ class ServiceAddress:
         return AsyncTrainingClient(self.endpoint, self.project, headers=self.headers)
 
 
-class TrainingHook(BaseHook):
+class TrainingHook(ClosingHook):
     """
-    Talks to the training service of one connection.
+    Talks to the training service of one connection; close it after use.
 
     :param training_conn_id: connection with host, port, schema (``http`` unless given), the extra ``project``, and
         as its password a bearer token, if the service wants one. The extras ``prices``, an object of machine types or
@@ -73,6 +73,7 @@ class TrainingHook(BaseHook):
     default_conn_name = "training_default"
     conn_type = "container_training"
     hook_name = "Container training"
+    kept = ("client", "ops")
 
     def __init__(
         self, training_conn_id: str = default_conn_name, *, patience_seconds: float | None = None
@@ -136,7 +137,8 @@ class TrainingHook(BaseHook):
     def test_connection(self) -> tuple[bool, str]:
         """Ask the service for the project's configuration; for the UI's Test button."""
         try:
-            agent = self.client.get_config().service_account  # a person waits for this: one question
+            with self:
+                agent = self.client.get_config().service_account  # a person waits for this: one question
         except TrainingError as error:
             return False, str(error)
         return True, f"the service answers; jobs of {self.project!r} run as {agent}"

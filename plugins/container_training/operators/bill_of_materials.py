@@ -77,10 +77,10 @@ class ImageBillOfMaterialsOperator(EngineOperator):
         """Write the bill; return its address."""
         from container_training.clients.bill_of_materials import MEDIA_TYPE
 
-        with final_unless_transient():
+        with self.hook, StorageHook(self.gcp_conn_id) as storage, final_unless_transient():
             ref = parse_image_ref(self.image)
             uri = f"{self._folder().rstrip('/')}/{self.file_name}"
-            store = StorageHook(self.gcp_conn_id).get_conn()
+            store = storage.get_conn()
             image = self._image(ref)
             digest = ref.digest or str(image["Id"])
             # Without a bucket the connection's template leaves a path, which is no place to keep anything.
@@ -102,7 +102,8 @@ class ImageBillOfMaterialsOperator(EngineOperator):
             return self.folder
         if not self.job_id:
             raise _no_folder("one of job_id and folder must be set")
-        job = TrainingHook(self.training_conn_id).get_job(self.job_id)
+        with TrainingHook(self.training_conn_id) as training_hook:
+            job = training_hook.get_job(self.job_id)
         training = job.training_input
         if training is None or not training.job_dir:
             raise _no_folder(f"must be set, as job {self.job_id!r} has no jobDir")

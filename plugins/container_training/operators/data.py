@@ -67,7 +67,7 @@ class SnapshotDataOperator(BaseOperator):
         """Return the snapshot as JSON values."""
         sources = [self.sources] if isinstance(self.sources, str) else list(self.sources)
         hook = ModelRegistryHook(self.model_folder, gcp_conn_id=self.gcp_conn_id)
-        with final_unless_transient():
+        with hook, final_unless_transient():
             snapshot = hook.snapshots.take(
                 sources,
                 now=datetime.now(UTC),
@@ -135,12 +135,12 @@ class ValidateDataOperator(BaseOperator):
         hook = ModelRegistryHook(
             self.model_folder, gcp_conn_id=self.gcp_conn_id, registry_conn_id=self.registry_conn_id
         )
-        with final_unless_transient():
+        with hook, StorageHook(self.gcp_conn_id) as storage, final_unless_transient():
             snapshot = DataSnapshot.model_validate(self.snapshot)
             if flag("skip_tried", self.skip_tried):
                 self._skip_if_tried(hook, snapshot)
             rules = parse_rules(self.rules)
-            table = parse_tables(self._read(snapshot), rules)
+            table = parse_tables(self._read(storage, snapshot), rules)
             report, profile = check_table(table, rules, self._reference(hook))
             self._say(report)
             if report.failed:
@@ -161,8 +161,8 @@ class ValidateDataOperator(BaseOperator):
                 f"nothing new: version {tried[-1].version_id!r} was made from snapshot {snapshot.snapshot_id}"
             )
 
-    def _read(self, snapshot: DataSnapshot) -> list[tuple[str, bytes]]:
-        store = StorageHook(self.gcp_conn_id).get_conn()
+    def _read(self, storage: StorageHook, snapshot: DataSnapshot) -> list[tuple[str, bytes]]:
+        store = storage.get_conn()
         left = whole_number("max_bytes", self.max_bytes)
         contents = []
         for uri in snapshot.uris:

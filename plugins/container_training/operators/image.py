@@ -100,7 +100,7 @@ class BuildImageOperator(EngineOperator):
         from container_training.clients.image_builder import build_image
 
         sources = {name: str(source) for name, source in (self.secrets or {}).items()}
-        with final_unless_transient():
+        with self.hook, final_unless_transient():
             session = BuildSession(
                 secret_ids=tuple(sources),
                 read_secrets=lambda: read_secrets(sources),
@@ -194,7 +194,7 @@ class TestImageOperator(EngineOperator):
         key = TaskKey.of(context["ti"])
         job_id = job_id_for(key, attempt=1)
         master = ReplicaId(role=ReplicaRole.MASTER)
-        with final_unless_transient():
+        with self.hook, final_unless_transient():
             limits = self._limits()
             request = job_request(None, JobFields(image=self.image, args=self.args, job_dir=self.job_dir))
             training = request.training_input
@@ -278,7 +278,7 @@ class PushImageOperator(EngineOperator):
         """Push, unless the registry has the image; return its reference by digest."""
         from container_training.clients.image_pusher import push_image
 
-        with final_unless_transient():
+        with self.hook, final_unless_transient():
             pushed = push_image(
                 self.hook.api_client,
                 parse_image_ref(self.image),

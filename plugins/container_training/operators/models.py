@@ -140,7 +140,7 @@ class RegisterModelOperator(ModelOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Return the version as JSON values."""
         result = JobResult.model_validate(self.result)
-        with final_unless_transient():
+        with self.hook as hook, final_unless_transient():
             if result.model_uri is None:
                 raise ResultsMissing(
                     f"job {result.job_id!r} left no model to register; the trainer must write one, and model_file name it"
@@ -156,7 +156,7 @@ class RegisterModelOperator(ModelOperator):
                 created_at=datetime.now(UTC),
                 created_by=self._author(context, "").by,
             )
-            kept = self.hook.registry.register(version, source)
+            kept = hook.registry.register(version, source)
         self.log.info("version %s: %s, a copy of %s", kept.version_id, kept.model_uri, source)
         return kept.model_dump(mode="json")
 
@@ -197,12 +197,12 @@ class PromoteModelOperator(ModelOperator):
         if not decision.promote:
             raise AirflowSkipException(f"version {version.version_id!r} is not promoted: {decision.why}")
         author = self._author(context, decision.why, f":{version.version_id}")
-        with final_unless_transient():
+        with self.hook as hook, final_unless_transient():
             if decision.challenger != version.version_id:
                 raise ValueError(
                     f"the decision is about {decision.challenger!r}, and the version is {version.version_id!r}; they must be the same"
                 )
-            changed = self.hook.registry.promote(version, author, generation=decision.champion_generation)
+            changed = hook.registry.promote(version, author, generation=decision.champion_generation)
         return self._publish(context, changed)
 
 
@@ -228,8 +228,8 @@ class RollbackModelOperator(ModelOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Return the change as JSON values."""
         expected = None if is_unset(self.expected) else str(self.expected).strip()
-        with final_unless_transient():
-            changed = self.hook.registry.roll_back(self._author(context, self.why), expected=expected)
+        with self.hook as hook, final_unless_transient():
+            changed = hook.registry.roll_back(self._author(context, self.why), expected=expected)
         return self._publish(context, changed)
 
 
@@ -259,8 +259,8 @@ class CleanUpModelsOperator(ModelOperator):
             keep=whole_number("keep", self.keep),
             min_age=timedelta(seconds=seconds("min_age", self.min_age)),
         )
-        hook, now = self.hook, datetime.now(UTC)
-        with final_unless_transient():
+        now = datetime.now(UTC)
+        with self.hook as hook, final_unless_transient():
             versions = {version.version_id: _stored(version) for version in hook.registry.versions()}
             gone = expired_versions(hook.registry.read().pointer, versions.values(), rule, now)
             for version_id in gone:

@@ -55,8 +55,11 @@ class CancelOrphanJobsOperator(BaseOperator):
         """Look once; cancel what is found."""
         from container_training.clients.orphan_search import OrphanSearch
 
-        hook = TrainingHook(self.training_conn_id)
-        with final_unless_transient(), AirflowApiHook(self.airflow_conn_id).get_conn() as airflow:
+        with (
+            final_unless_transient(),
+            TrainingHook(self.training_conn_id) as hook,
+            AirflowApiHook(self.airflow_conn_id).get_conn() as airflow,
+        ):
             grace, cancel = timedelta(seconds=seconds("grace", self.grace)), flag("cancel", self.cancel)
             found = OrphanSearch(airflow, grace=grace).find(hook.client)
             rows = [self._handle(orphan, hook, cancel=cancel) for orphan in found]

@@ -81,15 +81,12 @@ class PackageTrainerOperator(BaseOperator):
             # A module in a package that is in the object store already cannot be looked for here.
             if self.python_module and not remote:
                 require_module(self.python_module, packages)
-            return [*(self._upload(package) for package in packages), *remote]
+            with StorageHook(self.gcp_conn_id) as storage:
+                return [*(self._upload(package, storage) for package in packages), *remote]
 
-    def _upload(self, package: TrainerPackage) -> str:
+    def _upload(self, package: TrainerPackage, storage: StorageHook) -> str:
         uri = package.uri_below(self.staging)
-        is_new = (
-            StorageHook(self.gcp_conn_id)
-            .get_conn()
-            .write_if_changed(uri, package.content, "application/x-tar")
-        )
+        is_new = storage.get_conn().write_if_changed(uri, package.content, "application/x-tar")
         self.log.info(
             "package %s, %d bytes: %s", uri, len(package.content), "uploaded" if is_new else "there already"
         )

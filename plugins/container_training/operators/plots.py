@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator, BaseOperatorLink
 
+from container_training.clients.storage import ObjectStore
 from container_training.core.errors import ResultsMissing
 from container_training.core.job_report import JobReport
 from container_training.core.plots.trial_plots import best_so_far, parallel_coordinates
@@ -88,12 +89,12 @@ class PlotTrialsOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, dict[str, str]]:
         """Return the addresses of the plots."""
-        with final_unless_transient():
-            hook = TrainingHook(self.training_conn_id)
+        hook = TrainingHook(self.training_conn_id)
+        with hook, StorageHook(self.gcp_conn_id) as storage, final_unless_transient():
             job = hook.get_job(self.job_id)
             self.report = report_of(hook, job)
             study, folder = self._study(job)
-            return self._write(study, trial_rows(job, datetime.now(UTC)), folder)
+            return self._write(study, trial_rows(job, datetime.now(UTC)), folder, storage.get_conn())
 
     def _study(self, job: Job) -> tuple[StudySpec, str]:
         study = study_of(job)
@@ -104,11 +105,12 @@ class PlotTrialsOperator(BaseOperator):
             raise ResultsMissing(f"job {self.job_id!r} has no jobDir to write plots to; set job_dir")
         return study, f"{job_dir.rstrip('/')}/{_FOLDER}"
 
-    def _write(self, study: StudySpec, rows: Sequence[TrialRow], folder: str) -> dict[str, dict[str, str]]:
+    def _write(
+        self, study: StudySpec, rows: Sequence[TrialRow], folder: str, store: ObjectStore
+    ) -> dict[str, dict[str, str]]:
         # Imported here: 84 MB with a JavaScript engine, which no DAG parse may load.
         import vl_convert
 
-        store = StorageHook(self.gcp_conn_id).get_conn()
         written: dict[str, dict[str, str]] = {}
         for name, draw in _PLOTS.items():
             spec = draw(self.job_id, study, rows)

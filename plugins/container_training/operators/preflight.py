@@ -103,7 +103,7 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Run the checks; return the table."""
         key = TaskKey.of(context["ti"])
-        with final_unless_transient():
+        with self.hook, final_unless_transient():
             grace_seconds = number("grace_seconds", self.grace_seconds)
             job = for_attempt(self._request(context), self.job_id or job_id_for(key, attempt=1), {})
             job = preflight_job(job, key.digest)
@@ -190,7 +190,8 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
         folder = spec.training_input.job_dir
         if not folder:
             return [_folder_row("this worker", Verdict.NOT_CHECKED, "the job has no job directory")]
-        probe = probe_folder(StorageHook(self.gcp_conn_id).get_conn(), folder)
+        with StorageHook(self.gcp_conn_id) as storage:
+            probe = probe_folder(storage.get_conn(), folder)
         if probe.problem:
             return [_folder_row("this worker", Verdict.FAILED, probe.problem)]
         rows = [

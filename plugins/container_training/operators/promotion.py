@@ -51,8 +51,8 @@ class PrepareEvaluationsOperator(ModelOperator):
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Return the arguments of the jobs."""
         challenger = ModelVersion.model_validate(self.challenger)
-        with final_unless_transient():
-            reading = self.hook.registry.read()
+        with self.hook as hook, final_unless_transient():
+            reading = hook.registry.read()
         champion = reading.champion
         self.log.info(
             "champion %s, pointer at generation %d",
@@ -128,13 +128,15 @@ class DecidePromotionOperator(ModelOperator):
         challenger = ModelVersion.model_validate(self.challenger)
         given = self.champion["version"]
         champion = ModelVersion.model_validate(given) if given else None
-        with final_unless_transient():
+        hook, storage = TrainingHook(self.training_conn_id), StorageHook(self.gcp_conn_id)
+        with hook, storage, final_unless_transient():
             rule = PromotionRule(
                 alpha=number("alpha", self.alpha),
                 min_gain=number("min_gain", self.min_gain),
                 min_accuracy=number("min_accuracy", self.min_accuracy),
             )
-            found = {evaluation.model: evaluation for evaluation in map(self._read, list(self.job_ids))}
+            evaluations = [self._read(hook, storage, job_id) for job_id in self.job_ids]
+            found = {evaluation.model: evaluation for evaluation in evaluations}
             decision = decide(
                 _of(challenger, found),
                 _of(champion, found) if champion else None,
@@ -146,13 +148,11 @@ class DecidePromotionOperator(ModelOperator):
         self._say(decision)
         return decision.model_dump(mode="json")
 
-    def _read(self, job_id: str) -> Evaluation:
-        job = TrainingHook(self.training_conn_id).get_job(job_id)
+    def _read(self, hook: TrainingHook, storage: StorageHook, job_id: str) -> Evaluation:
+        job = hook.get_job(job_id)
         job_dir = job.training_input.job_dir if job.training_input else None
         uri = f"{(job_dir or '').rstrip('/')}/{self.evaluation_file}"
-        content = (
-            StorageHook(self.gcp_conn_id).get_conn().read(uri, MAX_EVALUATION_BYTES) if job_dir else None
-        )
+        content = storage.get_conn().read(uri, MAX_EVALUATION_BYTES) if job_dir else None
         if content is None:
             raise EvaluationInvalid(
                 f"job {job_id!r} left no {uri}; its command must write the evaluation there"

@@ -81,8 +81,7 @@ class GrantRegistryAccessOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Grant what is missing; return what was granted, and where."""
-        training = TrainingHook(self.training_conn_id)
-        with final_unless_transient(), training.client:
+        with final_unless_transient(), TrainingHook(self.training_conn_id) as training:
             image = parse_image_ref(self.image)
             is_dry_run = flag("dry_run", self.is_dry_run)
             agent = training.client.service_agent()

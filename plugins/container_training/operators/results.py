@@ -119,7 +119,7 @@ class CollectTrainingResultsOperator(BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Return the job's result as JSON values."""
         hook = TrainingHook(self.training_conn_id)
-        with final_unless_transient():
+        with hook, StorageHook(self.gcp_conn_id) as storage, final_unless_transient():
             max_trials = whole_number("max_trials", self.max_trials)
             accepts_partial = flag("accept_partial", self.accept_partial)
             reused = flag("reused", self.reused)
@@ -131,7 +131,8 @@ class CollectTrainingResultsOperator(BaseOperator):
             cost = meter.cost(job, now)
             if reused and cost is not None:
                 cost = cost.model_copy(update={"total": 0.0, "seconds": 0.0})
-            result = self._collect(job, hook, study).model_copy(update={"cost": cost, "reused": reused})
+            result = self._collect(job, hook, storage, study)
+            result = result.model_copy(update={"cost": cost, "reused": reused})
         self._say(result, meter)
         if cost is not None:
             report_cost(context["ti"].dag_id, cost.total, cost.currency)
@@ -158,7 +159,9 @@ class CollectTrainingResultsOperator(BaseOperator):
         if result.cost:
             self.log.info("%s", meter.text(result.cost))
 
-    def _collect(self, job: Job, hook: TrainingHook, study: StudyResult | None) -> JobResult:
+    def _collect(
+        self, job: Job, hook: TrainingHook, storage: StorageHook, study: StudyResult | None
+    ) -> JobResult:
         training = job.training_input or TrainingInput()
         if not training.job_dir:
             raise ResultsMissing(
@@ -168,7 +171,7 @@ class CollectTrainingResultsOperator(BaseOperator):
         if study is not None and best is None:
             raise no_best_trial(self.job_id, study)
         folder = (best.job_dir if best else training.job_dir).rstrip("/") + "/"
-        store = StorageHook(self.gcp_conn_id).get_conn()
+        store = storage.get_conn()
         max_files = whole_number("max_files", self.max_files)
         files, has_more = store.list_files(folder, max_files)
         if has_more:

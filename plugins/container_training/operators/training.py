@@ -128,9 +128,9 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         """Return the id of the job that this task stands for, submitted now or before."""
         self._task_instance = context["ti"]
         key = TaskKey.of(self._task_instance)
-        with final_unless_transient():
+        with self.hook, StorageHook(self.gcp_conn_id) as storage, final_unless_transient():
             request = self._request(context)
-            content = self._content(self._check(request, key))
+            content = self._content(self._check(request, key), storage)
             intent = self._stored_intent(context)
             job = self._earlier_job(key, request, content, context) if intent is None else None
             if job is None:
@@ -182,13 +182,13 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
             self.hook.prices.cost_per_second(request.training_input or TrainingInput())
         return spec
 
-    def _content(self, spec: JobSpec) -> JobContent:
+    def _content(self, spec: JobSpec, storage: StorageHook) -> JobContent:
         return JobContent(
             spec,
             data_uris=self._data_uris,
             is_reused=flag("reuse_results", self.reuse_results),
             hook=self.hook,
-            store=StorageHook(self.gcp_conn_id).get_conn,
+            store=storage.get_conn,
             result_files=self.result_files,
             retrying=self._retrying(),
             say=lambda level, line: self.log.log(level, "%s", line),
@@ -295,14 +295,15 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         intent = self._intent
         if intent is None:
             return
-        hook = TrainingHook(self.training_conn_id)  # the other one may be in the middle of a request
-        try:
-            job = hook.get_job(intent.job_id)
-        except JobNotFound:
-            return
-        if is_owned(job, intent.owner):
-            hook.cancel_job(intent.job_id)
-            self.log.info("job %s is being cancelled, as its task was stopped", intent.job_id)
+        # A hook of its own: the other one may be in the middle of a request.
+        with TrainingHook(self.training_conn_id) as hook:
+            try:
+                job = hook.get_job(intent.job_id)
+            except JobNotFound:
+                return
+            if is_owned(job, intent.owner):
+                hook.cancel_job(intent.job_id)
+                self.log.info("job %s is being cancelled, as its task was stopped", intent.job_id)
 
     def _labelled(self, request: Job, key: TaskKey, intent: Intent, more: Mapping[str, str]) -> Job:
         is_detached = flag("detached", self.detached)

@@ -143,6 +143,10 @@ class TrainingJobSensor(BaseSensorOperator):
 
     def execute(self, context: Context) -> Any:
         """Look once, then wait: in the triggerer, or by poking."""
+        with self.hook:
+            return self._execute(context)
+
+    def _execute(self, context: Context) -> Any:
         self._task_instance = context["ti"]
         limit = self._limit
         self._deadline_at = self._now() + limit
@@ -207,12 +211,13 @@ class TrainingJobSensor(BaseSensorOperator):
         if fate not in NOBODY_WAITS:
             self.log.info("job %s goes on: the task was %s", self.job_id, fate)
             return
-        hook = TrainingHook(self.training_conn_id)  # the other one may be in the middle of a request
-        job = hook.get_job(self.job_id)
-        is_to_go_on = fate is TaskFate.LAST_DONE and is_detached(job)
-        if is_owned(job, self._owner) and not is_to_go_on:
-            hook.cancel_job(self.job_id)
-            self.log.info("job %s is being cancelled, as its task was ended", self.job_id)
+        # A hook of its own: the other one may be in the middle of a request.
+        with TrainingHook(self.training_conn_id) as hook:
+            job = hook.get_job(self.job_id)
+            is_to_go_on = fate is TaskFate.LAST_DONE and is_detached(job)
+            if is_owned(job, self._owner) and not is_to_go_on:
+                hook.cancel_job(self.job_id)
+                self.log.info("job %s is being cancelled, as its task was ended", self.job_id)
 
     def _execute_poking(self, context: Context) -> Any:
         try:
