@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import signal
 import subprocess
@@ -20,6 +21,8 @@ from tests.suite.parts import WIDTH, Part
 #: pytest: "no tests were collected"; a part may have none of those that an option leaves.
 _NOTHING_COLLECTED = 5
 _MEMORY_EVERY_SECONDS = 2.0
+_CHUNK_BYTES = 65536
+_SAY_EVERY_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,13 +124,20 @@ class Runner:
         )
 
     def _show(self, name: str, output: IO[bytes] | None, log: IO[bytes]) -> None:
+        """Print whole lines as they come; of a line that is not done yet, now and then what there is."""
         assert output is not None
-        for line in output:
-            log.write(line)
+        line, said_at = b"", time.monotonic()
+        while data := os.read(output.fileno(), _CHUNK_BYTES):
+            log.write(data)
             log.flush()
-            with self._printing:
-                sys.stdout.write(f"{name:6} | {line.decode(errors='replace')}")
-                sys.stdout.flush()
+            *lines, line = (line + data).split(b"\n")
+            if line and time.monotonic() > said_at + _SAY_EVERY_SECONDS:
+                lines, line = [*lines, line], b""
+            for each in lines:
+                self._say(f"{name:6} | {each.decode(errors='replace')}")
+                said_at = time.monotonic()
+        if line:
+            self._say(f"{name:6} | {line.decode(errors='replace')}")
 
     def _say(self, line: str) -> None:
         with self._printing:
