@@ -109,7 +109,8 @@ def test_a_secret_that_cannot_be_had_is_named_before_anything_runs(tmp_path: Pat
 #: Asks the agent for its identities (SSH agent protocol, message 11) and keeps the answer, which has the public keys.
 ASK_AGENT = (
     "import os, socket, struct; agent = socket.socket(socket.AF_UNIX); agent.connect(os.environ['SSH_AUTH_SOCK']); "
-    "agent.sendall(struct.pack('>IB', 1, 11)); open('/identities', 'wb').write(agent.recv(65536))"
+    "agent.sendall(struct.pack('>IB', 1, 11)); answer = agent.makefile('rb'); "
+    "open('/identities', 'wb').write(answer.read(*struct.unpack('>I', answer.read(4))))"
 )
 
 
