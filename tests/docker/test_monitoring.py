@@ -32,7 +32,7 @@ from tests.job_watch import until_state
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.docker, pytest.mark.needs_program("promtool"), pytest.mark.timeout(300)]
 
 MONITORING = Path(__file__).resolve().parents[2] / "docker" / "monitoring"
 DASHBOARD = json.loads((MONITORING / "grafana-dashboard.json").read_text())
