@@ -71,7 +71,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 #: Fixture -> marker of the tests that use it, so that ``make test ONLY=browser`` finds them.
-_MARKED_BY_FIXTURE = {"browser": "browser", "swarm": "swarm", "gcloud": "gcloud", "airflow": "airflow"}
+_MARKED_BY_FIXTURE = {"browser": "browser", "swarm": "swarm", "airflow": "airflow"}
 #: Marker -> program that its tests cannot do without.
 _PROGRAMS = {"browser": "chromium", "gcloud": "gcloud", "airflow": "postgres"}
 
@@ -82,6 +82,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for fixture, marker in _MARKED_BY_FIXTURE.items():
             if fixture in getattr(item, "fixturenames", ()):
                 item.add_marker(marker)
+        if item.path.parent.name == "conformance":
+            item.add_marker("gcloud")
         if reason := _refusal(item):
             item.add_marker(pytest.mark.skip(reason=reason))
 

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-
-import pytest
 
 from tests.support.speed import scaled
 
 CALL_TIMEOUT_SECONDS = 150
 
 Result = subprocess.CompletedProcess[str]
-
-
-def require_gcloud() -> None:
-    """Skip the test where there is no gcloud; in CI it must be there."""
-    if shutil.which("gcloud") is None:
-        say = pytest.fail if os.environ.get("CI") else pytest.skip
-        say("gcloud is not on this machine")
 
 
 def run_gcloud(

@@ -10,7 +10,7 @@ import pytest
 
 from container_training.clients.training_api import TrainingClient
 from container_training.core.wire import Job, ReplicaConfig, TrainingInput
-from tests.conformance.gcloud import Result, require_gcloud, run_gcloud
+from tests.conformance.gcloud import Result, run_gcloud
 from tests.integration.live_service import IMAGE, LiveService, run_service
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -20,7 +20,6 @@ OWNER, NOBODY = "owner-token-of-some-length", "nobody-token-of-some-length"
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveService]:
-    require_gcloud()
     folder = tmp_path_factory.mktemp("service")
     tokens = folder / "tokens.json"
     principals = [

@@ -20,7 +20,7 @@ from container_training.core.states import JobState
 from container_training.core.wire import Job, ReplicaConfig, TrainingInput
 from local_stack.environment import client_environment
 from local_stack.stack import LocalStack
-from tests.conformance.gcloud import Result, require_gcloud, run_gcloud
+from tests.conformance.gcloud import Result, run_gcloud
 from tests.job_watch import until_state
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.timeout(300)]
@@ -52,7 +52,6 @@ def jobs(
     stack: LocalStack, base_image: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., Result]:
     """Run ``gcloud ai-platform jobs ...`` with the environment of ``make env``."""
-    require_gcloud()
     environment = client_environment(stack.settings, base_image=base_image)
 
     def run(*arguments: str) -> Result:

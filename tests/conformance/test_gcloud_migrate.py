@@ -18,7 +18,7 @@ import pytest
 
 from container_training.core.migration.gcloud_command import FLAGS
 from container_training.core.migration.shell_text import read_shell_text
-from tests.conformance.gcloud import CALL_TIMEOUT_SECONDS, require_gcloud
+from tests.conformance.gcloud import CALL_TIMEOUT_SECONDS
 from tests.gcloud_commands import CASES
 from tests.support.speed import scaled
 
@@ -64,7 +64,6 @@ def run_all(
     commands: Sequence[Sequence[str]], folder: Path, endpoint: str = "http://127.0.0.1:9"
 ) -> list[tuple[int, str]]:
     """Return status and output of each command."""
-    require_gcloud()
     sdk = Path(shutil.which("gcloud") or "").resolve().parents[1]
     bundled = sdk / "platform" / "bundledpythonunix" / "bin" / "python3"
     done = subprocess.run(

@@ -27,6 +27,7 @@ from tests.e2e.kill_table.watch import Watch
 from tests.real_parts import PROJECT, end_all_jobs, push_image
 from tests.service_process import ServiceProcess, service_id_of
 from tests.support.kept_logs import logs_in
+from tests.support.own_images import remove_own_images
 from tests.support.ports import reserve_port
 from tests.support.run_id import current_run
 from tests.support.speed import slowness
@@ -97,7 +98,9 @@ def open_bed(folder: Path, base_image: str, engine: docker.APIClient) -> Iterato
         )
         for gate in (submissions, reads, pushes):
             stack_of_parts.callback(gate.close)
-        stack_of_parts.callback(_remove_images, engine, pushes.port)
+        stack_of_parts.callback(
+            remove_own_images, engine, lambda name: name.startswith(f"127.0.0.1:{pushes.port}/")
+        )
         stack = stack_of_parts.enter_context(
             LocalStack(
                 settings.model_copy(
@@ -197,13 +200,6 @@ def _limits(slowness: float) -> Mapping[str, str]:
 def _warm_up(settings: StackSettings) -> None:
     """Ask the API of tasks once: its first answer takes seconds, in which the API server answers nobody else."""
     httpx.get(f"{settings.airflow_url}/execution/health", timeout=300, trust_env=False).raise_for_status()
-
-
-def _remove_images(engine: docker.APIClient, port: int) -> None:
-    for image in engine.images():
-        for tag in image["RepoTags"] or ():
-            if tag.startswith(f"127.0.0.1:{port}/"):
-                engine.remove_image(tag, force=True)
 
 
 def _end_jobs(client: TrainingClient) -> None:

@@ -74,6 +74,7 @@ for phase_name, limit in DAGS:
                 build_args={
                     "BASE_IMAGE": "{{ conn.training_default.extra_dejson.base_image }}",
                     "CELL": f"{os.environ['KILL_TABLE_REGISTRY_PORT']}-{CELL}",  # one engine may serve several tables
+                    "TEST_RUN": os.environ["TESTS_RUN_ID"],
                     "SECONDS": "{{ 0 if ti.try_number > 1 else 3600 }}",
                 },
                 **own_limit,
