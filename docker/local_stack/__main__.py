@@ -13,10 +13,10 @@ from pydantic import ValidationError
 from local_stack.demo import run_demo
 from local_stack.environment import print_environment
 from local_stack.errors import LocalStackError
-from local_stack.settings import ALL_PARTS, SERVE_PARTS, StackSettings
+from local_stack.settings import ALL_PARTS, SERVE_PARTS, Part, StackSettings
 from local_stack.stack import LocalStack
 from local_stack.status import print_status
-from local_stack.test_bed import bring_up_test_bed
+from local_stack.test_bed import bring_up_test_bed, engine_in_use
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -75,17 +75,22 @@ def _down(stack: LocalStack, _options: argparse.Namespace) -> int:
 
 def _test_bed(stack: LocalStack, options: argparse.Namespace) -> int:
     before = stack.running()
-    try:
-        bring_up_test_bed(stack)
-        if not options.command:
-            return 0
-        sys.stdout.flush()
-        environment = os.environ | {"DOCKER_HOST": stack.settings.engine_url}
-        return subprocess.run(options.command, check=False, env=environment).returncode
-    finally:
-        # With a command, nothing stays that was not there before.
-        if options.command and (started := stack.running() - before):
-            stack.down(started)
+    with engine_in_use(stack.settings.engine_url) as is_unused_by_others:
+        try:
+            bring_up_test_bed(stack)
+            if not options.command:
+                return 0
+            sys.stdout.flush()
+            environment = os.environ | {"DOCKER_HOST": stack.settings.engine_url}
+            return subprocess.run(options.command, check=False, env=environment).returncode
+        finally:
+            # With a command, nothing stays that was not there before.
+            started = stack.running() - before if options.command else frozenset()
+            if Part.ENGINE in started and not is_unused_by_others():
+                print("other tests use the engine, so it stays up; `make down` stops it", file=sys.stderr)
+                started -= {Part.ENGINE}
+            if started:
+                stack.down(started)
 
 
 def _parser() -> argparse.ArgumentParser:
