@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from typing import Any
 
 import docker
 import pytest
@@ -28,8 +27,8 @@ SAVED_MODEL = {"saved_model.pb", "fingerprint.pb", "variables.index", "variables
 class Trained:
     """A run that has ended well: its DAG run, its result, and the job as the service has it."""
 
-    def __init__(self, airflow: AirflowApi, stack: LocalStack, dag_id: str, **conf: Any) -> None:
-        self.run = Run.start(airflow, dag_id, conf)
+    def __init__(self, run: Run, stack: LocalStack) -> None:
+        self.run = run
         assert self.run.wait_for_end(patience_seconds=BUILD_SECONDS) == "success", self.run.states()
         self.result = JobResult.model_validate(self.run.xcom("train.collect"))
         with TrainingClient(stack.settings.training_url, stack.settings.project) as training:
@@ -48,18 +47,25 @@ def run_by_hand(image: str | None) -> str:
 
 
 @pytest.fixture(scope="module")
-def pytorch(airflow: AirflowApi, stack: LocalStack) -> Trained:
-    return Trained(airflow, stack, "train_pytorch_ddp", epochs=5)
+def runs(airflow: AirflowApi) -> dict[str, Run]:
+    """All runs, side by side: on a new machine the first of each downloads a framework."""
+    epochs = {"train_tensorflow_ps": 5, "train_pytorch_ddp": 5, "train_xgboost": 8}
+    return {dag_id: Run.start(airflow, dag_id, {"epochs": count}) for dag_id, count in epochs.items()}
 
 
 @pytest.fixture(scope="module")
-def tensorflow(airflow: AirflowApi, stack: LocalStack) -> Trained:
-    return Trained(airflow, stack, "train_tensorflow_ps", epochs=5)
+def pytorch(runs: dict[str, Run], stack: LocalStack) -> Trained:
+    return Trained(runs["train_pytorch_ddp"], stack)
 
 
 @pytest.fixture(scope="module")
-def xgboost(airflow: AirflowApi, stack: LocalStack) -> Trained:
-    return Trained(airflow, stack, "train_xgboost", epochs=8)
+def tensorflow(runs: dict[str, Run], stack: LocalStack) -> Trained:
+    return Trained(runs["train_tensorflow_ps"], stack)
+
+
+@pytest.fixture(scope="module")
+def xgboost(runs: dict[str, Run], stack: LocalStack) -> Trained:
+    return Trained(runs["train_xgboost"], stack)
 
 
 def test_three_pytorch_replicas_have_the_gradient_of_one_process(pytorch: Trained) -> None:
@@ -173,7 +179,7 @@ def test_xgboost_meets_at_its_own_tracker_and_uses_the_rows_of_all(xgboost: Trai
 def test_a_framework_is_built_once_a_machine(
     xgboost: Trained, airflow: AirflowApi, stack: LocalStack
 ) -> None:
-    alone = Trained(airflow, stack, "train_xgboost", epochs=2, workers=0)
+    alone = Trained(Run.start(airflow, "train_xgboost", {"epochs": 2, "workers": 0}), stack)
 
     assert alone.run.xcom("framework") == xgboost.run.xcom("framework")
     assert "is on the engine already" in alone.run.log("framework")
