@@ -225,23 +225,19 @@ class Bearer(Credentials):
 def test_googles_client_gets_in_with_a_token_and_names_the_reason_without_a_permission(
     service: LiveService,
 ) -> None:
-    def jobs(token: str) -> Any:
-        return (
-            discovery.build(
-                "ml",
-                "v1",
-                credentials=Bearer(token),
-                client_options={"api_endpoint": service.endpoint + "/"},
-                cache_discovery=False,
-            )
-            .projects()
-            .jobs()
-        )
+    def get_job(token: str) -> Any:
+        with discovery.build(
+            "ml",
+            "v1",
+            credentials=Bearer(token),
+            client_options={"api_endpoint": service.endpoint + "/"},
+            cache_discovery=False,
+        ) as ml:
+            return ml.projects().jobs().get(name="projects/demo-project/jobs/developer").execute()
 
-    name = "projects/demo-project/jobs/developer"
-    assert jobs(OWNER).get(name=name).execute()["jobId"] == "developer"
+    assert get_job(OWNER)["jobId"] == "developer"
     with pytest.raises(HttpError) as caught:
-        jobs(NOBODY).get(name=name).execute()
+        get_job(NOBODY)
     assert caught.value.status_code == 403
     assert "ml.jobs.get" in caught.value.reason
 

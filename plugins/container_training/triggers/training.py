@@ -114,7 +114,7 @@ class JobTrigger(BaseTrigger):
             address, prices = await TrainingHook(self.training_conn_id).aget_service()
             if Until(self.until) is Until.FINISHED:
                 watch.meter = Meter(prices=prices, max_cost=self.max_cost)
-            with watch_job(address, self.job_id, self.poll_interval_seconds) as news:
+            async with watch_job(address, self.job_id, self.poll_interval_seconds) as news:
                 event = await self._wait(news, watch)
         except (TrainingError, AirflowNotFoundException) as error:
             event = self._event(Outcome.REFUSED, watch, str(error), type(error).__name__)

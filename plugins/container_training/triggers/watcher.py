@@ -12,8 +12,8 @@ import contextvars
 import logging
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 
 from container_training.core.errors import ServiceError, TrainingError
 from container_training.core.retrying import TRANSIENT, backoff_seconds
@@ -29,10 +29,12 @@ _log = logging.getLogger(__name__)
 _watchers: dict[tuple[asyncio.AbstractEventLoop, ServiceAddress], JobWatcher] = {}
 
 
-@contextmanager
-def watch_job(address: ServiceAddress, job_id: str, interval_seconds: float) -> Iterator[JobNews]:
+@asynccontextmanager
+async def watch_job(address: ServiceAddress, job_id: str, interval_seconds: float) -> AsyncIterator[JobNews]:
     """
     Have ``job_id`` watched until the block ends, by the poller that the waits of ``address`` share.
+
+    The last wait to leave closes the poller's connections before it goes: its event loop may end with it, as in ``dag.test()``.
 
     :param interval_seconds: the pause between two looks that this wait asks for, while something is about to change.
     """
@@ -48,7 +50,7 @@ def watch_job(address: ServiceAddress, job_id: str, interval_seconds: float) -> 
         if watcher.is_idle:
             if _watchers.get(key) is watcher:
                 del _watchers[key]
-            watcher.stop()
+            await watcher.stop()
 
 
 class JobNews:
@@ -137,9 +139,10 @@ class JobWatcher:
         if not self._news[news.job_id]:
             del self._news[news.job_id]
 
-    def stop(self) -> None:
-        """End the poller; its connections are closed soon after."""
+    async def stop(self) -> None:
+        """End the poller; return when its connections are closed."""
         self._task.cancel()
+        await asyncio.wait([self._task])
 
     def log_pause(self, news: JobNews, *, reads: bool) -> float | None:
         """Return how long ``news`` should wait for its next page of the log; ``None``: it does not read now."""

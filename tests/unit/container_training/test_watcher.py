@@ -214,13 +214,13 @@ def test_a_bug_in_the_poller_is_no_endless_wait(
         raise ZeroDivisionError("a bug")
 
     async def main() -> None:
-        with watch_job(ADDRESS, "job_0000", 1.0) as news:
+        async with watch_job(ADDRESS, "job_0000", 1.0) as news:
             await news.next()
             monkeypatch.setattr(news.watcher._roster, "question", broken)
             with pytest.raises(ZeroDivisionError):
                 await news.next()
             assert news.watcher.has_ended
-            with watch_job(ADDRESS, "job_0000", 1.0) as fresh:
+            async with watch_job(ADDRESS, "job_0000", 1.0) as fresh:
                 assert (await fresh.next()).state is JobState.RUNNING
 
     clock.run(main())
@@ -234,7 +234,7 @@ def test_news_of_a_slow_wait_are_the_newest_only(service: FakeService) -> None:
     )
 
     async def main() -> list[Any]:
-        with watch_job(ADDRESS, "job_0000", 1.0) as news:
+        async with watch_job(ADDRESS, "job_0000", 1.0) as news:
             first = await news.next()
             await asyncio.sleep(5)
             return [first.state, (await news.next()).state]
@@ -292,8 +292,9 @@ def test_a_shortest_pause_that_is_none_is_refused_by_its_name(
 
 def test_a_missing_job_is_an_error_of_its_own_kind(service: FakeService) -> None:
     async def main() -> None:
-        with watch_job(ADDRESS, "nobody", 1.0) as news, pytest.raises(JobNotFound):
-            await news.next()
+        async with watch_job(ADDRESS, "nobody", 1.0) as news:
+            with pytest.raises(JobNotFound):
+                await news.next()
 
     VirtualClock().run(main())
 
