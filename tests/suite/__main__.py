@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -48,6 +49,9 @@ def main(arguments: Sequence[str]) -> int:
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    # A shell ignores SIGINT for what it starts in the background, and would for the parts; SIGTERM ends a run in the same way.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     _clean_up()
     repetitions = []
     status = 0
