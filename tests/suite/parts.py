@@ -22,7 +22,7 @@ class Part:
     niceness: int = 0
 
 
-#: Started in this order: the longest first, and the kill table, which keeps forty tasks at once, when another part is over.
+#: Started in this order: what takes longest, and waits for most of it, goes first.
 PARTS: tuple[Part, ...] = (
     Part(name="e2e", selection=("tests/e2e", "--ignore=tests/e2e/kill_table"), budget_seconds=1200),
     Part(
@@ -30,13 +30,13 @@ PARTS: tuple[Part, ...] = (
         selection=("tests/docker", "tests/contract", "tests/integration", "-m", "docker"),
         budget_seconds=900,
     ),
+    Part(name="kill", selection=("tests/e2e/kill_table",), budget_seconds=600),
     Part(
         name="quick",
         selection=("tests/unit", "tests/contract", "tests/dags", "tests/integration", "-m", "not docker"),
         budget_seconds=600,
         niceness=5,
     ),
-    Part(name="kill", selection=("tests/e2e/kill_table",), budget_seconds=600),
     Part(name="gcloud", selection=("tests/conformance",), budget_seconds=300),
 )
 #: How many parts run at once: each waits for containers and schedulers for much of the time, and four keep two cores so busy that all of
