@@ -23,6 +23,7 @@ _NOTHING_COLLECTED = 5
 _MEMORY_EVERY_SECONDS = 2.0
 _CHUNK_BYTES = 65536
 _SAY_EVERY_SECONDS = 30.0
+_INTERRUPT_EVERY_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,14 +93,19 @@ class Runner:
         except KeyboardInterrupt:
             # A terminal has told them, too; they still take down what they brought up.
             self._is_interrupted = True
-            for process in self._processes:
-                process.send_signal(signal.SIGINT)
-            for worker in workers:
-                worker.join()
+            self._interrupt(workers)
             raise
         finally:
             over.set()
         return runs
+
+    def _interrupt(self, workers: Sequence[threading.Thread]) -> None:
+        """Interrupt the parts until they are over: a test may take the first interrupt for its own."""
+        while any(worker.is_alive() for worker in workers):
+            for process in self._processes:
+                process.send_signal(signal.SIGINT)
+            for worker in workers:
+                worker.join(_INTERRUPT_EVERY_SECONDS)
 
     def _run(self, part: Part) -> PartRun:
         report = self._place.results / f"{part.name}.xml"
