@@ -50,8 +50,8 @@ def main(arguments: Sequence[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     # A shell ignores SIGINT for what it starts in the background, and would for the parts; SIGTERM ends a run in the same way.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
+    for interrupt in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(interrupt, signal.default_int_handler)
     _clean_up()
     repetitions = []
     status = 0

@@ -23,7 +23,8 @@ _NOTHING_COLLECTED = 5
 _MEMORY_EVERY_SECONDS = 2.0
 _CHUNK_BYTES = 65536
 _SAY_EVERY_SECONDS = 30.0
-_INTERRUPT_EVERY_SECONDS = 20.0
+#: Long enough for a part to take down what it brought up.
+_INTERRUPT_EVERY_SECONDS = 90.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
