@@ -44,4 +44,9 @@ def test_a_job_is_submitted_followed_and_over(airflow_on_sqlite: AirflowApi, pus
 
     run = Run.start(airflow_on_sqlite, "train_from_image", conf)
 
-    assert run.wait_for_end() == "success", run.states()
+    run.wait_for_end()
+    states = run.states()
+    assert (states["submit"], states["wait_until_finished"]) == ("success", "success")
+    assert "trained" in run.log("wait_until_finished")
+    # The program leaves no metrics, which the collection says.
+    assert "left no 'metrics.json'" in run.log("collect")
