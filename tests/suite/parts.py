@@ -24,16 +24,16 @@ class Part:
 
 #: Started in this order: the longest first, and last the kill table: its forty tasks at once slow everything beside them.
 PARTS: tuple[Part, ...] = (
-    Part(name="e2e", selection=("tests/e2e", "--ignore=tests/e2e/kill_table"), budget_seconds=1200),
+    Part(name="e2e", selection=("tests/e2e", "--ignore=tests/e2e/kill_table"), budget_seconds=1800),
     Part(
         name="docker",
         selection=("tests/docker", "tests/contract", "tests/integration", "-m", "docker"),
-        budget_seconds=900,
+        budget_seconds=1400,
     ),
     Part(
         name="quick",
         selection=("tests/unit", "tests/contract", "tests/dags", "tests/integration", "-m", "not docker"),
-        budget_seconds=600,
+        budget_seconds=1100,
         niceness=5,
     ),
     Part(name="gcloud", selection=("tests/conformance",), budget_seconds=300),
