@@ -54,16 +54,22 @@ class Database(StackPart):
         """
         Choose the database, install PostgreSQL if need be, and make its folder.
 
+        :raises LocalStackError: the folder that the settings name exists.
         :raises PartFailed: ``initdb`` failed.
         :raises PackagesMissing: the settings want PostgreSQL, and it cannot be had here.
         """
         if _folder_in_use(self.settings) is not None or not self._is_wanted():
             return
-        folder = self.settings.database_dir or _default_folder(self.settings)
+        folder = self.settings.database_dir
+        if folder is None:
+            folder = _default_folder(self.settings)
+            # Ours by its name: of a state folder that was removed, or of an attempt that was cut off.
+            shutil.rmtree(folder, ignore_errors=True)
         if folder.exists():
-            shutil.rmtree(
-                folder
-            )  # of a state folder that was removed, or of an attempt that did not get to its end
+            raise LocalStackError(
+                f"LOCAL_STACK_DATABASE_DIR must name a folder that does not exist, got {str(folder)!r};"
+                " remove it if nothing in it is needed, or name another one"
+            )
         with self.progress.step(f"making a PostgreSQL database in {folder}"):
             _make_cluster(folder)
         marker = _marker(self.settings)

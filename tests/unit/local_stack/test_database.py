@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from local_stack.database import airflow_database_url, database_identity, sqlite_file
-from local_stack.settings import AirflowDatabase, StackSettings
+from local_stack.errors import LocalStackError
+from local_stack.settings import AirflowDatabase, Part, StackSettings
+from local_stack.stack import LocalStack
 
 
 def settings_in(folder: Path, **changes: object) -> StackSettings:
@@ -61,3 +63,19 @@ def test_a_new_database_at_the_same_place_is_another_one(tmp_path: Path, was_the
     file.with_suffix(".new").replace(file)
 
     assert database_identity(settings) != before
+
+
+@pytest.mark.needs_program("postgres")
+def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "thesis.txt").write_text("years of work")
+    settings = settings_in(
+        tmp_path / "state", airflow_database=AirflowDatabase.POSTGRESQL, database_dir=precious
+    )
+    part = LocalStack(settings).parts[Part.DATABASE]
+
+    with pytest.raises(LocalStackError, match="must name a folder that does not exist, got .*precious"):
+        part.prepare()
+
+    assert (precious / "thesis.txt").read_text() == "years of work"
