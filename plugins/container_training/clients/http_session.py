@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self
-
 import httpx
 
+from container_training.clients.closing import Closing
 
-class HttpSession:
+
+class HttpSession(Closing):
     """
     Base of clients; use as a context manager, or call ``close``.
 
@@ -17,14 +16,6 @@ class HttpSession:
 
     def __init__(self, http: httpx.Client) -> None:
         self._http = http
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the connections; may be called twice."""

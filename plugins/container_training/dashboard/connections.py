@@ -66,8 +66,8 @@ class Services:
     """
     Services by connection id, each with clients that are kept; may be used by several threads.
 
-    All clients share one pool: one that is dropped, as its connection was changed, leaves nothing open, and nobody who still asks it is
-    cut off.
+    All clients share one connection pool. So a client can be replaced when its Airflow connection changes, without leaving sockets
+    open and without closing them under a thread that still uses the old client.
 
     :param clock: seconds; for tests.
     """
