@@ -44,7 +44,7 @@ test-quick: setup
 N ?= 5
 LOADED ?= 2
 test-flaky: setup
-	@$(TEST_BED) --only "$(ONLY)" --times $(N) --load-last $(LOADED) $(PYTEST_ARGUMENTS)
+	@$(TEST_BED) --only "$(ONLY)" --times $(N) --loaded $(LOADED) $(PYTEST_ARGUMENTS)
 
 # The pictures of the README, made by tests that drive a real Airflow with real jobs.
 screenshots: setup

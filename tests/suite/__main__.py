@@ -1,7 +1,7 @@
 """
 Runs the suite: its parts side by side, or one of them, or the quick tests, or all of it several times.
 
-    python -m tests.suite [--only NAME] [--quick] [--times N] [--load] [PYTEST OPTION ...]
+    python -m tests.suite [--only NAME] [--quick] [--times N] [--loaded N] [PYTEST OPTION ...]
 
 With a path, ``-k`` or ``-m`` among pytest's options it is one pytest process with these, and nothing else is run.
 """
@@ -56,11 +56,11 @@ def main(arguments: Sequence[str]) -> int:
     repetitions = []
     status = 0
     for number in range(1, options.times + 1):
-        is_loaded = options.load or (options.load_last and number > options.times - options.load_last)
+        is_loaded = number > options.times - options.loaded
         if options.times > 1:
             print(f"run {number} of {options.times}{', under load' if is_loaded else ''}", flush=True)
         try:
-            repetition = _run(parts, pytest_options, is_loaded=bool(is_loaded))
+            repetition = _run(parts, pytest_options, is_loaded=is_loaded)
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)
             return 130
@@ -142,8 +142,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--quick", action="store_true", help="no engine, no processes of Airflow")
     parser.add_argument("--times", type=int, default=1, metavar="N", help="run it N times, and compare")
-    parser.add_argument("--load", action="store_true", help="beside a process that takes a core and the disk")
-    parser.add_argument("--load-last", type=int, default=0, metavar="N", help="that in the last N runs only")
+    parser.add_argument(
+        "--loaded",
+        type=int,
+        default=0,
+        metavar="N",
+        help="the last N runs beside a process that takes a core and the disk",
+    )
     return parser
 
 
