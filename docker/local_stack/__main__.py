@@ -14,9 +14,10 @@ from local_stack.demo import run_demo
 from local_stack.environment import print_environment
 from local_stack.errors import LocalStackError
 from local_stack.settings import ALL_PARTS, SERVE_PARTS, Part, StackSettings
+from local_stack.shared_locks import engine_in_use
 from local_stack.stack import LocalStack
 from local_stack.status import print_status
-from local_stack.test_bed import bring_up_test_bed, engine_in_use
+from local_stack.test_bed import bring_up_test_bed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -75,7 +76,7 @@ def _down(stack: LocalStack, _options: argparse.Namespace) -> int:
 
 def _test_bed(stack: LocalStack, options: argparse.Namespace) -> int:
     before = stack.running()
-    with engine_in_use(stack.settings.engine_url) as is_unused_by_others:
+    with engine_in_use(stack.settings.engine_url) as is_only_user:
         try:
             bring_up_test_bed(stack)
             if not options.command:
@@ -86,7 +87,7 @@ def _test_bed(stack: LocalStack, options: argparse.Namespace) -> int:
         finally:
             # With a command, nothing stays that was not there before.
             started = stack.running() - before if options.command else frozenset()
-            if Part.ENGINE in started and not is_unused_by_others():
+            if Part.ENGINE in started and not is_only_user():
                 print("other tests use the engine, so it stays up; `make down` stops it", file=sys.stderr)
                 started -= {Part.ENGINE}
             if started:

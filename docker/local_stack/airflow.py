@@ -19,13 +19,11 @@ from local_stack.database import airflow_database_url, database_identity
 from local_stack.errors import PartFailed
 from local_stack.part import PROBE_TIMEOUT_SECONDS, Listener, StackPart
 from local_stack.settings import LOOPBACK, REPOSITORY_ROOT, Part, StackSettings
-from local_stack.supervisor_config import Program
+from local_stack.supervisor_config import PRIVATE_UMASK, Program
 
 MIGRATE_TIMEOUT_SECONDS = 300
 SCHEDULER_PATIENCE_SECONDS = 60
 _DATABASE = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
-PRIVATE_UMASK = 0o077
-"""Airflow writes its database and the passwords of the UI with the permissions that the umask leaves."""
 COMPONENTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 
 
@@ -88,7 +86,7 @@ class Airflow(StackPart):
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     timeout=MIGRATE_TIMEOUT_SECONDS,
-                    umask=PRIVATE_UMASK,
+                    umask=PRIVATE_UMASK,  # of the database, and of the passwords of the UI
                 )
             except subprocess.SubprocessError as error:
                 tail = self.processes.log_tail("airflow-migrate")
@@ -141,9 +139,15 @@ def own_environment(program: str, settings: StackSettings) -> Mapping[str, str]:
     return {_DATABASE: f"{url}?timeout={SCHEDULER_PATIENCE_SECONDS}"}
 
 
-def _database(url: str) -> Mapping[str, str]:
-    """Return where Airflow finds its database; it would go to PostgreSQL by asyncpg beside psycopg unless it is told."""
-    return {_DATABASE: url} if url.startswith("sqlite:") else {_DATABASE: url, f"{_DATABASE}_ASYNC": url}
+def _database(settings: StackSettings) -> Mapping[str, str]:
+    """Return the variables that name Airflow's database; empty if the settings name another one."""
+    url = airflow_database_url(settings)
+    if _DATABASE in settings.airflow_environment:
+        return {}
+    if url.startswith("sqlite:"):
+        return {_DATABASE: url}
+    # Without the second variable Airflow's asynchronous engine would want asyncpg.
+    return {_DATABASE: url, f"{_DATABASE}_ASYNC": url}
 
 
 _AIRFLOW = (sys.executable, "-m", "airflow")
@@ -210,7 +214,7 @@ def airflow_environment(
         # Whoever starts the stack, the tests too: in that mode Airflow reads no airflow.cfg, and its scheduler never rests.
         "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
         # As in airflow.cfg, for whatever state folder and database this stack has.
-        **_database(airflow_database_url(settings)),
+        **_database(settings),
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(state / "logs"),
         "AIRFLOW__LOGGING__DAG_PROCESSOR_CHILD_PROCESS_LOG_DIRECTORY": str(state / "logs" / "dag_processor"),
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords_file(settings)),

@@ -13,12 +13,12 @@ import docker.errors
 import httpx
 
 from local_stack.authorities import HOST_BUNDLE, extra_authorities
-from local_stack.build_lock import one_build
 from local_stack.debian_image import REPOSITORY, DebianRecipe, build_debian_image
 from local_stack.engine import answers, connect
 from local_stack.errors import LocalStackError, PartFailed
 from local_stack.part import StackPart
 from local_stack.settings import REPOSITORY_ROOT, Part, StackSettings
+from local_stack.shared_locks import one_build
 
 REGISTRY_PROBE_SECONDS = 3.0
 DOCKERFILE = REPOSITORY_ROOT / "docker" / "base" / "Dockerfile"

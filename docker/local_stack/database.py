@@ -1,4 +1,4 @@
-"""Airflow's database: PostgreSQL on a unix socket of this stack, where it can be had; else SQLite, which is Airflow's own."""
+"""Airflow's database: PostgreSQL on a unix socket where it can be installed, else SQLite, which is Airflow's default."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlencode
 
+import psycopg
+
 from local_stack.errors import LocalStackError, PackagesMissing, PartFailed
 from local_stack.packages import PackageInstaller, find_program
 from local_stack.part import StackPart
 from local_stack.settings import AirflowDatabase, Part, StackSettings
-from local_stack.supervisor_config import Program
+from local_stack.supervisor_config import PRIVATE_UMASK, Program
 
 PACKAGE = "postgresql"
 INIT_TIMEOUT_SECONDS = 120
@@ -33,11 +35,10 @@ _SETTINGS = {
     "synchronous_commit": "off",
     "unix_socket_permissions": "0700",
 }
-PRIVATE_UMASK = 0o077
 
 
 class Database(StackPart):
-    """PostgreSQL in a folder of its own, without a port; without any program where Airflow uses SQLite."""
+    """A PostgreSQL server on a unix socket. Where Airflow uses SQLite, this part has no program."""
 
     name = Part.DATABASE
 
@@ -83,20 +84,13 @@ class Database(StackPart):
             return ()
         settings = {**_SETTINGS, "unix_socket_directories": str(folder)}
         arguments = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-        command = (
-            *_as_server_user(),
-            str(server_program("postgres")),
-            "-D",
-            str(folder / "data"),
-            *arguments,
-        )
-        # SIGINT: "fast shutdown", which does not wait for clients to go.
+        server = (str(server_program("postgres")), "-D", str(folder / "data"), *arguments)
         return [
             Program(
                 name=self.name.value,
-                command=command,
+                command=(*_as_server_user(), *server),
                 directory=folder,
-                stop_signal="INT",
+                stop_signal="INT",  # "fast shutdown": it does not wait for clients to go
                 umask=PRIVATE_UMASK,
             )
         ]
@@ -106,8 +100,6 @@ class Database(StackPart):
         folder = _folder_in_use(self.settings)
         if folder is None:
             return
-        import psycopg
-
         with psycopg.connect(host=str(folder), user=_NAME, dbname="postgres", autocommit=True) as connection:
             known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (_NAME,)).fetchone()
             if known is None:
@@ -215,8 +207,6 @@ def _make_cluster(folder: Path) -> None:
 
 
 def _answers(folder: Path) -> bool:
-    import psycopg
-
     try:
         psycopg.connect(host=str(folder), user=_NAME, dbname="postgres", connect_timeout=2).close()
     except psycopg.OperationalError:
@@ -252,7 +242,7 @@ def ensure_server_programs(packages: PackageInstaller) -> Path:
 
 @contextmanager
 def _no_cluster_of_the_machine() -> Iterator[None]:
-    """Let the package bring programs only: a server of its own, which starts with the machine, is not ours to add."""
+    """Install the programs without the server that Debian's package would make and start at each boot."""
     if _CLUSTER_CONFIG.exists() or os.geteuid() != 0:  # the machine has its own policy
         yield
         return

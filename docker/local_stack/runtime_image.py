@@ -8,10 +8,10 @@ import docker
 import docker.errors
 
 from local_stack.base_image import has_image, pack_context
-from local_stack.build_lock import one_build
 from local_stack.errors import PartFailed
 from local_stack.progress import Progress
 from local_stack.settings import REPOSITORY_ROOT
+from local_stack.shared_locks import one_build
 
 FOLDER = REPOSITORY_ROOT / "docker" / "runtime"
 #: ``localhost``: on the engine only, in no registry.

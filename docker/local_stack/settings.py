@@ -44,9 +44,8 @@ class Part(StrEnum):
 class AirflowDatabase(StrEnum):
     """What Airflow keeps its state in."""
 
-    AUTO = (
-        "auto"  #: PostgreSQL where it is installed or can be, else SQLite; what a stack began with, it keeps
-    )
+    #: PostgreSQL where it is installed or can be, else SQLite. A stack keeps what it began with.
+    AUTO = "auto"
     POSTGRESQL = "postgresql"
     SQLITE = "sqlite"
 

@@ -12,6 +12,9 @@ from local_stack.errors import LocalStackError
 OWNER_VARIABLE = "LOCAL_STACK_OWNER"
 """Each program has this variable in its environment; its value is the state folder of the stack that started it."""
 
+PRIVATE_UMASK = 0o077
+"""For programs whose files are their owner's alone."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import platform
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
@@ -27,8 +24,6 @@ PROGRAMS: Mapping[str, str] = {
 }
 #: Programs that Debian does not have -> where they come from.
 ELSEWHERE: Mapping[str, str] = {"gcloud": "https://cloud.google.com/sdk/docs/install"}
-#: Where test beds say which engine they use, whoever's and from whatever checkout they are.
-LOCKS = Path("/var/tmp")  # noqa: S108  # shared on purpose; the files are empty
 
 
 def bring_up_test_bed(stack: LocalStack) -> None:
@@ -56,31 +51,6 @@ def bring_up_test_bed(stack: LocalStack) -> None:
     }
     for name, value in rows.items():
         print(f"{name + ':':12}{value}")
-
-
-@contextmanager
-def engine_in_use(engine_url: str, folder: Path = LOCKS) -> Iterator[Callable[[], bool]]:
-    """
-    Note that this process uses the engine, so that no other test bed stops it meanwhile.
-
-    :param folder: where the locks of all engines lie.
-    :return: a function that tells whether nobody else uses the engine; once it has said so, nobody else begins to until the end.
-    """
-    name = f"container-training-engine-{hashlib.sha256(engine_url.encode()).hexdigest()[:12]}.lock"
-    file = folder / name
-    if not file.exists():
-        file.touch(mode=0o644)  # another user may only read it, which is enough for a lock
-    with file.open("rb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_SH)
-
-        def is_unused_by_others() -> bool:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return False
-            return True
-
-        yield is_unused_by_others
 
 
 def _found_or_source(program: str) -> str:

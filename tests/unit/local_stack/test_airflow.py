@@ -67,3 +67,15 @@ def test_prices_go_into_the_training_connection() -> None:
 
     assert connection["extra"]["prices"] == {"n1-standard-4": 0.5}
     assert connection["extra"]["currency"] == "EUR"
+
+
+def test_a_database_that_the_user_names_is_used_alone(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere" / "data").mkdir(parents=True)
+    (tmp_path / "airflow").mkdir()
+    (tmp_path / "airflow" / "postgresql-folder").write_text(str(tmp_path / "elsewhere"))
+    own = {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": "postgresql://db/airflow"}
+    settings = StackSettings(state_dir=tmp_path, airflow_environment=own)
+
+    found = airflow_environment(settings, base_image="b")
+
+    assert {name: value for name, value in found.items() if "SQL_ALCHEMY" in name} == own

@@ -75,7 +75,7 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
     )
     part = LocalStack(settings).parts[Part.DATABASE]
 
-    with pytest.raises(LocalStackError, match="must name a folder that does not exist, got .*precious"):
+    with pytest.raises(LocalStackError, match=r"must name a folder that does not exist, got .*precious"):
         part.prepare()
 
     assert (precious / "thesis.txt").read_text() == "years of work"
