@@ -26,10 +26,13 @@ class AirflowApi:
 
     :param base_url: where the api-server listens.
     :param passwords_file: written by the simple auth manager: user name -> password.
+    :param timeout_seconds: how long an answer may take.
     :raises LocalStackError: the file is missing, or the login is refused.
     """
 
-    def __init__(self, base_url: str, user: str, passwords_file: Path) -> None:
+    def __init__(
+        self, base_url: str, user: str, passwords_file: Path, *, timeout_seconds: float = TIMEOUT_SECONDS
+    ) -> None:
         try:
             password = json.loads(passwords_file.read_text(encoding="utf-8"))[user]
         except (OSError, ValueError, KeyError) as error:
@@ -42,7 +45,7 @@ class AirflowApi:
             wait=wait_exponential_jitter(max=5),
             reraise=True,
         )
-        self._client = httpx.Client(base_url=base_url, timeout=TIMEOUT_SECONDS, trust_env=False)
+        self._client = httpx.Client(base_url=base_url, timeout=timeout_seconds, trust_env=False)
         token = self.call("POST", "/auth/token", json={"username": user, "password": password})[
             "access_token"
         ]

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 import psutil
 
 from container_training.clients.training_api import TrainingClient
 from container_training.core.states import JobState
 from container_training.core.wire import Job as WireJob
-from local_stack.errors import LocalStackError
 from tests.e2e.airflow_run import Run
 from tests.e2e.kill_table.bed import ABSENT_IMAGE, Bed
 from tests.e2e.kill_table.table import Act, Job, Next, Outcome, Phase, Task
@@ -32,8 +28,6 @@ _TASK = {
 }
 _STEP = {Phase.BUILDING: Next.BUILDS, Phase.PUSHING: Next.PUSHES, Phase.COLLECTING: Next.COLLECTS}
 _ENDS = {"failed": Task.FAILED, "success": Task.SUCCESS, "skipped": Task.SKIPPED}
-_PATIENCE_SECONDS = 120.0
-_Answer = TypeVar("_Answer")
 
 
 @dataclass
@@ -86,9 +80,7 @@ class Case:
             "job_id": collected_job(self.name),
         }
         body = {"logical_date": None, "conf": conf, "dag_run_id": self.name}
-        patiently(
-            lambda: self.bed.api.call("POST", f"/api/v2/dags/{self.dag_id}/dagRuns", json=body), done=409
-        )
+        self.bed.api.call("POST", f"/api/v2/dags/{self.dag_id}/dagRuns", json=body)
 
     def task(self, view: View) -> TaskSeen:
         """Return the task that is in the phase."""
@@ -153,13 +145,13 @@ class Case:
         """Do what a person does, or kill the worker; limits of time act by themselves."""
         match act:
             case Act.USER_KILL:
-                patiently(lambda: self.run.mark_run("failed"))
+                self.run.mark_run("failed")
             case Act.CLEAR:
-                patiently(lambda: self.run.clear(self.task_id))
+                self.run.clear(self.task_id)
             case Act.MARK_SUCCESS:
-                patiently(lambda: self.run.mark(self.task_id, "success"))
+                self.run.mark(self.task_id, "success")
             case Act.MARK_FAILED:
-                patiently(lambda: self.run.mark(self.task_id, "failed"))
+                self.run.mark(self.task_id, "failed")
             case Act.WORKER_SIGKILL:
                 self._kill_worker(view)
 
@@ -167,9 +159,9 @@ class Case:
         """Clear, as a person does who wants the work to be done after all."""
         self.first_try = self.task(view).try_number
         if self.phase in WAITS:
-            patiently(lambda: self.run.clear("submit", include_downstream=True))
+            self.run.clear("submit", include_downstream=True)
         else:
-            patiently(lambda: self.run.clear(self.task_id))
+            self.run.clear(self.task_id)
 
     def next_attempt(self, view: View) -> Next:
         """Return what has come of that."""
@@ -246,24 +238,3 @@ class Case:
 def collected_job(name: str) -> str:
     """Return the id of the job that the case ``name`` collects."""
     return f"collected_{name.replace('-', '_')}"
-
-
-def patiently(ask: Callable[[], _Answer], *, done: int = 0) -> _Answer | None:
-    """
-    Return what ``ask`` returns; Airflow is asked again while it refuses.
-
-    Its API server answers with 500 where SQLite lets another process write, and not at all while that lasts. Everything that is
-    asked here may be asked twice.
-
-    :param done: the status that says that an earlier request, whose answer was lost, has done it.
-    """
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while True:
-        try:
-            return ask()
-        except LocalStackError as error:
-            if done and f"with status {done}" in str(error):
-                return None
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(1)

@@ -30,7 +30,7 @@ from tests.support.kept_logs import logs_in
 from tests.support.own_images import remove_own_images
 from tests.support.ports import reserve_port
 from tests.support.run_id import current_run
-from tests.support.speed import slowness
+from tests.support.speed import scaled, slowness
 from training_service.engine.labels import SERVICE
 
 HERE = Path(__file__).parent
@@ -41,6 +41,8 @@ DEADLINE_SECONDS = 60.0
 HEARTBEAT_SECONDS = 25.0
 #: The same of a scheduler.
 SCHEDULER_SECONDS = 30.0
+#: Forty tasks at once keep the API server busy; a person's request waits its turn.
+_ANSWER_SECONDS = 120.0
 SLEEP = ["python3", "-c", "import time; time.sleep(3600)"]
 #: So that the tasks of a row run side by side, and that what is dead is noticed within seconds, not minutes.
 AIRFLOW = {
@@ -124,7 +126,11 @@ def open_bed(folder: Path, base_image: str, engine: docker.APIClient) -> Iterato
         stack_of_parts.callback(_kill_scheduler, stack)
         _warm_up(settings)
         stack_of_parts.callback(full_service.kill)
-        api = stack_of_parts.enter_context(AirflowApi(settings.airflow_url, ADMIN, passwords_file(settings)))
+        api = stack_of_parts.enter_context(
+            AirflowApi(
+                settings.airflow_url, ADMIN, passwords_file(settings), timeout_seconds=scaled(_ANSWER_SECONDS)
+            )
+        )
         training = stack_of_parts.enter_context(TrainingClient(settings.training_url, PROJECT))
         full = stack_of_parts.enter_context(full_service.client())
         for client in (training, full):
