@@ -123,11 +123,29 @@ def test_a_cancel_reaches_the_trainer_itself(submit: Callable[..., str], trainin
     assert "asked to stop" in log
 
 
+#: The job ends with its master, which therefore waits until the worker has said who it is.
+GREETING = """\
+import json, os, socket, time
+config = json.loads(os.environ["TF_CONFIG"])
+task = config["task"]["type"]
+print("I am", task, flush=True)
+host, _, port = config["cluster"]["master"][0].rpartition(":")
+while task == "worker":
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+        break
+    except OSError:
+        time.sleep(0.2)
+if task == "master":
+    socket.create_server(("", int(port))).accept()
+"""
+
+
 def test_every_replica_runs_the_package_on_the_runtime_image(
     submit: Callable[..., str], training: TrainingClient
 ) -> None:
     job_id = submit(
-        "import json, os\nprint('I am', json.loads(os.environ['TF_CONFIG'])['task']['type'], flush=True)\n",
+        GREETING,
         scale_tier="CUSTOM",
         master_type="standard",
         worker_type="standard",

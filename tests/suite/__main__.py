@@ -35,6 +35,8 @@ from tests.support.speed import measure
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RESULTS = REPOSITORY / ".local" / "test-results"
+#: The folders of tests that are to be removed when the runner is started the next time, a line each.
+KEPT = RESULTS / "kept"
 #: Not /tmp, which is small on some machines; a socket's path must be short, which one in a deep checkout is not.
 SCRATCH = Path(os.environ.get("TESTS_SCRATCH", "/var/tmp"))
 #: A user who is not root cannot run some tests; with this set to 1 that is no failure.
@@ -53,6 +55,7 @@ def main(arguments: Sequence[str]) -> int:
     for interrupt in (signal.SIGINT, signal.SIGTERM):
         signal.signal(interrupt, signal.default_int_handler)
     _clean_up()
+    _forget_last_runs()
     repetitions = []
     status = 0
     for number in range(1, options.times + 1):
@@ -60,7 +63,8 @@ def main(arguments: Sequence[str]) -> int:
         if options.times > 1:
             print(f"run {number} of {options.times}{', under load' if is_loaded else ''}", flush=True)
         try:
-            repetition = _run(parts, pytest_options, is_loaded=is_loaded)
+            results = RESULTS / f"run-{number}" if options.times > 1 else RESULTS
+            repetition = _run(parts, pytest_options, results, is_loaded=is_loaded)
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)
             return 130
@@ -73,21 +77,19 @@ def main(arguments: Sequence[str]) -> int:
     return status
 
 
-def _run(parts: Sequence[Part], options: Sequence[str], *, is_loaded: bool) -> Repetition:
-    """Run ``parts`` once; folders of the tests are kept if one failed, until the next run."""
-    kept = RESULTS / "kept"
-    if kept.is_file():
-        shutil.rmtree(kept.read_text("utf-8"), ignore_errors=True)
-    shutil.rmtree(RESULTS, ignore_errors=True)
-    RESULTS.mkdir(parents=True)
+def _run(parts: Sequence[Part], options: Sequence[str], results: Path, *, is_loaded: bool) -> Repetition:
+    """Run ``parts`` once. If one fails, the folders of its tests are kept until the runner is started again."""
+    results.mkdir(parents=True, exist_ok=True)
     scratch = Path(mkdtemp(prefix="ct-tests-", dir=SCRATCH))
+    with KEPT.open("a", encoding="utf-8") as kept:
+        kept.write(f"{scratch}\n")
     with ExitStack() as stack:
         stack.enter_context(current_run().temporary_folder(scratch))
         if is_loaded:
             stack.enter_context(loaded(scratch))
         slowness = measure()
         environment = os.environ | {SLOWNESS: f"{slowness:.3f}", "TMPDIR": str(scratch)}
-        runner = Runner(Place(results=RESULTS, scratch=scratch), options, environment)
+        runner = Runner(Place(results=results, scratch=scratch), options, environment)
         begun = time.monotonic()
         runs = runner.run(parts)
         seconds = time.monotonic() - begun
@@ -97,10 +99,25 @@ def _run(parts: Sequence[Part], options: Sequence[str], *, is_loaded: bool) -> R
         shutil.rmtree(scratch, ignore_errors=True)
     else:
         print(
-            f"kept: {scratch} (the tests' folders, with the logs of their stacks), {RESULTS} (reports, output)"
+            f"kept: {scratch} (the tests' folders, with the logs of their stacks), {results} (reports, output)"
         )
-    results = [result for run in runs for result in read_report(run.report)]
-    return Repetition(results=results, status=status, seconds=seconds, is_loaded=is_loaded)
+    tests = [result for run in runs for result in read_report(run.report)]
+    return Repetition(
+        results=tests,
+        status=status,
+        seconds=seconds,
+        peak_memory_bytes=runner.peak_memory_bytes,
+        is_loaded=is_loaded,
+    )
+
+
+def _forget_last_runs() -> None:
+    """Remove the reports of the runs before, and the folders that those that failed or were interrupted have kept."""
+    if KEPT.is_file():
+        for folder in KEPT.read_text("utf-8").splitlines():
+            shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(RESULTS, ignore_errors=True)
+    RESULTS.mkdir(parents=True)
 
 
 def _clean_up() -> None:

@@ -18,19 +18,20 @@ class Repetition:
     results: Sequence[TestResult]
     status: int
     seconds: float
+    peak_memory_bytes: int
     is_loaded: bool
 
 
 def table(repetitions: Sequence[Repetition]) -> str:
     """Return Markdown: a row a run, a row a test that failed, and the tests whose times spread most. Pure."""
-    lines = ["| run | load | result | passed | failed | minutes |", "|---|---|---|---|---|---|"]
+    lines = ["| run | load | result | passed | failed | minutes | memory |", "|---|---|---|---|---|---|---|"]
     for number, run in enumerate(repetitions, 1):
         failed = [result for result in run.results if result.outcome in (Outcome.FAILED, Outcome.ERROR)]
         passed = sum(result.outcome is Outcome.PASSED for result in run.results)
         verdict = "green" if run.status == 0 else f"red ({run.status})"
         lines.append(
             f"| {number} | {'a core and the disk' if run.is_loaded else 'none'} | {verdict} | {passed} "
-            f"| {len(failed)} | {run.seconds / 60:.1f} |"
+            f"| {len(failed)} | {run.seconds / 60:.1f} | {run.peak_memory_bytes / 1e9:.1f} GB |"
         )
     by_test: defaultdict[str, list[TestResult]] = defaultdict(list)
     for run in repetitions:

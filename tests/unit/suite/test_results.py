@@ -72,8 +72,20 @@ def test_the_table_of_several_runs_says_how_often_a_test_failed() -> None:
 
     text = table(
         [
-            Repetition(results=[result(Outcome.PASSED, 1.0)], status=0, seconds=60, is_loaded=False),
-            Repetition(results=[result(Outcome.FAILED, 9.0)], status=1, seconds=120, is_loaded=True),
+            Repetition(
+                results=[result(Outcome.PASSED, 1.0)],
+                status=0,
+                seconds=60,
+                peak_memory_bytes=5_000_000_000,
+                is_loaded=False,
+            ),
+            Repetition(
+                results=[result(Outcome.FAILED, 9.0)],
+                status=1,
+                seconds=120,
+                peak_memory_bytes=0,
+                is_loaded=True,
+            ),
         ]
     )
 
