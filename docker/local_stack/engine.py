@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 import docker
@@ -16,6 +16,7 @@ from local_stack.errors import EngineMissing, LocalStackError
 from local_stack.packages import find_program, is_systemd_running
 from local_stack.part import StackPart
 from local_stack.settings import Part
+from local_stack.shared_locks import one_engine_start
 from local_stack.supervisor_config import Program
 
 PING_TIMEOUT_SECONDS = 5
@@ -77,6 +78,10 @@ class Engine(StackPart):
         return (
             f"Docker Engine {version['Version']} (API {version['ApiVersion']}) at {self.address()}, {owner}"
         )
+
+    def start_lock(self) -> AbstractContextManager[None]:
+        """Return the lock of the machine's engine: a second stack uses the one that the first has started."""
+        return one_engine_start()
 
     def prepare(self) -> None:
         """

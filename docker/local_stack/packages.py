@@ -14,9 +14,12 @@ from pathlib import Path
 
 from local_stack.errors import PackagesMissing
 from local_stack.progress import Progress
+from local_stack.shared_locks import one_installation
 
 POLICY_RC_D = Path("/usr/sbin/policy-rc.d")
 APT_TIMEOUT_SECONDS = 600
+#: Seconds to wait for another program that installs packages, as a machine's own upgrades do after its start.
+_WAIT_FOR_OTHERS = ("-o", "DPkg::Lock::Timeout=300")
 
 
 def find_program(name: str) -> Path | None:
@@ -69,9 +72,12 @@ class PackageInstaller:
         :raises PackagesMissing: not possible here, or apt-get failed.
         """
         self._require(packages)
-        with self.progress.step(f"installing {' '.join(packages)} with apt-get (log: {self.log})"):
+        with (
+            one_installation(),
+            self.progress.step(f"installing {' '.join(packages)} with apt-get (log: {self.log})"),
+        ):
             self._run(["apt-get", "update"])
-            command = ["apt-get", "install", "--yes", "--no-install-recommends", *packages]
+            command = ["apt-get", "install", *_WAIT_FOR_OTHERS, "--yes", "--no-install-recommends", *packages]
             if start_services:
                 self._run(command)
             else:
@@ -88,6 +94,7 @@ class PackageInstaller:
         """
         self._require([package])
         with (
+            one_installation(),
             self.progress.step(f"unpacking the package {package} into {into} (log: {self.log})"),
             tempfile.TemporaryDirectory(prefix="local-stack-") as folder,
         ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -63,6 +64,10 @@ class StackPart(ABC):
     @abstractmethod
     def is_healthy(self) -> bool:
         """Ask the part itself; never raises because the part does not answer."""
+
+    def start_lock(self) -> AbstractContextManager[None]:
+        """Return the lock that is held from :meth:`prepare` to :meth:`complete`, if stacks of one machine share the part."""
+        return nullcontext()
 
     def prepare(self) -> None:
         """Install and write what the programs need."""

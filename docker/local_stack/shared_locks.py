@@ -23,7 +23,27 @@ def one_build() -> Iterator[None]:
     Two builds of one name would leave the name to the second image, while the first is in use: images that are built
     from it, and are named by its id, would change their names.
     """
-    with FileLock(FOLDER / f"container-training-own-images-{os.getuid()}.lock", mode=0o600):
+    with _one_at_a_time("own-images"):
+        yield
+
+
+@contextmanager
+def one_installation() -> Iterator[None]:
+    """Hold the lock for installing packages: apt-get fails while another one reads the lists of packages."""
+    with _one_at_a_time("packages"):
+        yield
+
+
+@contextmanager
+def one_engine_start() -> Iterator[None]:
+    """Hold the lock for starting the engine: of two that start on one socket, the second fails."""
+    with _one_at_a_time("engine-start"):
+        yield
+
+
+@contextmanager
+def _one_at_a_time(what: str) -> Iterator[None]:
+    with FileLock(FOLDER / f"container-training-{what}-{os.getuid()}.lock", mode=0o600):
         yield
 
 

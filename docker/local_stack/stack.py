@@ -91,7 +91,9 @@ class LocalStack:
             self.processes.end_leftovers()
             for name in Part:
                 if name in parts:
-                    self._bring_up(self.parts[name])
+                    part = self.parts[name]
+                    with part.start_lock():
+                        self._bring_up(part)
 
     def down(self, parts: Collection[Part] = ALL_PARTS) -> bool:
         """
