@@ -1,4 +1,4 @@
-"""Runs of DAGs in Airflow's database, as people and schedulers make them."""
+"""Runs of DAGs in Airflow's database, as people and schedulers make them; answers that are kept for as long as a test takes."""
 
 from __future__ import annotations
 
@@ -27,6 +27,16 @@ def session(airflow_db: Path) -> Iterator[Session]:
         session.rollback()
         session.execute(delete(DagRun))
         session.execute(delete(DagModel))
+
+
+@pytest.fixture
+def kept_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers of the service that do not grow old, however slow the machine is; each test begins without any."""
+    from container_training.dashboard import fleet_api, job_api, shared
+
+    for answers in (shared.ANSWERS, job_api._SLOW_ANSWERS, fleet_api._REPORTS, fleet_api._ORPHANS):
+        monkeypatch.setattr(answers, "_clock", lambda: 0.0)
+        monkeypatch.setattr(answers, "_kept", {})
 
 
 @pytest.fixture

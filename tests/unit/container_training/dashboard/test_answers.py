@@ -59,7 +59,7 @@ def test_many_at_once_ask_once() -> None:
 
 
 def test_error_is_an_answer_too() -> None:
-    answers = Answers()
+    answers = Answers(clock=Clock())
     asked: list[int] = []
 
     def ask() -> None:

@@ -101,7 +101,7 @@ def played() -> PlayedService:
 
 @pytest.fixture
 def client_with(
-    played: PlayedService, session: Session, monkeypatch: pytest.MonkeyPatch
+    played: PlayedService, session: Session, kept_answers: None, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[Rights], TestClient]:
     from airflow.api_fastapi.core_api.security import get_user
 

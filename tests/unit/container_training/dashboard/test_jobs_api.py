@@ -62,7 +62,9 @@ def played() -> PlayedService:
 
 
 @pytest.fixture
-def client(played: PlayedService, session: Session, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+def client(
+    played: PlayedService, session: Session, kept_answers: None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[TestClient]:
     """Somebody who may read and edit ``mine`` only."""
     from airflow.api_fastapi.core_api.security import get_user
 
