@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,8 @@ from container_training.core.errors import BuildFailed
 from container_training.core.image_ref import ImageRef
 
 _POLL_SECONDS = 0.1
+#: Not the folder of TMPDIR: two workers with different ones would build side by side.
+_FOLDER = Path("/var/tmp")  # noqa: S108  # shared on purpose; the files are empty
 
 
 @contextmanager
@@ -22,14 +23,15 @@ def one_build_of(ref: ImageRef, cancellation: Cancellation, on_line: Callable[[s
     While open, no other process of this user on this machine is in here for ``ref``.
 
     The kernel lets go of the lock when its process ends, however it ends. A machine on which no lock file can be made builds
-    without one: two builds of the same image at once are wasteful, not wrong.
+    without one: two builds of the same image at once are wasteful, and the second one gets the name.
 
     :raises BuildFailed: the wait was cancelled.
     """
     # On use: a task that builds nothing must be quick, and needs no lock.
     from filelock import FileLock, Timeout
 
-    lock = FileLock(_lock_file(ref), mode=0o600, thread_local=False)
+    file = _lock_file(ref)
+    lock = FileLock(file, mode=0o600, thread_local=False)
     try:
         lock.acquire(timeout=0)
     except Timeout:
@@ -43,9 +45,11 @@ def one_build_of(ref: ImageRef, cancellation: Cancellation, on_line: Callable[[s
     try:
         yield
     finally:
+        if lock.is_locked:
+            file.unlink(missing_ok=True)  # who waits for it sees that, and makes it anew
         lock.release()
 
 
 def _lock_file(ref: ImageRef) -> Path:
     name = hashlib.sha256(str(ref).encode()).hexdigest()[:16]
-    return Path(tempfile.gettempdir()) / f"container-training-build-{os.getuid()}-{name}.lock"
+    return _FOLDER / f"container-training-build-{os.getuid()}-{name}.lock"
