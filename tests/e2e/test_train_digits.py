@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import urllib.request
 from contextlib import redirect_stdout
@@ -78,7 +79,8 @@ def test_demo_shows_each_task_and_where_the_ui_is(demo_lines: list[str], stack: 
 
     assert f"Airflow's UI: {stack.settings.airflow_url}" in text
     for task in ("build", "test", "preflight", "push", "grant", "submit", "wait_until_finished", "collect"):
-        assert f"train.{task}: finished" in text
+        # Airflow fails a task that is resumed before its scheduler has heard that it deferred, which a busy machine may do.
+        assert re.search(rf"^  train\.{task}( \(attempt \d\))?: finished", text, re.MULTILINE), text
 
 
 def test_model_that_was_trained_reads_digits(demo: dict[str, Any], stack: LocalStack) -> None:
