@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Request, expect, sync_playwright
 
 from local_stack.airflow import passwords_file
 from local_stack.packages import find_program
@@ -102,8 +102,28 @@ class Person:
     def open(self, path: str) -> Page:
         """Return a new page that shows ``path``."""
         page = self.context.new_page()
-        page.goto(path)
+        self.load(page, path)
         return page
+
+    def load(self, page: Page, path: str) -> None:
+        """
+        Show ``path`` in ``page``.
+
+        Chromium drops all requests when the machine's networks change, as with each job of an engine on it. The dashboard's pages ask
+        again; Airflow's own stay empty, and are loaded again here, as a person would.
+        """
+        dropped: list[str] = []
+
+        def hear(request: Request) -> None:
+            if request.resource_type == "script" and "ERR_NETWORK_CHANGED" in (request.failure or ""):
+                dropped.append(request.url)
+
+        page.on("requestfailed", hear)
+        page.goto(path)
+        while dropped:
+            dropped.clear()
+            page.reload()
+        page.remove_listener("requestfailed", hear)
 
     def _hear(self, message: Any) -> None:
         # The browser says by itself what a test wanted: that a request was refused. Airflow's own pages have errors of their own.

@@ -293,7 +293,7 @@ def test_keyboard_reaches_everything_in_order(
 def test_no_token_is_in_any_address_or_page(admin: Person, stack: LocalStack) -> None:
     page = admin.open("/training/jobs")
     expect(page.locator("#live")).to_have_text("Live")
-    page.goto("/plugin/training-jobs")
+    admin.load(page, "/plugin/training-jobs")
     page.frame_locator("iframe").locator("#live:has-text('Live')").wait_for()
 
     sources = [httpx.get(url, cookies={"_token": admin.token}, trust_env=False).text for url in own(admin)]

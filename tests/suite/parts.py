@@ -45,8 +45,19 @@ WIDTH = 3
 
 #: What ``make test ONLY=...`` runs: the name of a part, or of a marker.
 MARKERS: tuple[str, ...] = ("browser", "swarm")
-#: What runs without an engine, without Airflow's processes, and in minutes.
-QUICK: tuple[str, ...] = ("tests/unit", "tests/contract", "tests/dags", "-m", "not docker")
+#: What runs without an engine, without Airflow's processes, and in minutes: one part a core.
+QUICK: tuple[Part, ...] = (
+    Part(
+        name="airflow",
+        selection=("tests/unit/container_training", "tests/contract", "tests/dags", "-m", "not docker"),
+        budget_seconds=180,
+    ),
+    Part(
+        name="others",
+        selection=("tests/unit", "--ignore=tests/unit/container_training", "-m", "not docker"),
+        budget_seconds=180,
+    ),
+)
 
 
 def parts_for(only: str) -> Sequence[Part]:
