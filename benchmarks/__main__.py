@@ -33,8 +33,8 @@ from benchmarks import (
     watcher,
 )
 from benchmarks.report import Figure, print_report, write_report
-from local_stack.base_image import BaseImage
-from local_stack.credentials import registry_login
+from local_stack.parts.base_image import BaseImage
+from local_stack.people.credentials import registry_login
 from local_stack.settings import ALL_PARTS, StackSettings
 from local_stack.stack import LocalStack
 

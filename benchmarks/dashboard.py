@@ -26,12 +26,12 @@ from playwright.sync_api import Page, sync_playwright
 
 from benchmarks.memory_service import IMAGE, MemoryService, memory_service
 from benchmarks.report import Figure, median_figure
-from container_training.core.wire import ReplicaConfig, TrainingInput
-from local_stack.airflow import airflow_environment, airflow_state, passwords_file
-from local_stack.airflow_users import ADMIN, ensure_password
-from local_stack.packages import find_program
-from local_stack.ports import free_port
+from local_stack.parts.airflow import airflow_environment, airflow_state, passwords_file
+from local_stack.people.airflow_users import ADMIN, ensure_password
+from local_stack.processes.packages import find_program
+from local_stack.processes.ports import free_port
 from local_stack.settings import LOOPBACK, StackSettings
+from training_api.dialects.ml_v1.resources import ReplicaConfig, TrainingInput
 from training_service.store.database import open_database, writing
 from training_service.store.tables import jobs
 

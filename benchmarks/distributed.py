@@ -19,9 +19,9 @@ from pathlib import Path
 
 from benchmarks.memory_service import IMAGE, memory_service
 from benchmarks.report import Figure, median_figure
-from container_training.clients.training_api import TrainingClient, job_log_filter
-from container_training.core.wire import Job, ReplicaConfig, TrainingInput
 from local_stack.stack import LocalStack
+from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
 from training_service.settings import ServiceSettings
 
 ROUNDS = 7

@@ -12,8 +12,8 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from benchmarks.report import Figure, median_figure
-from container_training.core.wire import Goal
-from training_service.tuning.early_stopping import MIN_COMPLETED, MIN_POINTS, Curve, Point, should_stop
+from training_api.dialects.ml_v1.resources import Goal
+from training_service.search.early_stopping import MIN_COMPLETED, MIN_POINTS, Curve, Point, should_stop
 
 STUDIES = 10
 TRIALS = 60

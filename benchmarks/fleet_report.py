@@ -19,12 +19,12 @@ import psutil
 from benchmarks.memory_service import IMAGE, memory_service
 from benchmarks.report import Figure, median_figure, print_report
 from benchmarks.seeded_jobs import fill_with_jobs
-from container_training.clients.ops_api import OpsClient
-from container_training.core.cost import PriceList
-from container_training.core.fleet.promised_room import capacity_from
-from container_training.core.wire import ReplicaConfig, TrainingInput
-from container_training.dashboard.fleet_jobs import Ledger
-from container_training.dashboard.fleet_report import BY_DAG, WINDOWS, fleet_report
+from container_training.dashboard.service_side.fleet_jobs import Ledger
+from container_training.dashboard.service_side.fleet_report import BY_DAG, WINDOWS, fleet_report
+from training_api.clients.fleet import OpsClient
+from training_api.dialects.ml_v1.resources import ReplicaConfig, TrainingInput
+from training_api.fleet.promised_room import capacity_from
+from training_api.job.cost import PriceList
 
 STORED = 10_000
 MAX_ANSWER_SECONDS = 1.0

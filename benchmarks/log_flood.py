@@ -17,11 +17,11 @@ from pathlib import Path
 import psutil
 
 from benchmarks.report import Figure
-from container_training.clients.training_api import TrainingClient, job_log_filter
-from container_training.core.states import JobState
-from container_training.core.wire import Job, ReplicaConfig, TrainingInput
 from local_stack.settings import Part
 from local_stack.stack import LocalStack
+from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.states import JobState
 
 FLOOD_SECONDS = 60
 BYTES_PER_SECOND = 10_000_000

@@ -20,12 +20,12 @@ import psutil
 import structlog
 import uvicorn
 
-from container_training.core.image_ref import parse_image_ref
-from container_training.core.machines import GIB, Resources
-from training_service.engine.memory_engine import Behaviour, MemoryEngine
-from training_service.engine.scripted_reports import ScriptedReport
-from training_service.service import build_service
+from container_engines.memory.engine import Behaviour, MemoryEngine
+from container_engines.memory.scripted_reports import ScriptedReport
+from training_api.job.image_ref import parse_image_ref
+from training_api.job.machines import GIB, Resources
 from training_service.settings import ServiceSettings
+from training_service.wiring import build_service
 
 #: The one image of the engine's registry.
 IMAGE = "registry.test/bench/trainer:1"

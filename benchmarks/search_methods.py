@@ -12,10 +12,16 @@ from typing import Any
 
 from benchmarks import search_problems
 from benchmarks.search_problems import Assignment, Problem
-from container_training.core.wire import Goal, ParameterSpec, ParameterType, ScaleType, SearchAlgorithm
-from training_service import tuning
-from training_service.tuning.search_space import SearchSpace
-from training_service.tuning.suggest import Observation, suggest
+from training_api.dialects.ml_v1.resources import (
+    Goal,
+    ParameterSpec,
+    ParameterType,
+    ScaleType,
+    SearchAlgorithm,
+)
+from training_service import search
+from training_service.search.search_space import SearchSpace
+from training_service.search.suggest import Observation, suggest
 
 #: Returns what each trial reported, in their order: (problem, parallel trials, seed, trials in all).
 Search = Callable[[Problem, int, int, int], list[float]]
@@ -117,7 +123,7 @@ def missing_packages(method: str) -> list[str]:
 def version(method: str) -> str:
     """Return a digest of the code that ``method``'s results depend on; results of another version are not used again."""
     digest = hashlib.sha256()
-    own = [Path(str(tuning.__file__)).with_name(f"{name}.py") for name in SEARCH_MODULES.get(method, ())]
+    own = [Path(str(search.__file__)).with_name(f"{name}.py") for name in SEARCH_MODULES.get(method, ())]
     for path in (Path(str(search_problems.__file__)), Path(__file__), *own):
         digest.update(path.read_bytes())
     for package in (*NEEDS.get(method, ()), "numpy", "scipy", "scikit-learn"):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from container_training.core.wire import HyperparameterSpec
+from training_api.dialects.ml_v1.resources import HyperparameterSpec
 
 Assignment = Mapping[str, Any]
 #: Digits that the classifiers learn from; the other 1,197 of the 1,797 judge them.

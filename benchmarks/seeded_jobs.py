@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from benchmarks.memory_service import IMAGE
-from container_training.core.wire import TrainingInput
+from training_api.dialects.ml_v1.resources import TrainingInput
 from training_service.store.database import open_database, to_us, writing
 from training_service.store.tables import jobs
 

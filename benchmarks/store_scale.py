@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from benchmarks.memory_service import IMAGE, memory_service
 from benchmarks.report import Figure, percentile_figure, print_report
-from container_training.core.wire import ReplicaConfig, TrainingInput
+from training_api.dialects.ml_v1.resources import ReplicaConfig, TrainingInput
 from training_service.store.database import from_us, open_database, writing
 from training_service.store.tables import jobs
 

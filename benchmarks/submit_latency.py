@@ -11,10 +11,10 @@ import time
 import uuid
 
 from benchmarks.report import Figure, median_figure
-from container_training.clients.training_api import TrainingClient
-from container_training.core.states import JobState
-from container_training.core.wire import Job, ReplicaConfig, TrainingInput
 from local_stack.stack import LocalStack
+from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.states import JobState
 
 ROUNDS = 21
 _PROGRAM = ["python3", "-u", "-c", "print(1)"]

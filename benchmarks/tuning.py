@@ -19,10 +19,10 @@ from pathlib import Path
 from benchmarks.memory_service import IMAGE, TAG, memory_service
 from benchmarks.report import Figure
 from benchmarks.virtual_study import run_study
-from container_training.clients.training_api import TrainingClient, job_log_filter
-from container_training.core.log_wire import SERVICE_TASK_NAME
-from container_training.core.states import JobState
-from container_training.core.wire import (
+from local_stack.stack import LocalStack
+from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.dialects.ml_v1.log_wire import SERVICE_TASK_NAME
+from training_api.dialects.ml_v1.resources import (
     Goal,
     HyperparameterSpec,
     Job,
@@ -33,7 +33,7 @@ from container_training.core.wire import (
     SearchAlgorithm,
     TrainingInput,
 )
-from local_stack.stack import LocalStack
+from training_api.states import JobState
 
 SLOTS = 4
 _MEMORY_TRIALS, _REAL_TRIALS = 40, 24

@@ -21,9 +21,9 @@ from typing import Any
 import docker
 
 from benchmarks.report import Figure, median_figure, print_report, write_report
-from local_stack.base_image import BaseImage
-from local_stack.credentials import registry_login
-from local_stack.ports import free_port
+from local_stack.parts.base_image import BaseImage
+from local_stack.people.credentials import registry_login
+from local_stack.processes.ports import free_port
 from local_stack.settings import REPOSITORY_ROOT, Part, StackSettings
 from local_stack.stack import LocalStack
 

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from benchmarks.memory_service import TAG
-from container_training.core.states import JobState
-from container_training.core.wire import HyperparameterSpec
+from container_engines.base import ReplicaLaunch
+from container_engines.memory.engine import Behaviour
+from container_engines.memory.scripted_reports import ScriptedReport
 from tests.unit.training_service.world import World
-from training_service.engine.base import ReplicaLaunch
-from training_service.engine.memory_engine import Behaviour
-from training_service.engine.scripted_reports import ScriptedReport
+from training_api.dialects.ml_v1.resources import HyperparameterSpec
+from training_api.states import JobState
 from training_service.store.database import open_database
 
 _RUN_SECONDS = 10.0

@@ -20,9 +20,9 @@ from pathlib import Path
 
 import structlog
 
-from container_training.clients.training_api import AsyncTrainingClient
 from container_training.hooks.training import TrainingHook
 from container_training.triggers.training import JobTrigger
+from training_api.clients.training import AsyncTrainingClient
 
 _INTERVAL_SECONDS = 1.0
 #: More side by side only wait in the client's pool, which is slower at keeping a queue than asyncio is.

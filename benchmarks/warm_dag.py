@@ -13,11 +13,11 @@ import time
 import uuid
 
 from benchmarks.report import Figure, median_figure
-from local_stack.airflow import passwords_file
-from local_stack.airflow_api import AirflowApi
-from local_stack.airflow_users import ADMIN
-from local_stack.base_image import BaseImage
 from local_stack.demo import DAG_ID
+from local_stack.parts.airflow import passwords_file
+from local_stack.parts.base_image import BaseImage
+from local_stack.people.airflow_api import AirflowApi
+from local_stack.people.airflow_users import ADMIN
 from local_stack.settings import REPOSITORY_ROOT
 from local_stack.stack import LocalStack
 

@@ -28,11 +28,11 @@ import sqlalchemy as sa
 
 from benchmarks.memory_service import IMAGE, MemoryService, memory_service
 from benchmarks.report import Figure, percentile_figure, print_report, write_report
-from container_training.core.states import JobState
-from container_training.core.wire import ReplicaConfig, TrainingInput
-from training_service.logs.store import LogStore
+from training_api.dialects.ml_v1.resources import ReplicaConfig, TrainingInput
+from training_api.states import JobState
 from training_service.store.database import open_database, writing
 from training_service.store.job_store import JobStore
+from training_service.store.log_store import LogStore
 from training_service.store.tables import jobs
 
 MANY, FEW = 5_000, 10

@@ -17,7 +17,7 @@ import pytest
 from docker.api import APIClient
 from docker.utils import kwargs_from_env
 
-from local_stack.registry import find_registry_program
+from local_stack.parts.registry import find_registry_program
 from local_stack.settings import StackSettings
 from tests.support.own_images import remove_own_images
 from tests.support.ports import reserve_port

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from container_training.clients.training_api import TrainingClient, job_log_filter
-from container_training.core.states import JobState
-from container_training.core.wire import Job
 from tests.support.waiting import wait_until
+from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.dialects.ml_v1.resources import Job
+from training_api.states import JobState
 
 #: A job may have to wait for those of other tests.
 _SECONDS = 120.0

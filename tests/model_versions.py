@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from container_training.clients.storage import ObjectStore
-from container_training.core.results import ResultFile
-from container_training.core.retraining.champion import Author
-from container_training.core.retraining.model_versions import ModelVersion
+from container_training.work.models.champion import Author
+from container_training.work.models.versions import ModelVersion
+from container_training.work.object_store import ObjectStore
+from training_api.job.results import ResultFile
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -32,7 +32,7 @@ def make_version(version_id: str = "v1", **changes: Any) -> ModelVersion:
 
 def registered(store: ObjectStore, folder: str, version_id: str) -> ModelVersion:
     """Return a version whose model is in the store."""
-    from container_training.clients.model_registry import ModelRegistry
+    from container_training.work.models.registry import ModelRegistry
 
     uri = f"{folder}/jobs/{version_id}/model.joblib"
     store.write_if_changed(uri, version_id.encode(), "application/octet-stream")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from container_training.clients.storage import ObjectStore
+from container_training.work.object_store import ObjectStore
 from tests.support.ports import reserve_port
 from tests.support.waiting import wait_until
 
@@ -46,7 +46,7 @@ def start_store(port: int, data: Path) -> subprocess.Popen[bytes]:
     command = [
         sys.executable,
         "-m",
-        "local_stack.object_store_server",
+        "local_stack.object_store.server",
         f"--port={port}",
         f"--data-dir={data}",
     ]

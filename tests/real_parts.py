@@ -15,10 +15,9 @@ import docker
 import pytest
 from docker.utils import kwargs_from_env
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.image_ref import ImageRef, parse_image_ref
-from local_stack.base_image import BaseImage
-from local_stack.credentials import registry_login
+from container_engines.labels import SERVICE
+from local_stack.parts.base_image import BaseImage
+from local_stack.people.credentials import registry_login
 from local_stack.settings import AirflowDatabase, Part, StackSettings
 from local_stack.stack import LocalStack
 from tests.service_process import service_id_of
@@ -27,7 +26,8 @@ from tests.support.kept_logs import logs_in
 from tests.support.ports import reserve_port
 from tests.support.run_id import current_run
 from tests.support.waiting import wait_until
-from training_service.engine.labels import SERVICE
+from training_api.clients.training import TrainingClient
+from training_api.job.image_ref import ImageRef, parse_image_ref
 
 PROJECT = "demo-project"
 

@@ -9,12 +9,12 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.errors import TransportError
+from container_engines.labels import SERVICE
 from tests.support.ports import reserve_port
 from tests.support.run_id import current_run
 from tests.support.waiting import wait_until
-from training_service.engine.labels import SERVICE
+from training_api.clients.training import TrainingClient
+from training_api.errors import TransportError
 
 PROJECT = "demo-project"
 

@@ -19,15 +19,15 @@ import docker
 import jwt
 import pytest
 
-from container_training.core.image_ref import ImageRef, parse_image_ref
-from local_stack.part import answers_ok
-from local_stack.registry import find_registry_program
+from local_stack.parts.part import answers_ok
+from local_stack.parts.registry import find_registry_program
 from local_stack.stack import LocalStack
 from tests.support.own_images import build_image
 from tests.support.ports import reserve_port
 from tests.support.run_id import current_run
 from tests.support.waiting import wait_until
 from tests.swarm_nodes import Swarm
+from training_api.job.image_ref import ImageRef, parse_image_ref
 from training_service.access.registry_tokens import ISSUER, SERVICE, registry_configuration
 from training_service.access.signing_key import ALGORITHM, CERTIFICATE_FILE, SigningKey
 

@@ -11,8 +11,8 @@ import uvicorn
 from training_service.access.signing_key import InvalidSigningKey
 from training_service.access.tokens_file import InvalidTokensFile
 from training_service.locking import DatabaseInUse, hold_database
-from training_service.service import build_service
 from training_service.settings import LogFormat, ServiceSettings
+from training_service.wiring import build_service
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 

@@ -9,9 +9,9 @@ import sqlalchemy as sa
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from container_training.core.confinement import PIDS_LIMIT
-from training_service.host_capacity import Accelerators
-from training_service.runtimes import RuntimeImage
+from container_engines.confinement import PIDS_LIMIT
+from training_service.model.host_capacity import Accelerators
+from training_service.model.runtimes import RuntimeImage
 
 
 class LogFormat(StrEnum):

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from local_stack.demo import run_demo
 from local_stack.environment import print_environment
 from local_stack.errors import LocalStackError
+from local_stack.processes.shared_locks import engine_in_use
 from local_stack.settings import ALL_PARTS, SERVE_PARTS, Part, StackSettings
-from local_stack.shared_locks import engine_in_use
 from local_stack.stack import LocalStack
 from local_stack.status import print_status
 from local_stack.test_bed import bring_up_test_bed

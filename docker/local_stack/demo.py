@@ -10,10 +10,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from local_stack.airflow import passwords_file
-from local_stack.airflow_api import AirflowApi
-from local_stack.airflow_users import ADMIN
 from local_stack.errors import LocalStackError
+from local_stack.parts.airflow import passwords_file
+from local_stack.people.airflow_api import AirflowApi
+from local_stack.people.airflow_users import ADMIN
 from local_stack.settings import ALL_PARTS
 from local_stack.stack import LocalStack
 

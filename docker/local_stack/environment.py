@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
-from local_stack.airflow import passwords_file
-from local_stack.airflow_users import ORPHAN_FINDER, ensure_password
-from local_stack.base_image import BaseImage
 from local_stack.errors import LocalStackError
+from local_stack.parts.airflow import passwords_file
+from local_stack.parts.base_image import BaseImage
+from local_stack.people.airflow_users import ORPHAN_FINDER, ensure_password
 from local_stack.settings import Part, StackSettings
 from local_stack.stack import LocalStack
 

@@ -8,21 +8,21 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Self
 
-from local_stack.airflow import Airflow
-from local_stack.base_image import BaseImage
-from local_stack.database import Database
-from local_stack.engine import Engine
 from local_stack.errors import PartFailed
-from local_stack.gateway import Relay
-from local_stack.object_store import ObjectStore
-from local_stack.packages import PackageInstaller
-from local_stack.part import StackPart, Workshop
-from local_stack.ports import require_free
-from local_stack.processes import ProcessManager, Started
-from local_stack.progress import Progress
-from local_stack.registry import Registry
+from local_stack.parts.airflow import Airflow
+from local_stack.parts.base_image import BaseImage
+from local_stack.parts.database import Database
+from local_stack.parts.engine import Engine
+from local_stack.parts.gateway import Relay
+from local_stack.parts.object_store import ObjectStore
+from local_stack.parts.part import StackPart, Workshop
+from local_stack.parts.registry import Registry
+from local_stack.parts.training import Training
+from local_stack.processes.manager import ProcessManager, Started
+from local_stack.processes.packages import PackageInstaller
+from local_stack.processes.ports import require_free
+from local_stack.processes.progress import Progress
 from local_stack.settings import ALL_PARTS, SERVE_PARTS, Part, StackSettings
-from local_stack.training import Training
 
 POLL_SECONDS = 0.1
 

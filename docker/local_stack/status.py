@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from local_stack.errors import LocalStackError
-from local_stack.part import StackPart
-from local_stack.processes import ProcessInfo
+from local_stack.parts.part import StackPart
+from local_stack.processes.manager import ProcessInfo
 from local_stack.settings import Part
 from local_stack.stack import LocalStack
 

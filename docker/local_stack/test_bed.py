@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
-from local_stack.base_image import BaseImage
-from local_stack.database import ensure_server_programs
 from local_stack.errors import PackagesMissing
-from local_stack.packages import find_program
-from local_stack.registry import ensure_registry_program
+from local_stack.parts.base_image import BaseImage
+from local_stack.parts.database import ensure_server_programs
+from local_stack.parts.registry import ensure_registry_program
+from local_stack.processes.packages import find_program
 from local_stack.settings import Part
 from local_stack.stack import LocalStack
 

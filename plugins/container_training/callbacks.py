@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from container_training.core.job_report import JobReport
+from container_training.work.results.job_report import JobReport
 
 
 def job_report(context: Mapping[str, Any]) -> JobReport | None:

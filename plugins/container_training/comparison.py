@@ -12,13 +12,13 @@ from airflow.sdk import TaskGroup, XComArg
 from container_training.hooks.model_registry import ModelRegistryHook
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
-from container_training.job_group import job_group, own_folder
 from container_training.operators.promotion import (
     CHAMPION,
     DecidePromotionOperator,
     PrepareEvaluationsOperator,
 )
 from container_training.operators.training import SubmitTrainingJobOperator
+from container_training.runtime.job_group import job_group, own_folder
 from container_training.sensors.training import TrainingJobSensor
 
 
@@ -60,7 +60,7 @@ def compare_with_champion(
 
     Call it within a DAG. Both models are evaluated by a job each, in the image that trained them, with the same arguments: ``command``
     and ``args``, then ``--model URI#GENERATION`` and ``--job-dir``. The job writes ``evaluation.json`` to its folder
-    (``core/retraining/promotion.py``: :class:`Evaluation`).
+    (``container_training/work/models/promotion.py``: :class:`Evaluation`).
 
     :param challenger: output of ``RegisterModelOperator``.
     :param command: entry point that evaluates, like ``["python", "evaluate.py"]``.

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 
-from container_training.core.job_id import TaskKey
+from training_api.job.job_id import TaskKey
 
 if TYPE_CHECKING:
-    from container_training.core.intent import Intent
+    from training_api.job.intent import Intent
 
 # Whatever is heavier than this is imported where it is needed: every process of Airflow loads this module.
 _log = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ def _logged(act: Callable[..., None], *args: Any) -> None:
     from airflow.sdk.exceptions import AirflowException
     from sqlalchemy.exc import SQLAlchemyError
 
-    from container_training.core.errors import TrainingError
+    from training_api.errors import TrainingError
 
     try:
         act(*args)
@@ -93,8 +93,8 @@ def cancel_job_of_wait(key: TaskKey, is_success: bool) -> None:
 
     :param is_success: the wait was marked as successful: then other tasks of the run may need the job.
     """
-    from container_training.core.intent import is_detached, owner_within
     from container_training.hooks.training import TrainingHook
+    from training_api.job.intent import is_detached, owner_within
 
     rendered = _rendered_fields(key)
     # Without fields the task never began, and so never waited. A template leaves text.
@@ -117,9 +117,9 @@ def cancel_job_of_submission(key: TaskKey) -> None:
 
     Looks for up to a minute. Does nothing if the task had submitted it and was over, and stops if the task is cleared.
     """
-    from container_training.core.errors import JobNotFound
-    from container_training.core.intent import is_owned
     from container_training.hooks.training import TrainingHook
+    from training_api.errors import JobNotFound
+    from training_api.job.intent import is_owned
 
     rendered = _rendered_fields(key)
     # Without fields the task never began, and so never submitted.
@@ -198,7 +198,7 @@ def _is_run_over(key: TaskKey) -> bool:
 
 
 def _are_over(states: list[str | None]) -> bool:
-    from container_training.core.orphans import FINISHED_STATES
+    from container_training.work.orphans.orphans import FINISHED_STATES
 
     return all(state in FINISHED_STATES for state in states)
 
@@ -238,7 +238,7 @@ def _stored_intent(key: TaskKey) -> Intent | None:
     """Return what the task has written down before its request; ``None`` also where a backend of the workers' keeps it."""
     from airflow.state import TaskScope, get_state_backend
 
-    from container_training.core.intent import INTENT_KEY, Intent
+    from training_api.job.intent import INTENT_KEY, Intent
 
     scope = TaskScope(dag_id=key.dag_id, run_id=key.run_id, task_id=key.task_id, map_index=key.map_index)
     stored = get_state_backend().get(scope, INTENT_KEY)

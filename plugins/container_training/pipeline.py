@@ -10,12 +10,8 @@ from typing import Any
 
 from airflow.sdk import Asset, TaskGroup, XComArg
 
-from container_training.core.builder import Builder
-from container_training.core.collection import BILL_OF_MATERIALS_FILE
-from container_training.core.waiting import Until
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
-from container_training.job_group import job_bucket, job_group, own_folder
 from container_training.operators.bill_of_materials import ImageBillOfMaterialsOperator
 from container_training.operators.image import BuildImageOperator, PushImageOperator, TestImageOperator
 from container_training.operators.plots import PlotTrialsOperator
@@ -23,7 +19,11 @@ from container_training.operators.preflight import PreflightOperator
 from container_training.operators.registry_iam import GrantRegistryAccessOperator
 from container_training.operators.results import BEST_TRIAL_ARGS, CollectTrainingResultsOperator
 from container_training.operators.training import SubmitTrainingJobOperator
+from container_training.runtime.job_group import job_bucket, job_group, own_folder
 from container_training.sensors.training import TrainingJobSensor
+from container_training.work.images.builder import Builder
+from container_training.work.results.collection import BILL_OF_MATERIALS_FILE
+from container_training.work.waiting.waiting import Until
 
 #: Roles that may have an image of their own: the start of their arguments of ``SubmitTrainingJobOperator``.
 _ROLES = ("worker", "parameter_server", "evaluator")

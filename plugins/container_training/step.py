@@ -11,13 +11,13 @@ from airflow.sdk import TaskGroup, XComArg
 
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
-from container_training.job_group import job_group, own_folder
 from container_training.operators.results import (
     BEST_TRIAL_ARGS,
     URIS,
     CollectTrainingResultsOperator,
 )
 from container_training.operators.training import SubmitTrainingJobOperator
+from container_training.runtime.job_group import job_group, own_folder
 from container_training.sensors.training import TrainingJobSensor
 
 

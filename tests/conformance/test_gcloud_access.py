@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.wire import Job, ReplicaConfig, TrainingInput
 from tests.conformance.gcloud import Result, run_gcloud
 from tests.integration.live_service import IMAGE, LiveService, run_service
+from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 

@@ -14,14 +14,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.image_ref import ImageRef
-from container_training.core.states import JobState
-from container_training.core.wire import Job, ReplicaConfig, TrainingInput
 from local_stack.environment import client_environment
 from local_stack.stack import LocalStack
 from tests.conformance.gcloud import Result, run_gcloud
 from tests.job_watch import until_state
+from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.job.image_ref import ImageRef
+from training_api.states import JobState
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.timeout(300)]
 

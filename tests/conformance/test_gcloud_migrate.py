@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from container_training.core.migration.gcloud_command import FLAGS
-from container_training.core.migration.shell_text import read_shell_text
+from container_training.work.migration.gcloud_command import FLAGS
+from container_training.work.migration.shell_text import read_shell_text
 from tests.conformance.gcloud import CALL_TIMEOUT_SECONDS
 from tests.gcloud_commands import CASES
 from tests.support.speed import scaled

@@ -15,11 +15,11 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from container_training.clients.training_api import TrainingClient, job_log_filter
-from container_training.core.states import JobState
-from container_training.core.wire import Job, TrainingInput
 from local_stack.stack import LocalStack
 from tests.job_watch import until_end
+from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.dialects.ml_v1.resources import Job, TrainingInput
+from training_api.states import JobState
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.timeout(300)]
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.image_ref import ImageRef
-from container_training.core.states import JobState
-from container_training.core.wire import HyperparameterOutput
 from local_stack.stack import LocalStack
 from tests.conformance.conftest import Gcloud
 from tests.job_watch import until_state
 from tests.real_parts import PROJECT
+from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.resources import HyperparameterOutput
+from training_api.job.image_ref import ImageRef
+from training_api.states import JobState
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.timeout(300)]
 

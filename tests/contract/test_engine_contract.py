@@ -13,16 +13,7 @@ from pathlib import Path
 import docker
 import pytest
 
-from container_training.core.cluster import ReplicaId, ReplicaRole
-from container_training.core.errors import EngineError, ImageNotFound, RegistryUnavailable
-from container_training.core.image_ref import ImageRef, parse_image_ref
-from container_training.core.machines import Resources
-from container_training.core.restarts import Attempt
-from container_training.core.states import ReplicaState
-from tests.own_engine import run_own_engine
-from tests.support.run_id import current_run
-from tests.support.waiting import wait_until
-from training_service.engine.base import (
+from container_engines.base import (
     METRIC_FILE,
     METRIC_FILE_NAME,
     Engine,
@@ -30,11 +21,20 @@ from training_service.engine.base import (
     ObservedReplica,
     ReplicaLaunch,
 )
-from training_service.engine.docker_engine import DockerEngine
-from training_service.engine.labels import SERVICE
-from training_service.engine.memory_engine import Behaviour, MemoryEngine
-from training_service.engine.scripted_reports import ScriptedReport
-from training_service.engine.swarm_engine import SwarmEngine
+from container_engines.docker.engine import DockerEngine
+from container_engines.labels import SERVICE
+from container_engines.memory.engine import Behaviour, MemoryEngine
+from container_engines.memory.scripted_reports import ScriptedReport
+from container_engines.swarm.engine import SwarmEngine
+from tests.own_engine import run_own_engine
+from tests.support.run_id import current_run
+from tests.support.waiting import wait_until
+from training_api.errors import EngineError, ImageNotFound, RegistryUnavailable
+from training_api.job.cluster import ReplicaId, ReplicaRole
+from training_api.job.image_ref import ImageRef, parse_image_ref
+from training_api.job.machines import Resources
+from training_api.job.restarts import Attempt
+from training_api.states import ReplicaState
 
 MIB = 1024**2
 MASTER = ReplicaId(role=ReplicaRole.MASTER)

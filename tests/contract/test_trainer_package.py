@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from container_training.clients.trainer_package import (
+from container_training.work.packages.trainer_package import (
     TrainerPackage,
     build_package,
     read_package,
     require_module,
 )
-from container_training.core.errors import PackageInvalid
+from training_api.errors import PackageInvalid
 
 
 @pytest.fixture

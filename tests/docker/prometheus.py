@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from local_stack.packages import find_program
+from local_stack.processes.packages import find_program
 from tests.support.ports import reserve_port
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until

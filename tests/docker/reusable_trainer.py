@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from container_training.clients.storage import ObjectStore
+from container_training.work.object_store import ObjectStore
 from local_stack.stack import LocalStack
 
 #: Reads its data and leaves a model and metrics, with nothing but the standard library.

@@ -15,9 +15,9 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from docker.api import APIClient
 
-from container_training.clients.storage import ObjectStore
 from container_training.hooks.storage import StorageHook
 from container_training.operators.bill_of_materials import ImageBillOfMaterialsOperator
+from container_training.work.object_store import ObjectStore
 from local_stack.stack import LocalStack
 from tests.image_tasks import LOCAL, OWN, build, make_context_dir, push, task_context
 

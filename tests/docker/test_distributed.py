@@ -12,16 +12,16 @@ import docker
 import docker.errors
 import pytest
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.errors import TrainingError
-from container_training.core.image_ref import ImageRef
-from container_training.core.states import JobState
-from container_training.core.wire import Job, ReplicaConfig, TrainingInput
 from local_stack.stack import LocalStack
 from tests.job_watch import messages, until_state
 from tests.real_parts import kill_service
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
+from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.errors import TrainingError
+from training_api.job.image_ref import ImageRef
+from training_api.states import JobState
 
 pytestmark = pytest.mark.docker
 

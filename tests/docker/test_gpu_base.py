@@ -10,16 +10,16 @@ from pathlib import Path
 import docker
 import pytest
 
-from container_training.core.cluster import ReplicaId, ReplicaRole
-from container_training.core.errors import EngineError
-from container_training.core.image_ref import ImageRef
-from container_training.core.machines import Resources
-from container_training.core.restarts import Attempt
+from container_engines.base import ReplicaLaunch
+from container_engines.docker.engine import DockerEngine
+from container_engines.labels import SERVICE
 from tests.support.own_images import build_image
 from tests.support.run_id import current_run, exclusive
-from training_service.engine.base import ReplicaLaunch
-from training_service.engine.docker_engine import DockerEngine
-from training_service.engine.labels import SERVICE
+from training_api.errors import EngineError
+from training_api.job.cluster import ReplicaId, ReplicaRole
+from training_api.job.image_ref import ImageRef
+from training_api.job.machines import Resources
+from training_api.job.restarts import Attempt
 
 pytestmark = pytest.mark.docker
 

@@ -14,19 +14,19 @@ import httpx
 import jwt
 import pytest
 
-from container_training.clients.registry import manifest_digest
-from container_training.clients.training_api import TrainingClient
-from container_training.core.errors import PushFailed
-from container_training.core.image_ref import ImageRef, parse_image_ref
-from container_training.core.registry_wire import manifest_url
-from container_training.core.states import JobState
-from container_training.core.wire import Job, ReplicaConfig, TrainingInput
-from local_stack.credentials import DEVELOPER, developer_token, registry_login
+from container_training.work.images.registry import manifest_digest
+from local_stack.people.credentials import DEVELOPER, developer_token, registry_login
 from local_stack.stack import LocalStack
 from tests.job_watch import until_end
+from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.errors import PushFailed
+from training_api.iam.registry_wire import manifest_url
+from training_api.job.image_ref import ImageRef, parse_image_ref
+from training_api.states import JobState
 from training_service.access.registry_tokens import ISSUER, SERVICE
 from training_service.access.signing_key import SigningKey
-from training_service.projects import project_config
+from training_service.model.projects import project_config
 
 pytestmark = pytest.mark.docker
 

@@ -293,7 +293,7 @@ def test_killing_the_task_ends_the_build(tmp_path: Path, api: APIClient, base_im
 def test_a_registry_that_is_down_is_asked_again_and_then_named(
     api: APIClient, tiny_image: str, task_log: list[str]
 ) -> None:
-    from container_training.core.errors import RegistryUnavailable
+    from training_api.errors import RegistryUnavailable
 
     port = reserve_port()
     api.tag(tiny_image, f"127.0.0.1:{port}/image-tests/tiny", "1")
@@ -326,7 +326,7 @@ def test_a_push_goes_on_when_the_registry_comes_up(tmp_path: Path, api: APIClien
 
 
 def test_an_engine_that_is_down_is_named_and_left_to_retries(tmp_path: Path, python_image: str) -> None:
-    from container_training.core.errors import EngineUnavailable
+    from training_api.errors import EngineUnavailable
 
     with pytest.raises(EngineUnavailable, match="no Docker Engine answers at unix:///"):
         run_test(python_image, docker_url=f"unix://{tmp_path / 'no.sock'}")
@@ -343,7 +343,7 @@ def small_engine() -> Iterator[str]:
 def test_a_disk_without_room_for_the_image_is_named(
     tmp_path: Path, small_engine: str, megabytes: int
 ) -> None:
-    from container_training.core.errors import DiskFull
+    from training_api.errors import DiskFull
 
     context_dir = make_context_dir(tmp_path, "FROM scratch\nCOPY large.bin /\n")
     (tmp_path / "large.bin").write_bytes(os.urandom(megabytes * 1_000_000))

@@ -15,14 +15,14 @@ import pytest
 from docker.api import APIClient
 from docker.utils import kwargs_from_env
 
-from container_training.clients.build_context import open_context
-from container_training.clients.engine import Cancellation
-from container_training.clients.image_builder import build_image
-from container_training.clients.image_labels import CREATED_LABEL, REVISION_LABEL, labels_of
-from container_training.clients.image_pusher import push_image
-from container_training.core.image_ref import parse_image_ref
+from container_training.work.images.build_context import open_context
+from container_training.work.images.engine import Cancellation
+from container_training.work.images.image_builder import build_image
+from container_training.work.images.labels import CREATED_LABEL, REVISION_LABEL, labels_of
+from container_training.work.images.pusher import push_image
 from tests.image_tasks import LOCAL, OWN, build, make_context_dir, push
 from tests.support.speed import scaled
+from training_api.job.image_ref import parse_image_ref
 
 pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("image_connections")]
 
@@ -227,7 +227,7 @@ def test_the_images_of_two_roles_are_built_side_by_side(
 def test_a_build_that_waits_for_another_one_can_be_cancelled(
     tmp_path: Path, engines: list[APIClient], base_image: str
 ) -> None:
-    from container_training.core.errors import BuildFailed
+    from training_api.errors import BuildFailed
 
     folder = make_context_dir(tmp_path, UNIQUE, **{"note.txt": "waiting"})
     context = open_context(folder, build_args={"BASE_IMAGE": base_image})

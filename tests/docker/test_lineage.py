@@ -14,13 +14,13 @@ from typing import Any
 import docker
 import pytest
 
-from container_training.core.image_ref import ImageRef
-from container_training.core.job_id import label_value
-from local_stack.airflow import airflow_environment
-from local_stack.credentials import registry_login
+from local_stack.parts.airflow import airflow_environment
+from local_stack.people.credentials import registry_login
 from local_stack.stack import LocalStack
 from tests.docker.reusable_trainer import TRAINER, object_store
 from tests.support.speed import scaled
+from training_api.job.image_ref import ImageRef
+from training_api.job.job_id import label_value
 
 #: The first test waits for two runs and their consumers.
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(500)]

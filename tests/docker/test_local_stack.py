@@ -15,13 +15,13 @@ import psutil
 import pytest
 from google.auth.credentials import AnonymousCredentials
 
-from local_stack.base_image import BaseImage
 from local_stack.errors import EngineMissing, PartFailed, PortTaken
-from local_stack.packages import find_program
-from local_stack.progress import Progress
+from local_stack.parts.base_image import BaseImage
+from local_stack.processes.packages import find_program
+from local_stack.processes.progress import Progress
+from local_stack.processes.supervisor_config import OWNER_VARIABLE, Program
 from local_stack.settings import CONTAINER_HOST_NAME, Part, StackSettings
 from local_stack.stack import LocalStack
-from local_stack.supervisor_config import OWNER_VARIABLE, Program
 from tests.support.dead_runs import remove_tree
 from tests.support.ports import reserve_port
 from tests.support.run_id import current_run

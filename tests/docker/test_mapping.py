@@ -11,21 +11,21 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.image_ref import ImageRef
-from container_training.core.states import JobState
-from container_training.core.wire import Job
 from container_training.operators.registry_iam import (
     GrantRegistryAccessOperator,
     RevokeRegistryAccessOperator,
 )
 from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.sensors.training import TrainingJobSensor
-from local_stack.airflow import airflow_environment
-from local_stack.credentials import developer_token
+from local_stack.parts.airflow import airflow_environment
+from local_stack.people.credentials import developer_token
 from local_stack.stack import LocalStack
 from tests.support.own_images import remove_own_images
 from tests.tiny_trainer import write_trainer
+from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.resources import Job
+from training_api.job.image_ref import ImageRef
+from training_api.states import JobState
 
 pytestmark = pytest.mark.docker
 

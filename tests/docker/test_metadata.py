@@ -12,17 +12,17 @@ import docker
 import httpx
 import pytest
 
-from container_training.clients.training_api import TrainingClient, job_log_filter
-from container_training.core.states import JobState
-from container_training.core.wire import Job, ReplicaConfig, TrainingInput
-from local_stack.credentials import registry_login
-from local_stack.gateway import find_gateway
+from local_stack.parts.gateway import find_gateway
+from local_stack.people.credentials import registry_login
 from local_stack.settings import CONTAINER_HOST_NAME
 from local_stack.stack import LocalStack
 from tests.job_watch import until_end
+from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.states import JobState
 from training_service.access.identity import IdentityTokens
 from training_service.access.signing_key import SigningKey
-from training_service.projects import project_config, project_number
+from training_service.model.projects import project_config, project_number
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 

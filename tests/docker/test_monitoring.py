@@ -14,10 +14,13 @@ import docker
 import httpx
 import pytest
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.image_ref import ImageRef
-from container_training.core.states import JobState
-from container_training.core.wire import (
+from local_stack.stack import LocalStack
+from tests.docker.prometheus import OtelBridge, run_prometheus
+from tests.job_watch import until_state
+from tests.support.speed import scaled
+from tests.support.waiting import wait_until
+from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.resources import (
     Goal,
     HyperparameterSpec,
     Job,
@@ -26,11 +29,8 @@ from container_training.core.wire import (
     ReplicaConfig,
     TrainingInput,
 )
-from local_stack.stack import LocalStack
-from tests.docker.prometheus import OtelBridge, run_prometheus
-from tests.job_watch import until_state
-from tests.support.speed import scaled
-from tests.support.waiting import wait_until
+from training_api.job.image_ref import ImageRef
+from training_api.states import JobState
 
 pytestmark = [pytest.mark.docker, pytest.mark.needs_program("promtool"), pytest.mark.timeout(300)]
 

@@ -16,16 +16,16 @@ from airflow.serialization.serialized_objects import DagSerialization
 from airflow.utils.session import create_session
 from airflow.utils.state import DagRunState, TaskInstanceState
 
-from container_training.clients.model_registry import ModelRegistry
-from container_training.clients.storage import ObjectStore
-from container_training.clients.training_api import TrainingClient
-from container_training.core.results import JobResult
-from container_training.core.wire import TrainingInput
-from local_stack.airflow import airflow_environment
-from local_stack.base_image import BaseImage
-from local_stack.credentials import developer_token
+from container_training.work.models.registry import ModelRegistry
+from container_training.work.object_store import ObjectStore
+from local_stack.parts.airflow import airflow_environment
+from local_stack.parts.base_image import BaseImage
+from local_stack.people.credentials import developer_token
 from local_stack.stack import LocalStack
 from tests.docker.test_retraining import read
+from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.resources import TrainingInput
+from training_api.job.results import JobResult
 
 #: The first build on a machine downloads XGBoost.
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(1800)]

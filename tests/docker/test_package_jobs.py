@@ -12,18 +12,18 @@ from typing import Any
 import docker
 import pytest
 
-from container_training.clients.storage import ObjectStore
-from container_training.clients.trainer_package import build_package
-from container_training.clients.training_api import TrainingClient, job_log_filter
-from container_training.core.states import JobState
-from container_training.core.wire import Job, TrainingInput
-from local_stack.airflow import airflow_environment
-from local_stack.progress import Progress
-from local_stack.runtime_image import ensure_runtime_image, runtime_image_name, runtime_images
+from container_training.work.object_store import ObjectStore
+from container_training.work.packages.trainer_package import build_package
+from local_stack.parts.airflow import airflow_environment
+from local_stack.parts.runtime_image import ensure_runtime_image, runtime_image_name, runtime_images
+from local_stack.processes.progress import Progress
 from local_stack.stack import LocalStack
 from tests.job_watch import until_end
 from tests.support.run_id import current_run
 from tests.support.waiting import wait_until
+from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.dialects.ml_v1.resources import Job, TrainingInput
+from training_api.states import JobState
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
 

@@ -18,16 +18,16 @@ import pytest
 import requests
 
 from container_training.cli.parser import main
-from container_training.clients.training_api import TrainingClient
-from container_training.core.image_ref import parse_image_ref
 from container_training.operators.plan import PlanTrainingOperator
-from local_stack.airflow import airflow_environment
-from local_stack.credentials import DEVELOPER, developer_token, registry_login
+from local_stack.parts.airflow import airflow_environment
+from local_stack.people.credentials import DEVELOPER, developer_token, registry_login
 from local_stack.stack import LocalStack
 from tests.docs_examples import Example, examples
 from tests.real_parts import PROJECT, end_all_jobs
 from tests.support.own_images import remove_own_images
-from training_service.projects import project_config
+from training_api.clients.training import TrainingClient
+from training_api.job.image_ref import parse_image_ref
+from training_service.model.projects import project_config
 
 pytestmark = pytest.mark.docker
 

@@ -18,16 +18,16 @@ import docker
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from container_training.core.image_ref import ImageRef
-from container_training.core.job_id import TaskKey
 from container_training.operators.preflight import PreflightOperator
-from local_stack.credentials import registry_login
+from local_stack.people.credentials import registry_login
 from local_stack.stack import LocalStack
 from tests.image_tasks import signalled
 from tests.real_parts import PROJECT
 from tests.support.run_id import current_run
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
+from training_api.job.image_ref import ImageRef
+from training_api.job.job_id import TaskKey
 
 pytestmark = pytest.mark.docker
 

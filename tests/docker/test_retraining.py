@@ -10,14 +10,14 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 
-from container_training.clients.model_registry import ModelRegistry
-from container_training.clients.storage import ObjectStore
-from container_training.core.retraining.champion import ChangeKind
-from container_training.core.retraining.model_versions import ModelVersion
-from container_training.core.retraining.promotion import Decision
-from local_stack.airflow import airflow_environment
-from local_stack.base_image import BaseImage
-from local_stack.credentials import developer_token
+from container_training.work.models.champion import ChangeKind
+from container_training.work.models.promotion import Decision
+from container_training.work.models.registry import ModelRegistry
+from container_training.work.models.versions import ModelVersion
+from container_training.work.object_store import ObjectStore
+from local_stack.parts.airflow import airflow_environment
+from local_stack.parts.base_image import BaseImage
+from local_stack.people.credentials import developer_token
 from local_stack.stack import LocalStack
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(1800)]

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG
 
-from container_training.clients.storage import ObjectStore
-from container_training.clients.training_api import TrainingClient
-from container_training.core.image_ref import ImageRef
 from container_training.operators.results import CollectTrainingResultsOperator
 from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.sensors.training import TrainingJobSensor
-from local_stack.airflow import airflow_environment
+from container_training.work.object_store import ObjectStore
+from local_stack.parts.airflow import airflow_environment
 from local_stack.stack import LocalStack
 from tests.docker.reusable_trainer import TRAINER, object_store
+from training_api.clients.training import TrainingClient
+from training_api.job.image_ref import ImageRef
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
 

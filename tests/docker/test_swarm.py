@@ -17,23 +17,23 @@ from typing import Any
 import docker
 import pytest
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.cluster import ReplicaId, ReplicaRole
-from container_training.core.errors import ImageNotFound
-from container_training.core.image_ref import ImageRef
-from container_training.core.machines import Resources
-from container_training.core.restarts import Attempt
-from container_training.core.states import JobState
-from container_training.core.wire import Job, ReplicaConfig, TrainingInput
-from local_stack.part import answers_ok
+from container_engines.base import ReplicaLaunch
+from container_engines.swarm.engine import SwarmEngine
+from local_stack.parts.part import answers_ok
 from tests.job_watch import messages, until_state
 from tests.support.ports import reserve_port
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 from tests.swarm_nodes import Node, Swarm, remove_leftovers
 from tests.swarm_parts import LockedImage
-from training_service.engine.base import ReplicaLaunch
-from training_service.engine.swarm_engine import SwarmEngine
+from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.errors import ImageNotFound
+from training_api.job.cluster import ReplicaId, ReplicaRole
+from training_api.job.image_ref import ImageRef
+from training_api.job.machines import Resources
+from training_api.job.restarts import Attempt
+from training_api.states import JobState
 
 pytestmark = pytest.mark.docker
 

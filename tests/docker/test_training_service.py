@@ -13,16 +13,16 @@ import httpx
 import pytest
 
 from benchmarks.log_flood import PROGRAM
-from container_training.clients.training_api import TrainingClient, job_log_filter
-from container_training.core.errors import TrainingError
-from container_training.core.image_ref import ImageRef
-from container_training.core.log_wire import LogEntry, Severity
-from container_training.core.states import JobState
-from container_training.core.wire import Job, ReplicaConfig, TrainingInput
-from local_stack.credentials import registry_login
+from local_stack.people.credentials import registry_login
 from local_stack.stack import LocalStack
 from tests.real_parts import kill_service
 from tests.support.waiting import wait_until
+from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.dialects.ml_v1.log_wire import LogEntry, Severity
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.errors import TrainingError
+from training_api.job.image_ref import ImageRef
+from training_api.states import JobState
 
 pytestmark = pytest.mark.docker
 

@@ -10,9 +10,12 @@ from pathlib import Path
 import docker
 import pytest
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.states import JobState
-from container_training.core.wire import (
+from local_stack.people.credentials import registry_login
+from local_stack.stack import LocalStack
+from tests.job_watch import until_state
+from tests.real_parts import PROJECT
+from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.resources import (
     Goal,
     HyperparameterSpec,
     Job,
@@ -21,10 +24,7 @@ from container_training.core.wire import (
     ReplicaConfig,
     TrainingInput,
 )
-from local_stack.credentials import registry_login
-from local_stack.stack import LocalStack
-from tests.job_watch import until_state
-from tests.real_parts import PROJECT
+from training_api.states import JobState
 
 pytestmark = pytest.mark.docker
 

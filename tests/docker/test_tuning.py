@@ -10,12 +10,12 @@ from collections.abc import Callable
 import docker
 import pytest
 
-from container_training.clients.training_api import TrainingClient, job_log_filter
-from container_training.core.errors import TrainingError
-from container_training.core.image_ref import ImageRef
-from container_training.core.job_spec import job_spec_from_wire
-from container_training.core.states import JobState
-from container_training.core.wire import (
+from local_stack.stack import LocalStack
+from tests.job_watch import until_state
+from tests.real_parts import PROJECT, kill_service
+from tests.support.waiting import wait_until
+from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.dialects.ml_v1.resources import (
     Goal,
     HyperparameterOutput,
     HyperparameterSpec,
@@ -27,13 +27,13 @@ from container_training.core.wire import (
     SearchAlgorithm,
     TrainingInput,
 )
-from local_stack.stack import LocalStack
-from tests.job_watch import until_state
-from tests.real_parts import PROJECT, kill_service
-from tests.support.waiting import wait_until
-from training_service.tuning.search_space import SearchSpace
-from training_service.tuning.studies import seed_of
-from training_service.tuning.suggest import Observation, suggest
+from training_api.errors import TrainingError
+from training_api.job.image_ref import ImageRef
+from training_api.job.job_spec import job_spec_from_wire
+from training_api.states import JobState
+from training_service.search.search_space import SearchSpace
+from training_service.search.suggest import Observation, suggest
+from training_service.studies.studies import seed_of
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 from urllib.parse import quote
 
-from local_stack.airflow_api import AirflowApi
+from local_stack.people.airflow_api import AirflowApi
 from tests.support import waiting
 
 #: What Airflow's own parts do may take minutes: several processes start for each task.

@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 from playwright.sync_api import Browser, BrowserContext, Page, Request, expect, sync_playwright
 
-from local_stack.airflow import passwords_file
-from local_stack.packages import find_program
+from local_stack.parts.airflow import passwords_file
+from local_stack.processes.packages import find_program
 from local_stack.settings import REPOSITORY_ROOT, StackSettings
 from tests.support.speed import scaled
 

@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Browser
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.image_ref import ImageRef
-from local_stack.airflow import airflow_state, passwords_file
-from local_stack.airflow_api import AirflowApi
-from local_stack.airflow_users import ADMIN, ORPHAN_FINDER
+from local_stack.parts.airflow import airflow_state, passwords_file
+from local_stack.people.airflow_api import AirflowApi
+from local_stack.people.airflow_users import ADMIN, ORPHAN_FINDER
 from local_stack.settings import Part
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run
 from tests.e2e.browsing import Person, chromium
 from tests.real_parts import end_all_jobs
 from tests.support.kept_logs import logs_in
+from training_api.clients.training import TrainingClient
+from training_api.job.image_ref import ImageRef
 
 
 @pytest.fixture(scope="session")

@@ -13,15 +13,11 @@ import pytest
 from fastapi.routing import APIRoute
 from playwright.sync_api import Browser, Page, expect
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.image_ref import ImageRef
-from container_training.core.states import JobState
-from container_training.core.wire import Job, ReplicaConfig, ScaleTier, TrainingInput
 from container_training.dashboard.app import make_app
-from local_stack.airflow import passwords_file
-from local_stack.airflow_api import AirflowApi
-from local_stack.airflow_users import ADMIN
-from local_stack.credentials import developer_token
+from local_stack.parts.airflow import passwords_file
+from local_stack.people.airflow_api import AirflowApi
+from local_stack.people.airflow_users import ADMIN
+from local_stack.people.credentials import developer_token
 from local_stack.settings import Part
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import PATIENCE_SECONDS, Run, wait_until
@@ -35,6 +31,10 @@ from tests.e2e.browsing import (
     serious_violations,
 )
 from tests.support.speed import scaled
+from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, ScaleTier, TrainingInput
+from training_api.job.image_ref import ImageRef
+from training_api.states import JobState
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e]
 

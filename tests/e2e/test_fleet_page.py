@@ -8,13 +8,13 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import expect
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.image_ref import ImageRef
-from container_training.core.states import JobState
-from container_training.core.wire import Job, ReplicaConfig, ScaleTier, TrainingInput
 from tests.e2e.airflow_run import wait_until
 from tests.e2e.browsing import NARROW, WIDE, Person, keep_picture, overflow_pixels, serious_violations
 from tests.support.speed import scaled
+from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, ScaleTier, TrainingInput
+from training_api.job.image_ref import ImageRef
+from training_api.states import JobState
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e]
 

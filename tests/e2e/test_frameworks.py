@@ -7,14 +7,14 @@ import subprocess
 import docker
 import pytest
 
-from container_training.clients.training_api import TrainingClient, job_log_filter
-from container_training.core.results import JobResult
-from container_training.core.states import JobState
-from container_training.core.wire import Job, TrainingInput
-from local_stack.airflow_api import AirflowApi
+from local_stack.people.airflow_api import AirflowApi
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run, wait_until
 from tests.support.speed import scaled
+from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.dialects.ml_v1.resources import Job, TrainingInput
+from training_api.job.results import JobResult
+from training_api.states import JobState
 
 #: The first build on a machine downloads a framework: a few hundred MB.
 BUILD_SECONDS = 1200.0

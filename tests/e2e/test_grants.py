@@ -9,14 +9,14 @@ import docker.errors
 import httpx
 import pytest
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.states import JobState
-from local_stack.airflow_api import AirflowApi
-from local_stack.credentials import DEVELOPER, registry_login
+from local_stack.people.airflow_api import AirflowApi
+from local_stack.people.credentials import DEVELOPER, registry_login
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run, wait_until
 from tests.support.own_images import remove_own_images
-from training_service.projects import project_config
+from training_api.clients.training import TrainingClient
+from training_api.states import JobState
+from training_service.model.projects import project_config
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(900)]
 

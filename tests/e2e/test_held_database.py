@@ -9,13 +9,13 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.states import JobState
-from local_stack.airflow_api import AirflowApi
-from local_stack.database import airflow_database_url
+from local_stack.parts.database import airflow_database_url
+from local_stack.people.airflow_api import AirflowApi
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run
 from tests.support.waiting import wait_until
+from training_api.clients.training import TrainingClient
+from training_api.states import JobState
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e]
 

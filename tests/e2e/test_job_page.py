@@ -12,20 +12,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from container_training.clients.storage import ObjectStore
-from container_training.clients.training_api import TrainingClient
-from container_training.core.image_ref import ImageRef
-from container_training.core.states import JobState
-from container_training.core.wire import (
-    Goal,
-    HyperparameterSpec,
-    Job,
-    ParameterSpec,
-    ParameterType,
-    ReplicaConfig,
-    ScaleTier,
-    TrainingInput,
-)
+from container_training.work.object_store import ObjectStore
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import wait_until
 from tests.e2e.browsing import (
@@ -37,6 +24,19 @@ from tests.e2e.browsing import (
     serious_violations,
 )
 from tests.support.speed import scaled
+from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.resources import (
+    Goal,
+    HyperparameterSpec,
+    Job,
+    ParameterSpec,
+    ParameterType,
+    ReplicaConfig,
+    ScaleTier,
+    TrainingInput,
+)
+from training_api.job.image_ref import ImageRef
+from training_api.states import JobState
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e]
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.states import JobState
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run, wait_until
+from training_api.clients.training import TrainingClient
+from training_api.states import JobState
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(900)]
 

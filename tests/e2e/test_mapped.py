@@ -8,13 +8,13 @@ from urllib.parse import quote
 import docker
 import pytest
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.states import JobState
-from local_stack.airflow_api import AirflowApi
+from local_stack.people.airflow_api import AirflowApi
 from tests.e2e.airflow_run import Run, wait_until
 from tests.real_parts import end_all_jobs
 from tests.support.own_images import remove_own_images
 from tests.tiny_trainer import write_trainer
+from training_api.clients.training import TrainingClient
+from training_api.states import JobState
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(900)]
 

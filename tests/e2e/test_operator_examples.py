@@ -13,13 +13,11 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 
-from container_training.clients.model_registry import ModelRegistry
-from container_training.clients.training_api import TrainingClient
-from container_training.core.image_ref import ImageRef
-from local_stack.airflow import airflow_environment, passwords_file
-from local_stack.airflow_api import AirflowApi
-from local_stack.airflow_users import ORPHAN_FINDER
-from local_stack.credentials import developer_token, registry_login
+from container_training.work.models.registry import ModelRegistry
+from local_stack.parts.airflow import airflow_environment, passwords_file
+from local_stack.people.airflow_api import AirflowApi
+from local_stack.people.airflow_users import ORPHAN_FINDER
+from local_stack.people.credentials import developer_token, registry_login
 from local_stack.stack import LocalStack
 from tests.docs_examples import ROOT, Example, examples
 from tests.model_versions import make_author, make_version
@@ -28,6 +26,8 @@ from tests.public_operators import public_operators
 from tests.real_parts import PROJECT, end_all_jobs
 from tests.support.own_images import remove_own_images
 from tests.tiny_trainer import write_trainer
+from training_api.clients.training import TrainingClient
+from training_api.job.image_ref import ImageRef
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(900)]
 

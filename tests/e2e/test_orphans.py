@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.image_ref import ImageRef
-from container_training.core.states import JobState
-from container_training.core.wire import Job, ReplicaConfig, TrainingInput
-from local_stack.airflow import passwords_file
-from local_stack.airflow_api import AirflowApi
-from local_stack.airflow_users import ORPHAN_FINDER, ensure_password
 from local_stack.environment import client_environment
+from local_stack.parts.airflow import passwords_file
+from local_stack.people.airflow_api import AirflowApi
+from local_stack.people.airflow_users import ORPHAN_FINDER, ensure_password
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run, wait_until
+from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.job.image_ref import ImageRef
+from training_api.states import JobState
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e]
 

@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import pytest
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.image_ref import ImageRef
-from container_training.core.states import JobState
-from local_stack.airflow_api import AirflowApi
+from local_stack.people.airflow_api import AirflowApi
 from local_stack.settings import Part
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run, wait_until
+from training_api.clients.training import TrainingClient
+from training_api.job.image_ref import ImageRef
+from training_api.states import JobState
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e]
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import docker
 import pytest
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.states import JobState
 from local_stack.stack import LocalStack
 from tests.docs_examples import README, ROOT, examples
 from tests.support.speed import scaled
+from training_api.clients.training import TrainingClient
+from training_api.states import JobState
 
 # A first build installs the trainer's requirements.
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.timeout(900)]

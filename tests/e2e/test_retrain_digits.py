@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from container_training.clients.model_registry import ModelRegistry
-from container_training.clients.storage import ObjectStore
-from container_training.core.retraining.champion import ChampionPointer, ChangeKind
-from container_training.core.retraining.model_versions import DataSnapshot, ModelVersion
-from container_training.core.retraining.promotion import Decision
-from local_stack.airflow_api import AirflowApi
+from container_training.work.models.champion import ChampionPointer, ChangeKind
+from container_training.work.models.promotion import Decision
+from container_training.work.models.registry import ModelRegistry
+from container_training.work.models.versions import DataSnapshot, ModelVersion
+from container_training.work.object_store import ObjectStore
+from local_stack.people.airflow_api import AirflowApi
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run, wait_until
 from tests.object_store import connect

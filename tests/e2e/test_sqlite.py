@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from container_training.core.image_ref import ImageRef
-from local_stack.airflow import passwords_file
-from local_stack.airflow_api import AirflowApi
-from local_stack.airflow_users import ADMIN
-from local_stack.database import airflow_database_url
+from local_stack.parts.airflow import passwords_file
+from local_stack.parts.database import airflow_database_url
+from local_stack.people.airflow_api import AirflowApi
+from local_stack.people.airflow_users import ADMIN
 from local_stack.settings import AirflowDatabase, Part
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run
 from tests.support.kept_logs import logs_in
 from tests.support.ports import reserve_port
+from training_api.job.image_ref import ImageRef
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(900)]
 

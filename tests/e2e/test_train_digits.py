@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.results import JobResult
-from container_training.core.states import JobState
-from local_stack.airflow_api import AirflowApi
 from local_stack.demo import run_demo
+from local_stack.people.airflow_api import AirflowApi
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run
+from training_api.clients.training import TrainingClient
+from training_api.job.results import JobResult
+from training_api.states import JobState
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e]
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.results import JobResult, StudyResult
-from container_training.core.states import JobState
-from local_stack.airflow_api import AirflowApi
+from local_stack.people.airflow_api import AirflowApi
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run
 from tests.e2e.test_train_digits import read_object
+from training_api.clients.training import TrainingClient
+from training_api.job.results import JobResult, StudyResult
+from training_api.states import JobState
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from container_training.clients.training_api import TrainingClient
 from tests.integration.live_service import LiveService, run_service
+from training_api.clients.training import TrainingClient
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ from typing import Any
 
 import uvicorn
 
-from container_training.core.image_ref import parse_image_ref
+from container_engines.memory.engine import Behaviour, MemoryEngine
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
-from training_service.engine.memory_engine import Behaviour, MemoryEngine
-from training_service.service import build_service
+from training_api.job.image_ref import parse_image_ref
 from training_service.settings import ServiceSettings
+from training_service.wiring import build_service
 
 IMAGE = "registry.test/demo-project/trainer:1"
 

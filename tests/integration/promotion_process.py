@@ -9,10 +9,10 @@ from __future__ import annotations
 import sys
 from contextlib import closing
 
-from container_training.clients.model_registry import ModelRegistry
-from container_training.core.errors import ChampionMoved
+from container_training.work.models.registry import ModelRegistry
 from tests.model_versions import make_author, registered
 from tests.object_store import connect
+from training_api.errors import ChampionMoved
 
 
 def attempt(url: str, folder: str, number: int, generation: int) -> str:

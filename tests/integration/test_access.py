@@ -14,14 +14,14 @@ from google.auth.credentials import Credentials
 from googleapiclient import discovery
 from googleapiclient.errors import HttpError
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.errors import AccessDenied
+from container_engines.memory.engine import MemoryEngine
 from tests.support.speed import scaled
+from training_api.clients.training import TrainingClient
+from training_api.errors import AccessDenied
 from training_service.access.tokens_file import InvalidTokensFile
 from training_service.api.access import NEEDS, OWN_CHECK, PUBLIC
-from training_service.engine.memory_engine import MemoryEngine
-from training_service.service import build_service
 from training_service.settings import ServiceSettings
+from training_service.wiring import build_service
 
 from .live_service import IMAGE, LiveService, run_service
 

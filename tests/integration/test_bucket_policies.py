@@ -13,8 +13,8 @@ import httpx
 import pytest
 from google.auth.credentials import AnonymousCredentials
 
-from local_stack.bucket_policies import BucketPolicies, bucket_of_policy
-from local_stack.object_store_server import ObjectStoreServer
+from local_stack.object_store.bucket_policies import BucketPolicies, bucket_of_policy
+from local_stack.object_store.server import ObjectStoreServer
 from tests.integration.live_service import LiveService
 from tests.support.ports import reserve_port
 
@@ -144,7 +144,7 @@ def test_the_callers_token_goes_along_and_its_cookies_do_not() -> None:
 def test_a_container_reaches_objects_and_no_policies(store: httpx.Client) -> None:
     """Containers come through the relay: what writes into a bucket must not decide who else may."""
     port = reserve_port()
-    command = [sys.executable, "-m", "local_stack.relay", "--listen", f"127.0.0.1:{port}", "--to"]
+    command = [sys.executable, "-m", "local_stack.processes.relay", "--listen", f"127.0.0.1:{port}", "--to"]
     with subprocess.Popen(
         [*command, f"127.0.0.1:{store.base_url.port}"], stdout=subprocess.PIPE, text=True
     ) as relay:

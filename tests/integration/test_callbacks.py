@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG
 
+from container_engines.memory.engine import Behaviour
 from container_training.callbacks import job_report
-from container_training.core.image_ref import parse_image_ref
-from container_training.core.job_report import JobReport
 from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.sensors.training import TrainingJobSensor
+from container_training.work.results.job_report import JobReport
 from tests.integration.live_service import IMAGE, LiveService, run_service
-from training_service.engine.memory_engine import Behaviour
+from training_api.job.image_ref import parse_image_ref
 
 FAILING, ENDLESS = "registry.test/demo-project/failing:1", "registry.test/demo-project/endless:1"
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from container_training.clients.model_registry import Changed, ModelRegistry
-from container_training.clients.storage import ObjectStore
-from container_training.core.errors import ChampionMoved, ModelUnknown, ObjectChanged
+from container_training.work.models.registry import Changed, ModelRegistry
+from container_training.work.object_store import ObjectStore
 from tests.integration.promotion_process import promote
 from tests.model_versions import make_author, make_version, registered
 from tests.object_store import connect
+from training_api.errors import ChampionMoved, ModelUnknown, ObjectChanged
 
 RUNS = 6
 PROCESSES = 3  # each imports Google's client

@@ -16,15 +16,15 @@ from pathlib import Path
 
 import pytest
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.states import JobState
-from container_training.core.wire import Job, ReplicaConfig, TrainingInput
+from container_engines.memory.engine import Behaviour
 from tests.docs_examples import ROOT, examples
 from tests.integration.live_service import IMAGE, LiveService, run_service
 from tests.job_watch import until_state
 from tests.support.speed import scaled
+from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.states import JobState
 from training_service.cli.parser import build_parser, main
-from training_service.engine.memory_engine import Behaviour
 
 PROJECT = "demo-project"
 LINES = (

@@ -7,14 +7,14 @@ from contextlib import closing
 
 import pytest
 
-from container_training.clients.data_snapshots import SnapshotStore
-from container_training.clients.storage import ObjectStore
-from container_training.core.errors import DataInvalid
-from container_training.core.results import ResultFile
-from container_training.core.retraining.data_profile import profile_of
-from container_training.core.retraining.model_versions import DataSnapshot
+from container_training.work.models.data_profile import profile_of
+from container_training.work.models.data_snapshots import SnapshotStore
+from container_training.work.models.versions import DataSnapshot
+from container_training.work.object_store import ObjectStore
 from tests.model_versions import NOW
 from tests.object_store import connect
+from training_api.errors import DataInvalid
+from training_api.job.results import ResultFile
 
 
 def put(store: ObjectStore, uri: str, content: bytes) -> None:

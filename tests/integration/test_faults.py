@@ -17,8 +17,16 @@ import httpx
 import pytest
 from airflow.sdk import DAG
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.errors import (
+from container_engines.memory.engine import Behaviour
+from container_training.operators.training import SubmitTrainingJobOperator
+from container_training.sensors.training import TrainingJobSensor
+from tests.docs_examples import ROOT, Example, examples
+from tests.job_watch import until_state
+from tests.support.speed import scaled
+from tests.support.waiting import wait_until
+from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.resources import Job
+from training_api.errors import (
     AccessDenied,
     JobConflict,
     JobNotFound,
@@ -27,15 +35,7 @@ from container_training.core.errors import (
     Throttled,
     TransportError,
 )
-from container_training.core.states import JobState
-from container_training.core.wire import Job
-from container_training.operators.training import SubmitTrainingJobOperator
-from container_training.sensors.training import TrainingJobSensor
-from tests.docs_examples import ROOT, Example, examples
-from tests.job_watch import until_state
-from tests.support.speed import scaled
-from tests.support.waiting import wait_until
-from training_service.engine.memory_engine import Behaviour
+from training_api.states import JobState
 from training_service.faults.rules import METHODS, FaultKind
 
 from .live_service import IMAGE, LiveService, run_service

@@ -14,17 +14,17 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
-from container_training.clients.storage import ObjectStore
-from container_training.core.image_ref import parse_image_ref
-from container_training.dashboard import job_api
+from container_engines.memory.engine import Behaviour
 from container_training.dashboard.access import REQUIRES_LOGIN, rights_of
+from container_training.dashboard.airflow_side.rights import Rights
 from container_training.dashboard.app import make_app
-from container_training.dashboard.rights import Rights
+from container_training.dashboard.routes import job as job_api
 from container_training.hooks.storage import StorageHook
+from container_training.work.object_store import ObjectStore
 from tests.integration.live_service import IMAGE, LiveService, run_service
 from tests.support.waiting import wait_until
 from tests.unit.container_training.fake_bucket import FakeBucket
-from training_service.engine.memory_engine import Behaviour
+from training_api.job.image_ref import parse_image_ref
 
 PROJECT = "demo-project"
 FAILS = "registry.test/demo-project/fails:1"

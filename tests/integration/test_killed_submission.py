@@ -13,11 +13,11 @@ from typing import Any, TextIO
 
 import pytest
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.states import JobState
 from tests.integration.submission_process import DAG_ID
 from tests.job_watch import until_state
 from tests.service_process import PROJECT, ServiceProcess
+from training_api.clients.training import TrainingClient
+from training_api.states import JobState
 
 pytestmark = pytest.mark.docker
 

@@ -16,18 +16,18 @@ from pathlib import Path
 import httpx
 import pytest
 
-from container_training.clients.mlflow_registry import VERSION_TAG, MlflowRegistry
-from container_training.clients.model_registry import ModelRegistry
-from container_training.clients.storage import ObjectStore
-from container_training.core.errors import ChampionMoved, RegistryMirrorFailed
-from container_training.core.retrying import is_worth_a_retry
 from container_training.hooks.model_registry import ModelRegistryHook
+from container_training.work.models.mlflow_registry import VERSION_TAG, MlflowRegistry
+from container_training.work.models.registry import ModelRegistry
+from container_training.work.object_store import ObjectStore
 from tests.model_versions import make_author, make_version, registered
 from tests.object_store import connect
 from tests.support.ports import reserve_port
 from tests.support.run_id import RUN_VARIABLE, current_run, exclusive
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
+from training_api.errors import ChampionMoved, RegistryMirrorFailed
+from training_api.retrying import is_worth_a_retry
 
 ROOT = Path(__file__).parents[2]
 

@@ -16,12 +16,6 @@ import pytest
 from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from container_training.clients.model_registry import ModelRegistry
-from container_training.clients.storage import ObjectStore
-from container_training.core.results import JobResult, StateSeconds
-from container_training.core.retraining.model_versions import ModelVersion
-from container_training.core.retraining.promotion import Decision, PromotionRule
-from container_training.core.states import JobState
 from container_training.operators.data import SnapshotDataOperator, ValidateDataOperator
 from container_training.operators.models import (
     CleanUpModelsOperator,
@@ -30,7 +24,13 @@ from container_training.operators.models import (
     RollbackModelOperator,
 )
 from container_training.operators.promotion import DecidePromotionOperator, PrepareEvaluationsOperator
+from container_training.work.models.promotion import Decision, PromotionRule
+from container_training.work.models.registry import ModelRegistry
+from container_training.work.models.versions import ModelVersion
+from container_training.work.object_store import ObjectStore
 from tests.model_versions import make_author, registered
+from training_api.job.results import JobResult, StateSeconds
+from training_api.states import JobState
 
 CHAMPION = Asset("champion")
 RULES = {

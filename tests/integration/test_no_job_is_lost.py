@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from container_training.core.image_ref import parse_image_ref
+from container_engines.memory.engine import Behaviour
 from tests.integration.live_service import LiveService, run_service
 from tests.support.waiting import wait_until
-from training_service.engine.memory_engine import Behaviour
+from training_api.job.image_ref import parse_image_ref
 
 JOBS = "projects/demo-project/jobs"
 RUN_SECONDS = 5.0

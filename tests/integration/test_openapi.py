@@ -16,10 +16,10 @@ from schemathesis import GenerationMode
 from schemathesis.checks import CheckFunction
 from schemathesis.specs.openapi.checks import positive_data_acceptance, unsupported_method
 
+from container_engines.memory.engine import MemoryEngine
 from tests.integration.live_service import IMAGE, run_service
-from training_service.engine.memory_engine import MemoryEngine
-from training_service.service import build_service
 from training_service.settings import ServiceSettings
+from training_service.wiring import build_service
 
 #: Path parameters that name something which exists, so that not every answer is a 404.
 EXISTING = {"project": "demo-project", "job_id": "job", "location": "us-central1"}

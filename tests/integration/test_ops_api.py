@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from container_training.clients.ops_api import OpsClient
-from container_training.clients.training_api import TrainingClient
-from container_training.core.errors import JobNotFound, ServiceError
-from container_training.core.fleet.ops_wire import SearchJobsRequest, SpanKind
-from container_training.core.states import JobState
-from container_training.core.wire import Job, ReplicaConfig, TrainingInput
+from container_engines.memory.engine import Behaviour
+from container_engines.memory.scripted_reports import ScriptedReport
 from tests.integration.live_service import IMAGE, LiveService, run_service
 from tests.job_watch import until_state
 from tests.support.waiting import wait_until
-from training_service.engine.memory_engine import Behaviour
-from training_service.engine.scripted_reports import ScriptedReport
+from training_api.clients.fleet import OpsClient
+from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.errors import JobNotFound, ServiceError
+from training_api.fleet.wire import SearchJobsRequest, SpanKind
+from training_api.states import JobState
 
 PROJECT = "demo-project"
 TOKEN = "token-of-ada-0123456789"

@@ -15,15 +15,15 @@ import httpx
 import pytest
 
 from container_training.cli.parser import main
-from container_training.clients.iam_policies import IamEndpoints, IamPoliciesClient
-from container_training.clients.plan_run import apply_plan
-from container_training.clients.planning import PlanSources, make_plan
-from container_training.clients.training_api import TrainingClient
-from container_training.core.cost import PriceList
-from container_training.core.errors import TransportError
-from container_training.core.planning.plan import PlanInputs
-from container_training.core.wire import Job
+from container_training.work.plan.plan import PlanInputs
+from container_training.work.plan.planning import PlanSources, make_plan
+from container_training.work.plan.run import apply_plan
 from tests.integration.live_service import LiveService
+from training_api.clients.iam import IamEndpoints, IamPoliciesClient
+from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.resources import Job
+from training_api.errors import TransportError
+from training_api.job.cost import PriceList
 
 CONFIG = """
 jobId: census_7

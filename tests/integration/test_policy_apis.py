@@ -13,9 +13,9 @@ from google.auth.credentials import AnonymousCredentials
 from googleapiclient import discovery
 from googleapiclient.errors import HttpError
 
-from container_training.core.iam import resource_wire
-from container_training.core.iam.iam_wire import GetIamPolicyRequest, GetPolicyOptions
 from tests.integration.live_service import LiveService, run_service
+from training_api.iam import resource_wire
+from training_api.iam.wire import GetIamPolicyRequest, GetPolicyOptions
 
 AGENT = "serviceAccount:service-1@cloud-ml.google.com.iam.gserviceaccount.com"
 READER = {"role": "roles/artifactregistry.reader", "members": [AGENT]}

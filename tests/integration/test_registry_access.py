@@ -18,16 +18,16 @@ import structlog
 from airflow.sdk import DAG, task
 from airflow.sdk.exceptions import AirflowFailException
 
-from container_training.clients.iam_policies import IamEndpoints, IamPoliciesClient
-from container_training.core.errors import EditConflict
-from container_training.core.iam.grants import Grant
-from container_training.core.iam.registry_resources import ResourceKind
 from container_training.operators.registry_iam import (
     GrantRegistryAccessOperator,
     RevokeRegistryAccessOperator,
 )
 from tests.integration.live_service import LiveService, run_service
 from tests.support.speed import scaled
+from training_api.clients.iam import IamEndpoints, IamPoliciesClient
+from training_api.errors import EditConflict
+from training_api.iam.grants import Grant
+from training_api.iam.registry_resources import ResourceKind
 
 READER, VIEWER = "roles/artifactregistry.reader", "roles/storage.objectViewer"
 UNTIL = {"title": "until spring", "expression": "request.time < timestamp('2027-03-01T00:00:00Z')"}
@@ -329,7 +329,7 @@ def test_endpoints_are_taken_from_the_connection(
 ) -> None:
     nowhere = {"extra": {"artifact_registry_endpoint": "http://127.0.0.1:9"}}
     connect(monkeypatch, service, **nowhere)
-    monkeypatch.setattr("container_training.clients.iam_policies.DEFAULT_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("training_api.clients.iam.DEFAULT_PATIENCE_SECONDS", 0.1)
     seen: list[str] = []
     original = httpx.HTTPTransport.handle_request
 
@@ -478,8 +478,8 @@ def test_a_process_that_is_killed_between_read_and_write_does_no_harm(
     before = iam.get_policy(ResourceKind.REPOSITORY, LOCAL_RESOURCE)
     code = f"""
         import os, signal
-        from container_training.clients.iam_policies import IamEndpoints, IamPoliciesClient
-        from container_training.core.iam.registry_resources import ResourceKind
+        from training_api.clients.iam import IamEndpoints, IamPoliciesClient
+        from training_api.iam.registry_resources import ResourceKind
 
         url = {service.endpoint!r}
         client = IamPoliciesClient(IamEndpoints(resource_manager=url, artifact_registry=url, storage=url))

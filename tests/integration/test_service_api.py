@@ -12,12 +12,12 @@ from google.auth.credentials import AnonymousCredentials
 from googleapiclient import discovery
 from googleapiclient.errors import HttpError
 
-from container_training.clients.training_api import TrainingClient, job_log_filter
-from container_training.core.errors import JobConflict, JobNotFound
-from container_training.core.states import JobState
-from container_training.core.wire import Job
 from tests.integration.live_service import IMAGE, LiveService, run_service
 from tests.job_watch import until_state
+from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.dialects.ml_v1.resources import Job
+from training_api.errors import JobConflict, JobNotFound
+from training_api.states import JobState
 from training_service.api import job_log
 
 PARENT = "/v1/projects/demo-project/jobs"

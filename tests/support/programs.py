@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 
-from local_stack.database import server_program
-from local_stack.packages import find_program
+from local_stack.parts.database import server_program
+from local_stack.processes.packages import find_program
 
 
 @functools.cache

@@ -14,21 +14,21 @@ import yaml
 from airflow.dag_processing.dagbag import DagBag
 from pydantic_settings import BaseSettings
 
-from container_training.clients.job_file import parse_job_file
-from container_training.core.cluster import ReplicaId, ReplicaRole, cluster_environment, replica_host
-from container_training.core.cost import parse_prices
-from container_training.core.job_request import JobFields, job_request
-from container_training.core.job_spec import job_spec_from_wire
-from container_training.core.wire import TrainingInput
 from container_training.hooks import metrics as hook_metrics
 from container_training.hooks.image import training_environment
 from container_training.hooks.training import TrainingHook
+from container_training.work.submission.job_file_reader import parse_job_file
+from container_training.work.submission.job_request import JobFields, job_request
 from local_stack.settings import StackSettings
 from tests.docs_examples import PAGES, README, ROOT, Example, examples, examples_in
 from tests.public_operators import public_operators
-from training_service.metrics import Metrics
-from training_service.ops.gauges import GAUGES
+from training_api.dialects.ml_v1.resources import TrainingInput
+from training_api.job.cluster import ReplicaId, ReplicaRole, cluster_environment, replica_host
+from training_api.job.cost import parse_prices
+from training_api.job.job_spec import job_spec_from_wire
 from training_service.settings import ServiceSettings
+from training_service.telemetry.gauges import GAUGES
+from training_service.telemetry.metrics import Metrics
 
 SETTINGS = ROOT / "docs" / "settings.md"
 MONITORING = ROOT / "docs" / "monitoring.md"

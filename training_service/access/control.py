@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from container_training.core.errors import AccessDenied
+from training_api.errors import AccessDenied
 from training_service.access.decision import Caller, lineage, may
 from training_service.access.identity import Authenticator, Unauthenticated
 from training_service.store.policy_store import PolicyStore

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from container_training.core.iam.iam_wire import Policy
+from training_api.iam.wire import Policy
 from training_service.access.roles import ROLES
-from training_service.projects import project_config
+from training_service.model.projects import project_config
 
 _PROJECT = re.compile(r"projects/(?P<project>[^/]+)(?:/.*)?")
 #: Container Registry's buckets; those of domain-scoped projects are ``P.DOMAIN.a.appspot.com``.
@@ -37,7 +37,7 @@ def project_of(resource: str) -> str | None:
     """
     Return the project that owns ``resource``; ``None``: its name does not tell.
 
-    :param resource: ``projects/P...`` or ``buckets/B``, as ``core/iam/registry_resources.py`` names them.
+    :param resource: ``projects/P...`` or ``buckets/B``, as ``training_api/iam/registry_resources.py`` names them.
     """
     if found := _PROJECT.fullmatch(resource):
         return found["project"]

@@ -8,11 +8,11 @@ from datetime import timedelta
 
 import jwt
 
-from container_training.core.errors import AccessDenied
+from training_api.errors import AccessDenied
 from training_service.access.decision import Caller
 from training_service.access.signing_key import ALGORITHM, SigningKey
 from training_service.access.tokens_file import digest_of
-from training_service.clock import Clock, utc_now
+from training_service.model.clock import Clock, utc_now
 
 ISSUER = "training-service"
 #: Whom an identity token of ours is for: this service's APIs, its registry and the object store.

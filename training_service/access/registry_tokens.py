@@ -14,14 +14,14 @@ from typing import Any
 
 import jwt
 
-from container_training.core.errors import InvalidImageRef
-from container_training.core.iam.registry_resources import PolicyResource, registry_resource
-from container_training.core.image_ref import ImageRef
+from training_api.errors import InvalidImageRef
+from training_api.iam.registry_resources import PolicyResource, registry_resource
+from training_api.job.image_ref import ImageRef
 from training_service.access.control import AccessControl
 from training_service.access.decision import Caller
 from training_service.access.roles import DELETE, DOWNLOAD, UPLOAD
 from training_service.access.signing_key import ALGORITHM, SigningKey
-from training_service.clock import Clock, utc_now
+from training_service.model.clock import Clock, utc_now
 
 #: The names that registry and service agree on.
 SERVICE, ISSUER = "training-registry", "training-service"

@@ -9,12 +9,14 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
+from container_engines.base import Engine
 from training_service.access.control import AccessControl
 from training_service.api.access import access_check
 from training_service.api.bucket_iam import bucket_iam_router
 from training_service.api.errors import install_error_handlers
 from training_service.api.faults import faults_router
 from training_service.api.iam import job_iam_router
+from training_service.api.injected_faults import FaultyCalls
 from training_service.api.job_log import job_log_router
 from training_service.api.jobs import jobs_router, projects_router
 from training_service.api.locations import locations_router
@@ -23,15 +25,13 @@ from training_service.api.openapi import COMMON_ERRORS, correct_openapi
 from training_service.api.operations import operations_router
 from training_service.api.ops import ops_router
 from training_service.api.policies import artifact_registry_router, resource_manager_router
-from training_service.engine.base import Engine
 from training_service.faults.board import FaultBoard
-from training_service.faults.of_calls import FaultyCalls
-from training_service.job_policies import JobPolicies
-from training_service.jobs import Jobs
-from training_service.logs.store import LogStore
-from training_service.metrics import Metrics
-from training_service.ops.reports import Reports
-from training_service.policies import Policies
+from training_service.store.log_store import LogStore
+from training_service.telemetry.metrics import Metrics
+from training_service.use_cases.fleet_reports import Reports
+from training_service.use_cases.job_policies import JobPolicies
+from training_service.use_cases.jobs import Jobs
+from training_service.use_cases.policies import Policies
 
 #: A page of the web that a user visits must not reach the service under a name of its own (DNS rebinding).
 TRUSTED_HOSTS = ["127.0.0.1", "localhost", "::1", "host.docker.internal"]

@@ -18,15 +18,15 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
-from container_training.core.errors import EditConflict, TrainingError
-from container_training.core.iam.iam_policy import ON_BUCKETS
-from container_training.core.iam.iam_wire import Policy, SetIamPolicyRequest
-from container_training.core.iam.registry_resources import bucket_resource_name
-from container_training.core.iam.resource_wire import BucketPermissions, BucketPolicy
+from training_api.errors import EditConflict, TrainingError
+from training_api.iam.policy import ON_BUCKETS
+from training_api.iam.registry_resources import bucket_resource_name
+from training_api.iam.resource_wire import BucketPermissions, BucketPolicy
+from training_api.iam.wire import Policy, SetIamPolicyRequest
 from training_service.access.control import AccessControl
 from training_service.api.access import CurrentCaller
 from training_service.api.openapi import errors
-from training_service.policies import Policies
+from training_service.use_cases.policies import Policies
 
 #: Bucket names: https://cloud.google.com/storage/docs/buckets#naming (3 to 63 characters, 222 with dots).
 _Bucket = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$")]

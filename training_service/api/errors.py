@@ -13,7 +13,7 @@ from pydantic.alias_generators import to_snake
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
-from container_training.core.errors import (
+from training_api.errors import (
     FieldViolation,
     InvalidFilter,
     InvalidJobSpec,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
-from container_training.core.wire import WireModel
+from training_api.dialects.ml_v1.resources import WireModel
 from training_service.faults.board import FaultBoard
 from training_service.faults.rules import Fault, SetFault
 

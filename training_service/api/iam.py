@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 
-from container_training.core.iam.iam_wire import (
+from training_api.iam.wire import (
     Policy,
     SetIamPolicyRequest,
     TestIamPermissionsRequest,
@@ -18,8 +18,8 @@ from training_service.access.control import AccessControl
 from training_service.api.access import CurrentCaller
 from training_service.api.openapi import errors
 from training_service.api.paths import ProjectPath
-from training_service.job_policies import JobPolicies
-from training_service.resources import job_resource
+from training_service.model.resources import job_resource
+from training_service.use_cases.job_policies import JobPolicies
 
 
 def job_iam_router(policies: JobPolicies, access: AccessControl) -> APIRouter:

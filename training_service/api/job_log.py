@@ -8,12 +8,12 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
 
-from container_training.core.log_cursor import log_line
-from container_training.core.log_wire import LogEntry
-from container_training.core.wire import format_timestamp
+from training_api.clients.log_cursor import log_line
+from training_api.dialects.ml_v1.log_wire import LogEntry
+from training_api.dialects.ml_v1.resources import format_timestamp
 from training_service.api.paths import ProjectPath
-from training_service.jobs import Jobs
-from training_service.logs.store import LogStore
+from training_service.store.log_store import LogStore
+from training_service.use_cases.jobs import Jobs
 
 #: Not in the API's own paths, which it might claim.
 PATH = "/logs/projects/{project}/jobs/{job_id}"

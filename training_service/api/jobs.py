@@ -7,15 +7,15 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 
-from container_training.core.wire import GetConfigResponse, Job, ListJobsResponse, WireModel
+from training_api.dialects.ml_v1.resources import GetConfigResponse, Job, ListJobsResponse, WireModel
 from training_service.access.control import AccessControl
 from training_service.access.roles import ACT_AS
 from training_service.api.access import CurrentCaller
 from training_service.api.openapi import errors
 from training_service.api.paths import ProjectPath
-from training_service.jobs import Jobs
-from training_service.projects import project_config
-from training_service.resources import account_resource
+from training_service.model.projects import project_config
+from training_service.model.resources import account_resource
+from training_service.use_cases.jobs import Jobs
 
 
 class CancelJobRequest(WireModel):

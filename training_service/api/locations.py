@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 
-from container_training.core.errors import FieldViolation, InvalidRequest, LocationNotFound
-from container_training.core.locations import REGIONS, ListLocationsResponse, Location, location_of
+from training_api.dialects.ml_v1.locations import REGIONS, ListLocationsResponse, Location, location_of
+from training_api.errors import FieldViolation, InvalidRequest, LocationNotFound
 from training_service.api.paths import ProjectPath
 
 #: discovery: ListLocations page_size, "The default value is 20, and the maximum page size is 100".

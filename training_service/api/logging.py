@@ -5,12 +5,12 @@ from __future__ import annotations
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
-from container_training.core.errors import FieldViolation, InvalidRequest
-from container_training.core.log_wire import ListLogEntriesRequest, ListLogEntriesResponse
+from training_api.dialects.ml_v1.log_wire import ListLogEntriesRequest, ListLogEntriesResponse
+from training_api.errors import FieldViolation, InvalidRequest
 from training_service.access.control import AccessControl
 from training_service.access.roles import LOG_LIST
 from training_service.api.access import CurrentCaller
-from training_service.logs.store import LogStore
+from training_service.store.log_store import LogStore
 
 #: Logging API: entries.list pageSize, at most 1000.
 MAX_PAGE_SIZE = 1000

@@ -9,8 +9,8 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from container_training.core.errors import EngineError
-from training_service.engine.base import Engine
+from container_engines.base import Engine
+from training_api.errors import EngineError
 
 _PLAIN_TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {}}}}
 

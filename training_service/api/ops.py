@@ -1,11 +1,12 @@
-"""``/ops/v1``: the surface for dashboards, beside Google's own (``core/fleet/ops_wire.py`` says why)."""
+"""``/ops/v1``: the surface for dashboards, beside Google's own (``training_api/fleet/wire.py`` says why)."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
-from container_training.core.fleet.ops_wire import (
+from training_api.dialects.ml_v1.resources import WireModel
+from training_api.fleet.wire import (
     CurvesResponse,
     FleetResponse,
     SearchJobsRequest,
@@ -14,9 +15,8 @@ from container_training.core.fleet.ops_wire import (
     UsageResponse,
     VersionResponse,
 )
-from container_training.core.wire import WireModel
 from training_service.api.paths import ProjectPath
-from training_service.ops.reports import Reports
+from training_service.use_cases.fleet_reports import Reports
 
 
 def ops_router(reports: Reports) -> APIRouter:

@@ -8,8 +8,10 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import JSONResponse
 
-from container_training.core.iam.iam_policy import ON_PROJECTS, ON_REPOSITORIES
-from container_training.core.iam.iam_wire import (
+from training_api.iam.policy import ON_PROJECTS, ON_REPOSITORIES
+from training_api.iam.registry_resources import project_resource, repository_resource
+from training_api.iam.resource_wire import Project, Repository
+from training_api.iam.wire import (
     GetIamPolicyRequest,
     GetPolicyOptions,
     Policy,
@@ -17,14 +19,12 @@ from container_training.core.iam.iam_wire import (
     TestIamPermissionsRequest,
     TestIamPermissionsResponse,
 )
-from container_training.core.iam.registry_resources import project_resource, repository_resource
-from container_training.core.iam.resource_wire import Project, Repository
 from training_service.access.control import AccessControl
 from training_service.api.access import CurrentCaller
 from training_service.api.openapi import errors
 from training_service.api.paths import ProjectPath
-from training_service.policies import Policies
-from training_service.projects import project_number
+from training_service.model.projects import project_number
+from training_service.use_cases.policies import Policies
 
 #: As ``ProjectPath``, but a colon only after a domain: ``P:someMethod`` is no project.
 _ProjectAlone = Annotated[

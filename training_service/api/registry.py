@@ -17,7 +17,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
-from container_training.core.registry_wire import ACCESS_TOKEN_USER
+from training_api.iam.registry_wire import ACCESS_TOKEN_USER
 from training_service.access.decision import Caller
 from training_service.access.identity import Authenticator, Unauthenticated
 from training_service.access.registry_tokens import SERVICE, RegistryTokens

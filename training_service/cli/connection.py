@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from container_training.clients.training_api import TrainingClient
+from training_api.clients.training import TrainingClient
 from training_service.cli.outcome import UsageError
 
 DEFAULT_ENDPOINT = "http://127.0.0.1:8470"

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.log_wire import Severity
-from container_training.core.states import JobState
-from container_training.core.wire import Job, ListJobsResponse
+from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.log_wire import Severity
+from training_api.dialects.ml_v1.resources import Job, ListJobsResponse
+from training_api.states import JobState
 from training_service.cli import connection
 from training_service.cli.outcome import ExitStatus, run_command
 from training_service.cli.screen import Screen

@@ -9,9 +9,9 @@ import sys
 from datetime import timedelta
 from typing import Any
 
-from container_training.clients.airflow_api import AirflowApiClient
-from container_training.clients.orphan_search import OrphanSearch
-from container_training.core.orphans import DEFAULT_GRACE, Orphan, Verdict
+from container_training.work.orphans.airflow_api import AirflowApiClient
+from container_training.work.orphans.orphans import DEFAULT_GRACE, Orphan, Verdict
+from container_training.work.orphans.search import OrphanSearch
 from training_service.cli import connection
 from training_service.cli.outcome import ExitStatus, UsageError, run_command
 from training_service.cli.screen import Screen

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from enum import IntEnum
 
-from container_training.core.errors import AccessDenied, JobNotFound, TrainingError, TransportError
+from training_api.errors import AccessDenied, JobNotFound, TrainingError, TransportError
 
 
 class ExitStatus(IntEnum):

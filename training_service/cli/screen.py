@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from container_training.core.log_wire import LogEntry, Severity
-from container_training.core.orphans import Orphan
-from container_training.core.states import JobState
-from container_training.core.tuning.trials import progress_line, study_result
-from container_training.core.wire import Job, WireModel
+from container_training.work.orphans.orphans import Orphan
+from training_api.dialects.ml_v1.log_wire import LogEntry, Severity
+from training_api.dialects.ml_v1.resources import Job, WireModel
+from training_api.job.tuning.trials import progress_line, study_result
+from training_api.states import JobState
 from training_service.cli.styles import STATE_STYLES, duration_text
 from training_service.cli.trials_table import trials_table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 
-from container_training.core.states import JobState
+from training_api.states import JobState
 
 STATE_STYLES: Mapping[JobState | None, str] = {
     JobState.SUCCEEDED: "green",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
-from container_training.core.results import StudyResult, TrialRow
+from training_api.job.results import StudyResult, TrialRow
 from training_service.cli.styles import STATE_STYLES, duration_text
 
 

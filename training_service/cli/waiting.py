@@ -9,11 +9,11 @@ from typing import TypeVar
 
 from rich.status import Status
 
-from container_training.clients.training_api import TrainingClient, job_log_filter
-from container_training.core.errors import ServiceUnavailable, TransportError
-from container_training.core.log_cursor import LogCursor
-from container_training.core.states import JobState
-from container_training.core.wire import Job
+from training_api.clients.log_cursor import LogCursor
+from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.dialects.ml_v1.resources import Job
+from training_api.errors import ServiceUnavailable, TransportError
+from training_api.states import JobState
 from training_service.cli.screen import Screen, describe_progress
 
 _POLL_SECONDS = 1.0

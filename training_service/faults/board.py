@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from container_training.core.errors import ResourceNotFound
-from training_service.clock import Clock, utc_now
+from training_api.errors import ResourceNotFound
 from training_service.faults.rules import (
     Call,
     Chance,
@@ -22,6 +21,7 @@ from training_service.faults.rules import (
     hits_job,
     is_over,
 )
+from training_service.model.clock import Clock, utc_now
 
 
 @dataclass(slots=True)

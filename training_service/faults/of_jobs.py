@@ -7,12 +7,12 @@ from datetime import datetime
 
 import structlog
 
-from container_training.core.states import JobState, ReplicaState
-from training_service.engine.base import Engine, EngineView
+from container_engines.base import Engine, EngineView
+from training_api.states import JobState, ReplicaState
 from training_service.faults.board import FaultBoard
 from training_service.faults.rules import FaultKind, is_to_be_lost, keeps_preparing
-from training_service.records import JobRecord
-from training_service.work import Action, PullImages, StartReplicas, Transition
+from training_service.model.records import JobRecord
+from training_service.model.work import Action, PullImages, StartReplicas, Transition
 
 logger = structlog.get_logger(__name__)
 

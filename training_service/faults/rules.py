@@ -15,8 +15,8 @@ from typing import Annotated
 
 from pydantic import Field, StrictBool
 
-from container_training.core.errors import FieldViolation, InvalidRequest
-from container_training.core.wire import WireModel
+from training_api.dialects.ml_v1.resources import WireModel
+from training_api.errors import FieldViolation, InvalidRequest
 
 _MAX_SECONDS = 86_400.0
 

@@ -14,11 +14,11 @@ from importlib.resources import files
 from itertools import groupby
 from typing import Any
 
-from training_service.engine.memory_engine import MemoryEngine
+from container_engines.memory.engine import MemoryEngine
 from training_service.fidelity.fields import PLACES, FieldRow, field_rows
 from training_service.fidelity.notes import METHOD_NOTES, NOTES, Note
-from training_service.service import build_service
 from training_service.settings import ServiceSettings
+from training_service.wiring import build_service
 
 #: The resources that training needs; the page names the others in one line.
 RESOURCES = ("projects", "projects.jobs", "projects.locations", "projects.operations")

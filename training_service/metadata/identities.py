@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from container_training.core.errors import EngineError
-from training_service.engine.base import Engine
+from container_engines.base import Engine
+from training_api.errors import EngineError
 from training_service.metadata.tree import DEFAULT_REGION, JobIdentity
-from training_service.projects import project_config, project_number
+from training_service.model.projects import project_config, project_number
 from training_service.store.job_store import JobStore
 
 

@@ -11,8 +11,8 @@ from collections import defaultdict
 
 import sqlalchemy as sa
 
-from container_training.core.filters import Comparison, Filter, Or
-from container_training.core.states import TERMINAL
+from training_api.dialects.ml_v1.filters import Comparison, Filter, Or
+from training_api.states import TERMINAL
 from training_service.store.filter_sql import time_field
 from training_service.store.tables import is_job, jobs
 

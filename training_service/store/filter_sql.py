@@ -1,4 +1,4 @@
-"""Filters (``core/filters.py``) as SQL: which fields may be asked for, and how each is compared."""
+"""Filters (``training_api/dialects/ml_v1/filters.py``) as SQL: which fields may be asked for, and how each is compared."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from container_training.core.errors import InvalidFilter
-from container_training.core.filters import And, Comparison, Filter, Not, Or
+from training_api.dialects.ml_v1.filters import And, Comparison, Filter, Not, Or
+from training_api.errors import InvalidFilter
 from training_service.store.database import to_us
 
 #: Builds the condition for one comparison.

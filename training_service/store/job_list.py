@@ -7,8 +7,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from container_training.core.errors import InvalidFilter
-from container_training.core.filters import parse_filter
+from training_api.dialects.ml_v1.filters import parse_filter
+from training_api.errors import InvalidFilter
 from training_service.store.any_of import any_of
 from training_service.store.filter_sql import FieldSql, filter_to_sql, text_field, time_field
 from training_service.store.tables import is_job, jobs

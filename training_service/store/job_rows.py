@@ -6,15 +6,15 @@ import secrets
 from datetime import datetime
 from typing import Any
 
-from container_training.core.job_spec import accepted_job_spec
-from container_training.core.log_wire import SERVICE_TASK_NAME, Severity
-from container_training.core.restarts import Attempts
-from container_training.core.states import JobState
-from container_training.core.tuning.trial_spec import trial_spec
-from container_training.core.wire import Job, TrainingInput
-from training_service.logs.store import NewLogEntry
-from training_service.records import JobRecord, Trial
+from training_api.dialects.ml_v1.log_wire import SERVICE_TASK_NAME, Severity
+from training_api.dialects.ml_v1.resources import Job, TrainingInput
+from training_api.job.job_spec import accepted_job_spec
+from training_api.job.restarts import Attempts
+from training_api.job.tuning.trial_spec import trial_spec
+from training_api.states import JobState
+from training_service.model.records import JobRecord, Trial
 from training_service.store.database import from_us
+from training_service.store.log_store import NewLogEntry
 
 
 def record_of(row: Any) -> JobRecord:

@@ -12,11 +12,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from container_training.core.fleet.ops_wire import SearchJobsRequest
-from container_training.core.intent import DAG_LABEL, MODEL_LABEL
-from container_training.core.states import TERMINAL, JobState
-from container_training.core.wire import format_timestamp
-from training_service.clock import Clock, utc_now
+from training_api.dialects.ml_v1.resources import format_timestamp
+from training_api.fleet.wire import SearchJobsRequest
+from training_api.job.intent import DAG_LABEL, MODEL_LABEL
+from training_api.states import TERMINAL, JobState
+from training_service.model.clock import Clock, utc_now
 from training_service.store.any_of import TERMINAL_VALUES
 from training_service.store.database import from_us, to_us
 from training_service.store.job_list import newest_first, one_page, wanted_jobs

@@ -16,20 +16,20 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from container_training.core.errors import JobConflict, JobNotFound
-from container_training.core.job_rules import MIN_WAIT
-from container_training.core.job_spec import JobSpec
-from container_training.core.log_wire import Severity
-from container_training.core.restarts import Attempts
-from container_training.core.states import TERMINAL, JobState, advance
-from training_service.clock import Clock, utc_now
-from training_service.job_messages import queued_message
-from training_service.logs.store import LogStore
-from training_service.records import JobRecord
-from training_service.resources import job_resource, owner_policy
+from training_api.dialects.ml_v1.log_wire import Severity
+from training_api.errors import JobConflict, JobNotFound
+from training_api.job.job_rules import MIN_WAIT
+from training_api.job.job_spec import JobSpec
+from training_api.job.restarts import Attempts
+from training_api.states import TERMINAL, JobState, advance
+from training_service.model.clock import Clock, utc_now
+from training_service.model.job_messages import queued_message
+from training_service.model.records import JobRecord
+from training_service.model.resources import job_resource, owner_policy
 from training_service.store.database import read_meta, to_us, writing
 from training_service.store.job_list import newest_first, one_page, wanted_jobs
 from training_service.store.job_rows import log_entry, record_of, state_entry
+from training_service.store.log_store import LogStore
 from training_service.store.policy_store import insert_policy
 from training_service.store.tables import is_job, jobs
 

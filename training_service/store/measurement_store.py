@@ -10,9 +10,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from training_api.job.tuning.measurement import Report
 from training_service.store.database import writing
 from training_service.store.tables import jobs, measurements
-from training_service.tuning.measurement import Report
 
 _c = measurements.c
 #: Ids in one query; SQLite takes 32,766 parameters, and a plan for many is no faster.

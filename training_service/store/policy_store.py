@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from container_training.core.iam.iam_wire import Policy
+from training_api.iam.wire import Policy
 from training_service.store.database import writing
 from training_service.store.tables import policies
 

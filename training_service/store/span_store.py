@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from container_training.core.fleet.ops_wire import Span, SpanKind
+from training_api.fleet.wire import Span, SpanKind
 from training_service.store.database import from_us, to_us, writing
 from training_service.store.tables import jobs, spans
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from container_training.core.log_wire import Severity
-from container_training.core.states import TERMINAL, JobState
-from training_service.clock import Clock, utc_now
-from training_service.job_messages import queued_message
-from training_service.logs.store import LogStore
-from training_service.records import JobRecord, TrialSummary
+from training_api.dialects.ml_v1.log_wire import Severity
+from training_api.states import TERMINAL, JobState
+from training_service.model.clock import Clock, utc_now
+from training_service.model.job_messages import queued_message
+from training_service.model.records import JobRecord, TrialSummary
 from training_service.store.database import to_us, writing
 from training_service.store.job_rows import log_entry, moment_of, record_of, state_entry
+from training_service.store.log_store import LogStore
 from training_service.store.tables import jobs
 
 #: Values that one statement names; databases bound them.

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from container_training.core.fleet.ops_wire import UsageSeries
+from training_api.fleet.wire import UsageSeries
 from training_service.store.database import to_us, writing
 from training_service.store.tables import gpu_samples, jobs, usage_samples
 

@@ -10,7 +10,7 @@ from typing import Any
 from container_training.cli import screen
 from container_training.cli.environment import ensure_connection
 from container_training.cli.outcome import ExitStatus, run_command
-from container_training.core.planning.plan import read_plan
+from container_training.work.plan.plan import read_plan
 
 
 def add_command(commands: argparse._SubParsersAction[Any]) -> None:
@@ -23,8 +23,8 @@ def add_command(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def _run(options: argparse.Namespace) -> ExitStatus:
-    from container_training.clients.plan_run import apply_plan
-    from container_training.hooks.planning import plan_sources
+    from container_training.runtime.planning import plan_sources
+    from container_training.work.plan.run import apply_plan
 
     plan = read_plan(Path(options.plan).read_text(encoding="utf-8"), options.plan)
     ensure_connection(plan.inputs.training_conn_id)

@@ -9,11 +9,11 @@ from typing import Any
 
 from container_training.cli import screen
 from container_training.cli.outcome import ExitStatus, UsageError, run_command
-from container_training.clients.job_file import load_job_file
-from container_training.core.migration.dag_text import DagOptions, dag_source
-from container_training.core.migration.gcloud_command import find_gcloud_command
-from container_training.core.migration.legacy_job import job_from_command, job_from_file
-from container_training.core.migration.shell_text import read_shell_text
+from container_training.work.migration.dag_text import DagOptions, dag_source
+from container_training.work.migration.gcloud_command import find_gcloud_command
+from container_training.work.migration.legacy_job import job_from_command, job_from_file
+from container_training.work.migration.shell_text import read_shell_text
+from container_training.work.submission.job_file_reader import load_job_file
 
 
 def add_command(commands: argparse._SubParsersAction[Any]) -> None:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from enum import IntEnum
 
-from container_training.core.errors import InvalidJobSpec, PlanIsStale, TrainingError
+from training_api.errors import InvalidJobSpec, PlanIsStale, TrainingError
 
 
 class ExitStatus(IntEnum):

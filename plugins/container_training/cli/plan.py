@@ -11,8 +11,8 @@ from typing import Any
 from container_training.cli import screen
 from container_training.cli.environment import ensure_connection
 from container_training.cli.outcome import ExitStatus, UsageError, run_command
-from container_training.core.planning.plan import PlanInputs
-from container_training.core.planning.plan_text import plan_lines
+from container_training.work.plan.plan import PlanInputs
+from container_training.work.plan.text import plan_lines
 
 #: Options that are fields of ``JobFields``, and what they say.
 _FIELDS = {
@@ -67,8 +67,8 @@ def add_command(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def _run(options: argparse.Namespace) -> ExitStatus:
-    from container_training.clients.planning import make_plan
-    from container_training.hooks.planning import plan_sources
+    from container_training.runtime.planning import plan_sources
+    from container_training.work.plan.planning import make_plan
 
     ensure_connection(options.training_conn_id)
     inputs = _inputs(options)

@@ -18,8 +18,8 @@ from airflow.models.dag import DagModel
 from fastapi import Depends, HTTPException, Request
 from sqlalchemy import select
 
-from container_training.dashboard.database import airflow_database
-from container_training.dashboard.rights import Rights
+from container_training.dashboard.airflow_side.database import airflow_database
+from container_training.dashboard.airflow_side.rights import Rights
 
 #: For the app as a whole: without a login there is no answer but 401.
 REQUIRES_LOGIN = Depends(requires_authenticated())

@@ -11,13 +11,17 @@ from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from container_training.core.errors import TrainingError
-from container_training.dashboard import fleet_api, job_api, jobs_api, log_api, pages
 from container_training.dashboard.access import REQUIRES_LOGIN
-from container_training.dashboard.connections import DEFAULT_CONN_ID
+from container_training.dashboard.airflow_side.connections import DEFAULT_CONN_ID
 from container_training.dashboard.live import stream
 from container_training.dashboard.problems import answer_problem
+from container_training.dashboard.routes import fleet as fleet_api
+from container_training.dashboard.routes import job as job_api
+from container_training.dashboard.routes import jobs as jobs_api
+from container_training.dashboard.routes import log as log_api
+from container_training.dashboard.routes import pages
 from container_training.dashboard.shared import FEEDS, SERVICES
+from training_api.errors import TrainingError
 
 #: What a page may load and do: its own files and its own data, nothing else; of inline scripts the one for the theme. Only Airflow may frame it.
 _POLICY = (

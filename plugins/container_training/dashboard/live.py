@@ -9,8 +9,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from container_training.core.errors import TrainingError
 from container_training.dashboard.problems import problem_of
+from training_api.errors import TrainingError
 
 _log = logging.getLogger(__name__)
 POLL_SECONDS = 1.0

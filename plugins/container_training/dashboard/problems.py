@@ -5,7 +5,10 @@ from __future__ import annotations
 from fastapi import Request
 from fastapi.responses import JSONResponse
 
-from container_training.core.errors import (
+from container_training.dashboard.airflow_side.connections import UnknownConnection
+from container_training.dashboard.service_side.job_files import FolderUnreadable
+from container_training.hooks.training import InvalidConnection
+from training_api.errors import (
     AccessDenied,
     InvalidFilter,
     InvalidRequest,
@@ -16,9 +19,6 @@ from container_training.core.errors import (
     TrainingError,
     TransportError,
 )
-from container_training.dashboard.connections import UnknownConnection
-from container_training.dashboard.job_files import FolderUnreadable
-from container_training.hooks.training import InvalidConnection
 
 #: Error -> status of our own answer, and what to do. The first that fits counts.
 _ADVICE: tuple[tuple[type[TrainingError], int, str], ...] = (

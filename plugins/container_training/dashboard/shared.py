@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import atexit
 
-from container_training.core.errors import JobNotFound
-from container_training.core.wire import Job
+from container_training.dashboard.airflow_side.connections import Service, Services
+from container_training.dashboard.airflow_side.rights import Rights
 from container_training.dashboard.answers import Answers
-from container_training.dashboard.connections import Service, Services
 from container_training.dashboard.live import Feeds
-from container_training.dashboard.rights import Rights
+from training_api.dialects.ml_v1.resources import Job
+from training_api.errors import JobNotFound
 
 SERVICES = Services()
 # Airflow mounts the app, and so runs nothing when it ends.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from airflow.sdk import BaseHook
 
-from container_training.clients.airflow_api import AirflowApiClient
 from container_training.hooks.training import endpoint_of
+from container_training.work.orphans.airflow_api import AirflowApiClient
 
 
 class AirflowApiHook(BaseHook):

@@ -9,7 +9,7 @@ from airflow.sdk import BaseHook, Variable
 from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
-from container_training.core.errors import FieldViolation, InvalidRequest
+from training_api.errors import FieldViolation, InvalidRequest
 
 #: BuildKit's own limit.
 MAX_SECRET_BYTES = 500 * 1024

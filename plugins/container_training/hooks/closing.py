@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from airflow.sdk import BaseHook
 
-from container_training.clients.closing import Closing
+from training_api.clients.closing import Closing
 
 
 class ClosingHook(Closing, BaseHook):

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from container_training.core.errors import TrainingError
-from container_training.core.retrying import is_worth_a_retry
+from training_api.errors import TrainingError
+from training_api.retrying import is_worth_a_retry
 
 
 @contextmanager

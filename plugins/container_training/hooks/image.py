@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
-from container_training.core.errors import EngineUnavailable, FieldViolation, InvalidJobSpec
 from container_training.hooks.closing import ClosingHook
+from training_api.errors import EngineUnavailable, FieldViolation, InvalidJobSpec
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -53,7 +53,7 @@ class ImageHook(ClosingHook):
     @property
     def engine_url(self) -> str:
         """Where the engine is, as in ``DOCKER_HOST``."""
-        from container_training.clients.engine import default_engine_url
+        from container_training.work.images.engine import default_engine_url
 
         return self.docker_url or default_engine_url()
 
@@ -89,7 +89,7 @@ class ImageHook(ClosingHook):
 
     def find_login(self, host: str) -> dict[str, Any]:
         """Return the login for the registry ``host``; empty for an anonymous one."""
-        from container_training.clients.registry import stored_login
+        from container_training.work.images.registry import stored_login
 
         connection = self._registry_connection
         if connection is not None and connection.login and _registry_host(connection) == host:

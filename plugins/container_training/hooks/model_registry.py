@@ -7,11 +7,11 @@ from functools import cached_property
 from airflow.sdk.definitions.connection import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from container_training.clients.data_snapshots import SnapshotStore
-from container_training.clients.mlflow_registry import MlflowRegistry
-from container_training.clients.model_registry import ModelRegistry
 from container_training.hooks.closing import ClosingHook
 from container_training.hooks.storage import StorageHook
+from container_training.work.models.data_snapshots import SnapshotStore
+from container_training.work.models.mlflow_registry import MlflowRegistry
+from container_training.work.models.registry import ModelRegistry
 
 
 class ModelRegistryHook(ClosingHook):

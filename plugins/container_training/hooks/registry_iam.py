@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from container_training.clients.iam_policies import IamEndpoints, IamPoliciesClient
 from container_training.hooks.closing import ClosingHook
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook, bearer_headers, endpoint_of
+from training_api.clients.iam import IamEndpoints, IamPoliciesClient
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from functools import cached_property
 
-from container_training.clients.storage import ObjectStore
 from container_training.hooks.closing import ClosingHook
+from container_training.work.object_store import ObjectStore
 
 
 class StorageHook(ClosingHook):

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from tenacity import RetryCallState
 
-from container_training.clients.ops_api import OpsClient
-from container_training.clients.patience import patiently
-from container_training.clients.training_api import AsyncTrainingClient, TrainingClient, job_log_filter
-from container_training.core.cost import PriceList, parse_prices
-from container_training.core.errors import InvalidArgument, TrainingError
-from container_training.core.log_wire import SERVICE_TASK_NAME, LogEntry
-from container_training.core.template_values import is_unset
-from container_training.core.wire import GetConfigResponse, Job, ListJobsResponse
 from container_training.hooks.closing import ClosingHook
 from container_training.hooks.metrics import count_retry
+from container_training.work.template_values import is_unset
+from training_api.clients.fleet import OpsClient
+from training_api.clients.patience import patiently
+from training_api.clients.training import AsyncTrainingClient, TrainingClient, job_log_filter
+from training_api.dialects.ml_v1.log_wire import SERVICE_TASK_NAME, LogEntry
+from training_api.dialects.ml_v1.resources import GetConfigResponse, Job, ListJobsResponse
+from training_api.errors import InvalidArgument, TrainingError
+from training_api.job.cost import PriceList, parse_prices
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from container_training.core.collection import BILL_OF_MATERIALS_FILE
-from container_training.core.errors import FieldViolation, InvalidRequest
-from container_training.core.image_ref import ImageRef, parse_image_ref
-from container_training.core.job_id import TaskKey
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
-from container_training.operators.engine_task import EngineOperator
+from container_training.runtime.engine_task import EngineOperator
+from container_training.work.results.collection import BILL_OF_MATERIALS_FILE
+from training_api.errors import FieldViolation, InvalidRequest
+from training_api.job.image_ref import ImageRef, parse_image_ref
+from training_api.job.job_id import TaskKey
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -75,7 +75,7 @@ class ImageBillOfMaterialsOperator(EngineOperator):
 
     def execute(self, context: Context) -> str:
         """Write the bill; return its address."""
-        from container_training.clients.bill_of_materials import MEDIA_TYPE
+        from container_training.work.packages.bill_of_materials import MEDIA_TYPE
 
         with self.hook, StorageHook(self.gcp_conn_id) as storage, final_unless_transient():
             ref = parse_image_ref(self.image)
@@ -110,9 +110,9 @@ class ImageBillOfMaterialsOperator(EngineOperator):
         return training.job_dir
 
     def _image(self, ref: ImageRef) -> dict[str, Any]:
-        from container_training.clients.engine import find_image
-        from container_training.clients.image_puller import pull_image
-        from container_training.core.errors import ImageNotFound
+        from container_training.work.images.engine import find_image
+        from container_training.work.images.puller import pull_image
+        from training_api.errors import ImageNotFound
 
         client = self.hook.api_client
         image = find_image(client, str(ref))
@@ -125,9 +125,9 @@ class ImageBillOfMaterialsOperator(EngineOperator):
         return image
 
     def _make(self, context: Context, ref: ImageRef, digest: str, image: dict[str, Any]) -> bytes:
-        from container_training.clients.bill_of_materials import bill_of_materials
-        from container_training.clients.image_labels import labels_of
-        from container_training.clients.image_packages import image_packages
+        from container_training.work.images.labels import labels_of
+        from container_training.work.packages.bill_of_materials import bill_of_materials
+        from container_training.work.packages.of_image import image_packages
 
         contents = image_packages(
             self.hook.api_client,

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
-from container_training.core.errors import DataInvalid
-from container_training.core.retraining.data_profile import DataProfile
-from container_training.core.retraining.data_rules import DataReport, check_table, parse_rules, parse_tables
-from container_training.core.retraining.model_versions import DataSnapshot
-from container_training.core.template_values import flag, whole_number
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.model_registry import ModelRegistryHook
 from container_training.hooks.storage import StorageHook
+from container_training.work.models.data_profile import DataProfile
+from container_training.work.models.data_rules import DataReport, check_table, parse_rules, parse_tables
+from container_training.work.models.versions import DataSnapshot
+from container_training.work.template_values import flag, whole_number
+from training_api.errors import DataInvalid
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -6,24 +6,24 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from container_training.core.builder import Builder, parse_builder
-from container_training.core.cluster import ReplicaId, ReplicaRole, cluster_environment, replica_host
-from container_training.core.image_ref import parse_image_ref
-from container_training.core.job_id import TaskKey, job_id_for
-from container_training.core.job_request import JobFields, job_request
-from container_training.core.template_values import is_unset, number, seconds, whole_number
 from container_training.hooks.build_secrets import read_secrets
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.image import training_environment
-from container_training.operators.dag_folder import dag_folder
-from container_training.operators.engine_task import EngineOperator
-from container_training.operators.lineage import push_lineage
+from container_training.runtime.dag_folder import dag_folder
+from container_training.runtime.engine_task import EngineOperator
+from container_training.runtime.lineage import push_lineage
+from container_training.work.images.builder import Builder, parse_builder
+from container_training.work.submission.job_request import JobFields, job_request
+from container_training.work.template_values import is_unset, number, seconds, whole_number
+from training_api.job.cluster import ReplicaId, ReplicaRole, cluster_environment, replica_host
+from training_api.job.image_ref import parse_image_ref
+from training_api.job.job_id import TaskKey, job_id_for
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
 
-    from container_training.clients.container_run import RunLimits
+    from container_training.work.preflight.container_run import RunLimits
 
 DEFAULT_TEST_TIMEOUT = timedelta(minutes=10)
 DEFAULT_TEST_MEMORY_BYTES = 2 * 2**30
@@ -95,9 +95,9 @@ class BuildImageOperator(EngineOperator):
 
     def execute(self, context: Context) -> str:
         """Build, unless the engine has the image; return its reference."""
-        from container_training.clients.build_context import open_context
-        from container_training.clients.build_order import BuildSession
-        from container_training.clients.image_builder import build_image
+        from container_training.work.images.build_context import open_context
+        from container_training.work.images.build_order import BuildSession
+        from container_training.work.images.image_builder import build_image
 
         sources = {name: str(source) for name, source in (self.secrets or {}).items()}
         with self.hook, final_unless_transient():
@@ -189,7 +189,7 @@ class TestImageOperator(EngineOperator):
 
     def execute(self, context: Context) -> str:
         """Run the image; return its reference."""
-        from container_training.clients.container_run import run_container
+        from container_training.work.preflight.container_run import run_container
 
         key = TaskKey.of(context["ti"])
         job_id = job_id_for(key, attempt=1)
@@ -222,7 +222,7 @@ class TestImageOperator(EngineOperator):
         return self.image
 
     def _limits(self) -> RunLimits:
-        from container_training.clients.container_run import RunLimits
+        from container_training.work.preflight.container_run import RunLimits
 
         memory, cpus = self.memory_bytes, self.cpus
         return RunLimits(
@@ -276,7 +276,7 @@ class PushImageOperator(EngineOperator):
 
     def execute(self, context: Context) -> str:
         """Push, unless the registry has the image; return its reference by digest."""
-        from container_training.clients.image_pusher import push_image
+        from container_training.work.images.pusher import push_image
 
         with self.hook, final_unless_transient():
             pushed = push_image(

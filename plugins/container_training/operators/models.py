@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
-from container_training.clients.model_registry import Changed
-from container_training.core.errors import ResultsMissing
-from container_training.core.job_id import TaskKey
-from container_training.core.pinned_uri import pinned
-from container_training.core.results import JobResult, ResultFile
-from container_training.core.retraining.champion import Author
-from container_training.core.retraining.model_versions import ModelVersion
-from container_training.core.retraining.promotion import Decision
-from container_training.core.retraining.retention import (
+from container_training.hooks.failures import final_unless_transient
+from container_training.hooks.model_registry import ModelRegistryHook
+from container_training.hooks.storage import StorageHook
+from container_training.work.models.champion import Author
+from container_training.work.models.promotion import Decision
+from container_training.work.models.registry import Changed
+from container_training.work.models.retention import (
     RetentionRule,
     Stored,
     expired_snapshots,
     expired_versions,
 )
-from container_training.core.template_values import is_unset, seconds, whole_number
-from container_training.hooks.failures import final_unless_transient
-from container_training.hooks.model_registry import ModelRegistryHook
-from container_training.hooks.storage import StorageHook
+from container_training.work.models.versions import ModelVersion
+from container_training.work.template_values import is_unset, seconds, whole_number
+from training_api.errors import ResultsMissing
+from training_api.job.job_id import TaskKey
+from training_api.job.pinned_uri import pinned
+from training_api.job.results import JobResult, ResultFile
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

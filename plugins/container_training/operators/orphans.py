@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from container_training.core.orphans import DEFAULT_GRACE, Orphan, Verdict
-from container_training.core.template_values import flag, seconds
 from container_training.hooks.airflow_api import AirflowApiHook
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.metrics import report_orphans
 from container_training.hooks.training import TrainingHook
+from container_training.work.orphans.orphans import DEFAULT_GRACE, Orphan, Verdict
+from container_training.work.template_values import flag, seconds
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -53,7 +53,7 @@ class CancelOrphanJobsOperator(BaseOperator):
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Look once; cancel what is found."""
-        from container_training.clients.orphan_search import OrphanSearch
+        from container_training.work.orphans.search import OrphanSearch
 
         with (
             final_unless_transient(),

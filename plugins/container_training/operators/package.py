@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from container_training.core.errors import PackageInvalid
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.storage import StorageHook
-from container_training.operators.dag_folder import dag_folder
+from container_training.runtime.dag_folder import dag_folder
+from training_api.errors import PackageInvalid
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from container_training.clients.trainer_package import TrainerPackage
+    from container_training.work.packages.trainer_package import TrainerPackage
 
 _SCHEME = "gs://"
 
@@ -63,7 +63,11 @@ class PackageTrainerOperator(BaseOperator):
 
     def execute(self, context: Context) -> list[str]:
         """Package, upload what is not there yet, return the URIs."""
-        from container_training.clients.trainer_package import build_package, read_package, require_module
+        from container_training.work.packages.trainer_package import (
+            build_package,
+            read_package,
+            require_module,
+        )
 
         with final_unless_transient():
             if not self.staging.removeprefix(_SCHEME).strip("/") or not self.staging.startswith(_SCHEME):

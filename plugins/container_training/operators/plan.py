@@ -7,16 +7,16 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from container_training.core.job_id import TaskKey, job_id_for
-from container_training.core.job_request import JobFields
-from container_training.core.planning.plan import PlanInputs
-from container_training.core.planning.plan_text import plan_lines
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.image import ImageHook
-from container_training.hooks.planning import plan_sources
 from container_training.hooks.storage import StorageHook
-from container_training.operators.dag_folder import dag_folder
-from container_training.operators.job_description import JobDescriptionOperator
+from container_training.runtime.dag_folder import dag_folder
+from container_training.runtime.job_description import JobDescriptionOperator
+from container_training.runtime.planning import plan_sources
+from container_training.work.plan.plan import PlanInputs
+from container_training.work.plan.text import plan_lines
+from container_training.work.submission.job_request import JobFields
+from training_api.job.job_id import TaskKey, job_id_for
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -77,7 +77,7 @@ class PlanTrainingOperator(JobDescriptionOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look, log the plan, and return it."""
-        from container_training.clients.planning import make_plan
+        from container_training.work.plan.planning import make_plan
 
         with final_unless_transient():
             inputs = self._inputs(context)

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator, BaseOperatorLink
 
-from container_training.clients.storage import ObjectStore
-from container_training.core.errors import ResultsMissing
-from container_training.core.job_report import JobReport
-from container_training.core.plots.trial_plots import best_so_far, parallel_coordinates
-from container_training.core.results import TrialRow
-from container_training.core.tuning.study_spec import StudySpec
-from container_training.core.tuning.trials import study_of, trial_rows
-from container_training.core.wire import Job
 from container_training.hooks.failures import final_unless_transient
-from container_training.hooks.job_report import report_of
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
 from container_training.links.training import JOB_LINKS
+from container_training.runtime.job_report import report_of
+from container_training.work.object_store import ObjectStore
+from container_training.work.results.job_report import JobReport
+from container_training.work.results.plots.trial_plots import best_so_far, parallel_coordinates
+from training_api.dialects.ml_v1.resources import Job
+from training_api.errors import ResultsMissing
+from training_api.job.results import TrialRow
+from training_api.job.tuning.study_spec import StudySpec
+from training_api.job.tuning.trials import study_of, trial_rows
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

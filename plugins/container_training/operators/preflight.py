@@ -7,14 +7,14 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from container_training.core.capacity import Capacity, grants
-from container_training.core.cluster import cluster_environment, replica_host
-from container_training.core.errors import PreflightFailed
-from container_training.core.job_attempt import for_attempt
-from container_training.core.job_id import TaskKey, job_id_for
-from container_training.core.job_spec import JobSpec, job_spec_from_wire
-from container_training.core.machines import usable
-from container_training.core.planning.preflight import (
+from container_training.hooks.failures import final_unless_transient
+from container_training.hooks.image import training_environment
+from container_training.hooks.storage import StorageHook
+from container_training.hooks.training import TrainingHook
+from container_training.runtime.engine_task import EngineOperator
+from container_training.runtime.job_description import JobDescriptionOperator
+from container_training.work.preflight.plan import preflight_job, preflight_replicas
+from container_training.work.preflight.report import (
     Check,
     PreflightReport,
     PreflightRow,
@@ -22,22 +22,22 @@ from container_training.core.planning.preflight import (
     Verdict,
     replica_rows,
 )
-from container_training.core.planning.preflight_plan import preflight_job, preflight_replicas
-from container_training.core.replica_spec import ReplicaSpec
-from container_training.core.results import ResultFile
-from container_training.core.template_values import is_unset, number, whole_number
-from container_training.core.tuning.trial_spec import trial_environment
-from container_training.hooks.failures import final_unless_transient
-from container_training.hooks.image import training_environment
-from container_training.hooks.storage import StorageHook
-from container_training.hooks.training import TrainingHook
-from container_training.operators.engine_task import EngineOperator
-from container_training.operators.job_description import JobDescriptionOperator
+from container_training.work.submission.job_attempt import for_attempt
+from container_training.work.template_values import is_unset, number, whole_number
+from training_api.errors import PreflightFailed
+from training_api.job.capacity import Capacity, grants
+from training_api.job.cluster import cluster_environment, replica_host
+from training_api.job.job_id import TaskKey, job_id_for
+from training_api.job.job_spec import JobSpec, job_spec_from_wire
+from training_api.job.machines import usable
+from training_api.job.replica_spec import ReplicaSpec
+from training_api.job.results import ResultFile
+from training_api.job.tuning.trial_spec import trial_environment
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from container_training.clients.cluster_run import ReplicaLaunch
+    from container_training.work.preflight.cluster_run import ReplicaLaunch
 
 DEFAULT_WATCH_SECONDS = 20.0
 #: The service's own default (``TRAINING_STOP_GRACE_SECONDS``).
@@ -130,7 +130,7 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
     def _run(
         self, spec: JobSpec, replicas: Sequence[ReplicaSpec], owner: str, grace_seconds: float
     ) -> list[ReplicaOutcome]:
-        from container_training.clients.cluster_run import run_cluster
+        from container_training.work.preflight.cluster_run import run_cluster
 
         launches = self._launches(spec, replicas)
         for launch in launches:
@@ -152,8 +152,8 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
         )
 
     def _launches(self, spec: JobSpec, replicas: Sequence[ReplicaSpec]) -> list[ReplicaLaunch]:
-        from container_training.clients.cluster_run import ReplicaLaunch
-        from container_training.clients.containers import host_resources
+        from container_training.work.preflight.cluster_run import ReplicaLaunch
+        from container_training.work.preflight.containers import host_resources
 
         given = None if is_unset(self.memory_bytes) else whole_number("memory_bytes", self.memory_bytes)
         room = usable(host_resources(self.hook.api_client))
@@ -185,7 +185,7 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
 
     def _job_dir_rows(self, spec: JobSpec) -> list[PreflightRow]:
         """Try to write to the preflight's folder; what the trainer wrote there is named and removed."""
-        from container_training.clients.folder_probe import probe_folder
+        from container_training.work.preflight.folder_probe import probe_folder
 
         folder = spec.training_input.job_dir
         if not folder:

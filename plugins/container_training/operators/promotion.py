@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from container_training.core.errors import EvaluationInvalid
-from container_training.core.retraining.model_versions import ModelVersion
-from container_training.core.retraining.promotion import (
+from container_training.hooks.failures import final_unless_transient
+from container_training.hooks.storage import StorageHook
+from container_training.hooks.training import TrainingHook
+from container_training.operators.models import ModelOperator
+from container_training.work.models.promotion import (
     MAX_EVALUATION_BYTES,
     Decision,
     Evaluation,
@@ -15,11 +17,9 @@ from container_training.core.retraining.promotion import (
     decide,
     parse_evaluation,
 )
-from container_training.core.template_values import number
-from container_training.hooks.failures import final_unless_transient
-from container_training.hooks.storage import StorageHook
-from container_training.hooks.training import TrainingHook
-from container_training.operators.models import ModelOperator
+from container_training.work.models.versions import ModelVersion
+from container_training.work.template_values import number
+from training_api.errors import EvaluationInvalid
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
-from container_training.core.errors import AccessDenied, InvalidGrant, ResourceNotFound
-from container_training.core.iam.grants import Grant, PolicyDocument, access_need, policy_diff
-from container_training.core.iam.registry_resources import (
-    ResourceKind,
-)
-from container_training.core.image_ref import parse_image_ref
-from container_training.core.template_values import flag
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.registry_iam import RegistryIamHook
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
+from container_training.work.template_values import flag
+from training_api.errors import AccessDenied, InvalidGrant, ResourceNotFound
+from training_api.iam.grants import Grant, PolicyDocument, access_need, policy_diff
+from training_api.iam.registry_resources import (
+    ResourceKind,
+)
+from training_api.job.image_ref import parse_image_ref
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from container_training.clients.storage import ObjectStore
-from container_training.core.collection import (
+from container_training.hooks.failures import final_unless_transient
+from container_training.hooks.metrics import report_cost
+from container_training.hooks.storage import StorageHook
+from container_training.hooks.training import TrainingHook
+from container_training.links.training import JOB_LINKS
+from container_training.runtime.asset_extra import describe_outlets
+from container_training.runtime.job_report import report_of
+from container_training.runtime.lineage import collect_lineage
+from container_training.work.object_store import ObjectStore
+from container_training.work.results.collection import (
     BILL_OF_MATERIALS_FILE,
     MAX_METRICS_BYTES,
     no_best_trial,
@@ -18,24 +26,16 @@ from container_training.core.collection import (
     require_succeeded,
     state_times,
 )
-from container_training.core.cost import Meter
-from container_training.core.errors import ResultsMissing, ServiceError
-from container_training.core.job_report import JobReport
-from container_training.core.log_wire import LogEntry
-from container_training.core.results import JobResult, ResultFile, StudyResult
-from container_training.core.retrying import TRANSIENT
-from container_training.core.states import JobState
-from container_training.core.template_values import flag, whole_number
-from container_training.core.tuning.trials import progress_line, study_result, trial_line
-from container_training.core.wire import Job, TrainingInput
-from container_training.hooks.failures import final_unless_transient
-from container_training.hooks.job_report import report_of
-from container_training.hooks.metrics import report_cost
-from container_training.hooks.storage import StorageHook
-from container_training.hooks.training import TrainingHook
-from container_training.links.training import JOB_LINKS
-from container_training.operators.asset_extra import describe_outlets
-from container_training.operators.lineage import collect_lineage
+from container_training.work.results.job_report import JobReport
+from container_training.work.template_values import flag, whole_number
+from training_api.dialects.ml_v1.log_wire import LogEntry
+from training_api.dialects.ml_v1.resources import Job, TrainingInput
+from training_api.errors import ResultsMissing, ServiceError
+from training_api.job.cost import Meter
+from training_api.job.results import JobResult, ResultFile, StudyResult
+from training_api.job.tuning.trials import progress_line, study_result, trial_line
+from training_api.retrying import TRANSIENT
+from training_api.states import JobState
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage

@@ -10,21 +10,21 @@ from typing import Any
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 from tenacity import Retrying
 
-from container_training.clients.earlier_jobs import EarlierJobs, data_versions
-from container_training.clients.storage import ObjectStore
-from container_training.core.content import (
+from container_training.hooks.metrics import Submission, count_submission
+from container_training.hooks.training import TrainingHook
+from container_training.runtime.job_report import report_of
+from container_training.work.object_store import ObjectStore
+from container_training.work.submission.content import (
     CONTENT_LABEL,
     DataVersion,
     content_hash,
     data_record,
     images_without_digest,
 )
-from container_training.core.job_spec import JobSpec
-from container_training.core.python_package import is_package_job
-from container_training.core.wire import Job
-from container_training.hooks.job_report import report_of
-from container_training.hooks.metrics import Submission, count_submission
-from container_training.hooks.training import TrainingHook
+from container_training.work.submission.earlier_jobs import EarlierJobs, data_versions
+from training_api.dialects.ml_v1.resources import Job
+from training_api.job.job_spec import JobSpec
+from training_api.job.python_package import is_package_job
 
 #: Under which key a task's state store keeps what the data of its job were.
 _RECORD_KEY = "job_data"

@@ -11,10 +11,24 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 from tenacity import RetryCallState, Retrying
 
-from container_training.clients.patience import patiently
-from container_training.core.cost import parse_max_cost
-from container_training.core.errors import JobConflict, JobNotFound
-from container_training.core.intent import (
+from container_training.hooks.failures import final_unless_transient
+from container_training.hooks.metrics import Submission, count_retry, count_submission
+from container_training.hooks.storage import StorageHook
+from container_training.hooks.training import TrainingHook
+from container_training.links.training import JOB_LINKS
+from container_training.operators.reuse import JobContent
+from container_training.runtime.job_description import JobDescriptionOperator
+from container_training.runtime.job_report import report_of
+from container_training.runtime.killing import TaskFate, fate_in_signal_handler
+from container_training.runtime.lineage import SubmittedJob, submit_lineage
+from container_training.work.results.job_report import JobReport
+from container_training.work.submission.job_attempt import for_attempt
+from container_training.work.template_values import flag
+from training_api.clients.patience import patiently
+from training_api.dialects.ml_v1.resources import Job, TrainingInput
+from training_api.errors import JobConflict, JobNotFound
+from training_api.job.cost import parse_max_cost
+from training_api.job.intent import (
     INTENT_KEY,
     Intent,
     Step,
@@ -23,22 +37,8 @@ from container_training.core.intent import (
     owner_labels,
     request_hash,
 )
-from container_training.core.job_attempt import for_attempt
-from container_training.core.job_id import TaskKey, job_id_for, numbered_job_id
-from container_training.core.job_report import JobReport
-from container_training.core.job_spec import JobSpec, job_spec_from_wire
-from container_training.core.template_values import flag
-from container_training.core.wire import Job, TrainingInput
-from container_training.hooks.failures import final_unless_transient
-from container_training.hooks.job_report import report_of
-from container_training.hooks.metrics import Submission, count_retry, count_submission
-from container_training.hooks.storage import StorageHook
-from container_training.hooks.training import TrainingHook
-from container_training.links.training import JOB_LINKS
-from container_training.operators.job_description import JobDescriptionOperator
-from container_training.operators.lineage import SubmittedJob, submit_lineage
-from container_training.operators.reuse import JobContent
-from container_training.triggers.killing import TaskFate, fate_in_signal_handler
+from training_api.job.job_id import TaskKey, job_id_for, numbered_job_id
+from training_api.job.job_spec import JobSpec, job_spec_from_wire
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage

@@ -15,15 +15,16 @@ from airflow.sdk.exceptions import (
     TaskDeferralTimeout,
 )
 
-from container_training.clients.training_api import job_log_filter
-from container_training.core.cost import Meter, parse_max_cost
-from container_training.core.errors import CostLimitReached, InvalidArgument, ServiceError
-from container_training.core.intent import is_detached, is_owned, owner_within
-from container_training.core.job_report import JobReport
-from container_training.core.log_cursor import log_line
-from container_training.core.retrying import TRANSIENT
-from container_training.core.template_values import flag, is_unset
-from container_training.core.waiting import (
+from container_training.hooks.failures import final_unless_transient
+from container_training.hooks.training import TrainingHook
+from container_training.links.training import JOB_LINKS
+from container_training.runtime.job_report import make_report, report_of
+from container_training.runtime.killing import NOBODY_WAITS, TaskFate, fate_in_signal_handler
+from container_training.runtime.supervision import WorkerWatch
+from container_training.triggers.training import POLL_SECONDS, JobTrigger
+from container_training.work.results.job_report import JobReport
+from container_training.work.template_values import flag, is_unset
+from container_training.work.waiting.waiting import (
     JobWatch,
     Outcome,
     Until,
@@ -31,14 +32,13 @@ from container_training.core.waiting import (
     poll_timeout,
     raise_unless_well,
 )
-from container_training.core.wire import Job
-from container_training.hooks.failures import final_unless_transient
-from container_training.hooks.job_report import make_report, report_of
-from container_training.hooks.training import TrainingHook
-from container_training.links.training import JOB_LINKS
-from container_training.triggers.killing import NOBODY_WAITS, TaskFate, fate_in_signal_handler
-from container_training.triggers.supervision import WorkerWatch
-from container_training.triggers.training import POLL_SECONDS, JobTrigger
+from training_api.clients.log_cursor import log_line
+from training_api.clients.training import job_log_filter
+from training_api.dialects.ml_v1.resources import Job
+from training_api.errors import CostLimitReached, InvalidArgument, ServiceError
+from training_api.job.cost import Meter, parse_max_cost
+from training_api.job.intent import is_detached, is_owned, owner_within
+from training_api.retrying import TRANSIENT
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

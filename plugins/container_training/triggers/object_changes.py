@@ -9,11 +9,11 @@ from typing import Any
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
-from container_training.clients.storage import ObjectStore
-from container_training.core.results import ResultFile
-from container_training.core.retraining.model_versions import snapshot_id_of
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
+from container_training.work.models.versions import snapshot_id_of
+from container_training.work.object_store import ObjectStore
+from training_api.job.results import ResultFile
 
 #: Stands for the ``job_bucket`` of the training connection: a DAG file cannot read connections.
 BUCKET_MARK = "{job_bucket}"

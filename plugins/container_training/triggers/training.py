@@ -12,18 +12,18 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
-from container_training.clients.training_api import AsyncTrainingClient, job_log_filter
-from container_training.core.cost import Meter
-from container_training.core.errors import ServiceError, TrainingError
-from container_training.core.intent import is_detached, is_owned, owner_within
-from container_training.core.log_cursor import log_line
-from container_training.core.retrying import TRANSIENT, backoff_seconds
-from container_training.core.states import JobState
-from container_training.core.waiting import JobWatch, Outcome, Until, WaitEvent, WatchMemory
-from container_training.core.wire import Job
 from container_training.hooks.training import TrainingHook
-from container_training.triggers.killing import NOBODY_WAITS, TaskFate, fate_of
+from container_training.runtime.killing import NOBODY_WAITS, TaskFate, fate_of
 from container_training.triggers.watcher import JobNews, watch_job
+from container_training.work.waiting.waiting import JobWatch, Outcome, Until, WaitEvent, WatchMemory
+from training_api.clients.log_cursor import log_line
+from training_api.clients.training import AsyncTrainingClient, job_log_filter
+from training_api.dialects.ml_v1.resources import Job
+from training_api.errors import ServiceError, TrainingError
+from training_api.job.cost import Meter
+from training_api.job.intent import is_detached, is_owned, owner_within
+from training_api.retrying import TRANSIENT, backoff_seconds
+from training_api.states import JobState
 
 #: Airflow gives ``on_kill`` 30 s.
 _KILL_TRIES = 5

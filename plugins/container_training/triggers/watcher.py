@@ -2,7 +2,7 @@
 One poller for all waits of one service and project in one triggerer.
 
 It lives on the event loop of the waits, from the first to the last of them, and asks one question for all
-(``core/watching.py``). A wait gets its job when that is not as it was, or the error of a question that got no answer.
+(``container_training/work/waiting/watching.py``). A wait gets its job when that is not as it was, or the error of a question that got no answer.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 
-from container_training.core.errors import ServiceError, TrainingError
-from container_training.core.retrying import TRANSIENT, backoff_seconds
-from container_training.core.watching import PAGE_SIZE, Roster, log_pause_seconds
-from container_training.core.wire import Job
 from container_training.hooks.metrics import count_poll_error
 from container_training.hooks.training import ServiceAddress
+from container_training.work.waiting.watching import PAGE_SIZE, Roster, log_pause_seconds
+from training_api.dialects.ml_v1.resources import Job
+from training_api.errors import ServiceError, TrainingError
+from training_api.retrying import TRANSIENT, backoff_seconds
 
 #: Requests that waits make for themselves - pages of logs - side by side; the others queue up.
 _SIDE_BY_SIDE = 8

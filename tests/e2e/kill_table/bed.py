@@ -14,21 +14,21 @@ import docker
 import httpx
 import psutil
 
-from container_training.clients.registry import find_manifest
-from container_training.clients.training_api import TrainingClient
-from container_training.core.image_ref import parse_image_ref
-from container_training.core.states import JobState
-from container_training.core.wire import Job, ReplicaConfig, TrainingInput
-from local_stack.airflow import passwords_file
-from local_stack.airflow_api import AirflowApi
-from local_stack.airflow_users import ORPHAN_FINDER, ensure_password
-from local_stack.credentials import registry_login
+from container_training.work.images.registry import find_manifest
+from local_stack.parts.airflow import passwords_file
+from local_stack.people.airflow_api import AirflowApi
+from local_stack.people.airflow_users import ORPHAN_FINDER, ensure_password
+from local_stack.people.credentials import registry_login
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import wait_until
 from tests.e2e.kill_table.gate import Gate
 from tests.e2e.kill_table.watch import Watch
 from tests.real_parts import PROJECT
 from tests.service_process import ServiceProcess
+from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.job.image_ref import parse_image_ref
+from training_api.states import JobState
 
 #: Nobody listens there; the service asks again and again, and the job stays PREPARING.
 ABSENT_IMAGE = "127.0.0.1:9/demo-project/absent:1"

@@ -17,12 +17,12 @@ from typing import Any
 
 import psycopg
 
-from container_training.core.errors import TransportError
 from local_stack.settings import Part
 from tests.e2e.kill_table.bed import Bed, kill_program
 from tests.e2e.kill_table.case import WAITS, Case
 from tests.e2e.kill_table.table import Act, Cell, Job, Next, Outcome, Phase, Task, cells
 from tests.e2e.kill_table.watch import View
+from training_api.errors import TransportError
 
 _LOOK_SECONDS = 0.5
 #: How long nothing may follow upon what looks settled.

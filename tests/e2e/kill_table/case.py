@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import psutil
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.states import JobState
-from container_training.core.wire import Job as WireJob
 from tests.e2e.airflow_run import Run
 from tests.e2e.kill_table.bed import ABSENT_IMAGE, Bed
 from tests.e2e.kill_table.table import Act, Job, Next, Outcome, Phase, Task
 from tests.e2e.kill_table.watch import TaskSeen, View
+from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.resources import Job as WireJob
+from training_api.states import JobState
 
 #: The state that the job of a wait is kept in.
 WAITS = {

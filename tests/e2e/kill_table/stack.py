@@ -12,13 +12,12 @@ import docker
 import httpx
 import psutil
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.errors import TransportError
-from local_stack.airflow import passwords_file
-from local_stack.airflow_api import AirflowApi
-from local_stack.airflow_users import ADMIN
-from local_stack.credentials import REGISTRY_USER, developer_token, ensure_credentials
-from local_stack.database import airflow_database_url
+from container_engines.labels import SERVICE
+from local_stack.parts.airflow import passwords_file
+from local_stack.parts.database import airflow_database_url
+from local_stack.people.airflow_api import AirflowApi
+from local_stack.people.airflow_users import ADMIN
+from local_stack.people.credentials import REGISTRY_USER, developer_token, ensure_credentials
 from local_stack.settings import AirflowDatabase, Part, StackSettings
 from local_stack.stack import LocalStack
 from tests.e2e.kill_table.bed import ABSENT_IMAGE, Bed, make_job
@@ -31,7 +30,8 @@ from tests.support.own_images import remove_own_images
 from tests.support.ports import reserve_port
 from tests.support.run_id import current_run
 from tests.support.speed import scaled, slowness
-from training_service.engine.labels import SERVICE
+from training_api.clients.training import TrainingClient
+from training_api.errors import TransportError
 
 HERE = Path(__file__).parent
 #: On an idle machine with two cores; a run must be in its phase before its limit is reached.

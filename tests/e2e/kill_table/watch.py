@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 import docker
 import psycopg
 
-from container_training.clients.training_api import TrainingClient
-from container_training.core.wire import Job
+from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.resources import Job
 
 #: On the containers in which the steps of ``slow_image`` run.
 CELL_LABEL = "kill-table-cell"

@@ -46,8 +46,8 @@ def service(monkeypatch: pytest.MonkeyPatch) -> FakeService:
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> FakeBucket:
     """Return the bucket that every hook of the test reads and writes."""
-    from container_training.clients.storage import ObjectStore
     from container_training.hooks.storage import StorageHook
+    from container_training.work.object_store import ObjectStore
 
     fake = FakeBucket()
     monkeypatch.setattr(StorageHook, "store", ObjectStore(fake))

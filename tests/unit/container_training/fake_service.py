@@ -10,9 +10,9 @@ from typing import Any
 
 import httpx
 
-from container_training.core.filters import And, Comparison, Filter, Or, parse_filter
-from container_training.core.states import JobState
-from container_training.core.wire import Job, format_timestamp
+from training_api.dialects.ml_v1.filters import And, Comparison, Filter, Or, parse_filter
+from training_api.dialects.ml_v1.resources import Job, format_timestamp
+from training_api.states import JobState
 
 EPOCH = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 PROJECT = "demo"

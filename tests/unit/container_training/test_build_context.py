@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from container_training.clients.build_context import (
+from container_training.work.images.build_context import (
     BuildContext,
     content_tag,
     context_hash,
     git_revision,
     open_context,
 )
-from container_training.core.errors import BuildContextMissing
-from container_training.core.image_ref import ImageRef
+from training_api.errors import BuildContextMissing
+from training_api.job.image_ref import ImageRef
 
 
 def make_context(folder: Path, **files: str) -> BuildContext:

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from container_training.clients.storage import ObjectStore
-from container_training.core.collection import parse_metrics
-from container_training.core.results import JobResult
-from container_training.core.states import JobState
 from container_training.operators.results import CollectTrainingResultsOperator
+from container_training.work.object_store import ObjectStore
+from container_training.work.results.collection import parse_metrics
+from training_api.job.results import JobResult
+from training_api.states import JobState
 
 from .fake_bucket import FakeBucket
 from .fake_service import EPOCH, FakeService, error, make_job

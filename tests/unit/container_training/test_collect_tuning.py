@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from container_training.core.results import JobResult
-from container_training.core.states import JobState
+from training_api.job.results import JobResult
+from training_api.states import JobState
 
 from .fake_bucket import FakeBucket
 from .fake_service import EPOCH, PROJECT, FakeService

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from container_training.clients.container_run import RunLimits
-from container_training.clients.line_splitter import MAX_LINE_CHARACTERS, LineSplitter
-from container_training.core.errors import InvalidJobSpec
+from container_training.work.preflight.container_run import RunLimits
+from container_training.work.preflight.line_splitter import MAX_LINE_CHARACTERS, LineSplitter
+from training_api.errors import InvalidJobSpec
 
 
 @given(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from container_training.clients.dockerfile import base_images
+from container_training.work.images.dockerfile import base_images
 
 
 @pytest.mark.parametrize(

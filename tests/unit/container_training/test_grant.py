@@ -9,8 +9,8 @@ import httpx
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from container_training.core.errors import TransportError
 from container_training.operators.registry_iam import GrantRegistryAccessOperator
+from training_api.errors import TransportError
 
 from .fake_service import AGENT, FakeService
 

@@ -14,10 +14,10 @@ import httpx
 import pytest
 from airflow.providers_manager import ProvidersManager
 
-from container_training.core.errors import ServiceError, Throttled
 from container_training.get_provider_info import get_provider_info
 from container_training.hooks.training import InvalidConnection, TrainingHook
 from tests.support.speed import scaled
+from training_api.errors import ServiceError, Throttled
 
 from .fake_service import AGENT, FakeService, error, make_job
 

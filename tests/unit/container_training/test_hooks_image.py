@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from container_training.core.errors import EngineUnavailable, InvalidJobSpec
 from container_training.hooks.image import ImageHook, training_environment
+from training_api.errors import EngineUnavailable, InvalidJobSpec
 
 pytestmark = pytest.mark.usefixtures("airflow_db")
 

@@ -10,10 +10,10 @@ import docker.errors
 import pytest
 import requests
 
-from container_training.clients.build_context import BuildContext, open_context
-from container_training.clients.image_builder import build_image
-from container_training.clients.image_labels import CONTEXT_LABEL
-from container_training.core.errors import (
+from container_training.work.images.build_context import BuildContext, open_context
+from container_training.work.images.image_builder import build_image
+from container_training.work.images.labels import CONTEXT_LABEL
+from training_api.errors import (
     BuildFailed,
     DiskFull,
     EngineUnavailable,

@@ -8,17 +8,17 @@ from typing import Any
 import docker.errors
 import pytest
 
-from container_training.clients import image_pusher
-from container_training.clients.image_pusher import push_image
-from container_training.clients.registry import Manifest
-from container_training.core.errors import (
+from container_training.work.images import pusher as image_pusher
+from container_training.work.images.pusher import push_image
+from container_training.work.images.registry import Manifest
+from training_api.errors import (
     DiskFull,
     ImageNotFound,
     PushFailed,
     RegistryUnavailable,
     TrainingError,
 )
-from container_training.core.image_ref import ImageRef
+from training_api.job.image_ref import ImageRef
 
 DIGEST = "sha256:" + "a" * 64
 REF = ImageRef(host="127.0.0.1:5000", repository="p/digits", tag="1")

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from airflow.sdk import Asset
 
-from container_training.core.lineage import DatasetName, gs_dataset, image_dataset, job_inputs
-from container_training.core.wire import TrainingInput
-from container_training.operators.asset_extra import describe_outlets
 from container_training.operators.results import CollectTrainingResultsOperator
 from container_training.operators.training import SubmitTrainingJobOperator
+from container_training.runtime.asset_extra import describe_outlets
+from container_training.work.results.lineage import DatasetName, gs_dataset, image_dataset, job_inputs
 from tests.support.speed import scaled
+from training_api.dialects.ml_v1.resources import TrainingInput
 
 DIGEST = "sha256:" + "a" * 64
 IMAGE = f"127.0.0.1:5000/demo/digits@{DIGEST}"
@@ -114,8 +114,8 @@ print("as well")
 
 
 def test_only_assets_are_described_and_what_was_there_stays() -> None:
-    from container_training.core.results import JobResult, StateSeconds
-    from container_training.core.states import JobState
+    from training_api.job.results import JobResult, StateSeconds
+    from training_api.states import JobState
 
     result = JobResult(
         job_id="a",

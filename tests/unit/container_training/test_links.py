@@ -9,15 +9,6 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from container_training.callbacks import job_report
-from container_training.clients.storage import folder_url
-from container_training.core.job_report import (
-    JobAddress,
-    JobReport,
-    job_log_url,
-    job_page_url,
-    job_record_url,
-)
-from container_training.core.states import JobState
 from container_training.get_provider_info import get_provider_info
 from container_training.links.training import JOB_LINKS
 from container_training.operators.image import BuildImageOperator
@@ -25,6 +16,15 @@ from container_training.operators.plots import PlotTrialsOperator
 from container_training.operators.results import CollectTrainingResultsOperator
 from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.sensors.training import TrainingJobSensor
+from container_training.work.object_store import folder_url
+from container_training.work.results.job_report import (
+    JobAddress,
+    JobReport,
+    job_log_url,
+    job_page_url,
+    job_record_url,
+)
+from training_api.states import JobState
 
 from .fake_bucket import FakeBucket
 from .fake_service import FakeService, make_job

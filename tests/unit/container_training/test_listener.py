@@ -11,9 +11,6 @@ import pytest
 from airflow.sdk import DAG
 
 from container_training import listener
-from container_training.core.intent import Intent
-from container_training.core.job_id import TaskKey
-from container_training.core.states import JobState
 from container_training.listener import (
     cancel_job_of_submission,
     cancel_job_of_wait,
@@ -22,6 +19,9 @@ from container_training.listener import (
     on_task_instance_success,
 )
 from container_training.operators.training import SubmitTrainingJobOperator
+from training_api.job.intent import Intent
+from training_api.job.job_id import TaskKey
+from training_api.states import JobState
 
 from .fake_service import FakeService, error, make_job
 

@@ -17,7 +17,7 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 
 from container_training.cli.parser import main
-from container_training.core.job_attempt import for_attempt
+from container_training.work.submission.job_attempt import for_attempt
 from tests.docs_examples import ROOT, examples
 from tests.gcloud_commands import CASES, CONFIG, HEAD, IMAGE, WITH_IMAGE, Case
 
@@ -121,7 +121,7 @@ def test_every_dag_is_formatted_and_clean_by_the_projects_rules(migrate: Migrate
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.params], ids=lambda case: case.name)
 def test_words_are_those_that_a_shell_hands_to_gcloud(case: Case, tmp_path: Path) -> None:
-    from container_training.core.migration.shell_text import read_shell_text
+    from container_training.work.migration.shell_text import read_shell_text
 
     shim = tmp_path / "gcloud"
     shim.write_text(f"#!{sys.executable}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n")

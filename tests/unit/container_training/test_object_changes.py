@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from container_training.clients.storage import ObjectStore
 from container_training.triggers.object_changes import SEEN, ObjectChangeTrigger
+from container_training.work.object_store import ObjectStore
 
 
 class StateStore:

@@ -14,16 +14,16 @@ from unittest import mock
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from container_training.clients import image_builder
-from container_training.core import errors
 from container_training.hooks.image import ImageHook
 from container_training.operators.image import (
     BuildImageOperator,
     PushImageOperator,
     TestImageOperator,
 )
-from container_training.triggers import supervision
+from container_training.runtime import supervision
+from container_training.work.images import image_builder
 from tests.support.speed import scaled
+from training_api import errors
 
 CONTEXT: Any = {"ti": SimpleNamespace(dag_id="d", task_id="t", run_id="r", map_index=-1)}
 OPERATORS: list[tuple[type[Any], dict[str, Any]]] = [

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from container_training.clients import trainer_package
-from container_training.clients.storage import ObjectStore
-from container_training.clients.trainer_package import TrainerPackage
-from container_training.core.errors import PackageInvalid
 from container_training.hooks.storage import StorageHook
 from container_training.operators.package import PackageTrainerOperator
+from container_training.work.object_store import ObjectStore
+from container_training.work.packages import trainer_package
+from container_training.work.packages.trainer_package import TrainerPackage
+from training_api.errors import PackageInvalid
 
 from .test_collect import FakeBucket
 

@@ -12,13 +12,13 @@ import httpx
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from container_training.core.errors import JobConflict, TransportError
-from container_training.core.job_request import JobFields
-from container_training.core.job_rules import JOB_ID
-from container_training.core.states import JobState
 from container_training.operators.training import SubmitTrainingJobOperator
-from container_training.triggers import killing
-from container_training.triggers.killing import TaskFate
+from container_training.runtime import killing
+from container_training.runtime.killing import TaskFate
+from container_training.work.submission.job_request import JobFields
+from training_api.errors import JobConflict, TransportError
+from training_api.job.job_rules import JOB_ID
+from training_api.states import JobState
 
 from .fake_service import FakeService, error, make_job
 

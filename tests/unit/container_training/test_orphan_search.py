@@ -10,14 +10,14 @@ from typing import Any
 import httpx
 import pytest
 
-from container_training.clients.airflow_api import AirflowApiClient
-from container_training.clients.orphan_search import OrphanSearch
-from container_training.clients.training_api import TrainingClient
-from container_training.core.errors import AccessDenied, TransportError
-from container_training.core.intent import INTENT_KEY, Intent, owner_labels
-from container_training.core.job_id import TaskKey
-from container_training.core.orphans import Orphan, Verdict
-from container_training.core.states import JobState
+from container_training.work.orphans.airflow_api import AirflowApiClient
+from container_training.work.orphans.orphans import Orphan, Verdict
+from container_training.work.orphans.search import OrphanSearch
+from training_api.clients.training import TrainingClient
+from training_api.errors import AccessDenied, TransportError
+from training_api.job.intent import INTENT_KEY, Intent, owner_labels
+from training_api.job.job_id import TaskKey
+from training_api.states import JobState
 
 from .fake_service import EPOCH, PROJECT, make_job
 

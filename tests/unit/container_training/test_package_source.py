@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from container_training.clients import package_source
-from container_training.clients.package_source import copy_project
-from container_training.core.errors import PackageInvalid
+from container_training.work.packages import source as package_source
+from container_training.work.packages.source import copy_project
+from training_api.errors import PackageInvalid
 
 
 def write(folder: Path, *names: str) -> Path:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG
 
-from container_training.operators.job_description import JobDescriptionOperator
 from container_training.pipeline import RoleImage, TrainingPipeline, training_pipeline
+from container_training.runtime.job_description import JobDescriptionOperator
 
 
 def make_pipeline(**fields: Any) -> TrainingPipeline:

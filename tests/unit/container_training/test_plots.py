@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from container_training.core.plots.trial_plots import best_so_far, parallel_coordinates
-from container_training.core.tuning.trials import study_of, trial_rows
 from container_training.get_provider_info import get_provider_info
 from container_training.operators.plots import PlotTrialsOperator
+from container_training.work.results.plots.trial_plots import best_so_far, parallel_coordinates
 from tests.support.speed import scaled
+from training_api.job.tuning.trials import study_of, trial_rows
 
 from .fake_bucket import FakeBucket
 from .fake_service import EPOCH, FakeService, make_job

@@ -14,12 +14,12 @@ import requests
 from airflow.sdk.exceptions import AirflowFailException
 from google.api_core.exceptions import Forbidden, ServiceUnavailable
 
-from container_training.clients.folder_probe import probe_folder
-from container_training.clients.storage import ObjectStore
-from container_training.core.errors import EngineUnavailable, ResultsMissing, TransportError
-from container_training.core.results import ResultFile
 from container_training.hooks.image import ImageHook
 from container_training.operators.preflight import PreflightOperator
+from container_training.work.object_store import ObjectStore
+from container_training.work.preflight.folder_probe import probe_folder
+from training_api.errors import EngineUnavailable, ResultsMissing, TransportError
+from training_api.job.results import ResultFile
 
 CONTEXT: Any = {"ti": SimpleNamespace(dag_id="d", task_id="t", run_id="r", map_index=-1)}
 FOLDER = "gs://bucket/jobs/j/preflight/0123"

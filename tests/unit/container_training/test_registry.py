@@ -5,16 +5,16 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from container_training.clients.registry import (
+from container_training.work.images.registry import (
     Manifest,
     find_manifest,
     is_transient,
     manifest_digest,
     registry_of,
 )
-from container_training.core.errors import PushFailed, RegistryUnavailable
-from container_training.core.image_ref import ImageRef
-from container_training.core.registry_wire import is_same_registry, registry_url
+from training_api.errors import PushFailed, RegistryUnavailable
+from training_api.iam.registry_wire import is_same_registry, registry_url
+from training_api.job.image_ref import ImageRef
 
 DIGEST = "sha256:" + "a" * 64
 REF = ImageRef(host="registry.example", repository="p/digits", tag="1")

@@ -9,9 +9,9 @@ import httpx
 import pytest
 from google.oauth2.credentials import Credentials
 
-from container_training.clients.iam_policies import IamEndpoints
-from container_training.core.iam.registry_resources import ResourceKind
 from container_training.hooks.registry_iam import RegistryIamHook, iam_endpoints
+from training_api.clients.iam import IamEndpoints
+from training_api.iam.registry_resources import ResourceKind
 
 LOCAL = "http://127.0.0.1:8470"
 

@@ -13,13 +13,13 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 
-from container_training.core.states import JobState
 from container_training.operators.results import CollectTrainingResultsOperator
 from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.pipeline import training_pipeline
+from container_training.runtime import killing
+from container_training.runtime.killing import TaskFate
 from container_training.sensors.training import TrainingJobSensor
-from container_training.triggers import killing
-from container_training.triggers.killing import TaskFate
+from training_api.states import JobState
 
 from .conftest import StateStore
 from .fake_bucket import FakeBucket
@@ -141,7 +141,7 @@ def test_neither_asked_for_nor_declared_nothing_is_read_or_labelled(
     service: FakeService, context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "container_training.clients.storage.ObjectStore.generations",
+        "container_training.work.object_store.ObjectStore.generations",
         lambda *_: pytest.fail("the object store was asked"),
     )
 

@@ -19,12 +19,12 @@ from airflow.sdk.exceptions import (
     TaskDeferred,
 )
 
-from container_training.core.errors import JobFailed
-from container_training.core.states import JobState
-from container_training.core.waiting import Until, WaitEvent
+from container_training.runtime import killing, supervision
+from container_training.runtime.killing import TaskFate
 from container_training.sensors.training import TrainingJobSensor
-from container_training.triggers import killing, supervision
-from container_training.triggers.killing import TaskFate
+from container_training.work.waiting.waiting import Until, WaitEvent
+from training_api.errors import JobFailed
+from training_api.states import JobState
 
 from .fake_service import FakeService, error, make_job
 

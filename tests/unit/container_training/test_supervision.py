@@ -13,8 +13,8 @@ import pytest
 from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import CommsDecoder
 
-from container_training.triggers import supervision
-from container_training.triggers.supervision import WorkerWatch
+from container_training.runtime import supervision
+from container_training.runtime.supervision import WorkerWatch
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 
@@ -24,7 +24,7 @@ TASK = """
 import pathlib, sys, time
 from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import CommsDecoder
-from container_training.triggers.supervision import WorkerWatch
+from container_training.runtime.supervision import WorkerWatch
 task_runner.SUPERVISOR_COMMS = CommsDecoder.__new__(CommsDecoder)
 watch = WorkerWatch()
 watch.call_when_alone(pathlib.Path(sys.argv[2]).touch)

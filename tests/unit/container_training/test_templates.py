@@ -10,8 +10,6 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 
-from container_training.core.errors import InvalidArgument
-from container_training.core.template_values import flag, is_unset, number, seconds, whole_number
 from container_training.operators.image import PushImageOperator, TestImageOperator
 from container_training.operators.preflight import PreflightOperator
 from container_training.operators.registry_iam import (
@@ -20,7 +18,9 @@ from container_training.operators.registry_iam import (
 )
 from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.sensors.training import TrainingJobSensor
+from container_training.work.template_values import flag, is_unset, number, seconds, whole_number
 from tests.public_operators import own_arguments, public_operators
+from training_api.errors import InvalidArgument
 
 from .fake_service import FakeService, make_job
 

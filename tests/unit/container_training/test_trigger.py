@@ -13,12 +13,12 @@ from typing import Any
 import httpx
 import pytest
 
-from container_training.core.states import JobState
+from container_training.runtime.killing import TaskFate, fate_of
 from container_training.triggers import training as training_triggers
-from container_training.triggers.killing import TaskFate, fate_of
 from container_training.triggers.training import JobTrigger
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until_async
+from training_api.states import JobState
 
 from .fake_service import EPOCH, FakeService, error, make_job
 from .virtual_time import VirtualClock

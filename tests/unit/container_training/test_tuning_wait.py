@@ -11,11 +11,11 @@ import httpx
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException, TaskDeferred
 
-from container_training.core.cost import Meter, parse_prices
-from container_training.core.states import JobState
-from container_training.core.waiting import JobWatch
 from container_training.sensors import training as training_sensors
 from container_training.sensors.training import TrainingJobSensor
+from container_training.work.waiting.waiting import JobWatch
+from training_api.job.cost import Meter, parse_prices
+from training_api.states import JobState
 
 from .fake_service import EPOCH, PROJECT, FakeService, make_job
 from .test_trigger import run_trigger

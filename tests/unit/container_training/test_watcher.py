@@ -12,12 +12,12 @@ from typing import Any
 import httpx
 import pytest
 
-from container_training.core.errors import JobNotFound
-from container_training.core.states import JobState
 from container_training.hooks.training import ServiceAddress, TrainingHook
 from container_training.triggers import watcher as watchers
 from container_training.triggers.training import JobTrigger
 from container_training.triggers.watcher import JobWatcher, watch_job
+from training_api.errors import JobNotFound
+from training_api.states import JobState
 
 from .fake_service import EPOCH, PROJECT, FakeService, error, make_job
 from .test_trigger import ARGUMENTS, times_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from container_training.core.states import JobState
-from container_training.core.wire import Job, format_timestamp
+from training_api.dialects.ml_v1.resources import Job, format_timestamp
+from training_api.states import JobState
 
 from .fake_service import EPOCH, make_job
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from local_stack.airflow import airflow_environment, own_environment
+from local_stack.parts.airflow import airflow_environment, own_environment
 from local_stack.settings import StackSettings
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from local_stack.airflow_api import AirflowApi
 from local_stack.errors import LocalStackError
+from local_stack.people.airflow_api import AirflowApi
 
 
 class BusyAirflow(BaseHTTPRequestHandler):

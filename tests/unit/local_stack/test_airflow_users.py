@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from local_stack.airflow_users import ensure_password
+from local_stack.people.airflow_users import ensure_password
 
 
 def test_password_is_made_once_and_the_others_stay(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 import base64
 from pathlib import Path
 
-from local_stack.authorities import certificates_in, extra_authorities
+from local_stack.people.authorities import certificates_in, extra_authorities
 
 
 def pem(content: bytes) -> str:

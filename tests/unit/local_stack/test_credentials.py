@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from local_stack.airflow import airflow_environment
-from local_stack.credentials import developer_token, ensure_credentials, registry_auth, registry_login
 from local_stack.environment import client_environment
+from local_stack.parts.airflow import airflow_environment
+from local_stack.people.credentials import developer_token, ensure_credentials, registry_auth, registry_login
 from local_stack.settings import StackSettings
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from local_stack.database import airflow_database_url, database_identity, sqlite_file
 from local_stack.errors import LocalStackError
+from local_stack.parts.database import airflow_database_url, database_identity, sqlite_file
 from local_stack.settings import AirflowDatabase, Part, StackSettings
 from local_stack.stack import LocalStack
 

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from local_stack.debian_image import DebianRecipe
+from local_stack.images.debian_image import DebianRecipe
 
 
 def test_the_name_changes_with_everything_that_the_image_contains() -> None:

@@ -8,9 +8,9 @@ import httpx
 import pytest
 from google.api_core.exceptions import NotFound, PreconditionFailed
 
-from container_training.clients.storage import ObjectStore
-from container_training.core.errors import ObjectChanged
-from local_stack.object_conditions import next_generation
+from container_training.work.object_store import ObjectStore
+from local_stack.object_store.conditions import next_generation
+from training_api.errors import ObjectChanged
 
 
 def blob(store: ObjectStore, folder: str, name: str = "o", **chosen: int):  # type: ignore[no-untyped-def]

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from local_stack.object_store_server import ObjectStoreServer
+from local_stack.object_store.server import ObjectStoreServer
 
 CONTENT = bytes(range(256)) * 4
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from local_stack.errors import PortTaken
-from local_stack.ports import free_port, is_free, listener_on, require_free
+from local_stack.processes.ports import free_port, is_free, listener_on, require_free
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from local_stack.relay import Address
+from local_stack.processes.relay import Address
 from tests.support.ports import reserve_port
 from tests.support.speed import scaled
 
@@ -25,7 +25,7 @@ def test_bytes_and_the_end_of_each_direction_are_relayed() -> None:
     payload = bytes(range(256)) * 4000
     port = reserve_port()
     with socket.create_server(("127.0.0.1", 0)) as far:
-        command = [sys.executable, "-m", "local_stack.relay"]
+        command = [sys.executable, "-m", "local_stack.processes.relay"]
         addresses = [f"--listen=127.0.0.1:{port}", f"--to=127.0.0.1:{far.getsockname()[1]}"]
         with subprocess.Popen([*command, *addresses], stdout=subprocess.PIPE, text=True) as relay:
             try:

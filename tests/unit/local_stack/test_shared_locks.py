@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from local_stack.shared_locks import engine_in_use
+from local_stack.processes.shared_locks import engine_in_use
 
 ENGINE = "unix:///run/engine.sock"
 

@@ -5,7 +5,7 @@ import pytest
 from supervisor.options import ServerOptions
 
 from local_stack.errors import LocalStackError
-from local_stack.supervisor_config import OWNER_VARIABLE, Program, render_main, render_program
+from local_stack.processes.supervisor_config import OWNER_VARIABLE, Program, render_main, render_program
 
 
 def read_back(state_dir: Path, *programs: Program) -> ServerOptions:

@@ -10,7 +10,7 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-from container_training.core.retraining.promotion import parse_evaluation
+from container_training.work.models.promotion import parse_evaluation
 from tests.unit.trainers.trainer_modules import trainer_modules
 
 

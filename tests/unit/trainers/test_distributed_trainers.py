@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from container_training.core.cluster import ReplicaId, ReplicaRole, cluster_environment, replica_host
 from tests.unit.trainers.trainer_modules import trainer_modules
+from training_api.job.cluster import ReplicaId, ReplicaRole, cluster_environment, replica_host
 
 MASTER = ReplicaId(role=ReplicaRole.MASTER)
 WORKERS = [ReplicaId(role=ReplicaRole.WORKER, index=index) for index in range(2)]

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from container_training.core.cluster import ReplicaId, ReplicaRole
-from container_training.core.errors import QuotaExceeded
-from container_training.core.machines import GIB, Resources
-from container_training.core.states import JobState, ReplicaState
-from container_training.core.wire import ReplicaConfig
+from container_engines.base import EngineView
+from container_engines.memory.engine import Behaviour, MemoryEngine
 from tests.unit.training_service.world import PROJECT, World
-from training_service.engine.base import EngineView
-from training_service.engine.memory_engine import Behaviour, MemoryEngine
-from training_service.host_capacity import Accelerators, HostCapacity
-from training_service.jobs import Jobs
+from training_api.dialects.ml_v1.resources import ReplicaConfig
+from training_api.errors import QuotaExceeded
+from training_api.job.cluster import ReplicaId, ReplicaRole
+from training_api.job.machines import GIB, Resources
+from training_api.states import JobState, ReplicaState
+from training_service.model.host_capacity import Accelerators, HostCapacity
 from training_service.store.database import open_database
-from training_service.tuning.output import TuningOutputs
+from training_service.studies.output import TuningOutputs
+from training_service.use_cases.jobs import Jobs
 
 MASTER_IMAGE = "registry.test/project/master:1"
 WORKER_IMAGE = "registry.test/project/worker:1"

@@ -6,7 +6,8 @@ import pytest
 import requests
 from docker.errors import APIError
 
-from container_training.core.errors import (
+from container_engines.docker.errors import classify, engine_errors
+from training_api.errors import (
     DiskFull,
     EngineError,
     EngineUnavailable,
@@ -14,7 +15,6 @@ from container_training.core.errors import (
     RegistryUnavailable,
     TrainingError,
 )
-from training_service.engine.docker_errors import classify, engine_errors
 
 
 @pytest.mark.parametrize(

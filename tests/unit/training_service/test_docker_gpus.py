@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from container_training.core.errors import EngineError
-from training_service.engine.docker_gpus import GPUS_LABEL, count_gpus, device_request, free_gpus
+from container_engines.docker.gpus import GPUS_LABEL, count_gpus, device_request, free_gpus
+from training_api.errors import EngineError
 
 
 def container(gpus: str, state: str = "running") -> dict[str, Any]:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 import urllib3
 
-from training_service.engine.base import LogLine, LogStream
-from training_service.engine.docker_logs import _frames, _lines, _Repeats, _to_ns
+from container_engines.base import LogLine, LogStream
+from container_engines.docker.logs import _frames, _lines, _Repeats, _to_ns
 
 STAMP = b"2026-01-01T00:00:00.123456789Z"
 

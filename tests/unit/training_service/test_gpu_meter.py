@@ -8,12 +8,12 @@ from typing import Any
 import pynvml
 import pytest
 
-from training_service.engine.base import Usage
-from training_service.engine.docker_client import DockerConnection
-from training_service.engine.docker_engine import DockerEngine
-from training_service.engine.docker_gpus import GPUS_LABEL
-from training_service.engine.gpu_meter import GpuMeter, GpuUse
-from training_service.engine.labels import JOB_UID
+from container_engines.base import Usage
+from container_engines.docker.client import DockerConnection
+from container_engines.docker.engine import DockerEngine
+from container_engines.docker.gpus import GPUS_LABEL
+from container_engines.gpu_meter import GpuMeter, GpuUse
+from container_engines.labels import JOB_UID
 
 GIB = 2**30
 #: Place in the driver's list -> percent of the time, bytes.

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from container_training.core.machines import GIB, Resources
-from training_service import host_capacity
-from training_service.engine.memory_engine import MemoryEngine
-from training_service.host_capacity import HostCapacity
+from container_engines.memory.engine import MemoryEngine
+from training_api.job.machines import GIB, Resources
+from training_service.model import host_capacity
+from training_service.model.host_capacity import HostCapacity
 
 
 class ManyHosts(MemoryEngine):

@@ -9,15 +9,15 @@ import httpx
 import jwt
 import pytest
 
-from container_training.core.errors import ImageNotFound, RegistryUnavailable
-from container_training.core.image_ref import parse_image_ref
-from container_training.core.states import JobState
+from container_engines.memory.engine import Behaviour
+from training_api.errors import ImageNotFound, RegistryUnavailable
+from training_api.job.image_ref import parse_image_ref
+from training_api.states import JobState
 from training_service.access.control import AccessControl
 from training_service.access.identity import Authenticator, IdentityTokens
+from training_service.access.image_access import AnyImage, CheckedImages, ImageAccess
 from training_service.access.registry_tokens import RegistryTokens
 from training_service.access.signing_key import SigningKey
-from training_service.engine.memory_engine import Behaviour
-from training_service.image_access import AnyImage, CheckedImages, ImageAccess
 from training_service.store.database import open_database
 from training_service.store.policy_store import PolicyStore
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from container_training.core.cluster import ReplicaId, ReplicaRole
-from container_training.core.restarts import Attempts
-from container_training.core.states import JobState
-from container_training.core.wire import Job, ReplicaConfig, TrainingInput
+from container_engines.memory.engine import Behaviour
 from tests.unit.training_service.world import IMAGE, PROJECT, World
-from training_service.engine.memory_engine import Behaviour
-from training_service.metrics import OTHER, BoundedNames, Metrics, known_machine_type
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.job.cluster import ReplicaId, ReplicaRole
+from training_api.job.restarts import Attempts
+from training_api.states import JobState
+from training_service.telemetry.metrics import OTHER, BoundedNames, Metrics, known_machine_type
 
 MASTER = ReplicaId(role=ReplicaRole.MASTER)
 WORKER = ReplicaId(role=ReplicaRole.WORKER)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from container_training.core.errors import EditConflict, InvalidRequest, JobNotFound
-from container_training.core.states import JobState
-from container_training.core.wire import Job
 from tests.unit.training_service.world import PROJECT, World
+from training_api.dialects.ml_v1.resources import Job
+from training_api.errors import EditConflict, InvalidRequest, JobNotFound
+from training_api.states import JobState
 
 
 def labels(**pairs: str) -> Job:

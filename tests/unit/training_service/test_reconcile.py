@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from container_training.core.capacity import Capacity
-from container_training.core.cluster import ReplicaId, ReplicaRole
-from container_training.core.job_spec import job_spec_from_wire
-from container_training.core.machines import GIB, Resources
-from container_training.core.restarts import Attempt, Attempts
-from container_training.core.states import JobState, ReplicaState
-from container_training.core.wire import Job, ReplicaConfig, TrainingInput
-from training_service.engine.base import EngineView, ObservedReplica
-from training_service.reconcile import reconcile
-from training_service.records import JobRecord
-from training_service.verdict import failure_message
-from training_service.work import (
+from container_engines.base import EngineView, ObservedReplica
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.job.capacity import Capacity
+from training_api.job.cluster import ReplicaId, ReplicaRole
+from training_api.job.job_spec import job_spec_from_wire
+from training_api.job.machines import GIB, Resources
+from training_api.job.restarts import Attempt, Attempts
+from training_api.states import JobState, ReplicaState
+from training_service.loop.reconcile import reconcile
+from training_service.model.records import JobRecord
+from training_service.model.verdict import failure_message
+from training_service.model.work import (
     Action,
     Conclude,
     PullImages,

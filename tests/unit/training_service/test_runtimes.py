@@ -7,11 +7,11 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from container_training.core.errors import InvalidJobSpec
-from container_training.core.states import JobState
-from container_training.core.wire import Job, TrainingInput
 from tests.unit.training_service.world import PROJECT, World
-from training_service.runtimes import RuntimeImage
+from training_api.dialects.ml_v1.resources import Job, TrainingInput
+from training_api.errors import InvalidJobSpec
+from training_api.states import JobState
+from training_service.model.runtimes import RuntimeImage
 from training_service.settings import ServiceSettings
 
 LOCAL = "localhost/container-training/runtime:0123"

@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from container_training.core.errors import EngineUnavailable, JobConflict, JobNotFound
-from container_training.core.machines import GIB
-from container_training.core.states import JobState
-from container_training.core.wire import Job, Scheduling
+from container_engines.base import EngineView
+from container_engines.memory.engine import Behaviour
 from tests.unit.training_service.world import PROJECT, World
-from training_service.engine.base import EngineView
-from training_service.engine.memory_engine import Behaviour
+from training_api.dialects.ml_v1.resources import Job, Scheduling
+from training_api.errors import EngineUnavailable, JobConflict, JobNotFound
+from training_api.job.machines import GIB
+from training_api.states import JobState
 
 
 def assert_nothing_is_left(world: World) -> None:

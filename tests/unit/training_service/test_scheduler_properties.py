@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from container_training.core.errors import EngineError
-from container_training.core.states import LEGAL, TERMINAL, JobState
-from container_training.core.wire import ReplicaConfig
+from container_engines.base import EngineView
+from container_engines.memory.engine import Behaviour
 from tests.unit.training_service.world import PROJECT, World
-from training_service.engine.base import EngineView
-from training_service.engine.memory_engine import Behaviour
+from training_api.dialects.ml_v1.resources import ReplicaConfig
+from training_api.errors import EngineError
+from training_api.states import LEGAL, TERMINAL, JobState
 from training_service.store.database import open_database
 
 _IMAGES = {

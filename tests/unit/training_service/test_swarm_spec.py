@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from container_training.core.cluster import ReplicaId, ReplicaRole
-from container_training.core.machines import Resources
-from container_training.core.restarts import Attempt
-from training_service.engine.base import ReplicaLaunch
-from training_service.engine.labels import attempt_of, replica_labels, replica_of
-from training_service.engine.swarm_spec import is_stopped, service_name, service_spec, stopped
-from training_service.engine.swarm_tasks import Node
+from container_engines.base import ReplicaLaunch
+from container_engines.labels import attempt_of, replica_labels, replica_of
+from container_engines.swarm.spec import is_stopped, service_name, service_spec, stopped
+from container_engines.swarm.tasks import Node
+from training_api.job.cluster import ReplicaId, ReplicaRole
+from training_api.job.machines import Resources
+from training_api.job.restarts import Attempt
 
 MIB = 1024**2
 LAUNCH = ReplicaLaunch(

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from container_training.core.machines import Resources
-from training_service.engine.swarm_tasks import TaskPhase, nodes_of, run_of
+from container_engines.swarm.tasks import TaskPhase, nodes_of, run_of
+from training_api.job.machines import Resources
 
 MIB = 1024**2
 

@@ -11,32 +11,32 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from container_training.core.cluster import ReplicaRole
-from container_training.core.errors import EngineError, EngineUnavailable
-from container_training.core.image_ref import ImageRef, parse_image_ref
-from container_training.core.states import JobState, ReplicaState
-from container_training.core.wire import Job, ReplicaConfig, TrainingInput
-from training_service.actions import Actions
-from training_service.collectors import Collectors
-from training_service.engine.base import ObservedReplica
-from training_service.engine.memory_engine import Behaviour, MemoryEngine
-from training_service.host_capacity import HostCapacity
-from training_service.image_access import ImageAccess
-from training_service.jobs import Jobs
-from training_service.logs.batch import LogBatch
-from training_service.logs.store import LogSource, LogStore
-from training_service.metrics import Metrics
-from training_service.ops.timeline import Timeline
-from training_service.records import JobRecord
-from training_service.runtimes import RuntimeImage
-from training_service.scheduler import Scheduler
+from container_engines.base import ObservedReplica
+from container_engines.memory.engine import Behaviour, MemoryEngine
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.errors import EngineError, EngineUnavailable
+from training_api.job.cluster import ReplicaRole
+from training_api.job.image_ref import ImageRef, parse_image_ref
+from training_api.states import JobState, ReplicaState
+from training_service.access.image_access import ImageAccess
+from training_service.intake.log_batch import LogBatch
+from training_service.loop.collectors import Collectors
+from training_service.loop.performer import Actions
+from training_service.loop.scheduler import Scheduler
+from training_service.model.host_capacity import HostCapacity
+from training_service.model.records import JobRecord
+from training_service.model.runtimes import RuntimeImage
 from training_service.store.job_store import JobStore
+from training_service.store.log_store import LogSource, LogStore
 from training_service.store.measurement_store import Measurement, MeasurementStore
 from training_service.store.span_store import SpanStore
 from training_service.store.trial_store import TrialStore
-from training_service.tuning.output import TuningOutputs
-from training_service.tuning.studies import Studies
-from training_service.tuning.trial_planner import TrialPlanner
+from training_service.studies.output import TuningOutputs
+from training_service.studies.studies import Studies
+from training_service.studies.trial_planner import TrialPlanner
+from training_service.telemetry.metrics import Metrics
+from training_service.telemetry.timeline import Timeline
+from training_service.use_cases.jobs import Jobs
 
 IMAGE = "registry.test/project/trainer:1"
 PROJECT = "project"

@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from container_training.clients import build_lock
-from container_training.clients.build_lock import one_build_of
-from container_training.clients.engine import Cancellation
-from container_training.core.errors import BuildFailed
-from container_training.core.image_ref import ImageRef, parse_image_ref
+from container_training.work.images import build_lock
+from container_training.work.images.build_lock import one_build_of
+from container_training.work.images.engine import Cancellation
 from tests.support.waiting import wait_until
+from training_api.errors import BuildFailed
+from training_api.job.image_ref import ImageRef, parse_image_ref
 
 HOLDER = """
 import sys
-from container_training.clients.build_lock import one_build_of
-from container_training.clients.engine import Cancellation
-from container_training.core.image_ref import parse_image_ref
+from container_training.work.images.build_lock import one_build_of
+from container_training.work.images.engine import Cancellation
+from training_api.job.image_ref import parse_image_ref
 with one_build_of(parse_image_ref(sys.argv[1]), Cancellation(), print):
     print("builds", flush=True)
     sys.stdin.read()

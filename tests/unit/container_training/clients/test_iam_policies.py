@@ -6,9 +6,9 @@ import socket
 
 import pytest
 
-from container_training.clients.iam_policies import IamEndpoints, IamPoliciesClient
-from container_training.core.errors import TransportError
-from container_training.core.iam.registry_resources import ResourceKind
+from training_api.clients.iam import IamEndpoints, IamPoliciesClient
+from training_api.errors import TransportError
+from training_api.iam.registry_resources import ResourceKind
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from container_training.clients.job_file import MAX_BYTES, load_job_file
-from container_training.core.errors import InvalidJobSpec
+from container_training.work.submission.job_file_reader import MAX_BYTES, load_job_file
+from training_api.errors import InvalidJobSpec
 
 
 @pytest.mark.parametrize("content", ["jobId: ä\n".encode(), b"\xef\xbb\xbfjobId: \xc3\xa4\r\n"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from container_training.clients.patience import patiently
-from container_training.core.errors import JobNotFound, TransportError
+from training_api.clients.patience import patiently
+from training_api.errors import JobNotFound, TransportError
 
 
 class Service:

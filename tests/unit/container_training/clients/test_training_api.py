@@ -16,8 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from container_training.clients.training_api import AsyncTrainingClient, TrainingClient, job_log_filter
-from container_training.core.errors import (
+from training_api.clients.training import AsyncTrainingClient, TrainingClient, job_log_filter
+from training_api.dialects.ml_v1.filters import And, Comparison, parse_filter
+from training_api.dialects.ml_v1.resources import GetConfigResponse, Job, ListJobsResponse, TrainingInput
+from training_api.errors import (
     AccessDenied,
     JobConflict,
     JobNotFound,
@@ -27,9 +29,7 @@ from container_training.core.errors import (
     TrainingError,
     TransportError,
 )
-from container_training.core.filters import And, Comparison, parse_filter
-from container_training.core.states import JobState
-from container_training.core.wire import GetConfigResponse, Job, ListJobsResponse, TrainingInput
+from training_api.states import JobState
 
 ENDPOINT = "http://127.0.0.1:8470"
 JOB = {"jobId": "digits_1", "state": "RUNNING"}

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from container_training.core.capacity import Capacity, Load, grants, has_room, load_of
-from container_training.core.job_spec import job_spec_from_wire
-from container_training.core.machines import GIB, Resources
-from container_training.core.replica_spec import ReplicaSpec
-from container_training.core.wire import Job, TrainingInput
+from training_api.dialects.ml_v1.resources import Job, TrainingInput
+from training_api.job.capacity import Capacity, Load, grants, has_room, load_of
+from training_api.job.job_spec import job_spec_from_wire
+from training_api.job.machines import GIB, Resources
+from training_api.job.replica_spec import ReplicaSpec
 
 SMALL = Capacity(
     each=Resources(cpus=2, memory_bytes=23 * GIB), total=Resources(cpus=8, memory_bytes=92 * GIB)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from container_training.core.cluster import (
+from training_api.job.cluster import (
     CLUSTER_PORT,
     ReplicaId,
     ReplicaRole,

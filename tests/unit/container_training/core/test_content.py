@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from container_training.core.content import (
+from container_training.work.submission.content import (
     CONTENT_LABEL,
     DataVersion,
     content_hash,
@@ -14,9 +14,9 @@ from container_training.core.content import (
     has_content,
     images_without_digest,
 )
-from container_training.core.job_spec import job_spec_from_wire
-from container_training.core.states import JobState
-from container_training.core.wire import Job, TrainingInput
+from training_api.dialects.ml_v1.resources import Job, TrainingInput
+from training_api.job.job_spec import job_spec_from_wire
+from training_api.states import JobState
 
 DIGEST = "sha256:" + "a" * 64
 OTHER = "sha256:" + "b" * 64

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from container_training.core.cost import Meter, PriceList, parse_max_cost, parse_prices, running_seconds
-from container_training.core.errors import InvalidPrice
-from container_training.core.wire import TrainingInput
 from tests.unit.container_training.fake_service import EPOCH, make_job
 from tests.unit.container_training.tuning_jobs import make_trial, make_tuning_job
+from training_api.dialects.ml_v1.resources import TrainingInput
+from training_api.errors import InvalidPrice
+from training_api.job.cost import Meter, PriceList, parse_max_cost, parse_prices, running_seconds
 
 SOURCE = "extra.prices of connection 'training_default'"
 PRICES = {"n1-standard-4": 1.0, "n1-highmem-8": 10.0, "n1-highcpu-8": 3.0, "NVIDIA_TESLA_T4": 100.0}

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from container_training.core.errors import InvalidFilter
-from container_training.core.filters import And, Comparison, Filter, Not, Or, parse_filter
+from training_api.dialects.ml_v1.filters import And, Comparison, Filter, Not, Or, parse_filter
+from training_api.errors import InvalidFilter
 
 A, B, C, D = (Comparison(name, "=", "1") for name in "abcd")
 

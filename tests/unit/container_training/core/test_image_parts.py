@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from container_training.core.image_parts import MAX_LABEL_BYTES, ImageParts, image_parts, part_changes
+from container_training.work.images.parts import MAX_LABEL_BYTES, ImageParts, image_parts, part_changes
 
 
 def make_parts(**changes: Any) -> ImageParts:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from container_training.core.errors import InvalidImageRef
-from container_training.core.image_ref import ImageRef, RegistryKind, parse_image_ref
+from training_api.errors import InvalidImageRef
+from training_api.job.image_ref import ImageRef, RegistryKind, parse_image_ref
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 

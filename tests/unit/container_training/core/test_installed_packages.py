@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from container_training.core.installed_packages import (
+from container_training.work.packages.installed import (
     PackageKind,
     database_kind,
     is_unread_database,

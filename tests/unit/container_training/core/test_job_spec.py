@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from container_training.core.cluster import ReplicaId, ReplicaRole
-from container_training.core.errors import FieldViolation, InvalidJobSpec
-from container_training.core.image_ref import ImageRef
-from container_training.core.job_rules import DEFAULT_RUNNING, JOB_ID_RULE, parse_duration
-from container_training.core.job_spec import JobSpec, job_spec_from_wire
-from container_training.core.machines import MACHINE_TYPES
-from container_training.core.replica_spec import ReplicaSpec
-from container_training.core.wire import Job, TrainingInput
+from training_api.dialects.ml_v1.resources import Job, TrainingInput
+from training_api.errors import FieldViolation, InvalidJobSpec
+from training_api.job.cluster import ReplicaId, ReplicaRole
+from training_api.job.image_ref import ImageRef
+from training_api.job.job_rules import DEFAULT_RUNNING, JOB_ID_RULE, parse_duration
+from training_api.job.job_spec import JobSpec, job_spec_from_wire
+from training_api.job.machines import MACHINE_TYPES
+from training_api.job.replica_spec import ReplicaSpec
 
 IMAGE = "gcr.io/demo/train:1"
 TUNED = {"parameterName": "rate", "type": "DOUBLE", "minValue": 0.1, "maxValue": 1}

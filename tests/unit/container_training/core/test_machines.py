@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from container_training.core.machines import (
+from training_api.job.machines import (
     GIB,
     HOST_RESERVE_BYTES,
     MACHINE_TYPES,

@@ -7,17 +7,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from container_training.core.intent import DETACHED_LABEL, Intent, owner_labels
-from container_training.core.job_id import TaskKey
-from container_training.core.orphans import (
+from container_training.work.orphans.orphans import (
     TaskView,
     describe_run,
     live_owners,
     may_be_orphan,
     submitted,
 )
-from container_training.core.states import JobState
-from container_training.core.wire import Job
+from training_api.dialects.ml_v1.resources import Job
+from training_api.job.intent import DETACHED_LABEL, Intent, owner_labels
+from training_api.job.job_id import TaskKey
+from training_api.states import JobState
 
 NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 GRACE = timedelta(minutes=5)

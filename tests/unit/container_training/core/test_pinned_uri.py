@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from container_training.core.pinned_uri import pinned, split_pinned
+from training_api.job.pinned_uri import pinned, split_pinned
 
 
 @given(st.text(min_size=1), st.integers(0))

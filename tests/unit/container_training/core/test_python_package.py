@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from container_training.core.errors import InvalidJobSpec
-from container_training.core.image_ref import parse_image_ref
-from container_training.core.job_spec import JobSpec, accepted_job_spec, job_spec_from_wire
-from container_training.core.python_package import runtime_image, runtime_of
-from container_training.core.wire import Job, TrainingInput
+from training_api.dialects.ml_v1.resources import Job, TrainingInput
+from training_api.errors import InvalidJobSpec
+from training_api.job.image_ref import parse_image_ref
+from training_api.job.job_spec import JobSpec, accepted_job_spec, job_spec_from_wire
+from training_api.job.python_package import runtime_image, runtime_of
 
 URI = "gs://bkt/job/0123/trainer-0.0.0.tar.gz"
 PACKAGE = {

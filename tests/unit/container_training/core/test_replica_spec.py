@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from container_training.core.errors import InvalidJobSpec
-from container_training.core.job_spec import JobSpec, job_spec_from_wire
-from container_training.core.machines import MACHINE_TYPES, MachineFamily
-from container_training.core.replica_spec import MAX_REPLICAS
-from container_training.core.scale_tiers import TIER_SHAPES
-from container_training.core.wire import Job, TrainingInput
+from training_api.dialects.ml_v1.resources import Job, TrainingInput
+from training_api.errors import InvalidJobSpec
+from training_api.job.job_spec import JobSpec, job_spec_from_wire
+from training_api.job.machines import MACHINE_TYPES, MachineFamily
+from training_api.job.replica_spec import MAX_REPLICAS
+from training_api.job.scale_tiers import TIER_SHAPES
 
 IMAGE = "gcr.io/demo/train:1"
 OTHER = "gcr.io/demo/other:1"

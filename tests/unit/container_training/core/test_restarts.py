@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from container_training.core.cluster import ReplicaId, ReplicaRole
-from container_training.core.restarts import (
+from training_api.job.cluster import ReplicaId, ReplicaRole
+from training_api.job.restarts import (
     MAX_JOB_RETRIES,
     MAX_REPLICA_RESTARTS,
     Attempt,

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from container_training.core.results import StateSeconds, StateTimes
+from training_api.job.results import StateSeconds, StateTimes
 
 START = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

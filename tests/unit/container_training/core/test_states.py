@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from container_training.core.errors import IllegalTransition
-from container_training.core.states import LEGAL, REPLICA_LEGAL, TERMINAL, JobState, ReplicaState, advance
+from training_api.errors import IllegalTransition
+from training_api.states import LEGAL, REPLICA_LEGAL, TERMINAL, JobState, ReplicaState, advance
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "states.md"
 _EDGE = re.compile(r"^\s*(?P<start>\[\*\]|\w+) --> (?P<end>\[\*\]|\w+)(?:\s*:.*)?$", re.MULTILINE)

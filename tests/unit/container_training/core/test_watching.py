@@ -6,9 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from container_training.core.filters import Or, parse_filter
-from container_training.core.states import JobState
-from container_training.core.watching import (
+from container_training.work.waiting.watching import (
     ALL_BY_ID,
     PAGE_SIZE,
     SLOWEST_SECONDS,
@@ -16,7 +14,9 @@ from container_training.core.watching import (
     Roster,
     log_pause_seconds,
 )
-from container_training.core.wire import Job
+from training_api.dialects.ml_v1.filters import Or, parse_filter
+from training_api.dialects.ml_v1.resources import Job
+from training_api.states import JobState
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from container_training.core import wire
-from container_training.core.wire import Job, TrainingInput, WireModel, format_timestamp
+from training_api.dialects.ml_v1 import resources as wire
+from training_api.dialects.ml_v1.resources import Job, TrainingInput, WireModel, format_timestamp
 
 DISCOVERY = json.loads(
     files("googleapiclient").joinpath("discovery_cache/documents/ml.v1.json").read_text(encoding="utf-8")

@@ -32,7 +32,9 @@ def session(airflow_db: Path) -> Iterator[Session]:
 @pytest.fixture
 def kept_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers of the service that do not grow old, however slow the machine is; each test begins without any."""
-    from container_training.dashboard import fleet_api, job_api, shared
+    from container_training.dashboard import shared
+    from container_training.dashboard.routes import fleet as fleet_api
+    from container_training.dashboard.routes import job as job_api
 
     for answers in (shared.ANSWERS, job_api._SLOW_ANSWERS, fleet_api._REPORTS, fleet_api._ORPHANS):
         monkeypatch.setattr(answers, "_clock", lambda: 0.0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from container_training.core.fleet.ops_wire import JobRow
-from container_training.core.states import JobState
+from training_api.fleet.wire import JobRow
+from training_api.states import JobState
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 

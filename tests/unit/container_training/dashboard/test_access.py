@@ -11,7 +11,7 @@ from fastapi import HTTPException, Request
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-    from container_training.dashboard.rights import Rights
+    from container_training.dashboard.airflow_side.rights import Rights
 
 
 @pytest.fixture

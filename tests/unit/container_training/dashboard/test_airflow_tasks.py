@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from container_training.clients.orphan_search import OrphanSearch
-from container_training.core.intent import INTENT_KEY, Intent, owner_labels
-from container_training.core.job_id import TaskKey
-from container_training.core.orphans import Orphan, Verdict
-from container_training.core.states import JobState
-from container_training.core.wire import Job
+from container_training.work.orphans.orphans import Orphan, Verdict
+from container_training.work.orphans.search import OrphanSearch
 from tests.unit.container_training.dashboard.job_rows import NOON
+from training_api.dialects.ml_v1.resources import Job
+from training_api.job.intent import INTENT_KEY, Intent, owner_labels
+from training_api.job.job_id import TaskKey
+from training_api.states import JobState
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -27,7 +27,7 @@ JOB = Job(job_id="digits_1", state=JobState.RUNNING, labels=owner_labels(KEY, IN
 
 
 def find(session: Session) -> list[Orphan]:
-    from container_training.dashboard.airflow_tasks import AirflowTasks
+    from container_training.dashboard.airflow_side.tasks import AirflowTasks
 
     return OrphanSearch(AirflowTasks(session), now=lambda: NOON + timedelta(hours=1)).among([JOB])
 

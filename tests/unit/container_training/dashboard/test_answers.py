@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from container_training.core.errors import TransportError
 from container_training.dashboard.answers import Answers
+from training_api.errors import TransportError
 
 
 class Clock:

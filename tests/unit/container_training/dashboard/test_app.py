@@ -13,12 +13,12 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
-from container_training.dashboard import assets, pages
 from container_training.dashboard.app import make_app
-from container_training.dashboard.pages import theme_script
 from container_training.dashboard.problems import _ADVICE, problem_of
+from container_training.dashboard.routes import assets, pages
+from container_training.dashboard.routes.pages import theme_script
 
-PAGES = Path(pages.__file__).parent / "pages"
+PAGES = Path(pages.__file__).parents[1] / "pages"
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_every_problem_has_a_status_and_advice() -> None:
     for kind, status, advice in _ADVICE:
         assert 400 <= status < 600, kind
         assert advice.endswith(".")
-    from container_training.core.errors import Throttled
+    from training_api.errors import Throttled
 
     status, problem = problem_of(Throttled("too often", code=429, status="RESOURCE_EXHAUSTED"))
     assert status == 503

@@ -11,14 +11,14 @@ import httpx
 import pytest
 from fastapi.testclient import TestClient
 
-from container_training.clients.ops_api import OpsClient
-from container_training.clients.training_api import TrainingClient
-from container_training.core.cost import PriceList
-from container_training.core.fleet.ops_wire import JobRow, SearchJobsResponse
-from container_training.core.machines import GIB
-from container_training.core.states import JobState
-from container_training.dashboard.rights import Rights
+from container_training.dashboard.airflow_side.rights import Rights
 from tests.unit.container_training.dashboard.job_rows import make_row
+from training_api.clients.fleet import OpsClient
+from training_api.clients.training import TrainingClient
+from training_api.fleet.wire import JobRow, SearchJobsResponse
+from training_api.job.cost import PriceList
+from training_api.job.machines import GIB
+from training_api.states import JobState
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -105,9 +105,10 @@ def client_with(
 ) -> Callable[[Rights], TestClient]:
     from airflow.api_fastapi.core_api.security import get_user
 
-    from container_training.dashboard import access, fleet_api
+    from container_training.dashboard import access
+    from container_training.dashboard.airflow_side.connections import Service
     from container_training.dashboard.app import make_app
-    from container_training.dashboard.connections import Service
+    from container_training.dashboard.routes import fleet as fleet_api
 
     transport = httpx.MockTransport(played)
     service = Service(

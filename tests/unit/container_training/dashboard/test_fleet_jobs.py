@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from container_training.core.errors import TransportError
-from container_training.core.fleet.failure_causes import Cause
-from container_training.core.fleet.ops_wire import JobRow, SearchJobsRequest, SearchJobsResponse
-from container_training.core.states import JobState
-from container_training.dashboard import fleet_jobs
-from container_training.dashboard.fleet_jobs import HORIZON, FleetJob, Ledger
+from container_training.dashboard.service_side import fleet_jobs
+from container_training.dashboard.service_side.fleet_jobs import HORIZON, FleetJob, Ledger
 from tests.unit.container_training.dashboard.job_rows import NOON, after, make_row
+from training_api.errors import TransportError
+from training_api.fleet.failure_causes import Cause
+from training_api.fleet.wire import JobRow, SearchJobsRequest, SearchJobsResponse
+from training_api.states import JobState
 
 
 class FakeService:

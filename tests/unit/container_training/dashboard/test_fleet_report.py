@@ -9,16 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from container_training.core.cost import PriceList
-from container_training.core.fleet.failure_causes import Cause
-from container_training.core.fleet.ops_wire import Room
-from container_training.core.fleet.promised_room import capacity_from
-from container_training.core.fleet.time_buckets import Buckets
-from container_training.core.machines import GIB
-from container_training.core.states import JobState
-from container_training.core.wire import TrainingInput
-from container_training.dashboard.fleet_jobs import FleetJob, Shape
-from container_training.dashboard.fleet_report import (
+from container_training.dashboard.service_side.fleet_jobs import FleetJob, Shape
+from container_training.dashboard.service_side.fleet_report import (
     BY_DAG,
     MAX_GROUPS,
     WINDOWS,
@@ -29,6 +21,14 @@ from container_training.dashboard.fleet_report import (
     waits_by_machine,
 )
 from tests.unit.container_training.dashboard.job_rows import NOON
+from training_api.dialects.ml_v1.resources import TrainingInput
+from training_api.fleet.failure_causes import Cause
+from training_api.fleet.promised_room import capacity_from
+from training_api.fleet.time_buckets import Buckets
+from training_api.fleet.wire import Room
+from training_api.job.cost import PriceList
+from training_api.job.machines import GIB
+from training_api.states import JobState
 
 T = NOON.timestamp()
 #: 4 cores and 15 GiB; 8 cores and 30 GiB.

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from container_training.core.cost import PriceList
-from container_training.core.log_wire import LogEntry, MonitoredResource
-from container_training.core.wire import Job
-from container_training.dashboard.job_details import (
+from container_training.dashboard.service_side.job_details import (
     images_view,
     person_view,
     request_view,
     results_folder,
     trials_view,
 )
+from training_api.dialects.ml_v1.log_wire import LogEntry, MonitoredResource
+from training_api.dialects.ml_v1.resources import Job
+from training_api.job.cost import PriceList
 
 from .job_rows import NOON, after
 

@@ -4,10 +4,10 @@ import asyncio
 import json
 from contextlib import aclosing
 
-from container_training.core.errors import TransportError
 from container_training.dashboard.live import Feed, Feeds, stream
 from tests.support.waiting import wait_until_async
 from tests.unit.container_training.virtual_time import VirtualClock
+from training_api.errors import TransportError
 
 
 class Versions:

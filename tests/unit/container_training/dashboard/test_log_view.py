@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from container_training.core.filters import parse_filter
-from container_training.core.log_wire import LogEntry, MonitoredResource, Severity
-from container_training.dashboard.log_view import (
+from container_training.dashboard.views.log import (
     LogQuery,
     line_text,
     line_view,
     newest_arrival,
     plain_line,
 )
+from training_api.dialects.ml_v1.filters import parse_filter
+from training_api.dialects.ml_v1.log_wire import LogEntry, MonitoredResource, Severity
 
 from .job_rows import NOON, after
 

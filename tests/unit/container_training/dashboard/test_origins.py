@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from container_training.core.fleet.ops_wire import JobRow
-from container_training.core.intent import Intent, owner_labels
-from container_training.core.job_id import TaskKey, job_id_for
-from container_training.dashboard.rights import Rights
-from container_training.dashboard.views import Origin
+from container_training.dashboard.airflow_side.rights import Rights
+from container_training.dashboard.views.views import Origin
 from tests.unit.container_training.dashboard.job_rows import make_row
+from training_api.fleet.wire import JobRow
+from training_api.job.intent import Intent, owner_labels
+from training_api.job.job_id import TaskKey, job_id_for
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -19,7 +19,7 @@ RUN = "manual__2026-11-20T21:06:16.123456+00:00"
 
 
 def origins(jobs: list[JobRow], dags: set[str], session: Session) -> dict[str, Origin]:
-    from container_training.dashboard.origins import find_origins
+    from container_training.dashboard.airflow_side.origins import find_origins
 
     known = frozenset(dags)
     rights = Rights(known=known, readable=known, reads_all=True, may_edit=lambda dag_id: False)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from container_training.core.job_id import label_value
-from container_training.dashboard.rights import Rights
+from container_training.dashboard.airflow_side.rights import Rights
+from training_api.job.job_id import label_value
 
 
 def make_rights(

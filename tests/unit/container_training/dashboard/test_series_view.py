@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from container_training.core.fleet.ops_wire import Curve, UsageSeries
-from container_training.dashboard.series_view import MAX_POINTS, curves_view, usage_view
+from container_training.dashboard.views.series import MAX_POINTS, curves_view, usage_view
+from training_api.fleet.wire import Curve, UsageSeries
 
 
 def test_the_metric_of_the_study_comes_first_and_trials_by_number() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from container_training.core.job_id import TaskKey
+from training_api.job.job_id import TaskKey
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -41,7 +41,7 @@ def test_pushed_job_counts_then_the_argument(
     from airflow.models.xcom import XComModel
     from sqlalchemy import insert
 
-    from container_training.dashboard.task_jobs import job_of_task
+    from container_training.dashboard.airflow_side.task_jobs import job_of_task
 
     add_run("d", "r", "t")
     own = {"dag_id": "d", "run_id": "r", "task_id": "t", "map_index": -1}
@@ -55,6 +55,6 @@ def test_pushed_job_counts_then_the_argument(
 
 
 def test_task_that_never_ran_has_no_job(session: Session) -> None:
-    from container_training.dashboard.task_jobs import job_of_task
+    from container_training.dashboard.airflow_side.task_jobs import job_of_task
 
     assert job_of_task(KEY, session) is None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from container_training.core.fleet.ops_wire import Span, SpanKind
-from container_training.core.states import JobState
-from container_training.dashboard.timeline_view import MAX_LANES, timeline_view
+from container_training.dashboard.views.timeline import MAX_LANES, timeline_view
+from training_api.fleet.wire import Span, SpanKind
+from training_api.states import JobState
 
 from .job_rows import NOON, after, make_row
 

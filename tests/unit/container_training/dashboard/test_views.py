@@ -2,11 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from container_training.core.cost import PriceList
-from container_training.core.fleet.ops_wire import JobRow
-from container_training.core.states import JobState
-from container_training.core.wire import TrainingInput
-from container_training.dashboard.views import (
+from container_training.dashboard.views.views import (
     Origin,
     cost_view,
     current_phase,
@@ -16,6 +12,10 @@ from container_training.dashboard.views import (
     state_counts,
 )
 from tests.unit.container_training.dashboard.job_rows import NOON, after, make_row
+from training_api.dialects.ml_v1.resources import TrainingInput
+from training_api.fleet.wire import JobRow
+from training_api.job.cost import PriceList
+from training_api.states import JobState
 
 PRICES = PriceList(source="prices", per_second={"n1-standard-4": 0.01}, currency="EUR")
 NONE = PriceList(source="prices", per_second={})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from container_training.core.iam.iam_wire import Binding, Expr, Policy
+from training_api.iam.wire import Binding, Expr, Policy
 from training_service.access.decision import Caller, agent_of, is_member, lineage, may, project_of
 from training_service.access.roles import DOWNLOAD, JOB_CANCEL, JOB_CREATE, JOB_GET, ROLES
 

@@ -7,7 +7,7 @@ from typing import Any
 import jwt
 import pytest
 
-from container_training.core.iam.iam_wire import Binding, Policy
+from training_api.iam.wire import Binding, Policy
 from training_service.access.control import AccessControl
 from training_service.access.decision import Caller, agent_of
 from training_service.access.identity import Authenticator, IdentityTokens

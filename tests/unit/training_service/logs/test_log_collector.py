@@ -6,14 +6,14 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 
-from container_training.core.cluster import ReplicaId, ReplicaRole
-from container_training.core.states import ReplicaState
+from container_engines.base import LogLine, LogStream, ObservedReplica
+from container_engines.memory.engine import MemoryEngine
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 from tests.unit.training_service.world import IMAGE, PROJECT, World
-from training_service.engine.base import LogLine, LogStream, ObservedReplica
-from training_service.engine.memory_engine import MemoryEngine
-from training_service.logs.collector import LogCollector
+from training_api.job.cluster import ReplicaId, ReplicaRole
+from training_api.states import ReplicaState
+from training_service.intake.log_collector import LogCollector
 
 WHOLE = LogLine(timestamp_ns=10**18, stream=LogStream.STDOUT, text="first half, second half")
 HALF = replace(WHOLE, text="first half", is_whole=False)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training_service.engine.base import LogLine, LogStream
-from training_service.logs.limiter import (
+from container_engines.base import LogLine, LogStream
+from training_service.intake.log_limiter import (
     TAIL_BYTES,
     WINDOW_SECONDS,
     JobBudget,

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from container_training.core.log_wire import Severity
-from training_service.engine.base import LogStream
-from training_service.logs.lines import MAX_TEXT_CHARACTERS, Payload, read_payload, severity_of
+from container_engines.base import LogStream
+from training_api.dialects.ml_v1.log_wire import Severity
+from training_service.intake.log_lines import MAX_TEXT_CHARACTERS, Payload, read_payload, severity_of
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

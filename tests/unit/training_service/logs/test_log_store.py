@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from container_training.clients.training_api import job_log_filter
-from container_training.core.errors import InvalidFilter
-from container_training.core.log_wire import LogEntry, Severity
-from training_service.engine.base import LogLine, LogStream
-from training_service.logs.batch import LogBatch
-from training_service.logs.lines import MAX_TEXT_CHARACTERS
-from training_service.logs.store import LogSource, LogStore, NewLogEntry
+from container_engines.base import LogLine, LogStream
+from training_api.clients.training import job_log_filter
+from training_api.dialects.ml_v1.log_wire import LogEntry, Severity
+from training_api.errors import InvalidFilter
+from training_service.intake.log_batch import LogBatch
+from training_service.intake.log_lines import MAX_TEXT_CHARACTERS
 from training_service.store.database import open_database
+from training_service.store.log_store import LogSource, LogStore, NewLogEntry
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NOW_NS = int(NOW.timestamp()) * 10**9

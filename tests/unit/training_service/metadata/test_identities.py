@@ -8,11 +8,11 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from container_engines.memory.engine import Behaviour
 from tests.unit.training_service.world import PROJECT, World
-from training_service.engine.memory_engine import Behaviour
 from training_service.metadata.identities import JobIdentities
 from training_service.metadata.server import MetadataServer
-from training_service.projects import project_config
+from training_service.model.projects import project_config
 from training_service.store.database import open_database
 
 ADDRESS = "10.0.0.1"

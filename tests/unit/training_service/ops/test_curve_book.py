@@ -6,7 +6,9 @@ import math
 from collections.abc import Iterator, Mapping
 
 from tests.unit.training_service.world import PROJECT, World
-from training_service.ops.curve_book import (
+from training_api.job.tuning.measurement import Report
+from training_service.store.measurement_store import Measurement, MeasurementStore
+from training_service.use_cases.curve_book import (
     LEAST_POINTS,
     MAX_ALL_POINTS,
     MAX_JOBS,
@@ -14,8 +16,6 @@ from training_service.ops.curve_book import (
     CurveBook,
     points_each,
 )
-from training_service.store.measurement_store import Measurement, MeasurementStore
-from training_service.tuning.measurement import Report
 
 
 class CountingStore(MeasurementStore):

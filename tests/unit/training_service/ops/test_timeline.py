@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from container_training.core.fleet.ops_wire import SpanKind
-from container_training.core.states import JobState
+from container_engines.memory.engine import Behaviour
 from tests.unit.training_service.world import IMAGE, PROJECT, World
-from training_service.engine.memory_engine import Behaviour
+from training_api.fleet.wire import SpanKind
+from training_api.states import JobState
 
 
 def spans(world: World) -> list[tuple[SpanKind, str, str, int | None]]:

@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from container_training.core.cluster import ReplicaId, ReplicaRole
-from container_training.core.states import ReplicaState
+from container_engines.base import ObservedReplica, Usage
+from container_engines.docker.stats import usage_of
+from container_engines.memory.engine import MemoryEngine
 from tests.unit.training_service.world import PROJECT, World
-from training_service.engine.base import ObservedReplica, Usage
-from training_service.engine.docker_stats import usage_of
-from training_service.engine.memory_engine import MemoryEngine
-from training_service.ops.usage_sampler import FIRST_PAUSE_SECONDS, UsageSampler, pause_seconds
+from training_api.job.cluster import ReplicaId, ReplicaRole
+from training_api.states import ReplicaState
+from training_service.intake.usage_sampler import FIRST_PAUSE_SECONDS, UsageSampler, pause_seconds
 from training_service.store.usage_store import UsageStore
 
 MIB = 2**20

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from container_training.core.filters import parse_filter
+from training_api.dialects.ml_v1.filters import parse_filter
 from training_service.store.any_of import any_of
 from training_service.store.database import from_us, open_database, writing
 from training_service.store.filter_sql import filter_to_sql

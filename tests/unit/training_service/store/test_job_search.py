@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from container_training.core.errors import InvalidFilter
-from container_training.core.fleet.ops_wire import SearchJobsRequest, SearchJobsResponse
-from container_training.core.states import JobState
-from container_training.core.wire import (
+from container_engines.memory.engine import Behaviour
+from container_engines.memory.scripted_reports import ScriptedReport
+from tests.unit.training_service.world import IMAGE, PROJECT, World
+from training_api.dialects.ml_v1.resources import (
     Goal,
     HyperparameterSpec,
     Job,
@@ -21,9 +21,9 @@ from container_training.core.wire import (
     ScaleTier,
     TrainingInput,
 )
-from tests.unit.training_service.world import IMAGE, PROJECT, World
-from training_service.engine.memory_engine import Behaviour
-from training_service.engine.scripted_reports import ScriptedReport
+from training_api.errors import InvalidFilter
+from training_api.fleet.wire import SearchJobsRequest, SearchJobsResponse
+from training_api.states import JobState
 from training_service.store.job_search import JobSearch
 
 TAG = "accuracy"

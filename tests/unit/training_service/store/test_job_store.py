@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from container_training.core.errors import IllegalTransition, InvalidFilter, JobConflict
-from container_training.core.states import JobState
-from container_training.core.wire import Job, ReplicaConfig, Scheduling, TrainingInput
+from container_engines.memory.engine import Behaviour
 from tests.unit.training_service.world import IMAGE, PROJECT, World
-from training_service.engine.memory_engine import Behaviour
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, Scheduling, TrainingInput
+from training_api.errors import IllegalTransition, InvalidFilter, JobConflict
+from training_api.states import JobState
 from training_service.store.database import SCHEMA_VERSION, open_database, read_meta, writing
 from training_service.store.tables import jobs, meta
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from training_api.job.tuning.measurement import Report
 from training_service.store.database import open_database
 from training_service.store.measurement_store import Measurement, MeasurementStore
-from training_service.tuning.measurement import Report
 
 
 @pytest.fixture

@@ -6,14 +6,14 @@ import threading
 
 import pytest
 
-from container_training.core.errors import EditConflict, InvalidRequest, JobNotFound
-from container_training.core.iam.iam_policy import JOB_PERMISSIONS
-from container_training.core.iam.iam_wire import Binding, Expr, Policy, SetIamPolicyRequest
 from tests.unit.training_service.world import PROJECT, World
-from training_service.job_policies import JobPolicies
-from training_service.policies import Policies
+from training_api.errors import EditConflict, InvalidRequest, JobNotFound
+from training_api.iam.policy import JOB_PERMISSIONS
+from training_api.iam.wire import Binding, Expr, Policy, SetIamPolicyRequest
 from training_service.store.database import open_database
 from training_service.store.policy_store import PolicyStore
+from training_service.use_cases.job_policies import JobPolicies
+from training_service.use_cases.policies import Policies
 
 VIEWER = Binding(role="roles/ml.viewer", members=["user:ann@example.com"])
 EXPIRES = Expr(title="until spring", expression="request.time < timestamp('2027-03-01T00:00:00Z')")

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from container_training.core.states import ReplicaState
-from container_training.core.wire import (
+from container_engines.memory.engine import Behaviour
+from tests.unit.training_service.world import World
+from training_api.dialects.ml_v1.resources import (
     Goal,
     HyperparameterOutput,
     HyperparameterSpec,
@@ -19,11 +20,10 @@ from container_training.core.wire import (
     ParameterType,
     ScaleType,
 )
-from tests.unit.training_service.world import World
-from training_service.engine.memory_engine import Behaviour
+from training_api.job.tuning.measurement import Report
+from training_api.states import ReplicaState
 from training_service.store.database import open_database, to_us
 from training_service.store.measurement_store import Measurement
-from training_service.tuning.measurement import Report
 
 TAG = "accuracy"
 LEARNING_RATE = ParameterSpec(

@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from container_training.core.wire import ParameterType, ScaleType
-from training_service.tuning.search_space import Parameter, SearchSpace
+from training_api.dialects.ml_v1.resources import ParameterType, ScaleType
+from training_service.search.search_space import Parameter, SearchSpace
 
 SCALES = list(ScaleType)
 LOG_SCALES = (ScaleType.UNIT_LOG_SCALE, ScaleType.UNIT_REVERSE_LOG_SCALE)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from training_service.tuning.curve_forecast import MIN_TRIALS, Track, chance_to_exceed
+from training_service.search.curve_forecast import MIN_TRIALS, Track, chance_to_exceed
 
 
 def track(values: Iterable[float]) -> Track:

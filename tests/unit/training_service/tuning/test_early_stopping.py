@@ -18,8 +18,8 @@ from benchmarks.early_stopping import (
     median_only,
     run_study,
 )
-from container_training.core.wire import Goal
-from training_service.tuning.early_stopping import (
+from training_api.dialects.ml_v1.resources import Goal
+from training_service.search.early_stopping import (
     SHADOW_SHARE,
     Curve,
     Ending,

@@ -13,20 +13,20 @@ from pathlib import Path
 
 import pytest
 
-from container_training.core.cluster import ReplicaId, ReplicaRole
-from container_training.core.errors import InvalidJobSpec, JobConflict
-from container_training.core.states import ReplicaState
+from container_engines.base import METRIC_FILE_NAME, ObservedReplica
+from container_engines.docker.engine import DockerEngine
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 from tests.unit.training_service.tuning import reporter
 from tests.unit.training_service.tuning.conftest import search
 from tests.unit.training_service.world import PROJECT, World
-from training_service.engine.base import METRIC_FILE_NAME, ObservedReplica
-from training_service.engine.docker_engine import DockerEngine
-from training_service.records import JobRecord, Trial
+from training_api.errors import InvalidJobSpec, JobConflict
+from training_api.job.cluster import ReplicaId, ReplicaRole
+from training_api.states import ReplicaState
+from training_service.intake.metric_collector import MetricCollector, check_metrics_can_be_read
+from training_service.model.records import JobRecord, Trial
 from training_service.store.database import open_database
 from training_service.store.measurement_store import MeasurementStore
-from training_service.tuning.metric_collector import MetricCollector, check_metrics_can_be_read
 
 MASTER = ReplicaId(role=ReplicaRole.MASTER)
 #: How long a trainer, or the collection of its reports, may take to end on an idle machine.

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training_service.tuning.measurement import Identity, Report
-from training_service.tuning.metric_file import WINDOW_REPORTS, MetricFile
+from training_api.job.tuning.measurement import Identity, Report
+from training_api.job.tuning.metric_file import WINDOW_REPORTS, MetricFile
 
 
 def line_of(report: Report) -> bytes:

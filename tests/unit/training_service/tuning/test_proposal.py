@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tests.unit.training_service.tuning.spaces import category, double
-from training_service.tuning.proposal import other_category
-from training_service.tuning.search_space import SearchSpace
-from training_service.tuning.unit_cube import UnitCube
+from training_service.search.proposal import other_category
+from training_service.search.search_space import SearchSpace
+from training_service.search.unit_cube import UnitCube
 
 CUBE = UnitCube.of(SearchSpace((double("x"), double("y"), category("c", "a", "b", "c"))))
 BEST = np.array([0.5, 0.5, 0.0])

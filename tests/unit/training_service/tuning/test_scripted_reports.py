@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from container_training.core.states import JobState
+from container_engines.base import ReplicaLaunch
+from container_engines.memory.engine import Behaviour
+from container_engines.memory.scripted_reports import ScriptedReport
 from tests.unit.training_service.tuning.conftest import search
 from tests.unit.training_service.world import PROJECT, World
-from training_service.engine.base import ReplicaLaunch
-from training_service.engine.memory_engine import Behaviour
-from training_service.engine.scripted_reports import ScriptedReport
+from training_api.states import JobState
 
 
 def test_a_trial_reports_what_its_arguments_make_of_it(world: World) -> None:

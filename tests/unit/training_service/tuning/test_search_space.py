@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from container_training.core.wire import HyperparameterSpec, ParameterType, ScaleType
 from tests.unit.training_service.tuning.spaces import (
     LOG_SCALES,
     category,
@@ -20,8 +19,9 @@ from tests.unit.training_service.tuning.spaces import (
     parameters,
     spaces,
 )
-from training_service.tuning.search_space import Parameter, SearchSpace
-from training_service.tuning.unit_cube import Dimension, UnitCube
+from training_api.dialects.ml_v1.resources import HyperparameterSpec, ParameterType, ScaleType
+from training_service.search.search_space import Parameter, SearchSpace
+from training_service.search.unit_cube import Dimension, UnitCube
 
 UNIFORM = st.floats(0, 1)
 

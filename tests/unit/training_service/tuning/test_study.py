@@ -8,12 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from container_training.core.errors import InvalidJobSpec
-from container_training.core.states import JobState
-from container_training.core.wire import Goal, ParameterSpec, ParameterType, ReplicaConfig, SearchAlgorithm
+from container_engines.memory.engine import Behaviour
 from tests.unit.training_service.tuning.conftest import LEARNING_RATE, TAG, Tuning
 from tests.unit.training_service.world import World
-from training_service.engine.memory_engine import Behaviour
+from training_api.dialects.ml_v1.resources import (
+    Goal,
+    ParameterSpec,
+    ParameterType,
+    ReplicaConfig,
+    SearchAlgorithm,
+)
+from training_api.errors import InvalidJobSpec
+from training_api.states import JobState
 from training_service.store.database import open_database
 
 
@@ -302,7 +308,7 @@ def test_trials_that_get_nowhere_are_stopped_and_have_succeeded(tuning: Tuning) 
 
 
 def test_some_trials_are_spared_for_comparison(tuning: Tuning, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("training_service.tuning.early_stopping.SHADOW_SHARE", 1.0)
+    monkeypatch.setattr("training_service.search.early_stopping.SHADOW_SHARE", 1.0)
     tuning.curve = bad_ones
     tuning.submit(max_trials=20, max_parallel_trials=4, enable_trial_early_stopping=True)
 

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from container_training.core.wire import Goal, ScaleType, SearchAlgorithm
 from tests.unit.training_service.tuning.spaces import category, cube, discrete, double, integer, spaces
-from training_service.tuning.search_space import SearchSpace
-from training_service.tuning.suggest import Observation, suggest
+from training_api.dialects.ml_v1.resources import Goal, ScaleType, SearchAlgorithm
+from training_service.search.search_space import SearchSpace
+from training_service.search.suggest import Observation, suggest
 
 BAYESIAN = SearchAlgorithm.ALGORITHM_UNSPECIFIED
 MIXED = SearchSpace(

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from container_training.core.cluster import ReplicaId, ReplicaRole
-from container_training.core.states import ReplicaState
+from container_engines.base import ObservedReplica
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 from tests.unit.training_service.world import PROJECT, World
-from training_service.engine.base import ObservedReplica
-from training_service.records import Trial
+from training_api.job.cluster import ReplicaId, ReplicaRole
+from training_api.states import ReplicaState
+from training_service.intake.summary_collector import SummaryCollector
+from training_service.intake.summary_events import EventReader, masked_crc
+from training_service.intake.summary_files import StorageUnavailable, StoredFile, SummaryFiles
+from training_service.model.records import Trial
 from training_service.store.measurement_store import MeasurementStore
-from training_service.tuning.summary_collector import SummaryCollector
-from training_service.tuning.summary_events import EventReader, masked_crc
-from training_service.tuning.summary_files import StorageUnavailable, StoredFile, SummaryFiles
 
 EVENTS = Path(__file__).parent / "events"
 TF1, TF2 = EVENTS / "tf1-0.tfevents", EVENTS / "tf2-0.tfevents"

@@ -10,21 +10,21 @@ from typing import Any, cast
 
 import pytest
 
-from container_training.core.cluster import ReplicaId, ReplicaRole
-from container_training.core.fleet.failure_causes import Cause, cause_of, explain, title_of
-from container_training.core.iam.registry_resources import PolicyResource
-from container_training.core.image_ref import parse_image_ref
-from container_training.core.restarts import Attempt
-from container_training.core.states import JobState, ReplicaState
-from training_service.engine.base import ObservedReplica
-from training_service.engine.docker_errors import classify
-from training_service.image_access import _denied
-from training_service.jobs import CANCELLED_BY_USER
-from training_service.limits import limit_reached
-from training_service.records import JobRecord
-from training_service.tuning.study import Reported, judge_trial
-from training_service.tuning.study import _failure as study_failure
-from training_service.verdict import Over, failure_message
+from container_engines.base import ObservedReplica
+from container_engines.docker.errors import classify
+from training_api.fleet.failure_causes import Cause, cause_of, explain, title_of
+from training_api.iam.registry_resources import PolicyResource
+from training_api.job.cluster import ReplicaId, ReplicaRole
+from training_api.job.image_ref import parse_image_ref
+from training_api.job.restarts import Attempt
+from training_api.states import JobState, ReplicaState
+from training_service.access.image_access import _denied
+from training_service.model.limits import limit_reached
+from training_service.model.records import JobRecord
+from training_service.model.verdict import Over, failure_message
+from training_service.studies.study import Reported, judge_trial
+from training_service.studies.study import _failure as study_failure
+from training_service.use_cases.jobs import CANCELLED_BY_USER
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 IMAGE = parse_image_ref("127.0.0.1:5000/demo/repo/digits:1")

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from container_training.core.capacity import Load
-from container_training.core.fleet.ops_wire import Room
-from container_training.core.fleet.promised_room import capacity_from, machine_type, promised_room
-from container_training.core.machines import GIB
-from container_training.core.wire import TrainingInput
+from training_api.dialects.ml_v1.resources import TrainingInput
+from training_api.fleet.promised_room import capacity_from, machine_type, promised_room
+from training_api.fleet.wire import Room
+from training_api.job.capacity import Load
+from training_api.job.machines import GIB
 
 BIG = Room(cpus=1000, memory_bytes=4000 * GIB, gpus=8, replicas=0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from container_training.core.fleet.stragglers import Delay, Stretch, find_stragglers
+from training_api.fleet.stragglers import Delay, Stretch, find_stragglers
 
 
 def stretches(**times: tuple[float, float]) -> dict[str, Stretch]:

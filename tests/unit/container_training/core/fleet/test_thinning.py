@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from container_training.core.fleet.thinning import kept_places
+from training_api.fleet.thinning import kept_places
 
 VALUES = st.lists(st.none() | st.floats(-1e9, 1e9), max_size=300)
 

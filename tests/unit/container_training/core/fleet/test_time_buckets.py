@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from container_training.core.fleet.time_buckets import Buckets, Interval, levels, means
+from training_api.fleet.time_buckets import Buckets, Interval, levels, means
 
 TEN = Buckets(start=0, end=100, seconds=10)
 _INTERVALS = st.lists(

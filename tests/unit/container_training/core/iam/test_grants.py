@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from container_training.core.errors import InvalidGrant, PolicyTooLarge
-from container_training.core.iam.grants import Grant, policy_diff, service_account_member
-from container_training.core.iam.registry_resources import ResourceKind
+from training_api.errors import InvalidGrant, PolicyTooLarge
+from training_api.iam.grants import Grant, policy_diff, service_account_member
+from training_api.iam.registry_resources import ResourceKind
 
 ROLE = "roles/artifactregistry.reader"
 AGENT = "serviceAccount:service-1@cloud-ml.google.com.iam.gserviceaccount.com"

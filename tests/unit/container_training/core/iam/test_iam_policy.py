@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from container_training.core import locations
-from container_training.core.errors import InvalidRequest
-from container_training.core.iam import iam_wire
-from container_training.core.iam.iam_policy import MAX_PRINCIPALS, merged_policy
-from container_training.core.iam.iam_wire import Policy, SetIamPolicyRequest
-from container_training.core.wire import WireModel
+from training_api.dialects.ml_v1 import locations
+from training_api.dialects.ml_v1.resources import WireModel
+from training_api.errors import InvalidRequest
+from training_api.iam import wire as iam_wire
+from training_api.iam.policy import MAX_PRINCIPALS, merged_policy
+from training_api.iam.wire import Policy, SetIamPolicyRequest
 
 SCHEMAS = json.loads(
     files("googleapiclient").joinpath("discovery_cache/documents/ml.v1.json").read_text(encoding="utf-8")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from container_training.core.errors import InvalidImageRef
-from container_training.core.iam.registry_resources import ResourceKind, project_resource, registry_resource
-from container_training.core.image_ref import parse_image_ref
+from training_api.errors import InvalidImageRef
+from training_api.iam.registry_resources import ResourceKind, project_resource, registry_resource
+from training_api.job.image_ref import parse_image_ref
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 

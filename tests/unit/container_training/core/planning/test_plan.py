@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from container_training.core.errors import InvalidPlan, PlanIsStale
-from container_training.core.planning.plan import (
+from container_training.work.plan.plan import (
     Plan,
     PlanInputs,
     PlannedAccess,
@@ -20,7 +19,8 @@ from container_training.core.planning.plan import (
     read_plan,
     stale_reasons,
 )
-from container_training.core.planning.plan_text import plan_lines
+from container_training.work.plan.text import plan_lines
+from training_api.errors import InvalidPlan, PlanIsStale
 
 NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 

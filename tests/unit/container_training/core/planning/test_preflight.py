@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from container_training.core.cluster import ReplicaId, ReplicaRole, cluster_environment, replica_host
-from container_training.core.cluster_agreement import cluster_disagreements
-from container_training.core.errors import InvalidJobSpec
-from container_training.core.job_spec import JobSpec, job_spec_from_wire
-from container_training.core.planning.preflight import (
+from container_training.work.preflight.cluster_agreement import cluster_disagreements
+from container_training.work.preflight.plan import preflight_job, preflight_replicas
+from container_training.work.preflight.report import (
     Check,
     PreflightReport,
     PreflightRow,
@@ -23,8 +21,10 @@ from container_training.core.planning.preflight import (
     cluster_hint,
     replica_rows,
 )
-from container_training.core.planning.preflight_plan import preflight_job, preflight_replicas
-from container_training.core.wire import Job
+from training_api.dialects.ml_v1.resources import Job
+from training_api.errors import InvalidJobSpec
+from training_api.job.cluster import ReplicaId, ReplicaRole, cluster_environment, replica_host
+from training_api.job.job_spec import JobSpec, job_spec_from_wire
 
 DIGEST = "0123456789abcdef"
 MASTER = ReplicaId(role=ReplicaRole.MASTER)

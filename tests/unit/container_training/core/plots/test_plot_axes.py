@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from container_training.core.plots.plot_axes import PlotAxis, number_axis, parameter_axis
-from container_training.core.wire import ParameterSpec, ScaleType
+from container_training.work.results.plots.axes import PlotAxis, number_axis, parameter_axis
+from training_api.dialects.ml_v1.resources import ParameterSpec, ScaleType
 
 
 def make_axis(**fields: Any) -> PlotAxis:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from container_training.core.plots.trial_plots import best_curve, best_so_far, parallel_coordinates
-from container_training.core.tuning.trials import study_of, trial_rows
-from container_training.core.wire import Goal, Job
+from container_training.work.results.plots.trial_plots import best_curve, best_so_far, parallel_coordinates
 from tests.unit.container_training.fake_service import EPOCH
 from tests.unit.container_training.tuning_jobs import SEARCH, make_trial, make_tuning_job
+from training_api.dialects.ml_v1.resources import Goal, Job
+from training_api.job.tuning.trials import study_of, trial_rows
 
 JOB = make_tuning_job(
     make_trial(1, 0.9, start=0),

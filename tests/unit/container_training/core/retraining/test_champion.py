@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from container_training.core.errors import ChampionMoved, ModelUnknown
-from container_training.core.retraining.champion import (
+from container_training.work.models.champion import (
     MAX_CHANGES,
     ROLLBACK_DEPTH,
     ChampionPointer,
@@ -16,6 +15,7 @@ from container_training.core.retraining.champion import (
     rolled_back,
 )
 from tests.model_versions import make_author, make_version
+from training_api.errors import ChampionMoved, ModelUnknown
 
 
 def champions(*version_ids: str) -> ChampionPointer:

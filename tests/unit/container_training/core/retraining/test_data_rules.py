@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from container_training.core.errors import DataInvalid
-from container_training.core.retraining.data_profile import _chi_squared, drift_from, profile_of, psi
-from container_training.core.retraining.data_rules import DataReport, check_table, parse_rules, parse_tables
+from container_training.work.models.data_profile import _chi_squared, drift_from, profile_of, psi
+from container_training.work.models.data_rules import DataReport, check_table, parse_rules, parse_tables
+from training_api.errors import DataInvalid
 
 RULES = {"columns": ["x", "y", "digit"], "label": "digit", "labels": ["0", "1"], "low": 0, "high": 16}
 GOOD = b"x,y,digit\n1,2,0\n3,4,1\n5,16,1\n"

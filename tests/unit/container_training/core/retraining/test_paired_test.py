@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from container_training.core.retraining.paired_test import chance_of_wins, compare
+from container_training.work.models.paired_test import chance_of_wins, compare
 
 
 @given(st.integers(0, 3000), st.integers(0, 3000))

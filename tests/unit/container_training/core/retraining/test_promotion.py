@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from container_training.core.errors import EvaluationInvalid
-from container_training.core.retraining.promotion import (
+from container_training.work.models.promotion import (
     Decision,
     Evaluation,
     PromotionRule,
     decide,
     parse_evaluation,
 )
+from training_api.errors import EvaluationInvalid
 
 
 def make_evaluation(correct: str, *, digest: str = "a" * 64) -> Evaluation:

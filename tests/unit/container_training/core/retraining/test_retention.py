@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from container_training.core.retraining.champion import ChampionPointer
-from container_training.core.retraining.retention import (
+from container_training.work.models.champion import ChampionPointer
+from container_training.work.models.retention import (
     RetentionRule,
     Stored,
     expired_snapshots,

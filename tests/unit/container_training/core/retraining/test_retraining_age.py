@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from container_training.core.errors import InvalidRetrainingLimit
-from container_training.core.retraining.retraining_age import Retraining, model_ages, parse_limits
+from container_training.work.models.age import Retraining, model_ages, parse_limits
+from training_api.errors import InvalidRetrainingLimit
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 DAY = timedelta(days=1)

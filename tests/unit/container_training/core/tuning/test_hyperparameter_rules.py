@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from container_training.core.errors import FieldViolation, InvalidJobSpec
-from container_training.core.job_spec import accepted_job_spec, job_spec_from_wire
-from container_training.core.tuning.study_spec import DEFAULT_METRIC_TAG, StudySpec
-from container_training.core.wire import Goal, Job, SearchAlgorithm
+from training_api.dialects.ml_v1.resources import Goal, Job, SearchAlgorithm
+from training_api.errors import FieldViolation, InvalidJobSpec
+from training_api.job.job_spec import accepted_job_spec, job_spec_from_wire
+from training_api.job.tuning.study_spec import DEFAULT_METRIC_TAG, StudySpec
 
 RATE = {"parameterName": "rate", "type": "DOUBLE", "minValue": 1e-4, "maxValue": 0.1}
 UNITS = {"parameterName": "units", "type": "INTEGER", "minValue": 16, "maxValue": 256}

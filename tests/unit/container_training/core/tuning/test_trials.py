@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from container_training.core.results import StudyResult, TrialRow
-from container_training.core.states import JobState
-from container_training.core.tuning.trial_spec import hyperparameter_args, trial_job_dir
-from container_training.core.tuning.trials import (
+from tests.unit.container_training.fake_service import EPOCH, make_job
+from tests.unit.container_training.tuning_jobs import make_trial, make_tuning_job
+from training_api.dialects.ml_v1.resources import Goal, Job
+from training_api.job.results import StudyResult, TrialRow
+from training_api.job.tuning.trial_spec import hyperparameter_args, trial_job_dir
+from training_api.job.tuning.trials import (
     best_trial,
     progress_line,
     study_result,
     trial_line,
     trial_rows,
 )
-from container_training.core.wire import Goal, Job
-from tests.unit.container_training.fake_service import EPOCH, make_job
-from tests.unit.container_training.tuning_jobs import make_trial, make_tuning_job
+from training_api.states import JobState
 
 NOW = EPOCH + timedelta(seconds=100)
 

@@ -1,0 +1,160 @@
+"""What one training service asks of a swarm's manager, in the words of ``swarm_tasks.py`` and ``swarm_spec.py``."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import docker
+from docker.errors import APIError, NotFound
+
+from container_engines.base import ReplicaLaunch
+from container_engines.docker.client import DockerConnection, post
+from container_engines.docker.errors import engine_errors
+from container_engines.labels import JOB_UID, SERVICE, job_labels
+from container_engines.swarm.spec import is_stopped, stopped
+from container_engines.swarm.tasks import Node, Run, nodes_of, run_of
+from training_api.errors import EngineUnavailable
+
+#: Of a network: by a task that the swarm, or by a container that this machine, has not let go yet.
+_IN_USE = ("is in use by", "has active endpoints")
+
+
+class SwarmApi:
+    """
+    The services, tasks, networks and nodes that concern one training service; safe for threads.
+
+    Every method raises ``EngineUnavailable`` or ``EngineError`` as those of ``Engine`` do.
+    """
+
+    def __init__(self, service_id: str, docker_host: str) -> None:
+        self._service_id = service_id
+        self._connection = DockerConnection(docker_host)
+        self._network_lock = threading.Lock()
+
+    @property
+    def client(self) -> docker.APIClient:
+        """The manager's client."""
+        return self._connection.client
+
+    def close(self) -> None:
+        """Close the connections; may be called twice."""
+        self._connection.close()
+
+    def version(self) -> str:
+        """Return the manager's version; an engine that is no manager is an error."""
+        client = self.client
+        with engine_errors("ask whether it is a manager of a swarm"):
+            client.inspect_swarm()
+            return str(client.version()["Version"])
+
+    def nodes(self) -> dict[str, Node]:
+        """Return the machines, by id."""
+        client = self.client
+        with engine_errors("list the machines of the swarm"):
+            return nodes_of(client.nodes())
+
+    def services(self, job_uid: str = "") -> list[dict[str, Any]]:
+        """Return the services of all jobs, or of one."""
+        client = self.client
+        with engine_errors("list services"):
+            return list(client.services(filters={"label": self._label(job_uid)}))  # type: ignore[no-untyped-call]
+
+    def networks(self, job_uid: str = "") -> list[dict[str, Any]]:
+        """Return the networks of all jobs, or of one."""
+        client = self.client
+        with engine_errors("list networks"):
+            return list(client.networks(filters={"label": self._label(job_uid)}))
+
+    def tasks(self) -> list[dict[str, Any]]:
+        """Return the tasks of all jobs, also those whose service was removed and which have not ended yet."""
+        client = self.client
+        with engine_errors("list tasks"):
+            return [task for task in client.tasks() if labels_of_task(task).get(SERVICE) == self._service_id]  # type: ignore[no-untyped-call]
+
+    def runs(self, service_ids: Collection[str]) -> dict[str, Run | None]:
+        """Return the run of each of these services; ``None`` if it has none yet, or is not there."""
+        tasks = defaultdict(list)
+        for task in self.tasks():
+            tasks[task["ServiceID"]].append(task)
+        nodes = self.nodes()
+        return {service_id: run_of(tasks[service_id], nodes) for service_id in service_ids}
+
+    def ensure_network(self, launch: ReplicaLaunch) -> str:
+        """Make the job's own network unless it is there; return its id."""
+        name = f"ct-{launch.job_uid}"
+        client = self.client
+        with self._network_lock, engine_errors(f"make the network of job {launch.job_id}"):
+            for item in client.networks(names=[name]):
+                if item["Name"] == name:
+                    return str(item["Id"])
+            made = client.create_network(
+                name, driver="overlay", attachable=True, labels=job_labels(self._service_id, launch)
+            )
+        return str(made["Id"])
+
+    def ensure_service(self, spec: Mapping[str, Any], headers: dict[str, str]) -> str:
+        """Make the service of ``spec`` unless one of its name is there; return its id."""
+        client = self.client
+        with engine_errors(f"make service {spec['Name']}"):
+            try:
+                return str(client.inspect_service(spec["Name"])["ID"])  # type: ignore[no-untyped-call]
+            except NotFound:
+                return str(post(client, "/services/create", dict(spec), headers=headers)["ID"])
+
+    def order_stop(self, service_id: str) -> bool:
+        """Have the service's container stopped; returns at once. ``False``: there is no such service."""
+        client = self.client
+        with engine_errors(f"stop service {service_id}"):
+            try:
+                found = client.inspect_service(service_id)  # type: ignore[no-untyped-call]
+                if not is_stopped(found["Spec"]):
+                    version = {"version": str(found["Version"]["Index"])}
+                    post(client, f"/services/{service_id}/update", stopped(found["Spec"]), params=version)
+            except NotFound:
+                return False
+            except APIError as error:
+                if "update out of sequence" not in str(error.explanation):
+                    raise
+                raise EngineUnavailable(f"stop service {service_id}: {error.explanation}") from error
+        return True
+
+    def remove_service(self, service_id: str) -> None:
+        """Remove the service; its container is stopped meanwhile."""
+        client = self.client
+        with engine_errors(f"remove service {service_id}"):
+            try:
+                client.remove_service(service_id)  # type: ignore[no-untyped-call]
+            except NotFound:
+                return
+
+    def remove_network(self, network_id: str) -> None:
+        """Have the network removed, unless it is in use still; it may be listed for a moment longer."""
+        client = self.client
+        with engine_errors(f"remove network {network_id}"):
+            try:
+                client.remove_network(network_id)
+            except NotFound:
+                return
+            except APIError as error:
+                if not any(sign in str(error.explanation) for sign in _IN_USE):
+                    raise
+
+    def is_out_of_memory(self, run: Run) -> bool:
+        """Whether the kernel ended the container for its memory: known of the manager's own containers only."""
+        client = self.client
+        with engine_errors(f"look at container {run.container_id[:12]}"):
+            try:
+                return bool(client.inspect_container(run.container_id)["State"]["OOMKilled"])
+            except NotFound:
+                return False
+
+    def _label(self, job_uid: str) -> list[str]:
+        return [f"{SERVICE}={self._service_id}", *([f"{JOB_UID}={job_uid}"] if job_uid else [])]
+
+
+def labels_of_task(task: Mapping[str, Any]) -> dict[str, str]:
+    """Return the labels of the task's container."""
+    return dict(task["Spec"].get("ContainerSpec", {}).get("Labels") or {})

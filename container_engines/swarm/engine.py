@@ -1,0 +1,290 @@
+"""
+Docker Swarm: one service a run of a replica, on an overlay network a job, on as many machines as have joined.
+
+Everything goes through a manager's engine (``docker_host``). What a swarm tells less well than one engine does, and what
+follows from it for users: docs/more-machines.md.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from container_engines.base import (
+    Engine,
+    EngineView,
+    LogLine,
+    ObservedReplica,
+    PulledImage,
+    ReplicaLaunch,
+    Usage,
+)
+from container_engines.docker.errors import engine_errors
+from container_engines.docker.logs import read_frames
+from container_engines.labels import JOB_UID, attempt_of, replica_labels, replica_of
+from container_engines.swarm.api import SwarmApi, labels_of_task
+from container_engines.swarm.images import SwarmImages
+from container_engines.swarm.logs import LogFollowers
+from container_engines.swarm.spec import service_spec
+from container_engines.swarm.tasks import REPLICA_STATES, Run, TaskPhase
+from training_api.errors import (
+    EngineError,
+    EngineUnavailable,
+    ImageNotFound,
+    RegistryUnavailable,
+)
+from training_api.job.image_ref import ImageRef
+from training_api.job.machines import Resources
+from training_api.states import ReplicaState
+
+_POLL_SECONDS = 0.1
+_IDLE_POLL_SECONDS = 1.0
+#: How long a replica may wait for a machine before that is an error, and asked for again.
+_PLACE_SECONDS = 10.0
+#: How long a machine may pull the image before that is one.
+_PREPARE_SECONDS = 900.0
+#: A stop takes three seconds more than its grace period: first the name goes, and the swarm waits until that is known.
+_STOP_SECONDS = 30.0
+_REMOVE_SECONDS = 60.0
+#: How often a replica is tried whose machine could not pull an image that the registry has.
+_PULLS, _PULL_PAUSE_SECONDS = 3, 2.0
+_KILLED = 137
+
+
+class SwarmEngine(Engine):
+    """
+    One training service's view of a swarm; a replica's ``container_id`` is the id of its service.
+
+    :param service_id: marks this service's services and networks; others are neither seen nor touched.
+    :param docker_host: a manager, as in ``DockerEngine``.
+    :param stop_grace_seconds: the grace period of what is started; a swarm fixes it then.
+    """
+
+    def __init__(self, service_id: str, docker_host: str = "", *, stop_grace_seconds: float = 10.0) -> None:
+        self._service_id = service_id
+        self._grace_seconds = stop_grace_seconds
+        self._swarm = SwarmApi(service_id, docker_host)
+        self._images = SwarmImages()
+        self._followers = LogFollowers()
+        #: What was seen of ended and running services, and is not reported later: by service id.
+        self._started_at: dict[str, datetime] = {}
+        self._out_of_memory: dict[str, bool] = {}
+
+    def close(self) -> None:
+        self._swarm.close()
+
+    @property
+    def can_read_metrics(self) -> bool:
+        return False
+
+    def ping(self) -> str:
+        return self._swarm.version()
+
+    def hosts(self) -> Sequence[Resources]:
+        ready = [node.resources for node in self._swarm.nodes().values() if node.is_open]
+        if not ready:
+            raise EngineUnavailable("no machine of the swarm is ready and active (docker node ls shows them)")
+        return ready
+
+    def find_image(self, ref: ImageRef) -> PulledImage | None:
+        return self._images.find(self._swarm.client, ref)
+
+    def pull_image(self, ref: ImageRef, token: str = "") -> PulledImage:
+        return self._images.look_up(self._swarm.client, ref, token)
+
+    def start_replica(self, launch: ReplicaLaunch) -> None:
+        if launch.metric_folder:
+            raise EngineError(
+                "the metrics of a trial are read through a folder, which the machines of a swarm do not share: run tuning "
+                "jobs on one machine, with TRAINING_ENGINE=docker"
+            )
+        self._remove_lost_runs(launch)
+        for tries_left in reversed(range(_PULLS)):
+            service_id = self._ensure_service(launch)
+            self._wait_while(TaskPhase.WAITS, service_id, _PLACE_SECONDS)
+            run = self._wait_while(TaskPhase.PREPARES, service_id, _PREPARE_SECONDS)
+            if run.phase in (TaskPhase.RUNS, TaskPhase.ENDED):
+                return
+            # It never starts: another one takes its place, now or when this is asked for again.
+            self._swarm.remove_service(service_id)
+            if run.phase is TaskPhase.LOST:
+                raise EngineUnavailable(f"machine {run.node_name} went away while it started a replica")
+            self._check_refusal(launch, run, may_try_again=tries_left > 0)
+            time.sleep(_PULL_PAUSE_SECONDS)
+
+    def observe(self) -> EngineView:
+        # Services before tasks: a run that is not there is one that the swarm has not made yet.
+        services, networks = self._swarm.services(), self._swarm.networks()
+        runs = self._swarm.runs([item["ID"] for item in services])
+        self._followers.end_all_but({key for key, run in runs.items() if run and run.phase is TaskPhase.RUNS})
+        self._forget_all_but(runs)
+        replicas = [self._replica(item, runs[item["ID"]]) for item in services]
+        labels = [*(item["Spec"]["Labels"] for item in services), *(item["Labels"] for item in networks)]
+        return EngineView(
+            replicas=tuple(replica for replica in replicas if replica is not None),
+            job_uids=frozenset(each[JOB_UID] for each in labels),
+        )
+
+    def job_at(self, address: str) -> str | None:
+        # A container leaves its machine under the machine's address, or under one that each machine gives out anew.
+        return None
+
+    def stop_replica(self, container_id: str, grace_seconds: float) -> None:
+        deadline = time.monotonic() + max(grace_seconds, self._grace_seconds) + _STOP_SECONDS
+        while self._swarm.order_stop(container_id):
+            run = self._swarm.runs([container_id])[container_id]
+            if run is not None and run.phase in (TaskPhase.ENDED, TaskPhase.LOST, TaskPhase.REFUSED):
+                return
+            if time.monotonic() > deadline:
+                raise EngineError(f"service {container_id} was told to stop and has not ended")
+            time.sleep(_POLL_SECONDS)
+
+    def remove_job(self, job_uid: str) -> None:
+        for item in self._swarm.services(job_uid):
+            self._swarm.remove_service(item["ID"])
+        deadline = time.monotonic() + self._grace_seconds + _REMOVE_SECONDS
+        while left := self._containers_of(job_uid):
+            if time.monotonic() > deadline:
+                raise EngineError(f"{len(left)} containers of job {job_uid} do not go away")
+            time.sleep(_POLL_SECONDS)
+        # The manager's own machine has its end of a network for a moment longer than the swarm has the network.
+        while networks := self._swarm.networks(job_uid):
+            for item in networks:
+                self._swarm.remove_network(item["Id"])
+            if time.monotonic() > deadline:
+                raise EngineError(f"the network of job {job_uid} does not go away")
+            time.sleep(_POLL_SECONDS)
+
+    def read_logs(self, container_id: str, since_ns: int, *, follow: bool = True) -> Iterator[LogLine]:
+        client = self._swarm.client
+        run = self._swarm.runs([container_id])[container_id]
+        if run is None or run.phase not in (TaskPhase.RUNS, TaskPhase.ENDED):
+            where = f": machine {run.node_name} is down" if run and run.phase is TaskPhase.LOST else ""
+            raise EngineError(f"the log of service {container_id} cannot be had{where}")
+        with engine_errors(f"read the log of service {container_id}"):
+            if follow and run.phase is TaskPhase.RUNS:
+                yield from self._followers.follow(client, container_id, run.task_id, since_ns)
+            else:
+                yield from read_frames(client, f"tasks/{run.task_id}", since_ns, follow=False)
+
+    def read_usage(self, container_id: str) -> Usage | None:
+        # A manager cannot ask the engines of other machines.
+        return None
+
+    def events(self) -> Iterator[None]:
+        # A manager tells of services and machines, but not of tasks: these have to be looked at.
+        before: set[tuple[str, int]] | None = None
+        while True:
+            tasks = self._swarm.tasks()
+            now = {(task["ID"], int(task["Version"]["Index"])) for task in tasks}
+            if before is not None and now != before:
+                yield
+            before = now
+            time.sleep(_POLL_SECONDS if tasks else _IDLE_POLL_SECONDS)
+
+    def _ensure_service(self, launch: ReplicaLaunch) -> str:
+        spec = service_spec(
+            launch,
+            network_id=self._swarm.ensure_network(launch),
+            labels=replica_labels(self._service_id, launch),
+            grace_seconds=self._grace_seconds,
+            nodes=self._swarm.nodes().values(),
+        )
+        return self._swarm.ensure_service(spec, self._images.pull_headers(launch.image_id))
+
+    def _wait_while(self, phase: TaskPhase, service_id: str, seconds: float) -> Run:
+        """
+        Return the service's run once it is not in ``phase`` any more.
+
+        :raises EngineUnavailable: it still is; it goes on, and may be waited for again.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            run = self._swarm.runs([service_id])[service_id]
+            if run is not None and run.phase is not phase:
+                return run
+            if time.monotonic() > deadline:
+                where = f" on machine {run.node_name}" if run and run.node_name else ""
+                why = f": {run.why}" if run and run.why else ""
+                raise EngineUnavailable(f"a replica still {phase}{where} after {seconds:g} s{why}")
+            time.sleep(_POLL_SECONDS)
+
+    def _remove_lost_runs(self, launch: ReplicaLaunch) -> None:
+        """Remove the replica's earlier runs on machines that went away, so that none comes back with its machine."""
+        services = [
+            item["ID"]
+            for item in self._swarm.services(launch.job_uid)
+            if replica_of(item["Spec"]["Labels"]) == launch.replica
+        ]
+        for service_id, run in self._swarm.runs(services).items():
+            if run is not None and run.phase is TaskPhase.LOST:
+                self._swarm.remove_service(service_id)
+
+    def _check_refusal(self, launch: ReplicaLaunch, run: Run, *, may_try_again: bool) -> None:
+        """
+        Raise what a refused start means; return if it may go well the next time.
+
+        :raises ImageNotFound: the image is gone.
+        :raises EngineUnavailable: its registry does not answer.
+        :raises EngineError: the machine refuses it, or cannot get the image.
+        """
+        if "no such image" not in run.why.lower():
+            raise EngineError(f"machine {run.node_name}: {run.why or 'it was stopped before it started'}")
+        try:
+            is_gone = self._images.is_gone(self._swarm.client, launch.image_id)
+        except RegistryUnavailable as error:
+            raise EngineUnavailable(str(error)) from error
+        if is_gone:
+            raise ImageNotFound(f"machine {run.node_name}: {run.why}")
+        if not may_try_again:
+            raise EngineError(
+                f"machine {run.node_name} could not get {launch.image_id}, which is there: every machine must reach the "
+                "registry under this name, and have an image of no registry itself; the log of its engine says more"
+            )
+
+    def _replica(self, service: Mapping[str, Any], run: Run | None) -> ObservedReplica | None:
+        """Return the replica behind a service; ``None`` if it is lost."""
+        labels, service_id = service["Spec"]["Labels"], service["ID"]
+        phase = run.phase if run else TaskPhase.WAITS
+        if phase not in REPLICA_STATES:
+            return None
+        state = REPLICA_STATES[phase]
+        started_at = exited = None
+        if run is not None and state is not ReplicaState.CREATED:
+            # A task has one time, that of its last change: after the end, the start is what was seen before it.
+            first = run.at if state is ReplicaState.RUNNING else run.created_at
+            started_at = self._started_at.setdefault(service_id, first)
+            exited = run if state is ReplicaState.EXITED else None
+        return ObservedReplica(
+            job_uid=labels[JOB_UID],
+            replica=replica_of(labels),
+            attempt=attempt_of(labels),
+            container_id=service_id,
+            state=state,
+            exit_code=exited.exit_code if exited else None,
+            out_of_memory=exited is not None and self._is_out_of_memory(service_id, exited),
+            started_at=started_at,
+            finished_at=exited.at if exited else None,
+        )
+
+    def _is_out_of_memory(self, service_id: str, run: Run) -> bool:
+        if run.exit_code == _KILLED and service_id not in self._out_of_memory:
+            self._out_of_memory[service_id] = self._swarm.is_out_of_memory(run)
+        return self._out_of_memory.get(service_id, False)
+
+    def _forget_all_but(self, service_ids: Mapping[str, Any]) -> None:
+        for known in (self._started_at, self._out_of_memory):
+            for service_id in known.keys() - service_ids.keys():
+                del known[service_id]
+
+    def _containers_of(self, job_uid: str) -> list[str]:
+        """Return the job's tasks that still hold its network; those of a machine that is away hold nothing."""
+        nodes = self._swarm.nodes()
+        return [
+            task["ID"]
+            for task in self._swarm.tasks()
+            if labels_of_task(task).get(JOB_UID) == job_uid
+            and not ((node := nodes.get(task.get("NodeID", ""))) is None or node.is_down)
+        ]

@@ -1,0 +1,82 @@
+"""
+Images for a swarm: nothing is pulled in one place, each machine pulls what it runs.
+
+So an image is looked up at its registry before anything starts, and named by its digest from then on: every machine
+gets the same one, and one that has it does not ask again.
+"""
+
+from __future__ import annotations
+
+import docker
+from docker.auth import encode_header
+from docker.errors import NotFound
+
+from container_engines.base import PulledImage
+from container_engines.docker.errors import engine_errors
+from training_api.job.image_ref import ImageRef, parse_image_ref
+from training_api.job.python_package import LOCAL_HOST
+
+
+class SwarmImages:
+    """What is known of images; safe for threads. An image's id is its name by digest."""
+
+    def __init__(self) -> None:
+        #: By the reference that was asked for; a service that is new asks again.
+        self._known: dict[str, PulledImage] = {}
+        self._tokens: dict[str, str] = {}
+
+    def find(self, client: docker.APIClient, ref: ImageRef) -> PulledImage | None:
+        """Return ``ref`` if it was looked up before; of images that no registry has, what the manager's engine has."""
+        if ref.host == LOCAL_HOST:
+            return self._local(client, ref)
+        return self._known.get(ref.pullable)
+
+    def look_up(self, client: docker.APIClient, ref: ImageRef, token: str = "") -> PulledImage:
+        """
+        Return what the registry has under ``ref``; the machines pull it with the same ``token``.
+
+        :raises ImageNotFound: it has nothing, or does not give it.
+        :raises RegistryUnavailable: it did not answer.
+        """
+        with engine_errors(f"look up {ref.pullable}"):
+            # Never None, which would send whatever login this machine's user happens to have.
+            found = client.inspect_distribution(ref.pullable, auth_config=_login(token))  # type: ignore[no-untyped-call]
+        digest = str(found["Descriptor"]["digest"])
+        image_id = ref.at(digest).pullable
+        self._tokens[image_id] = token
+        known = self._known[ref.pullable] = PulledImage(image_id=image_id, digest=digest)
+        return known
+
+    def is_gone(self, client: docker.APIClient, image_id: str) -> bool:
+        """
+        Whether ``image_id`` is one that the manager's engine has no more, and so nobody can be expected to have.
+
+        :raises ImageNotFound: it is a registry's, and the registry does not give it any more.
+        :raises RegistryUnavailable: the registry did not answer.
+        """
+        if "/" in image_id:
+            self.look_up(client, parse_image_ref(image_id), self._tokens.get(image_id, ""))
+            return False
+        with engine_errors(f"look for {image_id}"):
+            try:
+                client.inspect_image(image_id)  # type: ignore[no-untyped-call]
+            except NotFound:
+                return True
+        return False
+
+    def pull_headers(self, image_id: str) -> dict[str, str]:
+        """Return the header of a request whose service pulls ``image_id``."""
+        return {"X-Registry-Auth": encode_header(_login(self._tokens.get(image_id, ""))).decode()}
+
+    @staticmethod
+    def _local(client: docker.APIClient, ref: ImageRef) -> PulledImage | None:
+        with engine_errors(f"look for {ref.pullable}"):
+            try:
+                found = client.inspect_image(ref.pullable)  # type: ignore[no-untyped-call]
+            except NotFound:
+                return None
+        return PulledImage(image_id=found["Id"], digest=ref.digest or "")
+
+
+def _login(token: str) -> dict[str, str]:
+    return {"registrytoken": token} if token else {}

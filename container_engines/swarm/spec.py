@@ -1,0 +1,103 @@
+"""
+The Swarm service that one run of a replica is, as the engine's API takes it. Pure.
+
+Mode ``replicated``, once, never restarted: a service of mode ``replicated-job`` keeps its container when it is removed,
+and when its node is drained (seen with Engine 20.10). Source of the fields: docs.docker.com/reference/api/engine,
+"ServiceCreate".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from typing import Any
+
+from container_engines.base import ReplicaLaunch
+from container_engines.confinement import DNS_OPTIONS, DROPPED_CAPABILITIES
+from container_engines.docker.logs import LOG_FILES
+from container_engines.swarm.tasks import GPU_KIND, Node
+
+#: A constraint that no node meets.
+_NOWHERE = "node.labels.container-training.stopped==yes"
+
+
+def service_name(launch: ReplicaLaunch) -> str:
+    """Return the name of the run's service: a DNS label, so no dot."""
+    return f"ct-{launch.job_uid}-{launch.replica.task_name}-{str(launch.attempt).replace('.', '-')}"
+
+
+def service_spec(
+    launch: ReplicaLaunch,
+    *,
+    network_id: str,
+    labels: Mapping[str, str],
+    grace_seconds: float,
+    nodes: Iterable[Node],
+) -> dict[str, Any]:
+    """
+    Return the run's service: bounded, without what no trainer needs, alone with its job.
+
+    :param nodes: machines of the swarm; those that are too small for the limits are not for it, as the engine refuses a
+        limit of more cores than there are.
+    """
+    container = {
+        "Image": launch.image_id,
+        "Command": list(launch.command) or None,
+        "Args": list(launch.args) or None,
+        "Hostname": launch.host_name,
+        "Env": [f"{name}={value}" for name, value in launch.environment.items()],
+        "Labels": dict(labels),  # tasks and their containers carry these, not the service's
+        "Init": True,  # so that SIGTERM reaches a trainer that is PID 1, and its children are reaped
+        "StopGracePeriod": round(grace_seconds * 1e9),
+        "CapabilityDrop": list(DROPPED_CAPABILITIES),
+        "Privileges": {"NoNewPrivileges": True},  # engines before 25 do not know it
+        "DNSConfig": {"Options": list(DNS_OPTIONS)},
+        "Hosts": ["host-gateway host.docker.internal"],
+    }
+    resources: dict[str, Any] = {
+        "Limits": {
+            "NanoCPUs": round(launch.resources.cpus * 1e9),
+            "MemoryBytes": launch.resources.memory_bytes,
+            "Pids": launch.pids_limit,
+        }
+    }
+    if launch.resources.gpus:
+        gpus = {"DiscreteResourceSpec": {"Kind": GPU_KIND, "Value": launch.resources.gpus}}
+        resources["Reservations"] = {"GenericResources": [gpus]}
+    return {
+        "Name": service_name(launch),
+        "Labels": dict(labels),
+        "Mode": {"Replicated": {"Replicas": 1}},
+        "EndpointSpec": {"Mode": "dnsrr"},  # the name is the container's own address, and needs no IPVS
+        "TaskTemplate": {
+            "ContainerSpec": container,
+            "Resources": resources,
+            "RestartPolicy": {"Condition": "none"},
+            "Placement": {
+                "Constraints": [f"node.id!={node.node_id}" for node in nodes if _is_small(node, launch)]
+            },
+            "LogDriver": {"Name": LOG_FILES.type, "Options": LOG_FILES.config},
+            "Networks": [{"Target": network_id, "Aliases": [launch.host_name]}],
+        },
+    }
+
+
+def stopped(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return ``spec`` so that its run is stopped, and nothing takes its place.
+
+    The run's task stays with its exit code and its log. (Scaled to 0, or removed, a service takes both along.)
+    """
+    changed = deepcopy(dict(spec))
+    changed["TaskTemplate"]["Placement"] = {"Constraints": [_NOWHERE]}
+    return changed
+
+
+def is_stopped(spec: Mapping[str, Any]) -> bool:
+    """Whether ``stopped`` made it."""
+    return _NOWHERE in (spec["TaskTemplate"].get("Placement") or {}).get("Constraints", ())
+
+
+def _is_small(node: Node, launch: ReplicaLaunch) -> bool:
+    wanted, there = launch.resources, node.resources
+    return wanted.cpus > there.cpus or wanted.memory_bytes > there.memory_bytes

@@ -1,0 +1,236 @@
+"""Airflow's four components, started one by one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import httpx
+
+from local_stack.errors import PartFailed
+from local_stack.parts.base_image import BaseImage
+from local_stack.parts.database import airflow_database_url, database_identity
+from local_stack.parts.part import PROBE_TIMEOUT_SECONDS, Listener, StackPart
+from local_stack.people.airflow_users import ORPHAN_FINDER, USERS, ensure_password
+from local_stack.people.credentials import REGISTRY_USER, developer_token, ensure_credentials
+from local_stack.processes.supervisor_config import PRIVATE_UMASK, Program
+from local_stack.settings import LOOPBACK, REPOSITORY_ROOT, Part, StackSettings
+
+MIGRATE_TIMEOUT_SECONDS = 300
+SCHEDULER_PATIENCE_SECONDS = 60
+_DATABASE = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
+COMPONENTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
+
+
+class Airflow(StackPart):
+    """
+    api-server, scheduler, dag-processor and triggerer.
+
+    Not ``airflow standalone``: it does not notice an api-server that cannot listen, leaves its children behind when it
+    is terminated, and opens log servers on all interfaces.
+    """
+
+    name = Part.AIRFLOW
+    health_timeout_seconds = 180.0
+
+    def address(self) -> str:
+        """Return the URL of the UI and the API."""
+        return self.settings.airflow_url
+
+    def program_names(self) -> Sequence[str]:
+        """Return the four programs."""
+        return [f"airflow-{name}" for name in ("api-server", "scheduler", "dag-processor", "triggerer")]
+
+    def is_healthy(self) -> bool:
+        """Tell whether the API answers and all four components say that they are healthy."""
+        try:
+            answer = httpx.get(
+                f"{self.settings.airflow_url}/api/v2/monitor/health",
+                timeout=PROBE_TIMEOUT_SECONDS,
+                trust_env=False,
+            )
+            parts = answer.raise_for_status().json()
+        except (httpx.HTTPError, ValueError):
+            return False
+        return all(parts.get(name, {}).get("status") == "healthy" for name in COMPONENTS)
+
+    def listeners(self) -> Sequence[Listener]:
+        """Return the address of the api-server."""
+        return [Listener(host=LOOPBACK, port=self.settings.airflow_port, setting="LOCAL_STACK_AIRFLOW_PORT")]
+
+    def prepare(self) -> None:
+        """
+        Bring the database to the version of Airflow that is installed; it also makes the secrets' files.
+
+        :raises PartFailed: ``airflow db migrate`` failed.
+        """
+        state = airflow_state(self.settings)
+        stamp = state / "migrated"
+        if stamp.exists() and stamp.read_text("utf-8") == self._migrated():
+            return
+        state.mkdir(parents=True, exist_ok=True)
+        self.settings.log_dir.mkdir(parents=True, exist_ok=True)
+        log = self.settings.log_dir / "airflow-migrate.log"
+        with self.progress.step("making Airflow's database"), log.open("wb") as output:
+            try:
+                subprocess.run(
+                    [*_AIRFLOW, "db", "migrate"],
+                    check=True,
+                    env=os.environ | airflow_environment(self.settings, base_image=""),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    timeout=MIGRATE_TIMEOUT_SECONDS,
+                    umask=PRIVATE_UMASK,  # of the database, and of the passwords of the UI
+                )
+            except subprocess.SubprocessError as error:
+                tail = self.processes.log_tail("airflow-migrate")
+                raise PartFailed("airflow db migrate", "failed", log, tail) from error
+        stamp.write_text(self._migrated(), encoding="utf-8")
+
+    def _migrated(self) -> str:
+        return f"{version('apache-airflow-core')} {database_identity(self.settings)}"
+
+    def programs(self) -> Sequence[Program]:
+        """Return the four components; the log servers that would listen on all interfaces are left out."""
+        ensure_credentials(self.settings)
+        environment = airflow_environment(
+            self.settings,
+            base_image=BaseImage.name_of(self.settings),
+            token=developer_token(self.settings),
+            finder_password=ensure_password(passwords_file(self.settings), ORPHAN_FINDER),
+        )
+        port = str(self.settings.airflow_port)
+        commands = (
+            ("api-server", "--host", LOOPBACK, "--port", port),
+            ("scheduler", "--skip-serve-logs"),
+            ("dag-processor",),
+            ("triggerer", "--skip-serve-logs"),
+        )
+        return [
+            Program(
+                name=name,
+                command=(*_AIRFLOW, *command),
+                environment={**environment, **own_environment(name, self.settings)},
+                directory=REPOSITORY_ROOT,
+                stop_wait_seconds=20,
+                umask=PRIVATE_UMASK,
+            )
+            for name, command in zip(self.program_names(), commands, strict=True)
+        ]
+
+
+def own_environment(program: str, settings: StackSettings) -> Mapping[str, str]:
+    """
+    Return what only ``program`` gets.
+
+    SQLite lets one process write at a time. A scheduler that waits in vain for 5 s, its default, dies of it, but its process
+    stays for as long as there are tasks. The api-server keeps the default: while one of its requests waits, all do, also the one
+    that holds the lock (with 15 s it answered nobody for minutes in the kill table).
+    """
+    url = airflow_database_url(settings)
+    if program != "airflow-scheduler" or not url.startswith("sqlite:"):
+        return {}
+    return {_DATABASE: f"{url}?timeout={SCHEDULER_PATIENCE_SECONDS}"}
+
+
+def _database(settings: StackSettings) -> Mapping[str, str]:
+    """Return the variables that name Airflow's database; empty if the settings name another one."""
+    url = airflow_database_url(settings)
+    if _DATABASE in settings.airflow_environment:
+        return {}
+    if url.startswith("sqlite:"):
+        return {_DATABASE: url}
+    # Without the second variable Airflow's asynchronous engine would want asyncpg.
+    return {_DATABASE: url, f"{_DATABASE}_ASYNC": url}
+
+
+_AIRFLOW = (sys.executable, "-m", "airflow")
+
+
+def airflow_state(settings: StackSettings) -> Path:
+    """Return the folder of Airflow's database, logs and passwords; airflow.cfg names the one of the default stack."""
+    return settings.state_dir.absolute() / "airflow"
+
+
+def passwords_file(settings: StackSettings) -> Path:
+    """Return the file in which the simple auth manager keeps the passwords that it made up."""
+    return airflow_state(settings) / "simple_auth_manager_passwords.json.generated"
+
+
+def airflow_environment(
+    settings: StackSettings, *, base_image: str, token: str = "", finder_password: str = ""
+) -> Mapping[str, str]:
+    """
+    Return what Airflow's processes find in their environment: its home, and the connections to the local stack.
+
+    Pure. Connections by environment are read by every component, and nothing has to be stored or encrypted.
+
+    :param token: the developer's, with which Airflow is let into the registry and the training service.
+    :param finder_password: of the user who may read, but not change, what Airflow does.
+    """
+    training = {
+        "conn_type": "container_training",
+        "host": LOOPBACK,
+        "port": settings.training_port,
+        "schema": "http",
+        "extra": {
+            "project": settings.project,
+            "job_bucket": settings.job_bucket,
+            "image_prefix": settings.image_prefix,
+            "base_image": base_image,
+            "container_env": settings.container_environment,
+            **({"prices": settings.prices, "currency": settings.currency} if settings.prices else {}),
+        },
+    }
+    if settings.require_auth:
+        training["password"] = token
+    google = {
+        "conn_type": "google_cloud_platform",
+        "extra": {"is_anonymous": True, "project": settings.project},
+    }
+    registry = {
+        "conn_type": "docker",
+        "host": settings.registry,
+        "login": REGISTRY_USER,
+        "password": token,
+    }
+    own_api = {
+        "conn_type": "http",
+        "host": LOOPBACK,
+        "port": settings.airflow_port,
+        "schema": "http",
+        "login": ORPHAN_FINDER,
+        "password": finder_password,
+    }
+    state = airflow_state(settings)
+    return {
+        "AIRFLOW_HOME": str(REPOSITORY_ROOT),
+        # Whoever starts the stack, the tests too: in that mode Airflow reads no airflow.cfg, and its scheduler never rests.
+        "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
+        # As in airflow.cfg, for whatever state folder and database this stack has.
+        **_database(settings),
+        "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(state / "logs"),
+        "AIRFLOW__LOGGING__DAG_PROCESSOR_CHILD_PROCESS_LOG_DIRECTORY": str(state / "logs" / "dag_processor"),
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords_file(settings)),
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(
+            f"{user}:{role}" for user, role in USERS.items()
+        ),
+        "AIRFLOW__API__PORT": str(settings.airflow_port),
+        "AIRFLOW__API__BASE_URL": settings.airflow_url,
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{settings.airflow_url}/execution/",
+        "AIRFLOW_CONN_TRAINING_DEFAULT": json.dumps(training, separators=(",", ":")),
+        "AIRFLOW_CONN_GOOGLE_CLOUD_DEFAULT": json.dumps(google, separators=(",", ":")),
+        "AIRFLOW_CONN_DOCKER_DEFAULT": json.dumps(registry, separators=(",", ":")),
+        "AIRFLOW_CONN_AIRFLOW_API_DEFAULT": json.dumps(own_api, separators=(",", ":")),
+        "DOCKER_HOST": settings.engine_url,
+        "GOOGLE_CLOUD_PROJECT": settings.project,
+        "STORAGE_EMULATOR_HOST": settings.object_store_url,
+        "PYTHONUNBUFFERED": "1",
+        **settings.airflow_environment,
+    }

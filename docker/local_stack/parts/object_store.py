@@ -1,0 +1,101 @@
+"""The object store: gcp-storage-emulator on disk, with the bucket of the jobs in it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import httpx
+
+from local_stack.errors import PartFailed
+from local_stack.parts.part import Listener, StackPart, answers_ok
+from local_stack.processes.supervisor_config import Program
+from local_stack.settings import LOOPBACK, Part
+
+FOLDER_MARK = "jobs/"
+# The emulator fails on an empty object in an upload of another type (uploadType=media).
+EMPTY_OBJECT = (
+    b"--mark\r\nContent-Type: application/json\r\n\r\n{}\r\n"
+    b"--mark\r\nContent-Type: text/plain\r\n\r\n\r\n--mark--\r\n"
+)
+
+
+class ObjectStore(StackPart):
+    """Cloud Storage's JSON API on loopback; what is stored survives a restart."""
+
+    name = Part.OBJECT_STORE
+
+    def address(self) -> str:
+        """Return the URL for STORAGE_EMULATOR_HOST."""
+        return self.settings.object_store_url
+
+    def is_healthy(self) -> bool:
+        """Tell whether the store answers its health check."""
+        return answers_ok(f"{self.settings.object_store_url}/")
+
+    def prepare(self) -> None:
+        """Make the data folder."""
+        self._data.mkdir(parents=True, exist_ok=True)
+
+    def listeners(self) -> Sequence[Listener]:
+        """Return the store's address."""
+        return [
+            Listener(
+                host=LOOPBACK, port=self.settings.object_store_port, setting="LOCAL_STACK_OBJECT_STORE_PORT"
+            )
+        ]
+
+    def programs(self) -> Sequence[Program]:
+        """Return the server."""
+        return [
+            Program(
+                name=self.name.value,
+                command=(
+                    sys.executable,
+                    "-m",
+                    "local_stack.object_store.server",
+                    f"--host={LOOPBACK}",
+                    f"--port={self.settings.object_store_port}",
+                    f"--data-dir={self._data}",
+                    f"--training-url={self.settings.training_url}",
+                ),
+                environment={"PYTHONUNBUFFERED": "1"},
+            )
+        ]
+
+    def complete(self) -> None:
+        """
+        Make the bucket and the folder of the jobs, unless they exist.
+
+        :raises PartFailed: the store refuses.
+        """
+        bucket = self.settings.bucket
+        with httpx.Client(base_url=self.settings.object_store_url, timeout=10, trust_env=False) as client:
+            try:
+                answer = client.post(
+                    "/storage/v1/b", params={"project": self.settings.project}, json={"name": bucket}
+                )
+                if answer.status_code != httpx.codes.CONFLICT:
+                    answer.raise_for_status()
+                # An empty object whose name ends with a slash is what the console calls a folder.
+                mark = client.get(
+                    f"/storage/v1/b/{bucket}/o", params={"prefix": FOLDER_MARK, "maxResults": 1}
+                )
+                if not mark.raise_for_status().json().get("items"):
+                    client.post(
+                        f"/upload/storage/v1/b/{bucket}/o",
+                        params={"uploadType": "multipart", "name": FOLDER_MARK},
+                        headers={"Content-Type": "multipart/related; boundary=mark"},
+                        content=EMPTY_OBJECT,
+                    ).raise_for_status()
+            except httpx.HTTPError as error:
+                raise PartFailed(
+                    self.name.value,
+                    f"refused to make the bucket {bucket!r}: {error}",
+                    self.processes.log_of(self.name),
+                ) from error
+
+    @property
+    def _data(self) -> Path:
+        return self.settings.state_dir.absolute() / "object-store"

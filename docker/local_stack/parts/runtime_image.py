@@ -1,0 +1,66 @@
+"""The image that jobs of Python packages run on, built from the base image and named by its content."""
+
+from __future__ import annotations
+
+import hashlib
+
+import docker
+import docker.errors
+
+from local_stack.errors import PartFailed
+from local_stack.parts.base_image import has_image, pack_context
+from local_stack.processes.progress import Progress
+from local_stack.processes.shared_locks import one_build
+from local_stack.settings import REPOSITORY_ROOT
+
+FOLDER = REPOSITORY_ROOT / "docker" / "runtime"
+#: ``localhost``: on the engine only, in no registry.
+REPOSITORY = "localhost/container-training/runtime"
+#: Those that have Python 3.7 (discovery, TrainingInput.pythonVersion), which is what tutorials ask for. All of them are
+#: the one image: the packages of the old runtimes, TensorFlow 1.15 among them, exist for no Python of today.
+VERSIONS = ("1.15", *(f"2.{minor}" for minor in range(1, 12)))
+
+
+def runtime_image_name(base_image: str) -> str:
+    """Return the image's name: a hash of all that it is made from."""
+    digest = hashlib.sha256(base_image.encode())
+    for name, content in sorted(_files().items()):
+        digest.update(b"\0" + name.encode() + b"\0" + content)
+    return f"{REPOSITORY}:{digest.hexdigest()[:12]}"
+
+
+def runtime_images(base_image: str) -> dict[str, str]:
+    """Return what the training service's TRAINING_RUNTIME_IMAGES is to say: the image of each runtime version."""
+    return dict.fromkeys(VERSIONS, runtime_image_name(base_image))
+
+
+def ensure_runtime_image(client: docker.DockerClient, base_image: str, progress: Progress) -> None:
+    """
+    Build the image unless the engine has it; about a second, without a network.
+
+    :raises PartFailed: it cannot be built.
+    """
+    name = runtime_image_name(base_image)
+    if has_image(client, name):
+        return
+    with one_build():
+        if not has_image(client, name):  # another stack may have built it meanwhile
+            _build(client, name, base_image, progress)
+
+
+def _build(client: docker.DockerClient, name: str, base_image: str, progress: Progress) -> None:
+    with progress.step(f"building the runtime image {name}"):
+        try:
+            client.images.build(
+                fileobj=pack_context(_files()),
+                custom_context=True,
+                tag=name,
+                buildargs={"BASE_IMAGE": base_image},
+                rm=True,
+            )
+        except (docker.errors.BuildError, docker.errors.APIError) as error:
+            raise PartFailed("docker build", f"of the runtime image failed: {error}") from error
+
+
+def _files() -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in FOLDER.iterdir() if path.is_file()}

@@ -1,0 +1,92 @@
+"""The training service of this repository, as one part of the stack."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from local_stack.errors import PartFailed
+from local_stack.parts.base_image import BaseImage
+from local_stack.parts.engine import connect
+from local_stack.parts.gateway import find_gateway
+from local_stack.parts.part import Listener, StackPart, answers_ok
+from local_stack.parts.runtime_image import ensure_runtime_image, runtime_images
+from local_stack.people.credentials import ensure_credentials
+from local_stack.processes.supervisor_config import Program
+from local_stack.settings import LOOPBACK, REPOSITORY_ROOT, Part
+
+BUILD_TIMEOUT_SECONDS = 300
+
+
+class Training(StackPart):
+    """``python -m training_service serve`` on loopback, with its jobs in a SQLite file."""
+
+    name = Part.TRAINING
+
+    def address(self) -> str:
+        """Return the endpoint of the API."""
+        return self.settings.training_url
+
+    def is_healthy(self) -> bool:
+        """Tell whether the service says that it is healthy."""
+        return answers_ok(f"{self.settings.training_url}/health")
+
+    def prepare(self) -> None:
+        """Make the folder of the database, the image of the runtime versions, and the developer's credentials."""
+        self._data.mkdir(parents=True, exist_ok=True)
+        client = connect(self.settings.engine_url, timeout_seconds=BUILD_TIMEOUT_SECONDS)
+        try:
+            ensure_runtime_image(client, BaseImage.name_of(self.settings), self.progress)
+        except PartFailed as error:
+            # Jobs of containers do not need it; those of packages say that it is missing.
+            self.progress.say(f"{error}; jobs of packages will fail until `make serve` can build it")
+        finally:
+            client.close()
+        ensure_credentials(self.settings)
+
+    def listeners(self) -> Sequence[Listener]:
+        """Return the service's address, and that of the metadata of jobs on the engine's bridge."""
+        found = [
+            Listener(host=LOOPBACK, port=self.settings.training_port, setting="LOCAL_STACK_TRAINING_PORT")
+        ]
+        if gateway := find_gateway(self.settings.engine_url):
+            port = self.settings.metadata_port
+            found.append(Listener(host=gateway, port=port, setting="LOCAL_STACK_METADATA_PORT"))
+        return found
+
+    def programs(self) -> Sequence[Program]:
+        """Return the service."""
+        return [
+            Program(
+                name=self.name.value,
+                command=(sys.executable, "-m", "training_service", "serve"),
+                directory=REPOSITORY_ROOT,
+                environment={
+                    "TRAINING_HOST": LOOPBACK,
+                    "TRAINING_PORT": str(self.settings.training_port),
+                    "TRAINING_DATABASE_URL": f"sqlite:///{self._data / 'jobs.db'}",
+                    "TRAINING_CONTAINER_ENV": json.dumps(
+                        self.settings.container_environment, separators=(",", ":")
+                    ),
+                    "TRAINING_RUNTIME_IMAGES": json.dumps(
+                        runtime_images(BaseImage.name_of(self.settings)), separators=(",", ":")
+                    ),
+                    "TRAINING_STORAGE_ENDPOINT": self.settings.object_store_url,
+                    "TRAINING_KEY_DIR": str(self.settings.key_dir),
+                    "TRAINING_REGISTRY": self.settings.registry,
+                    "TRAINING_TOKENS_FILE": str(self.settings.tokens_file),
+                    "TRAINING_REQUIRE_AUTH": str(self.settings.require_auth).lower(),
+                    "TRAINING_METADATA_HOST": find_gateway(self.settings.engine_url) or "",
+                    "TRAINING_METADATA_PORT": str(self.settings.metadata_port),
+                    "DOCKER_HOST": self.settings.engine_url,
+                    "PYTHONUNBUFFERED": "1",
+                    **self.settings.training_environment,
+                },
+            )
+        ]
+
+    @property
+    def _data(self) -> Path:
+        return self.settings.key_dir

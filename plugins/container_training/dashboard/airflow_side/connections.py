@@ -1,0 +1,172 @@
+"""The training services that Airflow has connections to."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import httpx
+from airflow.models.connection import Connection as ConnectionModel
+from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowException
+from sqlalchemy import select
+
+from container_training.dashboard.airflow_side.database import airflow_database
+from container_training.hooks.training import TrainingHook, service_address
+from container_training.work.models.age import parse_limits
+from training_api.clients.fleet import OpsClient
+from training_api.clients.training import TrainingClient
+from training_api.errors import InvalidPrice, InvalidRetrainingLimit, TrainingError
+from training_api.job.cost import PriceList, parse_prices
+
+CONN_TYPE = TrainingHook.conn_type
+DEFAULT_CONN_ID = TrainingHook.default_conn_name
+_ENVIRONMENT_PREFIX = "AIRFLOW_CONN_"
+#: A person waits for the answer; what takes longer is shown as trouble.
+_TIMEOUT_SECONDS = 10.0
+#: How long a connection is believed to be what it was.
+_FRESH_SECONDS = 10.0
+
+
+class UnknownConnection(TrainingError):
+    """There is no connection of this name, or it is to something else."""
+
+    def __init__(self, conn_id: str, reason: str) -> None:
+        super().__init__(
+            f"connection {conn_id!r} {reason}; choose another one, or add it with the type {CONN_TYPE!r}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """
+    A training service, as one connection describes it.
+
+    :param price_problem: why the connection's prices cannot be read; empty: they can, or there are none.
+    :param retraining_limits: model, or ``*``, -> how old it may become.
+    :param limit_problem: why those cannot be read; the same.
+    """
+
+    conn_id: str
+    project: str
+    ops: OpsClient
+    training: TrainingClient
+    prices: PriceList
+    price_problem: str = ""
+    retraining_limits: Mapping[str, timedelta] = field(default_factory=dict)
+    limit_problem: str = ""
+
+
+class Services:
+    """
+    Services by connection id, each with clients that are kept; may be used by several threads.
+
+    All clients share one connection pool. So a client can be replaced when its Airflow connection changes, without leaving sockets
+    open and without closing them under a thread that still uses the old client.
+
+    :param clock: seconds; for tests.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        # trust_env: a proxy of the environment must not see requests to the loopback service.
+        self._pool = httpx.HTTPTransport(trust_env=False)
+        self._kept: dict[str, tuple[float, tuple[object, ...], Service]] = {}
+
+    def get(self, conn_id: str) -> Service:
+        """
+        Return the service of the connection ``conn_id``.
+
+        :raises UnknownConnection: there is none, or it is of another type.
+        :raises InvalidConnection: it lacks a field.
+        """
+        now = self._clock()
+        with self._lock:
+            kept = self._kept.get(conn_id)
+        if kept and now - kept[0] < _FRESH_SECONDS:
+            return kept[2]
+        connection = _connection(conn_id)
+        key = (
+            connection.host,
+            connection.port,
+            connection.schema,
+            connection.password,
+            connection.extra,
+        )
+        # The clients of a connection that did not change go on: their connections are open already.
+        service = kept[2] if kept and kept[1] == key else _service(connection, self._pool)
+        with self._lock:
+            self._kept[conn_id] = (now, key, service)
+        return service
+
+    def close(self) -> None:
+        """Close the connections of all clients; may be called twice."""
+        self._pool.close()
+
+
+def training_connections() -> list[str]:
+    """
+    Return the ids of all connections to training services, sorted, those of the environment included.
+
+    Connections of a secrets backend cannot be listed; they can be asked for by name.
+    """
+    query = select(ConnectionModel.conn_id).where(ConnectionModel.conn_type == CONN_TYPE)
+    with airflow_database() as session:
+        found = {conn_id for conn_id in session.scalars(query) if conn_id}
+    for name in os.environ:
+        if name.startswith(_ENVIRONMENT_PREFIX):
+            conn_id = name.removeprefix(_ENVIRONMENT_PREFIX).lower()
+            try:
+                _connection(conn_id)
+            except UnknownConnection:
+                continue
+            found.add(conn_id)
+    return sorted(found)
+
+
+def _connection(conn_id: str) -> Connection:
+    try:
+        connection = TrainingHook.get_connection(conn_id)
+    except (AirflowException, ValueError) as error:
+        raise UnknownConnection(conn_id, "cannot be found") from error
+    if connection.conn_type != CONN_TYPE:
+        # Whoever names a connection decides where its password goes: only to the kind of service that it is for.
+        raise UnknownConnection(conn_id, "is not one to a training service")
+    return connection
+
+
+def _service(connection: Connection, pool: httpx.BaseTransport) -> Service:
+    address = service_address(connection)
+    extra = connection.extra_dejson
+    source = f"extra.prices of connection {connection.conn_id!r}"
+    prices, problem = PriceList(source=source, per_second={}), ""
+    try:
+        prices = parse_prices(extra.get("prices"), source, extra.get("currency"))
+    except InvalidPrice as error:
+        problem = str(error)  # no reason to show no jobs
+    limits, limit_problem = {}, ""
+    try:
+        limits = parse_limits(
+            extra.get("retraining_max_age_days"),
+            f"extra.retraining_max_age_days of connection {connection.conn_id!r}",
+        )
+    except InvalidRetrainingLimit as error:
+        limit_problem = str(error)
+    address_of = (address.endpoint, address.project)
+    options: Any = {"timeout_seconds": _TIMEOUT_SECONDS, "headers": address.headers, "transport": pool}
+    return Service(
+        conn_id=connection.conn_id,
+        project=address.project,
+        ops=OpsClient(*address_of, **options),
+        training=TrainingClient(*address_of, **options),
+        prices=prices,
+        price_problem=problem,
+        retraining_limits=limits,
+        limit_problem=limit_problem,
+    )

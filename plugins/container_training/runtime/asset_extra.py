@@ -1,0 +1,24 @@
+"""What the events of a task's assets say of the result that it collected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Asset
+from airflow.sdk.definitions.asset import AssetRef
+
+from training_api.job.results import JobResult
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+_FIELDS = ("job_id", "job_url", "image", "metrics", "model_uri", "job_dir", "reused")
+
+
+def describe_outlets(outlets: Iterable[Any], context: Context, result: JobResult) -> None:
+    """Add to the event of each asset among ``outlets`` what was made; what others put there stays."""
+    extra = result.model_dump(mode="json", include=set(_FIELDS))
+    for outlet in outlets:
+        if isinstance(outlet, Asset | AssetRef):
+            context["outlet_events"][outlet].extra.update(extra)

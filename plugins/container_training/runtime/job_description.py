@@ -1,0 +1,166 @@
+"""What the tasks that are about one job have in common: the arguments that describe it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from container_training.hooks.training import TrainingHook
+from container_training.runtime.dag_folder import dag_folder
+from container_training.work.submission.job_file_reader import load_job_file
+from container_training.work.submission.job_request import JobFields, job_request
+from training_api.dialects.ml_v1.resources import Job
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class JobDescriptionOperator(BaseOperator):
+    """
+    A task whose arguments describe a job.
+
+    The job is described by a job file, by ``job`` in the API's own form, by fields, or by all of these: ``job`` overrides the
+    file and a field that is set overrides both, field by field, as gcloud's flags override its ``--config``. ``args``, like the
+    user's arguments after gcloud's ``--``, and ``labels`` take the place of those in the file. All arguments are templated, the contents of the file are not.
+
+    :param config_file: path of a YAML or JSON file with any subset of the ``Job`` resource; a relative one starts at the folder
+        of the DAG's file.
+    :param job: ``Job`` resource as a mapping, or as JSON text.
+    :param job_id: id of the first attempt; default: a pure function of DAG, task, run and map index.
+    :param image: ``masterConfig.imageUri``, best by digest.
+    :param args: arguments of the image; text is split as a shell would. A list among them stands for its words, so that the output
+        of another task fits in: ``args=[collect.output["best_trial_args"], "--epochs", "50"]``.
+    :param command: replaces the image's entry point (``masterConfig.containerCommand``).
+    :param job_dir: ``gs://`` folder for the results; the service passes it on as ``--job-dir``. ``{job_id}`` in it stands for
+        the job's id, so that every attempt has a folder of its own.
+    :param default_job_dir: the same, for a job whose folder is given neither by ``job_dir`` nor by ``job`` nor by the file.
+    :param labels: labels of the job; those that begin with ``airflow-`` are set when it is submitted.
+    :param region: default ``us-central1``, unless ``job`` or the file names one.
+    :param scale_tier: default ``CUSTOM`` where a machine type is given, else that of the file, ``job`` or the service.
+    :param master_type: machine type of the master.
+    :param master_config: what ``image`` and ``command`` do not say of the master, in the API's own form (``ReplicaConfig``), like
+        ``{"accelerator_config": {"type": "NVIDIA_TESLA_T4", "count": 1}}``; merged member by member with that of file and ``job``.
+    :param worker_count: number of workers; for each role there is a count, a machine type and a config.
+    :param worker_type: machine type of each worker.
+    :param worker_config: what workers run that the master does not, like ``{"image_uri": ...}``; as ``master_config``.
+    :param use_chief_in_tf_config: ``TF_CONFIG`` calls the master ``chief``, as TensorFlow 2 wants it.
+    :param max_wait_time: limit on waiting for a machine, like ``3600s``.
+    :param max_running_time: limit on running, like ``3600s``.
+    :param priority: 0 to 1000, higher first.
+    :param hyperparameters: makes it a tuning job: the search (``HyperparameterSpec``), in the API's own form.
+    :param package_uris: packages to run in place of an image, as ``PackageTrainerOperator`` returns them.
+    :param python_module: what runs of them, ``trainer.task``.
+    :param runtime_version: what they run on, like ``2.11``.
+    :param python_version: one that the runtime version has, like ``3.7``.
+    """
+
+    template_fields: Sequence[str] = (
+        "config_file",
+        "job",
+        "job_id",
+        *(field.name for field in fields(JobFields)),
+        "training_conn_id",
+    )
+    template_fields_renderers = dict.fromkeys(
+        (
+            "job",
+            "labels",
+            "master_config",
+            "worker_config",
+            "parameter_server_config",
+            "evaluator_config",
+            "hyperparameters",
+            "args",
+            "command",
+            "package_uris",
+        ),
+        "json",
+    )
+
+    def __init__(
+        self,
+        *,
+        config_file: str | None = None,
+        job: Mapping[str, Any] | str | None = None,
+        job_id: str | None = None,
+        image: str | None = None,
+        args: Sequence[Any] | str | None = None,
+        command: Sequence[Any] | str | None = None,
+        job_dir: str | None = None,
+        default_job_dir: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        region: str | None = None,
+        scale_tier: str | None = None,
+        master_type: str | None = None,
+        master_config: Mapping[str, Any] | None = None,
+        worker_type: str | None = None,
+        worker_count: int | str | None = None,
+        worker_config: Mapping[str, Any] | None = None,
+        parameter_server_type: str | None = None,
+        parameter_server_count: int | str | None = None,
+        parameter_server_config: Mapping[str, Any] | None = None,
+        evaluator_type: str | None = None,
+        evaluator_count: int | str | None = None,
+        evaluator_config: Mapping[str, Any] | None = None,
+        use_chief_in_tf_config: bool | str | None = None,
+        max_wait_time: str | None = None,
+        max_running_time: str | None = None,
+        priority: int | str | None = None,
+        service_account: str | None = None,
+        network: str | None = None,
+        hyperparameters: Mapping[str, Any] | None = None,
+        package_uris: Sequence[str] | str | None = None,
+        python_module: str | None = None,
+        runtime_version: str | None = None,
+        python_version: str | None = None,
+        training_conn_id: str = TrainingHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.config_file = config_file
+        self.job = job
+        self.job_id = job_id
+        self.image = image
+        self.args = args
+        self.command = command
+        self.job_dir = job_dir
+        self.default_job_dir = default_job_dir
+        self.labels = labels
+        self.region = region
+        self.scale_tier = scale_tier
+        self.master_type = master_type
+        self.master_config = master_config
+        self.worker_type = worker_type
+        self.worker_count = worker_count
+        self.worker_config = worker_config
+        self.parameter_server_type = parameter_server_type
+        self.parameter_server_count = parameter_server_count
+        self.parameter_server_config = parameter_server_config
+        self.evaluator_type = evaluator_type
+        self.evaluator_count = evaluator_count
+        self.evaluator_config = evaluator_config
+        self.use_chief_in_tf_config = use_chief_in_tf_config
+        self.max_wait_time = max_wait_time
+        self.max_running_time = max_running_time
+        self.priority = priority
+        self.service_account = service_account
+        self.network = network
+        self.hyperparameters = hyperparameters
+        self.package_uris = package_uris
+        self.python_module = python_module
+        self.runtime_version = runtime_version
+        self.python_version = python_version
+        self.training_conn_id = training_conn_id
+
+    def _request(self, context: Context) -> Job:
+        given = JobFields(**{field.name: getattr(self, field.name) for field in fields(JobFields)})
+        return job_request(self.job, given, self._file(context))
+
+    def _file(self, context: Context) -> Mapping[str, Any]:
+        """Return what the job file holds; empty text, as of a template, names none."""
+        if not self.config_file:
+            return {}
+        return load_job_file(dag_folder(context) / self.config_file)

@@ -1,0 +1,34 @@
+"""From the Airflow connections that a plan names to the places where it looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from container_training.hooks.image import ImageHook
+from container_training.hooks.registry_iam import RegistryIamHook
+from container_training.hooks.training import TrainingHook
+from container_training.work.plan.plan import PlanInputs
+from container_training.work.plan.planning import PlanSources
+from container_training.work.submission.job_attempt import JOB_ID_MARK
+
+
+@contextmanager
+def plan_sources(inputs: PlanInputs) -> Iterator[PlanSources]:
+    """While open, the clients of the connections of ``inputs``. :raises InvalidConnection: one lacks a field."""
+    with (
+        TrainingHook(inputs.training_conn_id) as training,
+        RegistryIamHook(inputs.training_conn_id, inputs.gcp_conn_id) as policies,
+        ImageHook(inputs.docker_conn_id, docker_url=inputs.docker_url) as images,
+    ):
+        bucket = training.job_bucket
+        yield PlanSources(
+            training=training.client,
+            policies=policies.client,
+            engine=images.get_conn,
+            find_login=images.find_login,
+            prices=training.prices,
+            endpoint=training.endpoint,
+            project=training.project,
+            default_job_dir=f"{bucket}/{JOB_ID_MARK}" if bucket else None,
+        )

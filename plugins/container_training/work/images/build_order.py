@@ -1,0 +1,69 @@
+"""What a builder is told: the same for each kind of builder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+from container_training.work.images.engine import Cancellation
+from training_api.errors import FieldViolation, InvalidRequest
+from training_api.job.image_ref import ImageRef
+
+OnLine = Callable[[str], None]
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildSession:
+    """
+    What the steps of a build may ask its caller for, which never becomes part of the image; only BuildKit does.
+
+    :param secret_ids: of ``RUN --mount=type=secret``.
+    :param read_secrets: returns their values by id; called when something has to be built, and not before.
+    :param ssh: agent socket or key file by id, for ``RUN --mount=type=ssh``; empty: the agent of ``SSH_AUTH_SOCK``.
+    :raises InvalidRequest: an id that a command line cannot carry.
+    """
+
+    secret_ids: tuple[str, ...] = ()
+    read_secrets: Callable[[], Mapping[str, bytes]] = dict
+    ssh: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if wrong := [id_ for id_ in (*self.secret_ids, *self.ssh) if not _ID.fullmatch(id_)]:
+            rule = (
+                f"ids of secrets and SSH agents must be letters, digits, '.', '_' and '-', got {wrong[0]!r}"
+            )
+            raise InvalidRequest([FieldViolation(field="secrets", description=rule)])
+
+    @property
+    def ids(self) -> list[str]:
+        """What is offered, without values: it counts in the image's tag, as a step may do without."""
+        return [
+            *(f"secret {id_}" for id_ in sorted(self.secret_ids)),
+            *(f"ssh {id_}" for id_ in sorted(self.ssh)),
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildOrder:
+    """
+    One image to build.
+
+    :param ref: the name that the image gets.
+    :param archive: the packed context, read from its start.
+    :param dockerfile: path of the Dockerfile within it.
+    :param network_mode: network of the RUN steps; ``None`` is the engine's default.
+    :param on_line: called with each line of output, as it comes.
+    """
+
+    ref: ImageRef
+    archive: BinaryIO
+    dockerfile: str
+    build_args: Mapping[str, str]
+    labels: Mapping[str, str]
+    network_mode: str | None
+    on_line: OnLine
+    cancellation: Cancellation
+    session: BuildSession

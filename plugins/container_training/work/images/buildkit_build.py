@@ -1,0 +1,132 @@
+"""
+Build with the engine's BuildKit, by docker's command line.
+
+BuildKit asks its caller back for secrets and for the SSH agent, over a session that docker-py does not speak. The command line does;
+it is given the packed context on its standard input, as the classic builder is.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from typing import BinaryIO, cast
+
+from container_training.work.images.build_order import BuildOrder
+from container_training.work.images.buildkit_output import BuildkitOutput
+from container_training.work.images.docker_cli import find_buildkit_cli
+from container_training.work.images.redaction import Redaction
+from training_api.errors import BuildFailed
+
+
+def build_with_buildkit(order: BuildOrder, engine_url: str) -> None:
+    """
+    Build what ``order`` says.
+
+    :param engine_url: as in ``DOCKER_HOST``.
+    :raises BuildKitMissing: no command line of this machine can drive it, or the engine has none.
+    :raises BuildFailed: a step failed, or the build was cancelled.
+    :raises DiskFull: the engine's disk has no room.
+    :raises EngineUnavailable: the engine does not answer.
+    :raises RegistryUnavailable: the registry of an image that the Dockerfile names does not answer.
+    """
+    program = find_buildkit_cli()
+    values = order.session.read_secrets()
+    hide = Redaction(values.values())
+    output = BuildkitOutput(lambda line: order.on_line(hide(line)))
+    with ExitStack() as stack:
+        secrets = {id_: stack.enter_context(_in_memory(value)) for id_, value in values.items()}
+        process = subprocess.Popen(
+            [program, *_arguments(order, secrets)],
+            stdin=order.archive,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            env=_environment(engine_url),
+            pass_fds=tuple(secret.fileno() for secret in secrets.values()),
+            start_new_session=True,  # with a plugin it is several processes, which end together
+        )
+        with _ended(process), order.cancellation.stops_with(lambda: _kill(process)):
+            if order.cancellation.is_cancelled:
+                raise BuildFailed("the build was cancelled")
+            for line in process.stdout or ():
+                output.read(line)
+            exit_code = process.wait()
+    if order.cancellation.is_cancelled:
+        raise BuildFailed("the build was cancelled")
+    if exit_code:
+        error = output.error(exit_code)
+        raise type(error)(hide(str(error)))
+
+
+def _arguments(order: BuildOrder, secrets: Mapping[str, BinaryIO]) -> list[str]:
+    """Return the arguments; of a secret they have the number of an open file."""
+    arguments = ["build", "--progress=plain", "--file", order.dockerfile, "--tag", str(order.ref)]
+    for name, value in order.build_args.items():
+        arguments += ["--build-arg", f"{name}={value}"]
+    for name, value in order.labels.items():
+        arguments += ["--label", f"{name}={value}"]
+    if order.network_mode:
+        arguments += ["--network", order.network_mode]
+    for id_, secret in secrets.items():
+        arguments += ["--secret", f"id={id_},src=/dev/fd/{secret.fileno()}"]
+    for id_, source in order.session.ssh.items():
+        arguments += ["--ssh", f"{id_}={source}" if source else id_]
+    return [*arguments, "-"]
+
+
+def _environment(engine_url: str) -> dict[str, str]:
+    return {
+        **os.environ,
+        "DOCKER_HOST": engine_url,
+        "DOCKER_BUILDKIT": "1",
+        # Buildx: the engine's own BuildKit, which keeps the image, and no attestations, which would make it a list of images.
+        "BUILDX_BUILDER": "default",
+        "BUILDX_NO_DEFAULT_ATTESTATIONS": "1",
+    }
+
+
+@contextmanager
+def _in_memory(value: bytes) -> Iterator[BinaryIO]:
+    """
+    Yield an open file with ``value`` that has no name: nothing is left of it however this process ends.
+
+    The program opens it as ``/dev/fd/NUMBER``.
+    """
+    with _nameless_file() as file:
+        file.write(value)
+        file.seek(0)
+        yield file
+
+
+def _nameless_file() -> BinaryIO:
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("secret"), "w+b", buffering=0)
+    return cast(BinaryIO, tempfile.TemporaryFile("w+b", buffering=0))  # not Linux
+
+
+@contextmanager
+def _ended(process: subprocess.Popen[str]) -> Iterator[None]:
+    """On the way out see to it that ``process``, and what it started, has ended."""
+    try:
+        yield
+    finally:
+        _kill(process)
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """
+    End ``process`` and what it started; the engine stops the build when their connection is gone.
+
+    Not by SIGTERM: docker 20.10 then waits for the engine, which waits for the step.
+    """
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)

@@ -1,0 +1,94 @@
+"""What ``docker build --progress=plain`` prints with BuildKit: steps side by side, each line with the number of its step."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+
+from container_training.work.images.build_order import OnLine
+from container_training.work.images.classic_build import TAIL_LINES, plain_line
+from container_training.work.images.engine import engine_error, is_disk_full
+from container_training.work.images.registry import is_transient
+from training_api.errors import (
+    BuildFailed,
+    BuildKitMissing,
+    EngineUnavailable,
+    RegistryUnavailable,
+    TrainingError,
+)
+
+_LINE = re.compile(r"#(?P<step>\d+) (?P<text>.*)")
+_OUTPUT = re.compile(r"\d+\.\d+ (?P<text>.*)")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_EXIT_CODE = re.compile(r"exit code: (\d+)")
+_RULE = re.compile(r"-{6,}")
+#: Steps that ask a registry; what other steps print of networks is the Dockerfile's own.
+_REGISTRY_STEPS = ("[internal] load metadata", "resolve image config", "docker-image://")
+_NO_ENGINE = ("Cannot connect to the Docker daemon", "error during connect")
+_NO_BUILDKIT = ("buildkit not supported by daemon", "BuildKit is enabled but the buildx component is missing")
+
+
+class BuildkitOutput:
+    """Turns the program's lines into those of the log, and remembers each step's name and last output."""
+
+    def __init__(self, on_line: OnLine) -> None:
+        self._on_line = on_line
+        self._names: dict[str, str] = {}
+        self._tails: dict[str, deque[str]] = {}
+        self._failed: tuple[str, str] | None = None
+        self._is_summary = False
+        #: What belongs to no step: why the build could not begin.
+        self._others: deque[str] = deque(maxlen=TAIL_LINES)
+
+    def read(self, raw: str) -> None:
+        """Take one line."""
+        line = plain_line(raw)
+        match = _LINE.fullmatch(line)
+        if match is not None and not self._is_summary:
+            self._read_step(match["step"], match["text"])
+        elif _RULE.fullmatch(line):
+            self._is_summary = True  # the failed step's lines once more, and then the error
+        elif line:
+            self._others.append(line)
+            if not self._is_summary:
+                self._on_line(line)
+
+    def error(self, exit_code: int) -> TrainingError:
+        """Return why the build failed."""
+        last = self._others[-1] if self._others else ""
+        words = [*self._others, self._failed[1] if self._failed else ""]
+        for line in words:
+            if line.startswith(_NO_ENGINE):
+                return EngineUnavailable(f"the Docker Engine did not answer: {line}")
+            if any(text in line for text in _NO_BUILDKIT):
+                return BuildKitMissing(f"the build needs BuildKit: {line}")
+            if is_disk_full(line):
+                return engine_error(line)
+        if self._failed is None:
+            return BuildFailed(f"the build failed: {last or f'docker build exited with {exit_code}'}")
+        step, reason = self._failed
+        return self._step_error(step, reason)
+
+    def _step_error(self, step: str, reason: str) -> TrainingError:
+        name = self._names.get(step, f"step #{step}")
+        tail = self._tails.get(step, ())
+        if any(is_disk_full(line) for line in tail):
+            return engine_error(f"{name}: no space left on device ({reason})")
+        if name.startswith(_REGISTRY_STEPS) and is_transient(reason):
+            return RegistryUnavailable(f"{name}: {reason}")
+        code = _EXIT_CODE.search(reason)
+        how = f"exited with {code[1]}" if code else f"failed: {reason}"
+        last = "; its last output:\n" + "\n".join(f"    {line}" for line in tail) if tail else ""
+        return BuildFailed(f"{name} {how}{last}")
+
+    def _read_step(self, step: str, text: str) -> None:
+        if _DIGEST.fullmatch(text):
+            return
+        if step not in self._names:
+            self._names[step] = text
+        elif match := _OUTPUT.fullmatch(text):
+            text = match["text"]
+            self._tails.setdefault(step, deque(maxlen=TAIL_LINES)).append(text)
+        elif text.startswith("ERROR: "):
+            self._failed = (step, text.removeprefix("ERROR: "))
+        self._on_line(f"#{step} {text}")

@@ -1,0 +1,66 @@
+"""Docker's command line on this machine, for the one thing that the engine's API leaves to it: BuildKit's sessions."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from training_api.errors import BuildKitMissing
+
+_SECONDS = 30
+_VERSION = re.compile(r"Docker version (\d+)\.(\d+)")
+#: From 18.09 a command line has BuildKit's client within; from 23.0 on it needs the plugin buildx.
+_FIRST_VERSION, _FIRST_WITHOUT = (18, 9), (23, 0)
+
+
+def find_buildkit_cli(search_path: str | None = None) -> str:
+    """
+    Return the first ``docker`` that can drive BuildKit.
+
+    :param search_path: folders, as in ``PATH``, which is the default.
+    :raises BuildKitMissing: none can; the message says what was found.
+    """
+    refused = []
+    for program in _programs(search_path):
+        reason = _why_not(program)
+        if reason is None:
+            return str(program)
+        refused.append(f"{program} {reason}")
+    found = "; ".join(refused) or "there is no program docker on PATH"
+    raise BuildKitMissing(
+        f"the build needs BuildKit, and no docker command line here can drive it: {found}; install docker-buildx-plugin or "
+        "docker-buildx, or Debian 12's docker.io (20.10)"
+    )
+
+
+def _programs(search_path: str | None) -> Iterator[Path]:
+    seen: set[Path] = set()
+    for folder in (search_path or os.environ.get("PATH", os.defpath)).split(os.pathsep):
+        program = Path(folder or ".") / "docker"
+        if os.access(program, os.X_OK) and program.is_file() and program.resolve() not in seen:
+            seen.add(program.resolve())
+            yield program
+
+
+def _why_not(program: Path) -> str | None:
+    """Return why ``program`` has no BuildKit; ``None``: it has."""
+    version = _VERSION.search(_output(program, "--version"))
+    if version is not None and _FIRST_VERSION <= (int(version[1]), int(version[2])) < _FIRST_WITHOUT:
+        return None
+    if "buildx" in _output(program, "buildx", "version"):
+        return None
+    return f"({version[0] if version else 'of an unknown version'}) lacks the plugin buildx"
+
+
+def _output(program: Path, *arguments: str) -> str:
+    """Return what ``program`` prints; empty if it fails."""
+    try:
+        run = subprocess.run(
+            [str(program), *arguments], check=True, capture_output=True, text=True, timeout=_SECONDS
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return run.stdout

@@ -1,0 +1,49 @@
+"""The ignore file of a build context: which one counts, and its lines as patterns that docker-py matches as docker does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from training_api.errors import BuildContextMissing
+
+#: A class of characters, or one character that a backslash makes plain.
+_CLASS_OR_ESCAPE = re.compile(r"\[\^?[^\]]*\]|\\(.)")
+#: What a pattern gives a meaning; as a class of one character it has none.
+_MEANINGFUL = "*?["
+
+
+def ignore_patterns(directory: Path, dockerfile: str) -> list[str]:
+    """
+    Return the patterns of what ``docker build`` would leave out; empty if there is no ignore file.
+
+    ``<Dockerfile>.dockerignore`` beside the Dockerfile takes the place of ``.dockerignore``, with every builder.
+
+    :raises BuildContextMissing: a line cannot be read as a pattern.
+
+    Source: docs.docker.com/build/concepts/context, ".dockerignore files"; moby/patternmatcher, ``ignorefile`` (2026-11).
+    """
+    for file in (directory / f"{dockerfile}.dockerignore", directory / ".dockerignore"):
+        if file.is_file():
+            lines = file.read_text(encoding="utf-8-sig").splitlines()
+            return [pattern for line in lines if (pattern := _pattern(line, file))]
+    return []
+
+
+def _pattern(line: str, file: Path) -> str:
+    """Return the pattern of ``line``; empty if it has none."""
+    if line.startswith("#"):  # before it is stripped: an indented one is a pattern, for docker too
+        return ""
+    text = line.strip()
+    sign, rest = ("!", text[1:].strip()) if text.startswith("!") else ("", text)
+    if sign and not rest:
+        raise BuildContextMissing(f"{file.name}: '!' must be followed by a pattern, got {line!r}")
+    return sign + _CLASS_OR_ESCAPE.sub(_as_docker_py_reads_it, rest)
+
+
+def _as_docker_py_reads_it(match: re.Match[str]) -> str:
+    """Go's patterns negate a class by ``^`` and escape by a backslash; docker-py follows Python's, with ``!`` and none."""
+    escaped = match[1]
+    if escaped is None:
+        return "[!" + match[0][2:] if match[0].startswith("[^") else match[0]
+    return f"[{escaped}]" if escaped in _MEANINGFUL else escaped

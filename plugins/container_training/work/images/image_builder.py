@@ -1,0 +1,209 @@
+"""Build an image on a Docker Engine, named by what it is made of, unless there is one already."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, BinaryIO
+
+from docker.api import APIClient
+
+from container_training.work.images.build_context import BuildContext
+from container_training.work.images.build_lock import one_build_of
+from container_training.work.images.build_order import BuildOrder, BuildSession, OnLine
+from container_training.work.images.builder import Builder, is_buildkit
+from container_training.work.images.buildkit_build import build_with_buildkit
+from container_training.work.images.classic_build import build_classic
+from container_training.work.images.content import ImageContent, image_content
+from container_training.work.images.dockerfile import buildkit_needs
+from container_training.work.images.engine import Cancellation, default_engine_url, find_image
+from container_training.work.images.history import changes_since_newest
+from container_training.work.images.labels import first_build, image_labels, is_made_of
+from container_training.work.images.puller import base_image_id, pull_image
+from container_training.work.images.registry import FindLogin, find_manifest, stored_login
+from training_api.errors import (
+    BuildFailed,
+    DiskFull,
+    EngineError,
+    EngineUnavailable,
+    PushFailed,
+    RegistryUnavailable,
+)
+from training_api.job.image_ref import ImageRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltImage:
+    """
+    An image that is on the engine.
+
+    :param is_reused: it was there before, or in its registry, made of the same parts; nothing was built.
+    """
+
+    ref: ImageRef
+    image_id: str
+    is_reused: bool
+
+
+def build_image(
+    api_client: APIClient,
+    context: BuildContext,
+    repository: str,
+    *,
+    on_line: OnLine,
+    find_login: FindLogin = stored_login,
+    labels: Mapping[str, str] | None = None,
+    network_mode: str | None = None,
+    builder: Builder = Builder.AUTO,
+    session: BuildSession | None = None,
+    engine_url: str | None = None,
+    cancellation: Cancellation | None = None,
+) -> BuiltImage:
+    """
+    Return the image that ``context`` makes: the engine's if it has it, else that of the registry, else built.
+
+    :param repository: ``HOST/PATH`` without tag: the tag is ``ctx-`` and a hash of the parts.
+    :param on_line: called with each line of output, as it comes, and with the reason why nothing, or something, is built.
+    :param find_login: the login for a registry host, for the image and for base images that the engine has to pull.
+    :param labels: set on the image beside the OCI ones; those of an image that is found stay those of its build.
+    :param network_mode: network of the build's RUN steps; None is the engine's default.
+    :param builder: the default takes BuildKit where the Dockerfile or ``session`` needs it.
+    :param session: secrets and SSH agents for the steps; their ids count in the tag, their values do not.
+    :param engine_url: of ``api_client``, for BuildKit's command line; default: DOCKER_HOST, else the local socket.
+    :raises InvalidImageRef: ``repository`` has a tag or a digest, or is malformed.
+    :raises BuildContextMissing: a file of the context cannot be read.
+    :raises BuildKitMissing: BuildKit is needed, and cannot be used.
+    :raises BuildFailed: a step failed; the message has the step, its exit code and its last output.
+    :raises DiskFull: the engine's disk has no room.
+    :raises RegistryUnavailable: a base image has to be pulled, and its registry does not answer.
+    :raises EngineUnavailable: the engine does not answer.
+    """
+    cancellation = cancellation or Cancellation()
+    build = _Build(
+        api_client=api_client,
+        context=context,
+        on_line=on_line,
+        find_login=find_login,
+        labels=labels or {},
+        network_mode=network_mode,
+        builder=builder,
+        session=session or BuildSession(),
+        engine_url=engine_url or default_engine_url(),
+        cancellation=cancellation,
+    )
+    with tempfile.TemporaryFile(prefix="build-context-") as archive:
+        content = image_content(
+            context,
+            repository,
+            archive,
+            lambda base: base_image_id(api_client, base, on_line, find_login, cancellation),
+            build.session.ids,
+        )
+        return build.image_of(content, archive)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Build:
+    """One image on its way to the engine."""
+
+    api_client: APIClient
+    context: BuildContext
+    on_line: OnLine
+    find_login: FindLogin
+    labels: Mapping[str, str]
+    network_mode: str | None
+    builder: Builder
+    session: BuildSession
+    engine_url: str
+    cancellation: Cancellation
+
+    def image_of(self, content: ImageContent, archive: BinaryIO) -> BuiltImage:
+        found = self._on_engine(content)
+        if found is None:
+            with one_build_of(content.ref, self.cancellation, self.on_line):
+                # Whoever held the lock may have built it.
+                found = self._on_engine(content) or self._from_registry(content)
+                if found is None:
+                    return self._built(content, archive)
+        return BuiltImage(ref=content.ref, image_id=found["Id"], is_reused=True)
+
+    def _on_engine(self, content: ImageContent) -> dict[str, Any] | None:
+        image = find_image(self.api_client, str(content.ref))
+        if image is None or not is_made_of(image, content):
+            return None
+        self.on_line(f"{content.ref} is on the engine already: nothing is built")
+        self._say_why(content, image)
+        return image
+
+    def _from_registry(self, content: ImageContent) -> dict[str, Any] | None:
+        """Return the image, pulled, if another machine has built and pushed it."""
+        ref = content.ref
+        try:
+            if find_manifest(ref, login=self.find_login(ref.host)) is None:
+                self.on_line(f"neither the engine nor registry {ref.host} has {ref}")
+                return None
+            self.on_line(f"registry {ref.host} has {ref}: pulling it, which is less than building it")
+            pull_image(self.api_client, str(ref), self.find_login, self.cancellation)
+        except (EngineUnavailable, DiskFull):
+            raise
+        except (RegistryUnavailable, PushFailed, EngineError) as error:
+            # Building needs no registry, and the push will say what is wrong with it.
+            self.on_line(f"the engine has no {ref}, and it cannot be had from its registry: {error}")
+            return None
+        image = find_image(self.api_client, str(ref))
+        if image is None or not is_made_of(image, content):
+            self.on_line(f"the registry's {ref} was not built from this content, and is not used")
+            return None
+        self._say_why(content, image)
+        return image
+
+    def _say_why(self, content: ImageContent, image: Mapping[str, Any]) -> None:
+        for line in _same_parts(content):
+            self.on_line(line)
+        self.on_line(f"found as {image['Id']}, built {first_build(image)}; it keeps the labels of that build")
+
+    def _built(self, content: ImageContent, archive: BinaryIO) -> BuiltImage:
+        ref = content.ref
+        self.on_line(f"building {ref} from {self.context.directory} ({archive.tell()} bytes of context)")
+        for line in changes_since_newest(self.api_client, content):
+            self.on_line(line)
+        archive.seek(0)
+        order = BuildOrder(
+            ref=ref,
+            archive=archive,
+            dockerfile=self.context.dockerfile,
+            build_args=self.context.build_args,
+            labels=image_labels(self.context, content, self.labels, datetime.now(UTC)),
+            network_mode=self.network_mode,
+            on_line=self.on_line,
+            cancellation=self.cancellation,
+            session=self.session,
+        )
+        last_output = self._run(order)
+        image = find_image(self.api_client, str(ref))
+        if image is None:
+            raise BuildFailed(f"the build of {ref} ended without an image{last_output}")
+        return BuiltImage(ref=ref, image_id=image["Id"], is_reused=False)
+
+    def _run(self, order: BuildOrder) -> str:
+        """Build; return the last output, as far as the builder has it apart."""
+        needs = [*buildkit_needs(self.context.dockerfile_text()), *self.session.ids]
+        if not is_buildkit(self.builder, needs):
+            return build_classic(self.api_client, order)
+        self.on_line(f"BuildKit builds it, for {', '.join(needs) or 'it was asked for'}")
+        build_with_buildkit(order, self.engine_url)
+        return ""
+
+
+def _same_parts(content: ImageContent) -> list[str]:
+    """Return what was compared, a line for each kind of part. Pure."""
+    files = len(content.parts.files or ())
+    arguments = ", ".join(sorted(content.parts.build_args)) or "none"
+    bases = ", ".join(f"{name} ({digest})" for name, digest in content.parts.base_images.items()) or "none"
+    return [
+        f"its label has the same content hash: {content.digest}",
+        f"compared: {files} files of the context, {content.parts.dockerfile} among them",
+        f"compared: build arguments: {arguments}; base images: {bases}",
+    ]

@@ -1,0 +1,103 @@
+"""Pull an image onto a Docker Engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from docker.api import APIClient
+from docker.utils import parse_repository_tag
+
+from container_training.work.images.engine import (
+    Cancellation,
+    engine_error,
+    engine_errors,
+    find_image,
+    stoppable_answers,
+)
+from container_training.work.images.registry import FindLogin, is_transient, registry_of
+from training_api.errors import (
+    BuildFailed,
+    DiskFull,
+    EngineError,
+    EngineUnavailable,
+    RegistryUnavailable,
+)
+
+
+def pull_image(
+    api_client: APIClient, name: str, find_login: FindLogin, cancellation: Cancellation | None = None
+) -> None:
+    """
+    Make the engine have the newest image ``name``.
+
+    :param find_login: the login for a registry host.
+    :raises BuildFailed: the pull was cancelled.
+    :raises RegistryUnavailable: its registry did not answer.
+    :raises EngineUnavailable: the engine does not answer.
+    :raises DiskFull: the engine has no room for it.
+    :raises EngineError: the registry refused it, or has no such image.
+    """
+    cancellation = cancellation or Cancellation()
+    try:
+        _read_pull(api_client, name, find_login, cancellation)
+    except EngineError as error:
+        if cancellation.is_cancelled:  # which cuts the connection
+            raise BuildFailed(f"the pull of {name} was cancelled") from error
+        if isinstance(error, (EngineUnavailable, DiskFull)) or not is_transient(str(error)):
+            raise
+        raise RegistryUnavailable(f"its registry did not answer: {error}") from error
+    if cancellation.is_cancelled:
+        raise BuildFailed(f"the pull of {name} was cancelled")
+
+
+def _read_pull(api_client: APIClient, name: str, find_login: FindLogin, cancellation: Cancellation) -> None:
+    repository, tag = parse_repository_tag(name)
+    with engine_errors(), stoppable_answers(api_client, cancellation):
+        # docker-py's own pull() hides what goes wrong within the stream.
+        for message in api_client.pull(
+            repository,
+            tag=tag or "latest",
+            stream=True,
+            decode=True,
+            auth_config=find_login(registry_of(repository)),
+        ):
+            if cancellation.is_cancelled:
+                return
+            if "error" in message:
+                raise engine_error(str(message["error"]))
+
+
+def base_image_id(
+    api_client: APIClient,
+    base: str,
+    on_line: Callable[[str], None],
+    find_login: FindLogin,
+    cancellation: Cancellation,
+) -> str:
+    """
+    Return the id of a base image, pulled if the engine lacks it.
+
+    :raises BuildFailed: there is no such image, or the pull was cancelled.
+    :raises RegistryUnavailable: its registry does not answer.
+    """
+    image = find_image(api_client, base)
+    if image is None:
+        on_line(f"pulling the base image {base}")
+        _pull_base(api_client, base, find_login, cancellation)
+        image = find_image(api_client, base)
+    if image is None:
+        raise BuildFailed(f"FROM {base}: the engine has no such image, also after pulling it")
+    image_id: str = image["Id"]
+    return image_id
+
+
+def _pull_base(api_client: APIClient, base: str, find_login: FindLogin, cancellation: Cancellation) -> None:
+    way_out = "; if the Dockerfile has ARG BASE_IMAGE, that build argument can name another image"
+    try:
+        pull_image(api_client, base, find_login, cancellation)
+    except RegistryUnavailable as error:
+        raise RegistryUnavailable(f"FROM {base}: {error}{way_out}") from error
+    except EngineError as error:
+        if isinstance(error, (EngineUnavailable, DiskFull)):
+            raise
+        raise BuildFailed(f"FROM {base}: {error}{way_out}") from error

@@ -1,0 +1,158 @@
+"""What an image registry answers over HTTP, and the logins with which it is asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import docker.auth
+import docker.errors
+import httpx
+
+from training_api.errors import PushFailed, RegistryUnavailable
+from training_api.iam.registry_wire import MANIFEST_TYPES, manifest_url
+from training_api.job.image_ref import ImageRef
+
+#: A login as docker-py's ``auth_config`` takes it; empty is anonymous (``None`` would mean: search for one).
+Login = dict[str, Any]
+FindLogin = Callable[[str], Login]
+
+TIMEOUT_SECONDS = 10.0
+# The engine reports a registry's trouble as Go's English text and nothing else, so that is what must be read.
+_TRANSIENT = re.compile(
+    r"connection refused|connection reset|no such host|server misbehaving|i/o timeout|TLS handshake timeout"
+    r"|deadline exceeded|Client\.Timeout|network is unreachable|no route to host|broken pipe|unexpected EOF|: EOF"
+    r"|received unexpected HTTP status: 5\d\d|toomanyrequests|temporary failure",
+    re.IGNORECASE,
+)
+_CHALLENGE_PARAMETER = re.compile(r'(\w+)="([^"]*)"')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """
+    What a registry keeps under a tag.
+
+    :param digest: of the manifest, ``sha256:...``.
+    :param config_digest: of the image's configuration, which is the engine's image id; None for a list of platforms.
+    """
+
+    digest: str
+    config_digest: str | None
+
+
+def stored_login(host: str) -> Login:
+    """
+    Return the login for ``host`` that ``docker login`` or a credential helper keeps for this user; empty if none.
+
+    :raises PushFailed: the credential helper cannot be run.
+    """
+    try:
+        login = docker.auth.load_config().resolve_authconfig(host)
+    except docker.errors.DockerException as error:
+        raise PushFailed(f"the stored login of registry {host} cannot be read: {error}") from error
+    return dict(login or {})
+
+
+def registry_of(repository: str) -> str:
+    """Return the registry host of an image name as the engine reads it: ``docker.io`` if it names none. Pure."""
+    return docker.auth.resolve_repository_name(repository)[0]
+
+
+def is_transient(message: str) -> bool:
+    """Tell whether the engine's ``message`` says that a registry was not reached, or not able to answer. Pure."""
+    return _TRANSIENT.search(message) is not None
+
+
+def manifest_digest(
+    ref: ImageRef, *, login: Login | None = None, client: httpx.Client | None = None
+) -> str | None:
+    """
+    Return the digest of ``ref``'s manifest by one HEAD request; None if the registry has none.
+
+    :raises RegistryUnavailable: no answer, or a server error.
+    :raises PushFailed: the registry wants another login.
+    """
+    answer = _ask("HEAD", ref, login or {}, client)
+    return answer.headers.get("Docker-Content-Digest") if answer is not None else None
+
+
+def find_manifest(
+    ref: ImageRef, *, login: Login | None = None, client: httpx.Client | None = None
+) -> Manifest | None:
+    """
+    Return what the registry has under ``ref``; None if nothing.
+
+    :raises RegistryUnavailable: no answer, or a server error.
+    :raises PushFailed: the registry wants another login.
+    """
+    answer = _ask("GET", ref, login or {}, client)
+    if answer is None or "Docker-Content-Digest" not in answer.headers:
+        return None
+    config = answer.json().get("config") or {}
+    return Manifest(digest=answer.headers["Docker-Content-Digest"], config_digest=config.get("digest"))
+
+
+def _ask(method: str, ref: ImageRef, login: Login, client: httpx.Client | None) -> httpx.Response | None:
+    """Return the answer for ``ref``'s manifest; None for 404."""
+    if client is not None:
+        return _ask_with(client, method, ref, login)
+    # trust_env: a proxy of the environment would be asked for loopback hosts too.
+    with httpx.Client(timeout=TIMEOUT_SECONDS, trust_env=False) as own_client:
+        return _ask_with(own_client, method, ref, login)
+
+
+def _ask_with(client: httpx.Client, method: str, ref: ImageRef, login: Login) -> httpx.Response | None:
+    url = manifest_url(ref)
+    headers = {"Accept": ", ".join(MANIFEST_TYPES)}
+    try:
+        answer = client.request(method, url, headers=headers)
+        if answer.status_code == httpx.codes.UNAUTHORIZED:
+            headers |= _authorization(client, answer.headers.get("WWW-Authenticate", ""), login)
+            answer = client.request(method, url, headers=headers)
+    except httpx.TransportError as error:
+        raise RegistryUnavailable(f"registry {ref.host} did not answer: {error}") from error
+    if answer.status_code == httpx.codes.NOT_FOUND:
+        return None
+    if answer.is_server_error or answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
+        raise RegistryUnavailable(f"registry {ref.host} answered {answer.status_code} for {ref}")
+    if not answer.is_success:
+        raise PushFailed(
+            f"registry {ref.host} answered {answer.status_code} for {ref}; check the registry login"
+        )
+    return answer
+
+
+def _authorization(client: httpx.Client, challenge: str, login: Login) -> dict[str, str]:
+    """
+    Return the header that answers a 401, or nothing if there is no login to answer it with.
+
+    Source: distribution.github.io/distribution/spec/auth/token.
+    """
+    user = login.get("username") or login.get("Username")
+    password = login.get("password") or login.get("Password")
+    basic = httpx.BasicAuth(user, password) if user and password else None
+    scheme, _, rest = challenge.partition(" ")
+    if scheme.lower() == "bearer":
+        wanted = dict(_CHALLENGE_PARAMETER.findall(rest))
+        realm = wanted.pop("realm", "")
+        answer = client.get(realm, params=wanted, auth=basic or httpx.USE_CLIENT_DEFAULT)
+        token = _token(answer)
+        return {"Authorization": f"Bearer {token}"} if token else {}
+    if basic is not None:
+        return {
+            "Authorization": next(basic.auth_flow(httpx.Request("GET", "http://unused"))).headers[
+                "Authorization"
+            ]
+        }
+    return {}
+
+
+def _token(answer: httpx.Response) -> str | None:
+    if not answer.is_success:
+        return None
+    body = answer.json()
+    token: str | None = body.get("token") or body.get("access_token")
+    return token

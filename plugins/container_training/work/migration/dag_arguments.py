@@ -1,0 +1,164 @@
+"""What the tasks of a migrated job are called with: its fields as templates, and what a person has to decide. Without I/O."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from container_training.work.migration.legacy_job import Decision, LegacyJob
+from container_training.work.migration.python_text import Code
+from container_training.work.migration.shell_text import ShellPart, ShellText, literal_pieces
+
+_JINJA = re.compile(r"\{[{%#]")
+#: Fields of ``trainingInput`` that are arguments of the operators, in the order in which they are written.
+_ARGUMENTS = {
+    "args": "args",
+    "jobDir": "job_dir",
+    "region": "region",
+    "scaleTier": "scale_tier",
+    "masterType": "master_type",
+    "masterConfig": "master_config",
+    "workerCount": "worker_count",
+    "workerType": "worker_type",
+    "workerConfig": "worker_config",
+    "parameterServerCount": "parameter_server_count",
+    "parameterServerType": "parameter_server_type",
+    "parameterServerConfig": "parameter_server_config",
+    "evaluatorCount": "evaluator_count",
+    "evaluatorType": "evaluator_type",
+    "evaluatorConfig": "evaluator_config",
+    "useChiefInTfConfig": "use_chief_in_tf_config",
+    "serviceAccount": "service_account",
+    "network": "network",
+    "packageUris": "package_uris",
+    "pythonModule": "python_module",
+    "runtimeVersion": "runtime_version",
+    "pythonVersion": "python_version",
+    "hyperparameters": "hyperparameters",
+}
+_SCHEDULING = {"maxWaitTime": "max_wait_time", "maxRunningTime": "max_running_time", "priority": "priority"}
+
+
+class DagArguments:
+    """
+    Turns a legacy job into arguments of operators.
+
+    :param shell: where the marks in the job come from.
+    """
+
+    def __init__(self, job: LegacyJob, shell: ShellText) -> None:
+        self.params: dict[str, str] = {}
+        self.decisions: list[Decision] = [*job.decisions]
+        self._job = job
+        self._shell = shell
+        self._names: dict[str, str] = {}
+
+    @property
+    def training(self) -> Mapping[str, Any]:
+        """The job's ``trainingInput``."""
+        training: Mapping[str, Any] = self._job.wire.get("trainingInput") or {}
+        return training
+
+    def of_package(self) -> dict[str, Any]:
+        """Return the arguments of ``PackageTrainerOperator``."""
+        given: dict[str, Any] = {"package_path": self.template(self._job.package_path)}
+        if self._job.packages:
+            given["packages"] = self.template(self._job.packages)
+        if self._job.staging:
+            given["staging"] = self.template(self._job.staging)
+        else:
+            self.decide("staging", "gs:// folder to upload the package to")
+            given["staging"] = self.param("staging", "gs:// folder to upload the package to")
+        if module := self.training.get("pythonModule"):
+            given["python_module"] = self.template(module)
+        return given
+
+    def of_job(self) -> dict[str, Any]:
+        """Return the arguments that describe the job; what is no argument is in ``job``, in the API's own form."""
+        training = dict(self.training)
+        master = dict(training.pop("masterConfig", None) or {})
+        scheduling = dict(training.pop("scheduling", None) or {})
+        packages = self._packages(training.pop("packageUris", None) or [])
+        image = master.pop("imageUri", None)
+        given = self._image(image, is_packaged=bool(packages or training.get("pythonModule")))
+        if master:
+            training["masterConfig"] = master
+        given |= self._moved(training, _ARGUMENTS)
+        if packages:
+            given["package_uris"] = packages
+        given |= self._moved(scheduling, _SCHEDULING)
+        if labels := self._job.wire.get("labels"):
+            given["labels"] = self.template(labels)
+        if scheduling:
+            training["scheduling"] = scheduling
+        rest = {
+            name: value for name, value in self._job.wire.items() if name not in ("labels", "trainingInput")
+        }
+        if training:
+            rest["trainingInput"] = training
+        return given | ({"job": self.template(rest)} if rest else {})
+
+    def _image(self, image: str | None, *, is_packaged: bool) -> dict[str, Any]:
+        if image:
+            return {"image": self.template(image)}
+        if is_packaged:
+            return {}
+        self.decide("image", "no image was named")
+        return {"image": self.param("image", "HOST/PROJECT/NAME:TAG, better @sha256:...")}
+
+    def _moved(self, wire: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+        """Return the arguments that have fields of ``wire``, which are taken out of it."""
+        return {
+            name: self.template(wire.pop(wire_name)) for wire_name, name in names.items() if wire_name in wire
+        }
+
+    def _packages(self, uris: Sequence[str]) -> Any:
+        """Return ``package_uris``: those that exist, and the output of the task that makes the others."""
+        if self._job.package_path:
+            return [*self.template(uris), Code("package.output")] if uris else Code("package.output")
+        local = []
+        for number, name in enumerate(self._job.packages, 1):
+            shown = self._shell.as_written(name)
+            self.decide(
+                "package_uris", f"gcloud uploaded {shown}: copy it into a bucket, and say where it is"
+            )
+            local.append(self.param(f"package_{number}", f"gs:// address of {shown}"))
+        return [*self.template(uris), *local]
+
+    def template(self, value: Any) -> Any:
+        """Return ``value`` as the operators' templates render it: shell parts are params, Jinja's marks are text."""
+        if isinstance(value, Mapping):
+            return {key: self.template(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.template(item) for item in value]
+        if not isinstance(value, str):
+            return value
+        return "".join(self._piece(piece) for piece in literal_pieces(value))
+
+    def _piece(self, piece: str) -> str:
+        if parts := self._shell.parts_of(piece):
+            return self._shell_param(parts[0])
+        if not _JINJA.search(piece):
+            return piece
+        escaped = piece.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        return f'{{{{ "{escaped}" }}}}'
+
+    def _shell_param(self, part: ShellPart) -> str:
+        known = part.name or part.text  # $DATA and ${DATA} are one variable
+        name = self._names.get(known)
+        if name is None:
+            name = part.name.lower() or f"shell_{sum(not each.isidentifier() for each in self._names) + 1}"
+            while name in self.params:  # Data and DATA are two
+                name += "_"
+            self._names[known] = name
+        return self.param(name, f"was {part.text} in the shell")
+
+    def param(self, name: str, description: str) -> str:
+        """Return a template for a param that whoever starts the DAG sets."""
+        self.params[name] = " ".join(description.split())
+        return f"{{{{ params.{name} }}}}"
+
+    def decide(self, about: str, what: str) -> None:
+        """Remember what a person has to decide."""
+        self.decisions.append(Decision(about=about, text=what))

@@ -1,0 +1,81 @@
+"""What a retraining works with: a snapshot of data, and a version of a model with all that it was made from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from datetime import datetime
+
+from pydantic import JsonValue, field_validator
+
+from training_api.job.pinned_uri import pinned
+from training_api.job.results import ResultFile, ResultModel
+
+_VERSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+_ID_LENGTH = 16
+
+
+class DataSnapshot(ResultModel):
+    """
+    Data as they were at one moment.
+
+    :param snapshot_id: follows from the sources' addresses and generations; the same data are the same snapshot.
+    :param manifest_uri: where this very value is kept, with its generation.
+    :param sources: the objects that were found, each with its generation.
+    :param files: what to train on: copies of the sources, or the sources themselves; ordered by name.
+    """
+
+    snapshot_id: str
+    created_at: datetime
+    manifest_uri: str = ""
+    sources: list[ResultFile]
+    files: list[ResultFile]
+
+    @property
+    def uris(self) -> list[str]:
+        """The addresses of the files with their generations."""
+        return [file.pinned_uri for file in self.files]
+
+
+class ModelVersion(ResultModel):
+    """
+    One trained model and what it was made from; never changed once written.
+
+    :param version_id: the job's id unless the caller chose another.
+    :param model: the registry's own copy.
+    :param image: that trained it, by digest; it can load it too.
+    :param snapshot_uri: manifest of the data, with its generation; ``None`` if the data were no snapshot.
+    :param metrics: as the trainer reported them.
+    :param created_by: the task that registered it.
+    """
+
+    version_id: str
+    model: ResultFile
+    image: str
+    job_id: str
+    snapshot_uri: str | None
+    metrics: dict[str, JsonValue]
+    created_at: datetime
+    created_by: str
+
+    @field_validator("version_id")
+    @classmethod
+    def _is_a_name(cls, value: str) -> str:
+        if not _VERSION_ID.fullmatch(value):
+            raise ValueError(
+                f"version_id must be letters, digits, '_', '.' and '-', 128 at most; got {value!r}"
+            )
+        return value
+
+    @property
+    def model_uri(self) -> str:
+        """The model's address with its generation."""
+        return pinned(self.model.uri, self.model.generation)
+
+
+def snapshot_id_of(sources: Iterable[ResultFile]) -> str:
+    """Return the id of the snapshot of ``sources``: 16 hexadecimal digits. Pure; the order does not matter."""
+    names = sorted([file.uri, file.generation] for file in sources)
+    return hashlib.sha256(json.dumps(names).encode()).hexdigest()[:_ID_LENGTH]

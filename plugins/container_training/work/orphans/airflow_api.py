@@ -1,0 +1,131 @@
+"""Airflow's public REST API, as far as it tells who still looks after a job. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from container_training.work.orphans.orphans import TaskView
+from training_api.clients.api_answers import read_answer, transport_error
+from training_api.clients.http_session import HttpSession
+from training_api.dialects.ml_v1.resources import Job
+from training_api.errors import TransportError
+from training_api.job.intent import INTENT_KEY, RUN_LABEL, Intent
+from training_api.job.job_id import MAX_LABEL_LENGTH
+
+DEFAULT_TIMEOUT_SECONDS = 30.0
+#: The most that Airflow gives at once ([api] maximum_page_limit).
+_PAGE_SIZE = 100
+#: States of a task instance that may still run; ``none`` is Airflow's word for a task that was not scheduled yet.
+#: Source: airflow.utils.state.TaskInstanceState, 3.3.2.
+LIVE_STATES = (
+    "none",
+    "scheduled",
+    "queued",
+    "running",
+    "restarting",
+    "up_for_retry",
+    "up_for_reschedule",
+    "deferred",
+    "awaiting_input",
+)
+
+
+class AirflowApiClient(HttpSession):
+    """
+    Reads task instances, DAGs and intents; use as a context manager.
+
+    Every method raises :class:`TransportError` when Airflow does not answer, and a :class:`ServiceError` when it refuses.
+
+    :param base_url: of the API server, like ``http://127.0.0.1:8080``.
+    :param token: a bearer token; else ``username`` and ``password`` are exchanged for one.
+    :param transport: for tests.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        username: str = "",
+        password: str = "",
+        token: str = "",
+        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._login = {"username": username, "password": password}
+        # trust_env: a proxy of the environment must not see requests to an Airflow on loopback.
+        http = httpx.Client(
+            base_url=base_url.rstrip("/"), timeout=timeout_seconds, transport=transport, trust_env=False
+        )
+        super().__init__(http)
+        if token:
+            self._http.headers["Authorization"] = f"Bearer {token}"
+
+    def live_tasks(self) -> list[TaskView]:
+        """Return every task instance of every DAG that may still run."""
+        return list(self._tasks({"state": list(LIVE_STATES)}))
+
+    def tasks_of_run(self, job: Job) -> list[TaskView]:
+        """Return the task instances of all runs that the labels of ``job`` may mean, in whatever state."""
+        # A label has lost capitals and signs; to SQL's LIKE an underscore is any sign.
+        label = (job.labels or {}).get(RUN_LABEL, "")
+        beginning = label[: MAX_LABEL_LENGTH - 9] if len(label) == MAX_LABEL_LENGTH else label
+        return list(self._tasks({"run_id_pattern": beginning.replace("-", "_")}))
+
+    def downstream(self, dag_id: str) -> dict[str, frozenset[str]]:
+        """Return the tasks right after each task of a DAG's newest version; empty if there is no such DAG."""
+        answer = self._get(f"/api/v2/dags/{quote(dag_id, safe='')}/tasks", {})
+        tasks = answer["tasks"] if answer else []
+        return {task["task_id"]: frozenset(task["downstream_task_ids"] or ()) for task in tasks}
+
+    def owner_of(self, task: TaskView) -> str:
+        """Return the owner token that ``task`` has stored; empty if it has stored none."""
+        path = (
+            f"/api/v2/dags/{quote(task.dag_id, safe='')}/dagRuns/{quote(task.run_id, safe='')}"
+            f"/taskInstances/{quote(task.task_id, safe='')}/state-store/{INTENT_KEY}"
+        )
+        answer = self._get(path, {"map_index": task.map_index})
+        intent = Intent.from_json(answer["value"]) if answer else None
+        return intent.owner if intent else ""
+
+    def _tasks(self, wanted: Mapping[str, Any]) -> Iterator[TaskView]:
+        # By cursor: an offset would leave out a task for each one that ends between two pages.
+        cursor: str | None = ""
+        while cursor is not None:
+            page = self._get(
+                "/api/v2/dags/~/dagRuns/~/taskInstances",
+                {**wanted, "cursor": cursor, "limit": _PAGE_SIZE, "order_by": "id"},
+            )
+            if page is None:
+                raise TransportError("Airflow lists no task instances; version 3.3 or later is needed")
+            yield from (_task_view(task) for task in page["task_instances"])
+            cursor = page.get("next_cursor")
+
+    def _get(self, path: str, params: Mapping[str, Any]) -> Any:
+        """Return the JSON answer, or ``None`` for what does not exist."""
+        if "Authorization" not in self._http.headers:
+            token = read_answer(self._send(self._http.build_request("POST", "/auth/token", json=self._login)))
+            self._http.headers["Authorization"] = f"Bearer {token['access_token']}"
+        response = self._send(self._http.build_request("GET", path, params=dict(params)))
+        return None if response.status_code == httpx.codes.NOT_FOUND else read_answer(response)
+
+    def _send(self, request: httpx.Request) -> httpx.Response:
+        try:
+            return self._http.send(request)
+        except httpx.RequestError as error:
+            raise transport_error("Airflow", request, error) from error
+
+
+def _task_view(task: Mapping[str, Any]) -> TaskView:
+    job_id = (task.get("rendered_fields") or {}).get("job_id")
+    return TaskView(
+        dag_id=task["dag_id"],
+        run_id=task["dag_run_id"],
+        task_id=task["task_id"],
+        map_index=task["map_index"],
+        state=task["state"],
+        waits_for=job_id if isinstance(job_id, str) else None,
+    )

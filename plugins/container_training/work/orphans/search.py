@@ -1,0 +1,114 @@
+"""Finds the jobs of a project that no task of Airflow looks after any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+from container_training.work.orphans.orphans import (
+    DEFAULT_GRACE,
+    Orphan,
+    TaskView,
+    Verdict,
+    describe_run,
+    is_of_run,
+    live_owners,
+    may_be_orphan,
+    submitted,
+)
+from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.resources import Job
+from training_api.job.intent import OWNER_LABEL
+from training_api.states import JobState
+
+_ALIVE = " OR ".join(f"state={state}" for state in (JobState.QUEUED, JobState.PREPARING, JobState.RUNNING))
+_PAGE_SIZE = 100
+_UNKNOWN = "no task of this Airflow has submitted it: its run was deleted, or it belongs to another Airflow"
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class TaskSource(Protocol):
+    """Where task instances are read: Airflow's REST API, or its database."""
+
+    def live_tasks(self) -> list[TaskView]:
+        """Return every task instance of every DAG that may still run."""
+
+    def tasks_of_run(self, job: Job) -> list[TaskView]:
+        """Return the task instances of all runs that the labels of ``job`` may mean, in whatever state."""
+
+    def downstream(self, dag_id: str) -> Mapping[str, frozenset[str]]:
+        """Return the tasks right after each task of a DAG's newest version; empty if there is no such DAG."""
+
+    def owner_of(self, task: TaskView) -> str:
+        """Return the owner token that ``task`` has stored; empty if it has stored none."""
+
+
+class OrphanSearch:
+    """
+    One look at the tasks of an Airflow, for jobs of a project.
+
+    Jobs are listed before tasks: a task that submits a job in between is seen, and so is its job's owner.
+
+    :param grace: younger jobs are left alone.
+    """
+
+    def __init__(
+        self,
+        airflow: TaskSource,
+        *,
+        grace: timedelta = DEFAULT_GRACE,
+        now: Callable[[], datetime] = _utc_now,
+    ) -> None:
+        self._airflow = airflow
+        self._grace = grace
+        self._now = now
+        self._downstream: dict[str, Mapping[str, frozenset[str]]] = {}
+
+    def find(self, training: TrainingClient) -> list[Orphan]:
+        """
+        Return the jobs without a live owner, newest first.
+
+        :raises TransportError: the service or Airflow did not answer; nothing is known then.
+        :raises ServiceError: one of them refused.
+        """
+        return self.among(_live_jobs(training))
+
+    def among(self, listed: Iterable[Job]) -> list[Orphan]:
+        """Return those of ``listed``, which must be from before this call, that have no live owner. Raises as ``find`` does."""
+        jobs = [job for job in listed if may_be_orphan(job, self._now(), self._grace)]
+        if not jobs:
+            return []
+        live = self._airflow.live_tasks()
+        suspects = [job for job in jobs if not self._live_owners(job, live)]
+        return [orphan for job in suspects if (orphan := self._judge(job)) is not None]
+
+    def _judge(self, job: Job) -> Orphan | None:
+        """Look at the job's own run, whose tasks may have been cleared since."""
+        tasks = [task for task in self._airflow.tasks_of_run(job) if is_of_run(task, job)]
+        token = (job.labels or {})[OWNER_LABEL]
+        is_ours = any(self._airflow.owner_of(task) == token for task in tasks if submitted(task, job))
+        if not is_ours:
+            return Orphan(job=job, verdict=Verdict.UNKNOWN, why=_UNKNOWN)
+        if self._live_owners(job, tasks):
+            return None
+        return Orphan(job=job, verdict=Verdict.ORPHAN, why=f"its run is over ({describe_run(tasks)})")
+
+    def _live_owners(self, job: Job, tasks: list[TaskView]) -> list[TaskView]:
+        for dag_id in {task.dag_id for task in tasks if is_of_run(task, job)} - self._downstream.keys():
+            self._downstream[dag_id] = self._airflow.downstream(dag_id)
+        return live_owners(job, tasks, self._downstream)
+
+
+def _live_jobs(training: TrainingClient) -> list[Job]:
+    jobs: list[Job] = []
+    token = ""
+    while True:
+        page = training.list_jobs(_ALIVE, _PAGE_SIZE, token)
+        jobs += page.jobs or []
+        token = page.next_page_token or ""
+        if not token:
+            return jobs

@@ -1,0 +1,58 @@
+"""What a preflight runs of a job: the job made small, and made to write where it does no harm. Without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from training_api.dialects.ml_v1.resources import Job
+from training_api.errors import FieldViolation, InvalidJobSpec
+from training_api.job.job_spec import JobSpec
+from training_api.job.python_package import is_package_job
+from training_api.job.replica_spec import ReplicaSpec
+from training_api.job.tuning.trial_spec import hyperparameter_args, sample_hyperparameters
+
+#: Two find out about each other what one does not; more of the same find out nothing new.
+MAX_REPLICAS_PER_ROLE = 2
+_COUNTS = ("worker_count", "parameter_server_count", "evaluator_count")
+
+
+def preflight_job(job: Job, key_digest: str) -> Job:
+    """
+    Return ``job`` with at most two replicas a role, and ``<its job folder>/preflight/<12 hex>`` as its job folder.
+
+    Pure. A count that a scale tier implies stays; ``preflight_replicas`` leaves out what is too much.
+
+    :param key_digest: hex digits that are the task's own, and the same in each of its attempts.
+    """
+    training = job.training_input
+    if training is None:
+        return job
+    changes: dict[str, object] = {
+        name: min(count, MAX_REPLICAS_PER_ROLE) for name in _COUNTS if (count := getattr(training, name))
+    }
+    if training.job_dir:
+        changes["job_dir"] = f"{training.job_dir.rstrip('/')}/preflight/{key_digest[:12]}"
+    return job.model_copy(update={"training_input": training.model_copy(update=changes)})
+
+
+def preflight_replicas(spec: JobSpec, args: Sequence[str] | None) -> list[ReplicaSpec]:
+    """
+    Return the replicas that a preflight starts, at most two a role, the master first.
+
+    Pure. Those of a tuning job get values of its search space, as a trial would.
+
+    :param args: take the place of the master's arguments, and of those of every replica that has the same ones; ``--job-dir``
+        still follows. None or none: the job's own.
+    :raises InvalidJobSpec: the job runs packages, which the service installs.
+    """
+    if is_package_job(spec.training_input):
+        rule = "a preflight starts images; this job runs packages, which only the service's runtime images install"
+        raise InvalidJobSpec([FieldViolation(field="trainingInput.packageUris", description=rule)])
+    replicas = [item for item in spec.replicas if item.replica.index < MAX_REPLICAS_PER_ROLE]
+    if args:
+        job_dir = spec.training_input.job_dir
+        own = (*args, *(("--job-dir", job_dir) if job_dir else ()))
+        replicas = [replace(item, args=own) if item.args == spec.master.args else item for item in replicas]
+    tried = hyperparameter_args(sample_hyperparameters(spec.study)) if spec.study else ()
+    return [replace(item, args=(*item.args, *tried)) for item in replicas]

@@ -1,0 +1,223 @@
+"""What a preflight found: one row a check, and what to make of how each replica ended. Without I/O."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from container_training.work.preflight.cluster_agreement import VARIABLES, cluster_disagreements
+from training_api.job.cluster import ReplicaId
+from training_api.job.restarts import EXIT_MEANINGS
+from training_api.job.results import ResultModel
+
+#: Lines of a failed replica's output that its row shows.
+SHOWN_LINES = 8
+_TRACEBACK = "Traceback (most recent call last)"
+#: A look-up that fails with one of the names that stand in the two variables.
+_MISSING_KEY = re.compile(
+    r"^KeyError: '(cluster|task|type|index|job|environment|chief|master|worker|ps|evaluator)'"
+)
+
+
+class Check(StrEnum):
+    """What is checked, in the order of the table."""
+
+    START = "start"  #: the entry point starts, and does not fail
+    CLUSTER = "cluster variables"  #: CLUSTER_SPEC and TF_CONFIG are there, agree, and are read
+    SIGTERM = "SIGTERM"  #: ends the replica within the grace period
+    JOB_DIR = "job directory"  #: something can be written to it
+    ACCELERATORS = "GPUs"
+
+
+class Verdict(StrEnum):
+    """How a check ended."""
+
+    OK = "ok"
+    FAILED = "failed"
+    NOT_CHECKED = "not checked"
+
+
+class PreflightRow(ResultModel):
+    """
+    One check.
+
+    :param where: a replica, as its log lines name it (``worker-replica-0``), ``all replicas``, ``this worker``, ``the trainer``.
+    """
+
+    check: Check
+    where: str
+    result: Verdict
+    why: str
+
+
+class PreflightReport(ResultModel):
+    """The table; ``ok`` unless a row has failed."""
+
+    ok: bool
+    rows: list[PreflightRow]
+
+    @classmethod
+    def of(cls, rows: Sequence[PreflightRow]) -> PreflightReport:
+        """Return the report with ``rows`` in the order of their checks."""
+        order = list(Check)
+        ordered = sorted(rows, key=lambda row: order.index(row.check))
+        return cls(ok=all(row.result is not Verdict.FAILED for row in rows), rows=ordered)
+
+    @property
+    def failed(self) -> list[PreflightRow]:
+        """The rows that make it fail."""
+        return [row for row in self.rows if row.result is Verdict.FAILED]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """What came of a SIGTERM: ``seconds`` until the end, which was a SIGKILL if it was ``killed``."""
+
+    seconds: float
+    killed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaOutcome:
+    """
+    What became of one replica.
+
+    :param start_error: why it could not be started at all; then all that follows says nothing.
+    :param exit_code: of the end that it came to by itself; None: it still ran when the watch was over.
+    :param ran_seconds: until that end, or until the watch was over.
+    :param ended_at: when it ended by itself.
+    :param memory_bytes: its limit; None is none.
+    :param environment: what the container really had.
+    :param tail: the last lines of its output.
+    :param stop: None: it was never asked to end, or ended before it was.
+    """
+
+    replica: ReplicaId
+    hostname: str
+    start_error: str = ""
+    exit_code: int | None = None
+    out_of_memory: bool = False
+    ran_seconds: float = 0.0
+    ended_at: datetime | None = None
+    memory_bytes: int | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    tail: tuple[str, ...] = ()
+    stop: Stop | None = None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it did not start, or ended badly by itself."""
+        return bool(self.start_error or self.exit_code)
+
+
+def replica_rows(outcomes: Sequence[ReplicaOutcome], grace_seconds: float) -> list[PreflightRow]:
+    """
+    Return the rows of all checks that are about replicas.
+
+    Pure.
+
+    :param grace_seconds: between SIGTERM and SIGKILL.
+    """
+    failed_at = [outcome.ended_at for outcome in outcomes if outcome.exit_code and outcome.ended_at]
+    first = min(failed_at, default=None)
+    rows: list[PreflightRow] = []
+    for outcome in outcomes:
+        rows += [_start_row(outcome, first), _sigterm_row(outcome, grace_seconds)]
+    return [*rows, *_cluster_rows(outcomes)]
+
+
+def _start_row(outcome: ReplicaOutcome, first_failure: datetime | None) -> PreflightRow:
+    where = outcome.replica.task_name
+    if outcome.start_error:
+        return PreflightRow(check=Check.START, where=where, result=Verdict.FAILED, why=outcome.start_error)
+    if outcome.exit_code:
+        is_later = (
+            first_failure is not None and outcome.ended_at is not None and outcome.ended_at > first_failure
+        )
+        after = "; another replica had failed before" if is_later else ""
+        hint = cluster_hint(outcome.tail)
+        why = f"{_end_of(outcome)}{after}{f'; {hint}' if hint else ''}{_tail_text(outcome.tail)}"
+        check = Check.CLUSTER if hint else Check.START
+        return PreflightRow(check=check, where=where, result=Verdict.FAILED, why=why)
+    how = "ran for" if outcome.exit_code is None else "ended with 0 after"
+    return PreflightRow(
+        check=Check.START, where=where, result=Verdict.OK, why=f"{how} {outcome.ran_seconds:.1f} s"
+    )
+
+
+def _end_of(outcome: ReplicaOutcome) -> str:
+    code, seconds = outcome.exit_code or 0, f"after {outcome.ran_seconds:.1f} s"
+    if outcome.out_of_memory:
+        limit = f", limit {outcome.memory_bytes / 2**20:.0f} MiB" if outcome.memory_bytes else ""
+        return f"ran out of memory {seconds} (exit code {code}{limit})"
+    meaning = EXIT_MEANINGS.get(code)
+    return f"exited with {code} {seconds}{f': {meaning}' if meaning else ''}"
+
+
+def _tail_text(tail: Sequence[str]) -> str:
+    shown = [line for line in tail if line.strip()][-SHOWN_LINES:]
+    return "; its last output:\n" + "\n".join(f"  {line}" for line in shown) if shown else "; no output"
+
+
+def cluster_hint(tail: Sequence[str]) -> str:
+    """
+    Return what of a failed replica's output says that it could not read the cluster variables; empty if nothing does.
+
+    Pure. Looks at Python's last traceback only, for the variables' names and for their keys.
+    """
+    starts = [number for number, line in enumerate(tail) if line.startswith(_TRACEBACK)]
+    if not starts:
+        return ""
+    traceback = tail[starts[-1] :]
+    missing = next((match for line in traceback if (match := _MISSING_KEY.match(line))), None)
+    if missing and missing[1] == "chief":
+        return "it looks for 'chief' in the cluster: set useChiefInTfConfig, or take 'master' too"
+    if missing:
+        return f"it looks for {missing[1]!r}, which its CLUSTER_SPEC or TF_CONFIG may lack"
+    named = [variable for variable in VARIABLES if any(variable in line for line in traceback)]
+    return f"its traceback is about {' and '.join(named)}" if named else ""
+
+
+def _sigterm_row(outcome: ReplicaOutcome, grace_seconds: float) -> PreflightRow:
+    where, stop = outcome.replica.task_name, outcome.stop
+    if stop is None:
+        why = "it did not run" if outcome.has_failed else "it had ended before it was asked to"
+        return PreflightRow(check=Check.SIGTERM, where=where, result=Verdict.NOT_CHECKED, why=why)
+    if stop.killed:
+        why = (
+            f"SIGTERM did not end it within {grace_seconds:g} s: a job that is cancelled or done will kill it, with what"
+            " it has not written yet; handle SIGTERM, or let your program be the entry point"
+        )
+        return PreflightRow(check=Check.SIGTERM, where=where, result=Verdict.FAILED, why=why)
+    return PreflightRow(
+        check=Check.SIGTERM, where=where, result=Verdict.OK, why=f"ended {stop.seconds:.1f} s after it"
+    )
+
+
+def _cluster_rows(outcomes: Sequence[ReplicaOutcome]) -> list[PreflightRow]:
+    """Return the rows about the variables themselves, whatever the trainer made of them."""
+    started = {outcome.replica: outcome for outcome in outcomes if not outcome.start_error}
+    if not started:
+        return []
+    problems = cluster_disagreements(
+        {replica: outcome.environment for replica, outcome in started.items()},
+        {replica: outcome.hostname for replica, outcome in started.items()},
+    )
+    where = "all replicas"
+    if problems:
+        return [
+            PreflightRow(check=Check.CLUSTER, where=where, result=Verdict.FAILED, why=problem)
+            for problem in problems
+        ]
+    count = f"{len(started)} replica{'s' if len(started) > 1 else ''}"
+    return [
+        PreflightRow(
+            check=Check.CLUSTER,
+            where=where,
+            result=Verdict.OK,
+            why=f"{' and '.join(VARIABLES)} of {count} can be read and agree",
+        )
+    ]

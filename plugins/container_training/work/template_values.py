@@ -1,0 +1,59 @@
+"""
+Numbers, flags and times among an operator's arguments, once they are rendered.
+
+A template gives text (``"5"``, ``"True"``), or, where the DAG has ``render_template_as_native_obj``, what that text would be in
+Python. Empty text is what a template makes of a parameter that is not set.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from typing import Any
+
+from training_api.errors import InvalidArgument
+
+_FLAGS = {"true": True, "1": True, "false": False, "0": False, "": False, "none": False}
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return ``value`` as a flag; nothing and empty text are ``False``. :raises InvalidArgument: it is none."""
+    text = "" if value is None else str(value).strip().lower()
+    if text not in _FLAGS:
+        raise InvalidArgument(f"{name} must be true or false, got {value!r}")
+    return _FLAGS[text]
+
+
+def number(name: str, value: Any) -> float:
+    """Return ``value`` as a finite number. :raises InvalidArgument: it is none."""
+    try:
+        found = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        found = math.nan
+    if not math.isfinite(found):
+        raise InvalidArgument(f"{name} must be a number, got {value!r}")
+    return found
+
+
+def whole_number(name: str, value: Any) -> int:
+    """Return ``value`` as a whole number, digit by digit. :raises InvalidArgument: it is none."""
+    text = str(value).strip()
+    try:
+        return int(text)
+    except ValueError as error:
+        raise InvalidArgument(f"{name} must be a whole number, got {value!r}") from error
+
+
+def seconds(name: str, value: Any) -> float:
+    """Return a time, or a number of seconds, as seconds. :raises InvalidArgument: it is neither."""
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    try:
+        return number(name, value)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"{name} must be a number of seconds, got {value!r}") from error
+
+
+def is_unset(value: Any) -> bool:
+    """Whether ``value`` stands for no value: ``None``, or what a template makes of it."""
+    return value is None or (isinstance(value, str) and value.strip() in ("", "None"))

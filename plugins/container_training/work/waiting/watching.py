@@ -1,0 +1,222 @@
+"""
+One question for many waits: which jobs to ask for, what an answer tells, and how long to pause. Pure.
+
+A page of ``jobs.list`` has 100 jobs at most, so thousands of waiting jobs cannot be listed at each look. Up to
+``ALL_BY_ID`` of them are asked for by their ids. Of more, one question asks for what has changed since the look before,
+by the times that a job has (``startTime``, ``endTime``) and the states that have none, and by id for some more: those not
+looked at yet, then those that run or were not looked at for long. So a change that the times do not show, because the
+service wrote it late, is found all the same, only later. The API's jobs have no ``updateTime`` that could be asked for.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from training_api.dialects.ml_v1.resources import Job, format_timestamp
+from training_api.states import JobState
+
+#: discovery: ListJobs page_size, "the maximum page size is 100".
+PAGE_SIZE = 100
+#: Ids in one question; the rest of its page is for changes.
+ALL_BY_ID = 80
+_SOME_BY_ID = 40
+#: The URL of a question stays below the 8 KiB that proxies commonly take.
+_MAX_ID_CHARACTERS = 5_000
+#: How much later than the moment that it states a change may be written: a job's end waits for its last log line.
+_WRITTEN_LATE = timedelta(seconds=2)
+#: News is never older than this share of the time that a job has been in its state ...
+_SHARE_OF_AGE = 0.01
+#: ... nor than so many seconds, unless the waits or the connection ask for less.
+SLOWEST_SECONDS = 10.0
+#: Log pages that all waits together ask for in a second; each of a few may have one a second.
+_LOG_PAGES_PER_SECOND = 50
+_FASTEST_LOG_SECONDS = 1.0
+_HURRIED = frozenset({JobState.PREPARING, JobState.CANCELLING})
+_ACTIVE = _HURRIED | {JobState.RUNNING}
+_NEVER = float("-inf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """
+    One look: the filter of ``jobs.list``, and what it is about.
+
+    :param job_ids: jobs that the answer must have, as far as they exist.
+    :param asked_at: seconds of the asker's clock.
+    """
+
+    filter: str
+    job_ids: tuple[str, ...]
+    asked_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """
+    What an answer tells.
+
+    :param changed: jobs that are not as they were when last seen, or are seen for the first time.
+    :param missing: ids that were asked for and are not there.
+    """
+
+    changed: tuple[Job, ...]
+    missing: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Watched:
+    changed_at: float
+    seen_at: float = _NEVER
+    state: JobState | None = None
+    output: Any = None
+    intervals: list[float] = field(default_factory=list)
+
+    def pace_seconds(self, now: float) -> float:
+        """Return the longest pause that this job allows."""
+        fastest = min(self.intervals)
+        if self.state is None or self.state in _HURRIED:
+            return fastest
+        return max(fastest, min((now - self.changed_at) * _SHARE_OF_AGE, SLOWEST_SECONDS))
+
+
+class Roster:
+    """
+    The jobs that are waited for. Times are seconds of one clock that only goes forward.
+
+    :param least_seconds: shortest pause between two looks, whatever the waits ask for.
+    """
+
+    def __init__(self, least_seconds: float = 0.0) -> None:
+        self._least_seconds = least_seconds
+        self._watched: dict[str, _Watched] = {}
+        #: The service's clock showed at least this, when ours showed that.
+        self._service_time: tuple[datetime, float] | None = None
+        self._looked_at: float | None = None
+
+    def __len__(self) -> int:
+        return len(self._watched)
+
+    @property
+    def has_newcomers(self) -> bool:
+        """Whether there are jobs that no look has been about yet."""
+        return any(watched.seen_at == _NEVER for watched in self._watched.values())
+
+    def join(self, job_id: str, interval_seconds: float, now: float) -> None:
+        """Add a wait for ``job_id``; the next look is about it, whoever waits for it already."""
+        watched = self._watched.setdefault(job_id, _Watched(changed_at=now))
+        watched.intervals.append(interval_seconds)
+        watched.seen_at, watched.state = _NEVER, None
+
+    def leave(self, job_id: str, interval_seconds: float) -> None:
+        """Take back one ``join``."""
+        watched = self._watched[job_id]
+        watched.intervals.remove(interval_seconds)
+        if not watched.intervals:
+            del self._watched[job_id]
+
+    def question(self, now: float) -> Question:
+        """Return what to ask now; there must be a wait."""
+        if len(self._watched) <= ALL_BY_ID:
+            ids = _within_limits(sorted(self._watched), ALL_BY_ID)
+            if len(ids) == len(self._watched):
+                return Question(filter=_any_of(_by_id(ids)), job_ids=ids, asked_at=now)
+        ids = self.due()
+        return Question(filter=_any_of([*_by_id(ids), *self._changes()]), job_ids=ids, asked_at=now)
+
+    def due(self) -> tuple[str, ...]:
+        """Return the ids of the jobs that should be looked at next, few enough for one question."""
+        newcomers = [job_id for job_id, watched in self._watched.items() if watched.seen_at == _NEVER]
+        if newcomers:
+            return _within_limits(newcomers, ALL_BY_ID)
+        active = [job_id for job_id, watched in self._watched.items() if watched.state in _ACTIVE]
+        chosen: dict[str, None] = dict.fromkeys(heapq.nsmallest(_SOME_BY_ID // 2, active, key=self._seen_at))
+        for job_id in heapq.nsmallest(_SOME_BY_ID, self._watched, key=self._seen_at):
+            chosen[job_id] = None
+        return _within_limits(list(chosen), _SOME_BY_ID)
+
+    def take(self, question: Question, jobs: Sequence[Job], now: float) -> News:
+        """Take in the whole answer to ``question``, also of jobs that nobody waits for."""
+        changed = [job for job in jobs if self.see(job, now)]
+        found = {job.job_id for job in jobs}
+        self._looked_at = question.asked_at
+        missing = (job_id for job_id in question.job_ids if job_id not in found and job_id in self._watched)
+        return News(changed=tuple(changed), missing=tuple(missing))
+
+    def see(self, job: Job, now: float) -> bool:
+        """Take in one job; whether it is waited for, and not as it was."""
+        self._hear_of_time(job, now)
+        watched = self._watched.get(job.job_id or "")
+        if watched is None:
+            return False
+        state = job.state or JobState.QUEUED
+        is_new = watched.seen_at == _NEVER
+        has_moved = watched.state is not None and watched.state is not state
+        has_changed = is_new or has_moved or watched.output != job.training_output
+        if is_new or has_moved:
+            watched.changed_at = now
+        watched.seen_at, watched.state, watched.output = now, state, job.training_output
+        return has_changed
+
+    def pause_seconds(self, now: float) -> float:
+        """Return how long to wait until the next look; there must be a wait."""
+        wanted = min(watched.pace_seconds(now) for watched in self._watched.values())
+        return max(wanted, self._least_seconds)
+
+    def _seen_at(self, job_id: str) -> float:
+        return self._watched[job_id].seen_at
+
+    def _hear_of_time(self, job: Job, now: float) -> None:
+        for moment in (job.create_time, job.start_time, job.end_time):
+            least = self._service_clock(now)
+            if moment is not None and (least is None or moment > least):
+                self._service_time = (moment, now)
+
+    def _service_clock(self, at: float) -> datetime | None:
+        """Return what the service's clock shows at least, ``at`` a time of ours; ``None``: not known yet."""
+        if self._service_time is None:
+            return None
+        moment, heard_at = self._service_time
+        return moment + timedelta(seconds=at - heard_at)
+
+    def _changes(self) -> list[str]:
+        """Return the clauses for what may have changed since the last look."""
+        clauses = [f"state={state}" for state in sorted(_HURRIED)]
+        least = None if self._looked_at is None else self._service_clock(self._looked_at)
+        if least is not None:
+            since = format_timestamp(least - _WRITTEN_LATE)
+            clauses += [f'startTime>="{since}"', f'endTime>="{since}"']
+        return clauses
+
+
+def log_pause_seconds(readers: int) -> float:
+    """Return how long a wait that shows its job's log lets pass between two pages, if ``readers`` do so. Pure."""
+    return max(_FASTEST_LOG_SECONDS, readers / _LOG_PAGES_PER_SECOND)
+
+
+def _within_limits(ids: Sequence[str], count: int) -> tuple[str, ...]:
+    """Return the first of ``ids``, at least one, as far as a question has room."""
+    characters = 0
+    chosen: list[str] = []
+    for job_id in ids[:count]:
+        characters += len(_clause(job_id))
+        if chosen and characters > _MAX_ID_CHARACTERS:
+            break
+        chosen.append(job_id)
+    return tuple(chosen)
+
+
+def _by_id(ids: Sequence[str]) -> list[str]:
+    return [_clause(job_id) for job_id in ids]
+
+
+def _clause(job_id: str) -> str:
+    quoted = job_id.replace("\\", "\\\\").replace('"', '\\"')
+    return f'jobId="{quoted}"'
+
+
+def _any_of(clauses: Sequence[str]) -> str:
+    return " OR ".join(clauses)

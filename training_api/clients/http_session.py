@@ -1,0 +1,22 @@
+"""What the clients of HTTP APIs have in common: connections that are kept, and closed."""
+
+from __future__ import annotations
+
+import httpx
+
+from training_api.clients.closing import Closing
+
+
+class HttpSession(Closing):
+    """
+    Base of clients; use as a context manager, or call ``close``.
+
+    :param http: the client's own; closed with it.
+    """
+
+    def __init__(self, http: httpx.Client) -> None:
+        self._http = http
+
+    def close(self) -> None:
+        """Close the connections; may be called twice."""
+        self._http.close()

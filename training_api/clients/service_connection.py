@@ -1,0 +1,43 @@
+"""The connection of a client for threads to the training service: one question, its answer or the error that it stands for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+from training_api.clients.api_answers import read_answer, transport_error
+from training_api.clients.http_session import HttpSession
+
+DEFAULT_TIMEOUT_SECONDS = 30.0
+#: What to do about errors that asking again does not mend.
+ADVICE = {
+    400: "the request itself is refused: mend what the message names",
+    401: "the service wants a token that it knows: the password of the Airflow connection, or TRAINING_TOKEN",
+    403: "have an owner of the project give this account a role, such as roles/ml.developer (docs/access.md)",
+    404: "look at the job's id and at the connection's project; the service's own list is `jobs list`",
+}
+
+
+class ServiceConnection(HttpSession):
+    """
+    Base of the service's clients.
+
+    :param transport: for tests.
+    """
+
+    def __init__(
+        self,
+        *,
+        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        # trust_env: a proxy of the environment must not see requests to the loopback service.
+        super().__init__(httpx.Client(timeout=timeout_seconds, transport=transport, trust_env=False))
+
+    def _send(self, request: httpx.Request) -> Any:
+        try:
+            response = self._http.send(request)
+        except httpx.RequestError as error:
+            raise transport_error("the training service", request, error) from error
+        return read_answer(response, ADVICE)

@@ -1,0 +1,219 @@
+"""
+The training API over HTTP: one client for threads, one for asyncio, the same requests and errors in both.
+
+A client does one request a call and never retries by itself: whoever waits knows better how long it may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+import httpx
+
+from training_api.clients.api_answers import read_answer, read_model, transport_error
+from training_api.clients.service_connection import ADVICE, DEFAULT_TIMEOUT_SECONDS, ServiceConnection
+from training_api.dialects.ml_v1.log_wire import ListLogEntriesRequest, ListLogEntriesResponse
+from training_api.dialects.ml_v1.resources import GetConfigResponse, Job, ListJobsResponse, format_timestamp
+from training_api.errors import ServiceError
+
+
+class _Requests:
+    """Builds requests and reads answers; shared by both clients, does no I/O."""
+
+    def __init__(self, endpoint: str, project: str, headers: Mapping[str, str] | None = None) -> None:
+        self.headers = headers
+        self.endpoint = endpoint.rstrip("/")
+        self.project = project
+
+    def create(self, job: Job) -> httpx.Request:
+        return self._request("POST", f"/v1/projects/{self._quoted}/jobs", body=job.to_wire())
+
+    def get(self, job_id: str) -> httpx.Request:
+        return self._request("GET", f"/v1/projects/{self._quoted}/jobs/{quote(job_id, safe='')}")
+
+    def list(self, filter_: str, page_size: int, page_token: str) -> httpx.Request:
+        params = {"pageSize": str(page_size), "filter": filter_, "pageToken": page_token}
+        wanted = {name: value for name, value in params.items() if value}
+        return self._request("GET", f"/v1/projects/{self._quoted}/jobs", params=wanted)
+
+    def cancel(self, job_id: str) -> httpx.Request:
+        return self._request(
+            "POST", f"/v1/projects/{self._quoted}/jobs/{quote(job_id, safe='')}:cancel", body={}
+        )
+
+    def get_config(self) -> httpx.Request:
+        return self._request("GET", f"/v1/projects/{self._quoted}:getConfig")
+
+    def list_log_entries(
+        self, filter_: str, page_size: int, page_token: str, *, newest_first: bool = False
+    ) -> httpx.Request:
+        body = ListLogEntriesRequest(
+            resource_names=[f"projects/{self.project}"],
+            filter=filter_,
+            order_by="timestamp desc" if newest_first else "timestamp asc",
+            page_size=page_size,
+            page_token=page_token,
+        )
+        return self._request("POST", "/v2/entries:list", body=body.to_wire())
+
+    @property
+    def _quoted(self) -> str:
+        return quote(self.project, safe="")
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Mapping[str, Any] | None = None,
+        params: Mapping[str, str] | None = None,
+    ) -> httpx.Request:
+        return httpx.Request(method, self.endpoint + path, json=body, params=params, headers=self.headers)
+
+
+class TrainingClient(ServiceConnection):
+    """
+    Client for threads; use as a context manager, or call ``close``.
+
+    Every method raises :class:`TransportError` when the service does not answer, and a :class:`ServiceError` of the
+    fitting kind when it answers with an error.
+
+    :param endpoint: ``http://host:port``.
+    :param project: project id, the ``*`` of ``projects/*``.
+    :param transport: for tests.
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        project: str,
+        *,
+        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+        headers: Mapping[str, str] | None = None,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._requests = _Requests(endpoint, project, headers)
+        super().__init__(timeout_seconds=timeout_seconds, transport=transport)
+
+    def create_job(self, job: Job) -> Job:
+        """Submit ``job`` and return its record. :raises JobConflict: the job id is taken."""
+        return read_model(Job, self._send(self._requests.create(job)))
+
+    def get_job(self, job_id: str) -> Job:
+        """Return the record of ``job_id``. :raises JobNotFound: there is none."""
+        return read_model(Job, self._send(self._requests.get(job_id)))
+
+    def list_jobs(self, filter_: str = "", page_size: int = 0, page_token: str = "") -> ListJobsResponse:
+        """Return one page of jobs, newest first; 0 asks for the service's default page size."""
+        return read_model(ListJobsResponse, self._send(self._requests.list(filter_, page_size, page_token)))
+
+    def cancel_job(self, job_id: str) -> None:
+        """Ask ``job_id`` to end; does nothing to a job that has ended."""
+        self._send(self._requests.cancel(job_id))
+
+    def get_config(self) -> GetConfigResponse:
+        """Return the project's service agent."""
+        return read_model(GetConfigResponse, self._send(self._requests.get_config()))
+
+    def service_agent(self) -> str:
+        """
+        Return the address of the account as which the project's jobs run and pull, unless they name another.
+
+        :raises ServiceError: the service names none.
+        """
+        agent = self.get_config().service_account
+        if not agent:
+            project = self._requests.project
+            raise ServiceError(
+                f"the service names no service account for project {project!r} (projects.getConfig)",
+                code=500,
+                status="INTERNAL",
+            )
+        return agent
+
+    def list_log_entries(
+        self, filter_: str, page_size: int = 1000, page_token: str = "", *, newest_first: bool = False
+    ) -> ListLogEntriesResponse:
+        """Return one page of log entries, oldest first, or newest first."""
+        request = self._requests.list_log_entries(filter_, page_size, page_token, newest_first=newest_first)
+        return read_model(ListLogEntriesResponse, self._send(request))
+
+
+class AsyncTrainingClient:
+    """The twin of :class:`TrainingClient` for asyncio: same methods, same errors."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        project: str,
+        *,
+        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+        headers: Mapping[str, str] | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._requests = _Requests(endpoint, project, headers)
+        self._http = httpx.AsyncClient(timeout=timeout_seconds, transport=transport, trust_env=False)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections; may be called twice."""
+        await self._http.aclose()
+
+    async def get_job(self, job_id: str) -> Job:
+        """See :meth:`TrainingClient.get_job`."""
+        return read_model(Job, await self._send(self._requests.get(job_id)))
+
+    async def list_jobs(
+        self, filter_: str = "", page_size: int = 0, page_token: str = ""
+    ) -> ListJobsResponse:
+        """See :meth:`TrainingClient.list_jobs`."""
+        answer = await self._send(self._requests.list(filter_, page_size, page_token))
+        return read_model(ListJobsResponse, answer)
+
+    async def cancel_job(self, job_id: str) -> None:
+        """See :meth:`TrainingClient.cancel_job`."""
+        await self._send(self._requests.cancel(job_id))
+
+    async def list_log_entries(
+        self, filter_: str, page_size: int = 1000, page_token: str = ""
+    ) -> ListLogEntriesResponse:
+        """See :meth:`TrainingClient.list_log_entries`."""
+        answer = await self._send(self._requests.list_log_entries(filter_, page_size, page_token))
+        return read_model(ListLogEntriesResponse, answer)
+
+    async def _send(self, request: httpx.Request) -> Any:
+        try:
+            response = await self._http.send(request)
+        except httpx.RequestError as error:
+            raise transport_error("the training service", request, error) from error
+        return read_answer(response, ADVICE)
+
+
+def job_log_filter(job_id: str, received_after: datetime | None = None, task_name: str = "") -> str:
+    """
+    Return the ``entries:list`` filter for the lines of ``job_id`` that were stored after ``received_after``.
+
+    Pure. A follower passes the largest ``receive_timestamp`` that it has seen: replicas write side by side, so a line
+    may be stored after a newer one, and asking by ``timestamp`` would miss it.
+    """
+    clauses = [f'resource.type="ml_job" AND resource.labels.job_id={_quoted(job_id)}']
+    if task_name:
+        clauses.append(f"resource.labels.task_name={_quoted(task_name)}")
+    if received_after is not None:
+        clauses.append(f'receiveTimestamp>"{format_timestamp(received_after)}"')
+    return " AND ".join(clauses)
+
+
+def _quoted(value: str) -> str:
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,171 @@
+"""
+The filter language of ``jobs.list`` and ``entries:list``, as a syntax tree.
+
+Grammar, from lowest to highest precedence: ``AND`` (also by juxtaposition), ``OR``, ``NOT`` or ``-``, and comparisons
+``path OP value`` with ``= != < <= > >= :``. Values are words or double-quoted strings, and so is each part of a path after
+its first (``labels."ml.googleapis.com/trial_id"``). Source: google.aip.dev/160 and
+cloud.google.com/logging/docs/view/logging-query-language; functions, wildcards and bare global words are not supported.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from training_api.errors import InvalidFilter
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<paren>[()])
+      | (?P<op><=|>=|!=|=|<|>|:)
+      | (?P<string>"(?:[^"\\]|\\.)*")
+      | (?P<word>(?:\."(?:[^"\\]|\\.)*"|[^\s()=<>!:"])+)
+    )""",
+    re.VERBOSE,
+)
+#: Deep enough for any filter a person writes, shallow enough that recursion stays bounded.
+_MAX_DEPTH = 50
+_MAX_LENGTH = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """``path OP value``; ``value`` is unquoted text."""
+
+    path: str
+    op: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """Negation."""
+
+    operand: Filter
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All operands hold."""
+
+    operands: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """At least one operand holds."""
+
+    operands: tuple[Filter, ...]
+
+
+Filter = Comparison | Not | And | Or
+
+
+def parse_filter(text: str) -> Filter | None:
+    """
+    Return the tree of ``text``, or ``None`` for an empty filter (everything matches).
+
+    Pure.
+
+    :raises InvalidFilter: names the place where reading stopped.
+    """
+    if len(text) > _MAX_LENGTH:
+        raise InvalidFilter(f"a filter must be at most {_MAX_LENGTH} characters, got {len(text)}")
+    parser = _Parser(text)
+    if not parser.tokens:
+        return None
+    tree = parser.conjunction(0)
+    if parser.place < len(parser.tokens):
+        parser.fail("AND, OR or the end")
+    return tree
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens: list[tuple[str, str]] = []
+        self.place = 0
+        offset = 0
+        while offset < len(text.rstrip()):
+            match = _TOKEN.match(text, offset)
+            if not match:
+                raise InvalidFilter(f"the filter cannot be read at {text[offset : offset + 20]!r}")
+            kind = match.lastgroup or ""
+            self.tokens.append((kind, match[kind]))
+            offset = match.end()
+
+    def fail(self, expected: str) -> None:
+        found = self.tokens[self.place][1] if self.place < len(self.tokens) else "the end"
+        raise InvalidFilter(f"the filter needs {expected} where it has {found!r}: {self.text!r}")
+
+    def peek(self) -> tuple[str, str]:
+        return self.tokens[self.place] if self.place < len(self.tokens) else ("end", "")
+
+    def take(self, kind: str, value: str | None = None) -> bool:
+        found_kind, found = self.peek()
+        if found_kind == kind and (value is None or found == value):
+            self.place += 1
+            return True
+        return False
+
+    def conjunction(self, depth: int) -> Filter:
+        if depth > _MAX_DEPTH:
+            raise InvalidFilter(f"a filter may nest at most {_MAX_DEPTH} deep")
+        operands = [self.disjunction(depth)]
+        while self.take("word", "AND") or self._starts_operand():
+            operands.append(self.disjunction(depth))
+        return operands[0] if len(operands) == 1 else And(tuple(operands))
+
+    def disjunction(self, depth: int) -> Filter:
+        operands = [self.negation(depth)]
+        while self.take("word", "OR"):
+            operands.append(self.negation(depth))
+        return operands[0] if len(operands) == 1 else Or(tuple(operands))
+
+    def _starts_operand(self) -> bool:
+        kind, value = self.peek()
+        return (kind == "word" and value != "OR") or (kind, value) == ("paren", "(")
+
+    def negation(self, depth: int) -> Filter:
+        if self.take("word", "NOT") or self.take("word", "-"):
+            return Not(self.negation_guard(depth))
+        kind, value = self.peek()
+        if kind == "word" and value.startswith("-") and len(value) > 1:
+            self.tokens[self.place] = (kind, value[1:])
+            return Not(self.operand(depth))
+        return self.operand(depth)
+
+    def negation_guard(self, depth: int) -> Filter:
+        if depth > _MAX_DEPTH:
+            raise InvalidFilter(f"a filter may nest at most {_MAX_DEPTH} deep")
+        return self.negation(depth + 1)
+
+    def operand(self, depth: int) -> Filter:
+        if self.take("paren", "("):
+            inner = self.conjunction(depth + 1)
+            if not self.take("paren", ")"):
+                self.fail("')'")
+            return inner
+        return self.comparison()
+
+    def comparison(self) -> Comparison:
+        kind, path = self.peek()
+        if kind != "word":
+            self.fail("a field name")
+        self.place += 1
+        op_kind, op = self.peek()
+        if op_kind != "op":
+            self.fail(f"a comparison after {path!r}")
+        self.place += 1
+        kind, value = self.peek()
+        if kind not in ("word", "string"):
+            self.fail(f"a value after '{path} {op}'")
+        self.place += 1
+        if kind == "string":
+            value = re.sub(r"\\(.)", r"\1", value[1:-1])
+        return Comparison(_unquoted(path), op, value)
+
+
+def _unquoted(path: str) -> str:
+    """Return ``labels."ml.googleapis.com/trial_id"`` without the quotes, as fields are named here."""
+    return re.sub(r'\."((?:[^"\\]|\\.)*)"', lambda match: "." + re.sub(r"\\(.)", r"\1", match[1]), path)

@@ -1,0 +1,325 @@
+"""
+Every error of the project, one tree.
+
+::
+
+    TrainingError
+    + InvalidJobSpec(ValueError)      the caller's job breaks a rule; never retried
+    + InvalidRequest(ValueError)      any other request breaks a rule; never retried
+    + InvalidImageRef(ValueError)     the caller's image reference cannot be used
+    + InvalidFilter(ValueError)       a list filter that cannot be read
+    + InvalidGrant(ValueError)        a grant of access that cannot be read or made
+    + PolicyTooLarge                  the IAM policy has no room for one more principal
+    + IllegalTransition               the state machine refused: a bug or a lost race
+    + ServiceError(code, status)      the training service answered with an error
+    |   + JobNotFound                 404
+    |   + JobConflict                 409, the job id is taken
+    |   + EditConflict                409 ABORTED, somebody else wrote first: read, then write again
+    |   + LocationNotFound            404
+    |   + ResourceNotFound            404, no such project, repository or bucket
+    |   + AccessDenied                401 / 403
+    |   + Throttled                   429, carries ``retry_after_seconds``
+    |   + QuotaExceeded               429, the job asks for more than there ever will be
+    |   + ServiceUnavailable          500, 502, 503, 504: the same request may work later
+    + TransportError                  the service did not answer: retry
+    + PollTimeout                     a wait ended by its own limit, the job goes on
+    + EngineError                     the Docker Engine refused
+    |   + EngineUnavailable           it did not answer: retry
+    |   + ImageNotFound               no such image, or no right to pull it
+    |   + DiskFull                    no room for the image or the container
+    + ImageError                      the caller's image, on its way to the registry
+    |   + BuildContextMissing         no such folder or Dockerfile
+    |   + BuildFailed                 a step of the Dockerfile failed
+    |   + BuildKitMissing             the build needs BuildKit, and there is none
+    |   + ImageTestFailed             the local test run did not exit with 0 in time
+    |   + PreflightFailed             a check of the preflight failed
+    |   + PushFailed                  the registry refused the image
+    |   + RegistryUnavailable         the registry did not answer, also after retries
+    + InvalidArgument(ValueError)     an operator's argument, once rendered, is not what it must be
+    + InvalidPrice(ValueError)        prices or a limit of cost that cannot be read, or a machine without a price
+    + InvalidRetrainingLimit(ValueError)  how old models may become cannot be read
+    + InvalidCommand(ValueError)      a pasted command that cannot be read as one that submits a job
+    + InvalidPlan(ValueError)         a plan file that cannot be read, or was edited
+    + PlanIsStale                     what a plan was made from is not so any more: plan again
+    + PackageInvalid                  the caller's trainer folder or package cannot be built or uploaded
+    + JobFailed                       the job's own end, not ours
+    + CostLimitReached                a wait cancelled the job, as it had cost what it may
+    + ResultsMissing                  the job ended well but left no readable results
+    + DataMissing                     there is no object at an address that a job is said to read
+    + ObjectChanged                   an object is not the generation that was expected: somebody wrote it
+    + DataInvalid                     data to train on breaks a rule, or is not there
+    + ChampionMoved                   the champion is another one than a decision was made against
+    + ModelUnknown                    no such model version, or no champion, or none before it
+    + EvaluationInvalid               the evaluations of two models cannot be read, or are not of the same examples
+    + RegistryMirrorFailed            the model registry beside the object store did not answer or refused: retry
+
+Messages say what is wrong, the rule, the value and the way out. ``raise ... from error`` keeps the cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldViolation:
+    """One broken rule: ``field`` is the camelCase path in the request (``trainingInput.jobDir``)."""
+
+    field: str
+    description: str
+
+
+class TrainingError(Exception):
+    """Root of the project's errors."""
+
+
+class InvalidJobSpec(TrainingError, ValueError):
+    """
+    The job breaks one or more rules of the API.
+
+    :param violations: every rule broken, in the order of the fields; at least one.
+    """
+
+    def __init__(self, violations: Sequence[FieldViolation]) -> None:
+        self.violations = tuple(violations)
+        super().__init__("; ".join(f"{v.field}: {v.description}" for v in self.violations))
+
+
+class InvalidRequest(TrainingError, ValueError):
+    """
+    A request other than a new job breaks one or more rules of the API.
+
+    :param violations: every rule broken; at least one.
+    """
+
+    def __init__(self, violations: Sequence[FieldViolation]) -> None:
+        self.violations = tuple(violations)
+        super().__init__("; ".join(f"{v.field}: {v.description}" for v in self.violations))
+
+
+class InvalidImageRef(TrainingError, ValueError):
+    """An image reference that names no registry, or is malformed."""
+
+
+class InvalidFilter(TrainingError, ValueError):
+    """A list filter that does not follow the filter language (``training_api/dialects/ml_v1/filters.py``)."""
+
+
+class InvalidGrant(TrainingError, ValueError):
+    """A grant of access whose parts are missing or malformed."""
+
+
+class PolicyTooLarge(TrainingError):
+    """The IAM policy names as many principals as a policy may."""
+
+
+class IllegalTransition(TrainingError):
+    """A state change that ``core.states`` does not know."""
+
+
+class ServiceError(TrainingError):
+    """
+    The training service answered with an error.
+
+    :param code: HTTP status.
+    :param status: canonical code name, ``INVALID_ARGUMENT`` ...
+    """
+
+    def __init__(self, message: str, *, code: int, status: str) -> None:
+        self.code = code
+        self.status = status
+        super().__init__(message)
+
+
+class JobNotFound(ServiceError):
+    """404: no such job or project."""
+
+
+class JobConflict(ServiceError):
+    """409: a job with this id exists."""
+
+
+class EditConflict(ServiceError):
+    """409, status ABORTED: what the caller read has changed since; to read it again and retry is safe."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code=409, status="ABORTED")
+
+
+class LocationNotFound(ServiceError):
+    """404: no such region."""
+
+
+class ResourceNotFound(ServiceError):
+    """404: no such project, repository or bucket."""
+
+
+class AccessDenied(ServiceError):
+    """401 or 403: the caller is unknown or lacks a permission."""
+
+
+class Throttled(ServiceError):
+    """429: asked too often; ``retry_after_seconds`` is the service's own wish, if it gave one."""
+
+    def __init__(
+        self, message: str, *, code: int, status: str, retry_after_seconds: float | None = None
+    ) -> None:
+        self.retry_after_seconds = retry_after_seconds
+        super().__init__(message, code=code, status=status)
+
+
+class QuotaExceeded(ServiceError):
+    """429: the request asks for more than the project may have; asking again does not help."""
+
+
+class ServiceUnavailable(ServiceError):
+    """500, 502, 503 or 504: the service is there but cannot answer now."""
+
+
+class TransportError(TrainingError):
+    """The training service did not answer at all (refused, reset, timed out)."""
+
+
+class PollTimeout(TrainingError):
+    """A wait reached its own limit; the job was left as it is."""
+
+
+class EngineError(TrainingError):
+    """The Docker Engine refused a request."""
+
+
+class EngineUnavailable(EngineError):
+    """The Docker Engine did not answer."""
+
+
+class ImageNotFound(EngineError):
+    """The image does not exist, or may not be pulled."""
+
+
+class DiskFull(EngineError):
+    """The engine's disk has no room."""
+
+
+class ImageError(TrainingError):
+    """The caller's image could not be built, tested or pushed."""
+
+
+class BuildContextMissing(ImageError):
+    """The build context or its Dockerfile does not exist."""
+
+
+class BuildFailed(ImageError):
+    """A step of the Dockerfile failed; the message names the step."""
+
+
+class BuildKitMissing(ImageError):
+    """The build needs BuildKit, which this machine's command line or the engine does not have."""
+
+
+class ImageTestFailed(ImageError):
+    """The local test run exited non-zero or ran past its limit."""
+
+
+class PreflightFailed(ImageError):
+    """A check of the preflight failed, or it was cancelled; the message has the rows."""
+
+
+class PushFailed(ImageError):
+    """The registry refused the image."""
+
+
+class RegistryUnavailable(ImageError):
+    """The registry did not answer, also after the retries."""
+
+
+class PackageInvalid(TrainingError):
+    """A trainer's folder is no package, cannot be built, or has no module of the name; building again would not help."""
+
+
+class JobFailed(TrainingError):
+    """
+    The job ended as FAILED or CANCELLED.
+
+    :param job_id: the job.
+    :param state: how it ended.
+    :param reason: the service's ``errorMessage``.
+    """
+
+    def __init__(self, job_id: str, state: str, reason: str) -> None:
+        self.job_id = job_id
+        self.state = state
+        self.reason = reason
+        super().__init__(f"job {job_id!r} ended as {state}: {reason or 'the service gave no reason'}")
+
+
+class ResultsMissing(TrainingError):
+    """The job succeeded, but its results (``metrics.json`` ...) are absent or unreadable."""
+
+
+class InvalidArgument(TrainingError, ValueError):
+    """An argument of an operator that, once rendered, is no number, flag or other value that it must be."""
+
+
+class DataMissing(TrainingError):
+    """A job is said to read what is not there; it would fail, and nothing could be compared."""
+
+
+class ObjectChanged(TrainingError):
+    """An object is not at the generation that the caller has seen; nothing was written."""
+
+
+class DataInvalid(TrainingError):
+    """Data that may not be trained on; the message has every check that failed."""
+
+
+class ChampionMoved(TrainingError):
+    """Another run changed the champion since this one looked; what it decided does not count any more."""
+
+
+class ModelUnknown(TrainingError):
+    """A model version that is not there."""
+
+
+class EvaluationInvalid(TrainingError):
+    """What an evaluation left cannot be compared."""
+
+
+class RegistryMirrorFailed(TrainingError):
+    """The registry that follows the champion did not answer, or refused; the champion itself is as the message says."""
+
+
+class InvalidPrice(TrainingError, ValueError):
+    """Prices, or a limit of cost, cannot be read, or a machine type of the job has no price."""
+
+
+class InvalidRetrainingLimit(TrainingError, ValueError):
+    """How old models may become cannot be read."""
+
+
+class CostLimitReached(TrainingError):
+    """The job has cost as much as its wait allows, and was cancelled."""
+
+
+class InvalidCommand(TrainingError, ValueError):
+    """A command line that cannot be read, or is none that submits a training job."""
+
+
+class InvalidPlan(TrainingError, ValueError):
+    """A plan that cannot be read: no plan, of another version, or edited since it was made."""
+
+
+class PlanIsStale(TrainingError):
+    """
+    What a plan was made from has changed, or it could not be carried out when it was made.
+
+    :param reasons: what changed, a line each; at least one.
+    """
+
+    def __init__(self, reasons: Sequence[str]) -> None:
+        self.reasons = tuple(reasons)
+        super().__init__(
+            "the plan is stale, and nothing was changed:\n"
+            + "\n".join(f"  {reason}" for reason in self.reasons)
+            + "\nplan again, look at the new plan, and apply that one"
+        )

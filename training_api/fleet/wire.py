@@ -1,0 +1,195 @@
+"""
+What the training service tells those who watch it (``/ops/v1``), as pydantic models.
+
+Not Google's: the API of AI Platform Training has no replicas' times, no use of resources, and no totals. Whoever needs no
+more than a job's state and results should ask Google's own methods.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from training_api.dialects.ml_v1.resources import Int32, Timestamp, TrainingInput, WireModel
+from training_api.states import JobState
+
+#: Enough for a report on all jobs of a week at a job a minute.
+MAX_SEARCH_PAGE = 10_000
+
+
+def _not_a_number(value: object) -> object:
+    if isinstance(value, (int, float)):
+        raise ValueError(f"must be an RFC 3339 time like '2026-01-31T12:00:00Z', got {value!r}")
+    return value
+
+
+class SearchJobsRequest(WireModel):
+    """
+    Which jobs are asked for, newest first.
+
+    :param filter: as in ``projects.jobs.list``.
+    :param dags: only jobs whose label ``airflow-dag`` is one of these; ``None``: all jobs, whoever submitted them.
+    :param changed_after: only jobs that have not ended, or ended later.
+    """
+
+    filter: str = ""
+    dags: list[str] | None = Field(default=None, max_length=10_000)
+    changed_after: Annotated[Timestamp, BeforeValidator(_not_a_number)] | None = None
+    page_size: Annotated[Int32, Field(ge=0, le=MAX_SEARCH_PAGE)] = 50
+    page_token: str = ""
+
+
+class TrialCounts(WireModel):
+    """How far a tuning job is: trials that were made, and those of them that have ended."""
+
+    total: int
+    ended: int
+
+
+class JobRow(WireModel):
+    """
+    One job, as a table shows it.
+
+    :param prepare_time: when it left the queue.
+    :param start_time: when it was RUNNING.
+    :param training_input: scale tier, region, replicas and what a study looks for; not the arguments.
+    :param billed_seconds: RUNNING so far; of a tuning job the sum over its trials.
+    """
+
+    job_id: str
+    state: JobState
+    labels: dict[str, str] = {}
+    create_time: Timestamp
+    prepare_time: Timestamp | None = None
+    start_time: Timestamp | None = None
+    end_time: Timestamp | None = None
+    error_message: str | None = None
+    job_position: int | None = None
+    training_input: TrainingInput = TrainingInput()
+    trials: TrialCounts | None = None
+    billed_seconds: float = 0.0
+
+
+class SearchJobsResponse(WireModel):
+    """One page of jobs; ``total`` and ``states`` count all that were asked for, whatever the page."""
+
+    jobs: list[JobRow] = []
+    next_page_token: str = ""
+    total: int = 0
+    states: dict[JobState, int] = {}
+
+
+class SpanKind(StrEnum):
+    """What took the time of a span."""
+
+    PULL = "PULL"  #: an image came onto the engine
+    RUN = "RUN"  #: a replica's container ran
+
+
+class Span(WireModel):
+    """
+    A stretch of a job's time.
+
+    :param name: the image, or the replica's task name (``master-replica-0``).
+    :param attempt: which run of the replica: ``RETRY.RESTART``.
+    :param trial_id: of a tuning job; empty: of the job itself.
+    :param end_time: ``None``: it goes on, or nobody saw its end.
+    """
+
+    kind: SpanKind
+    name: str
+    attempt: str = ""
+    trial_id: str = ""
+    start_time: Timestamp
+    end_time: Timestamp | None = None
+    exit_code: int | None = None
+    out_of_memory: bool = False
+
+
+class TimelineResponse(WireModel):
+    """The spans of one job, oldest first."""
+
+    spans: list[Span] = []
+
+
+class UsageSeries(WireModel):
+    """
+    What one replica used over time; the lists are of one length.
+
+    :param cpu_limit: cores that it may use.
+    :param times: seconds since the epoch, ascending; a series may have gaps.
+    :param cpu_cores: cores in use, on average since the sample before.
+    :param gpus: GPUs that were busy at that moment, each by the share of the time; ``None``: it had none, or nobody could tell.
+    :param gpu_memory_bytes: in use on all of its GPUs together; ``None`` as above.
+    """
+
+    replica: str
+    trial_id: str = ""
+    cpu_limit: float | None = None
+    memory_limit_bytes: int | None = None
+    gpu_limit: int | None = None
+    times: list[float] = []
+    cpu_cores: list[float] = []
+    memory_bytes: list[int] = []
+    gpus: list[float | None] = []
+    gpu_memory_bytes: list[int | None] = []
+
+
+class UsageResponse(WireModel):
+    """CPU, memory and GPUs of a job's replicas."""
+
+    series: list[UsageSeries] = []
+
+
+class Curve(WireModel):
+    """
+    What a job, or one of its trials, reported under one tag; the lists are of one length, in the order of the reports.
+
+    :param times: seconds since the epoch.
+    :param values: ``None`` for what was not a number.
+    """
+
+    tag: str
+    trial_id: str = ""
+    steps: list[int] = []
+    values: list[float | None] = []
+    times: list[float] = []
+
+
+class CurvesResponse(WireModel):
+    """The curves of one job, by trial and tag."""
+
+    curves: list[Curve] = []
+
+
+class Room(WireModel):
+    """Cores, bytes, GPUs and containers; as a capacity, 0 replicas stand for any number."""
+
+    cpus: float
+    memory_bytes: int
+    gpus: int
+    replicas: int
+
+
+class FleetResponse(WireModel):
+    """
+    The service as a whole, now.
+
+    :param capacity: what may be promised to jobs; ``None`` while the engine does not answer.
+    :param largest: what one container may have at most; its ``replicas`` are 1.
+    :param used: what is promised to those that prepare, run or end.
+    """
+
+    capacity: Room | None = None
+    largest: Room | None = None
+    used: Room | None = None
+    queue_length: int = 0
+    oldest_queued_time: Timestamp | None = None
+
+
+class VersionResponse(WireModel):
+    """A text that is another one after every change of a job or trial of the project."""
+
+    version: str

@@ -1,0 +1,112 @@
+"""
+Which IAM policy lets somebody pull an image, and what the resources are called that have one. Without I/O.
+
+The one place where these names are made: the service enforces pulls with them, the operators grant access with them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from training_api.errors import InvalidImageRef
+from training_api.job.image_ref import ImageRef, RegistryKind
+
+#: Location of the repositories in the local registry.
+LOCAL_LOCATION = "local"
+#: The least role that may pull, per kind of resource.
+REPOSITORY_READER = "roles/artifactregistry.reader"
+BUCKET_READER = "roles/storage.objectViewer"
+#: The guide's role for the whole project; pulling is a small part of what it allows.
+SERVICE_AGENT_ROLE = "roles/ml.serviceAgent"
+
+_LOOPBACK = re.compile(r"(?:127(?:\.[0-9]{1,3}){3}|localhost|\[::1\])(?::[0-9]+)?")
+
+
+class ResourceKind(StrEnum):
+    """What a policy belongs to, and so which API holds it."""
+
+    PROJECT = "PROJECT"  #: ``projects/P``: Resource Manager
+    REPOSITORY = "REPOSITORY"  #: ``projects/P/locations/L/repositories/R``: Artifact Registry
+    BUCKET = "BUCKET"  #: ``buckets/B``: Cloud Storage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyResource:
+    """
+    A resource with an IAM policy.
+
+    :param name: as :class:`ResourceKind` shows them; the key of the policy in the service's store.
+    :param project: the project that owns it.
+    :param reader_role: the least role on it that may pull images.
+    """
+
+    kind: ResourceKind
+    name: str
+    project: str
+    reader_role: str
+
+
+def project_resource(project: str) -> PolicyResource:
+    """Return the resource of a whole project; its least role for jobs is the guide's ``roles/ml.serviceAgent``."""
+    return PolicyResource(
+        kind=ResourceKind.PROJECT,
+        name=f"projects/{project}",
+        project=project,
+        reader_role=SERVICE_AGENT_ROLE,
+    )
+
+
+def repository_resource(project: str, location: str, repository: str) -> PolicyResource:
+    """Return the resource of one repository of Artifact Registry, or of the local registry."""
+    return PolicyResource(
+        kind=ResourceKind.REPOSITORY,
+        name=f"projects/{project}/locations/{location}/repositories/{repository}",
+        project=project,
+        reader_role=REPOSITORY_READER,
+    )
+
+
+def bucket_resource_name(bucket: str) -> str:
+    """Return the name of a bucket's policy; which project a bucket is of, its name does not tell."""
+    return f"buckets/{bucket}"
+
+
+def registry_resource(image: ImageRef) -> PolicyResource | None:
+    """
+    Return the resource whose policy lets a principal pull ``image``: one bucket, or one repository.
+
+    Pure. ``None``: the image's registry is neither Google's nor on loopback, and no IAM policy decides about it.
+
+    :raises InvalidImageRef: the reference names a project but no repository in it.
+
+    Sources: Container Registry, "Access control" (buckets ``[REGION.]artifacts.PROJECT.appspot.com``; those of
+    domain-scoped projects follow App Engine's default buckets, ``PROJECT.DOMAIN.a.appspot.com``); Artifact Registry,
+    "Repository and image names". Deviation: in the local registry ``PROJECT/REPOSITORY`` is a repository with the
+    location ``local``, with or without an image name below it.
+    """
+    is_local = _LOOPBACK.fullmatch(image.host) is not None
+    if image.kind is RegistryKind.OTHER and not is_local:
+        return None
+    repository = image.path_in_project.partition("/")[0]
+    if not repository:
+        raise InvalidImageRef(
+            f"image {image.name!r} names no repository; expected {image.host}/PROJECT/REPOSITORY"
+        )
+    if image.kind is RegistryKind.CONTAINER_REGISTRY:
+        return PolicyResource(
+            kind=ResourceKind.BUCKET,
+            name=bucket_resource_name(_bucket(image)),
+            project=image.project,
+            reader_role=BUCKET_READER,
+        )
+    location = LOCAL_LOCATION if is_local else image.host.removesuffix("-docker.pkg.dev")
+    return repository_resource(image.project, location, repository)
+
+
+def _bucket(image: ImageRef) -> str:
+    region = image.host.removesuffix("gcr.io")  # "", "us.", "eu." or "asia."
+    domain, is_scoped, project = image.project.rpartition(":")
+    owner = f"{project}.{domain}.a" if is_scoped else project
+    return f"{region}artifacts.{owner}.appspot.com"

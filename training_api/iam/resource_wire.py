@@ -1,0 +1,45 @@
+"""
+The resources beside jobs that have IAM policies, as their own APIs show them; only what clients of policies need.
+
+Names are those of the discovery documents ``cloudresourcemanager.v1``, ``artifactregistry.v1`` and ``storage.v1``; a
+test compares them.
+"""
+
+from __future__ import annotations
+
+from training_api.dialects.ml_v1.resources import Int32, Int64, WireModel
+from training_api.iam.wire import Binding
+
+
+class Project(WireModel):
+    """``Project`` of Resource Manager v1."""
+
+    project_id: str | None = None
+    project_number: Int64 | None = None
+    name: str | None = None
+    lifecycle_state: str | None = None
+
+
+class Repository(WireModel):
+    """``Repository`` of Artifact Registry v1; ``format`` is always ``DOCKER`` here."""
+
+    name: str | None = None
+    format: str | None = None
+    mode: str | None = None
+
+
+class BucketPolicy(WireModel):
+    """``Policy`` of Cloud Storage's JSON API: Google's policy, with the bucket's name in it."""
+
+    kind: str | None = None
+    resource_id: str | None = None
+    version: Int32 | None = None
+    etag: str | None = None
+    bindings: list[Binding] | None = None
+
+
+class BucketPermissions(WireModel):
+    """``TestIamPermissionsResponse`` of Cloud Storage's JSON API."""
+
+    kind: str | None = None
+    permissions: list[str] | None = None

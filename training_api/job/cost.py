@@ -1,0 +1,189 @@
+"""What a job costs: machines x seconds of running x the price of the machine. There are no prices but those of the settings."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, ScaleTier, TrainingInput
+from training_api.errors import InvalidPrice
+from training_api.job.machines import MACHINE_TYPES
+from training_api.job.results import Cost
+from training_api.job.scale_tiers import TIER_SHAPES
+from training_api.job.tuning.trials import study_of, trial_rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceList:
+    """
+    Prices by machine type and by accelerator, each for one machine, or one accelerator, and second.
+
+    :param source: the setting that they come from, for messages.
+    :param currency: what amounts are shown in; empty: amounts without a unit.
+    """
+
+    source: str
+    per_second: Mapping[str, float]
+    currency: str = ""
+
+    def cost_per_second(self, training: TrainingInput) -> float:
+        """
+        Return what all replicas of one run of the job cost in a second; of a tuning job: of one trial.
+
+        Pure. A machine type that comes with GPUs has one price for both.
+
+        :raises InvalidPrice: a machine type or an accelerator of the job has no price.
+        """
+        return sum(amount * self._price(name) for name, amount in _parts(training))
+
+    def show(self, amount: float) -> str:
+        """Return ``amount`` for people: ``0.0421 EUR``."""
+        return f"{amount:.4g} {self.currency}".rstrip()
+
+    def _price(self, name: str) -> float:
+        if name in self.per_second:
+            return self.per_second[name]
+        known = f"; it has {', '.join(sorted(self.per_second))}" if self.per_second else ""
+        raise InvalidPrice(
+            f"{self.source} has no price for {name!r}{known}; add its price per second, like {{{json.dumps(name)}: 0.0001}}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meter:
+    """
+    What a wait knows of money.
+
+    :param max_cost: the job is cancelled once it has cost so much; ``None``: no limit.
+    """
+
+    prices: PriceList
+    max_cost: float | None = None
+
+    def cost_per_second(self, job: Job) -> float | None:
+        """
+        Return what one run of the job's replicas costs in a second; ``None`` if a price is missing.
+
+        :raises InvalidPrice: a price is missing, and there is a limit, which could not be kept.
+        """
+        try:
+            return self.prices.cost_per_second(job.training_input or TrainingInput())
+        except InvalidPrice:
+            if self.max_cost is None:
+                return None
+            raise
+
+    def cost(self, job: Job, now: datetime) -> Cost | None:
+        """Return what ``job`` has cost until ``now``; ``None`` if a price is missing. :raises InvalidPrice: as above."""
+        rate = self.cost_per_second(job)
+        if rate is None:
+            return None
+        seconds = running_seconds(job, now)
+        return Cost(total=rate * seconds, currency=self.prices.currency, per_second=rate, seconds=seconds)
+
+    def is_spent(self, cost: Cost | None) -> bool:
+        """Whether ``cost`` has reached the limit."""
+        return self.max_cost is not None and cost is not None and cost.total >= self.max_cost
+
+    def text(self, cost: Cost | None) -> str:
+        """Return ``cost so far 0.12 EUR of max_cost 1 EUR``, or nothing where no price is known."""
+        if cost is None:
+            return ""
+        limit = f" of max_cost {self.prices.show(self.max_cost)}" if self.max_cost is not None else ""
+        return f"cost so far {self.prices.show(cost.total)}{limit}"
+
+
+def running_seconds(job: Job, now: datetime) -> float:
+    """
+    Return how long the replicas of ``job`` ran: the job's time in RUNNING, or the time of all trials together.
+
+    Pure. Trials run side by side, each on machines of its own, so theirs are added up; a trial that the service does not show
+    is not counted.
+    """
+    if study_of(job) is not None:
+        return sum(row.seconds or 0.0 for row in trial_rows(job, now))
+    if job.start_time is None:
+        return 0.0
+    return max(((job.end_time or now) - job.start_time).total_seconds(), 0.0)
+
+
+def parse_prices(value: object, source: str, currency: object = "") -> PriceList:
+    """
+    Return the prices of a setting: an object of name and price per second, or its JSON text; empty: none.
+
+    Pure.
+
+    :param source: how the setting is called, for messages.
+    :raises InvalidPrice: not such an object, or a price that is no finite number >= 0.
+    """
+    if isinstance(value, str):
+        try:
+            value = json.loads(value) if value.strip() else None
+        except ValueError as error:
+            raise InvalidPrice(f"{source} is not JSON: {error}") from error
+    if not value:
+        return PriceList(source=source, per_second={}, currency=str(currency or ""))
+    if not isinstance(value, Mapping):
+        raise InvalidPrice(
+            f'{source} must be an object of prices per second, like {{"n1-standard-4": 0.0001}}, got {type(value).__name__}'
+        )
+    prices = {str(name): _amount(price, f"{source}[{name!r}]", 0.0) for name, price in value.items()}
+    return PriceList(source=source, per_second=prices, currency=str(currency or ""))
+
+
+def parse_max_cost(value: float | str | None) -> float | None:
+    """Return the limit that a task was given; empty text, as of a template, is none. :raises InvalidPrice: not above 0."""
+    if value is None or value == "":
+        return None
+    limit = _amount(value, "max_cost", 0.0)
+    if not limit:
+        raise InvalidPrice(f"max_cost must be above 0, got {value!r}")
+    return limit
+
+
+def _amount(value: Any, name: str, least: float) -> float:
+    try:
+        amount = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        amount = math.nan
+    if not math.isfinite(amount) or amount < least:
+        raise InvalidPrice(f"{name} must be a number >= {least:g}, got {value!r}")
+    return amount
+
+
+def _parts(training: TrainingInput) -> Iterator[tuple[str, float]]:
+    """Yield what has a price: machine type or accelerator, and how many of it the job has at a time."""
+    for machine, count, config in machine_parts(training):
+        if count <= 0:
+            continue
+        yield machine, count
+        accelerator = config.accelerator_config if config else None
+        known = MACHINE_TYPES.get(machine)
+        if accelerator and accelerator.type and accelerator.count and not (known and known.gpus):
+            yield accelerator.type.value, count * accelerator.count
+
+
+def machine_parts(training: TrainingInput) -> Iterator[tuple[str, int, ReplicaConfig | None]]:
+    """Yield each role's machine type, how many replicas it has, and its configuration; the master first. Pure."""
+    tier = training.scale_tier or ScaleTier.BASIC
+    shape = TIER_SHAPES.get(tier)
+    if shape is not None:
+        yield shape.master, 1, training.master_config
+        yield shape.worker, shape.workers, training.worker_config
+        yield shape.parameter_server, shape.parameter_servers, training.parameter_server_config
+        return
+    if tier is not ScaleTier.CUSTOM:
+        yield tier.value, 1, None  # a tier whose machines are not known is priced as a whole
+        return
+    yield training.master_type or "", 1, training.master_config
+    yield training.worker_type or "", training.worker_count or 0, training.worker_config
+    yield (
+        training.parameter_server_type or "",
+        training.parameter_server_count or 0,
+        training.parameter_server_config,
+    )
+    yield training.evaluator_type or "", training.evaluator_count or 0, training.evaluator_config

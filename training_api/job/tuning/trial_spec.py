@@ -1,0 +1,63 @@
+"""
+The job that one trial of a study is: the tuning job's own, with an assignment as arguments and a job directory of its own.
+
+Sources: contract section 7 (arguments named by ``parameterName``; ``--job-dir`` scoped by trial).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from training_api.dialects.ml_v1.resources import Job, ParameterSpec, ParameterType
+from training_api.job.job_spec import JobSpec, accepted_job_spec
+from training_api.job.tuning.study_spec import StudySpec
+
+
+def trial_spec(project: str, job: Job, trial_id: int, hyperparameters: Mapping[str, str]) -> JobSpec:
+    """
+    Return what trial ``trial_id`` of the tuning job ``job`` runs.
+
+    Pure. All replicas of the trial get the hyperparameters, after the user's arguments, so that where a parser lets the
+    last one win they win [unverified: the order].
+
+    :param hyperparameters: by name, as they are written on a command line.
+    :raises InvalidJobSpec: the job's image or machine cannot be read at all.
+    """
+    training = job.training_input
+    if training is not None and training.job_dir:
+        training = training.model_copy(update={"job_dir": trial_job_dir(training.job_dir, trial_id)})
+    spec = accepted_job_spec(project, job.model_copy(update={"training_input": training}))
+    arguments = hyperparameter_args(hyperparameters)
+    replicas = tuple(replace(replica, args=(*replica.args, *arguments)) for replica in spec.replicas)
+    return replace(spec, replicas=replicas, study=None)
+
+
+def trial_job_dir(job_dir: str, trial_id: int | str) -> str:
+    """Return ``jobDir/trialId`` [unverified but consistent: contract section 7]. Pure."""
+    return f"{job_dir.rstrip('/')}/{trial_id}"
+
+
+def hyperparameter_args(hyperparameters: Mapping[str, str]) -> tuple[str, ...]:
+    """Return ``--name=value`` of each [unverified: the form]. Pure."""
+    return tuple(f"--{name}={value}" for name, value in hyperparameters.items())
+
+
+def trial_environment(study: StudySpec, trial_id: str) -> dict[str, str]:
+    """Return what tells a trainer that it is a trial [code: public trainers]. Pure."""
+    return {"CLOUD_ML_TRIAL_ID": trial_id, "CLOUD_ML_HP_METRIC_TAG": study.metric_tag}
+
+
+def sample_hyperparameters(study: StudySpec) -> dict[str, str]:
+    """Return one assignment of the space, to start a trainer with: the least value of each parameter, or its first. Pure."""
+    return {each.parameter_name or "": _first_value(each) for each in study.search.params or ()}
+
+
+def _first_value(parameter: ParameterSpec) -> str:
+    if parameter.type is ParameterType.CATEGORICAL:
+        return (parameter.categorical_values or [""])[0]
+    if parameter.type is ParameterType.DISCRETE:
+        value = (parameter.discrete_values or [0.0])[0]
+    else:
+        value = parameter.min_value or 0.0
+    return repr(value) if parameter.type is ParameterType.DOUBLE else f"{value:.15g}"

@@ -1,0 +1,43 @@
+"""Which errors may pass by themselves, and how long to wait before asking again."""
+
+from __future__ import annotations
+
+from training_api.errors import (
+    EditConflict,
+    EngineError,
+    ImageNotFound,
+    PushFailed,
+    RegistryMirrorFailed,
+    RegistryUnavailable,
+    ServiceUnavailable,
+    Throttled,
+    TrainingError,
+    TransportError,
+)
+
+#: The same request to the training service may work later.
+TRANSIENT: tuple[type[TrainingError], ...] = (TransportError, Throttled, ServiceUnavailable)
+#: A later attempt of the task may do better: engines come back, disks are cleaned, registries get their policies.
+_MAY_PASS = (*TRANSIENT, EditConflict, EngineError, PushFailed, RegistryUnavailable, RegistryMirrorFailed)
+MAX_BACKOFF_SECONDS = 10.0
+
+
+def is_worth_a_retry(error: TrainingError) -> bool:
+    """Whether the same task may do better later; every other error stays as it is until somebody mends something."""
+    return isinstance(error, _MAY_PASS) and not isinstance(error, ImageNotFound)
+
+
+def backoff_seconds(failures: int, first_seconds: float, error: Exception, jitter: float) -> float:
+    """
+    Return how long to wait after the ``failures``-th failure in a row.
+
+    Pure. Doubles from ``first_seconds`` up to 10 s, spread over the upper half so that many waiters do not come back at
+    once. A Retry-After that is longer wins: the service knows better.
+
+    :param failures: 1 and up.
+    :param jitter: random, from 0 to 1.
+    """
+    ceiling = min(first_seconds * 2.0 ** min(failures - 1, 16), MAX_BACKOFF_SECONDS)
+    seconds = ceiling * (0.5 + jitter / 2)
+    asked = error.retry_after_seconds if isinstance(error, Throttled) else None
+    return max(seconds, asked or 0.0)

@@ -1,0 +1,121 @@
+"""
+Whether a job may pull its image: asked of the registry itself, each time, before the engine is.
+
+A pull that succeeds proves nothing: the engine does not ask the registry about an image that it has, and not about a
+manifest by digest that it has under any name.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from datetime import timedelta
+
+import httpx
+
+from training_api.errors import ImageNotFound, RegistryUnavailable
+from training_api.iam.registry_resources import PolicyResource
+from training_api.iam.registry_wire import MANIFEST_TYPES, is_same_registry, manifest_url
+from training_api.job.image_ref import ImageRef
+from training_service.access.decision import Caller, agent_of
+from training_service.access.registry_tokens import RegistryTokens, local_repository
+
+_TIMEOUT_SECONDS = 10.0
+#: The engine asks for layer after layer with the one token; the slowest pull must end before it does.
+_PULL_LIFETIME = timedelta(hours=6)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullableImage:
+    """
+    What the engine is asked to pull, and with what.
+
+    :param token: for the registry; empty: none is needed, or none is ours to give.
+    """
+
+    ref: ImageRef
+    token: str = ""
+
+    def __repr__(self) -> str:
+        """Leave out the token: reprs end in logs."""
+        return f"PullableImage({self.ref})"
+
+
+class ImageAccess(ABC):
+    """Says whether a project's jobs may pull an image, and how."""
+
+    @abstractmethod
+    def pullable(self, project: str, image: ImageRef) -> PullableImage:
+        """
+        Return ``image`` as jobs of ``project`` pull it.
+
+        :raises ImageNotFound: they may not, or there is no such image.
+        :raises RegistryUnavailable: the registry did not answer; may work later.
+        """
+
+
+class AnyImage(ImageAccess):
+    """No registry is ours: the engine pulls as anybody may, and its registry decides."""
+
+    def pullable(self, project: str, image: ImageRef) -> PullableImage:
+        return PullableImage(ref=image)
+
+
+class CheckedImages(ImageAccess):
+    """
+    Images of the registry whose tokens this service gives out are checked; those of others are as in ``AnyImage``.
+
+    :param registry: ``HOST:PORT`` of the registry.
+    """
+
+    def __init__(
+        self, registry: str, tokens: RegistryTokens, transport: httpx.BaseTransport | None = None
+    ) -> None:
+        self._registry = registry
+        self._tokens = tokens
+        self._transport = transport
+
+    def pullable(self, project: str, image: ImageRef) -> PullableImage:
+        if not is_same_registry(image.host, self._registry):
+            return PullableImage(ref=image)
+        resource = local_repository(image.repository)
+        if resource is None:
+            raise ImageNotFound(
+                f"{image.name!r} names no repository; expected {image.host}/PROJECT/REPOSITORY"
+            )
+        agent = agent_of(project)
+        scope = f"repository:{image.repository}:pull"
+        token = self._tokens.issue(Caller(principal=agent), [scope], _PULL_LIFETIME)
+        if not token.access:
+            raise ImageNotFound(_denied(agent, resource))
+        # By digest, so that the engine gets what was looked at, and not a tag that moved or that it has of old.
+        return PullableImage(
+            ref=image.at(self._digest(image, token.value, agent, resource)), token=token.value
+        )
+
+    def _digest(self, image: ImageRef, token: str, agent: str, resource: PolicyResource) -> str:
+        headers = {"Accept": ", ".join(MANIFEST_TYPES), "Authorization": f"Bearer {token}"}
+        try:
+            # trust_env: neither a proxy nor ~/.netrc has anything to do with a registry of this machine.
+            with httpx.Client(timeout=_TIMEOUT_SECONDS, trust_env=False, transport=self._transport) as client:
+                answer = client.head(manifest_url(image), headers=headers)
+        except httpx.TransportError as error:
+            raise RegistryUnavailable(f"registry {image.host} did not answer: {error}") from error
+        if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+            raise ImageNotFound(_denied(agent, resource))
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            raise ImageNotFound(f"registry {image.host} has no image {image}: manifest unknown")
+        digest: str | None = answer.headers.get("Docker-Content-Digest")
+        if not answer.is_success or not digest:
+            raise RegistryUnavailable(f"registry {image.host} answered {answer.status_code} for {image}")
+        return digest
+
+
+def _denied(member: str, resource: PolicyResource) -> str:
+    """Say who lacks what, where, and how it is given."""
+    _, project, _, location, _, repository = resource.name.split("/")
+    return (
+        f"permission denied: {member} needs {resource.reader_role} on {resource.name} to pull it; grant it with "
+        f"gcloud artifacts repositories add-iam-policy-binding {repository} --location={location} "
+        f"--project={project} --member={member} --role={resource.reader_role}"
+    )

@@ -1,0 +1,191 @@
+"""
+What has to happen next: a pure function from the desired and the observed state to actions.
+
+Nothing here reads a clock, a store or an engine. The loop (``scheduler.py``) performs the actions; every action may be
+repeated, and every state is written before something is done because of it, so that the loop can be killed anywhere
+and the next one goes on.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+
+from container_engines.base import EngineView, ObservedReplica
+from training_api.job.capacity import Capacity
+from training_api.job.cluster import ReplicaId
+from training_api.job.replica_spec import ReplicaSpec
+from training_api.states import JobState, ReplicaState
+from training_service.loop.admission import admitted
+from training_service.model.limits import limit_reached
+from training_service.model.records import JobRecord
+from training_service.model.verdict import Over, judge
+from training_service.model.work import (
+    Action,
+    Conclude,
+    PullImages,
+    RecordAttempts,
+    RemoveJob,
+    StartReplicas,
+    StopReplicas,
+    Transition,
+)
+from training_service.studies.study import StudyView, free_slots
+from training_service.studies.study_steps import study_steps, trial_steps
+
+
+def reconcile(
+    *,
+    jobs: Sequence[JobRecord],
+    view: EngineView,
+    drained: Collection[str],
+    busy: Collection[str],
+    now: datetime,
+    capacity: Capacity,
+    studies: Mapping[str, StudyView] | None = None,
+) -> list[Action]:
+    """
+    Return the actions that bring the engine and the records closer to what was asked.
+
+    Pure.
+
+    :param jobs: all jobs that have not ended.
+    :param view: what the engine reports.
+    :param drained: container ids whose log is stored to its last line.
+    :param busy: uids of jobs for which an action is under way; they are left alone.
+    :param capacity: what may be promised to the jobs that prepare, run or are cancelled side by side.
+    :param studies: by uid, what is known of the tuning jobs among ``jobs``.
+    """
+    studies = studies or {}
+    trials: dict[str, list[JobRecord]] = defaultdict(list)
+    for job in jobs:
+        if job.trial:
+            trials[job.trial.study_uid].append(job)
+    observed: dict[str, list[ObservedReplica]] = defaultdict(list)
+    for replica in view.replicas:
+        observed[replica.job_uid].append(replica)
+    actions: list[Action] = []
+    for job in jobs:
+        if job.uid in busy:
+            continue
+        if job.spec.study:
+            actions += study_steps(job, studies[job.uid], trials[job.uid], now)
+        elif job.trial and (study := studies.get(job.trial.study_uid)):
+            actions += trial_steps(job, study, _next_steps(job, observed[job.uid], drained, now))
+        else:
+            actions += _next_steps(job, observed[job.uid], drained, now)
+    active = [job for job in jobs if job.state is not JobState.QUEUED]
+    queued = [job for job in jobs if job.state is JobState.QUEUED and not limit_reached(job, now)]
+    queued += [job for job in jobs for _ in range(_trials_to_plan(job, studies, trials))]
+    actions += [
+        Transition(job=job, to=JobState.PREPARING, at=now) for job in admitted(active, queued, capacity)
+    ]
+    alive = {job.uid for job in jobs}
+    actions += [RemoveJob(job_uid=uid) for uid in sorted(view.job_uids - alive - set(busy))]
+    return actions
+
+
+def _trials_to_plan(
+    job: JobRecord, studies: Mapping[str, StudyView], trials: Mapping[str, Sequence[JobRecord]]
+) -> int:
+    """Return for how many trials beyond itself a tuning job stands in the queue."""
+    if job.spec.study is None or job.is_ending:
+        return 0
+    free = free_slots(studies[job.uid], len(trials[job.uid]))
+    return max(free - 1, 0) if job.state is JobState.QUEUED else free
+
+
+def _next_steps(
+    job: JobRecord, observed: Sequence[ObservedReplica], drained: Collection[str], now: datetime
+) -> list[Action]:
+    if job.state is JobState.CANCELLING:
+        return _wind_down(job, observed, drained, now, JobState.CANCELLED)
+    if job.outcome:
+        return _wind_down(job, observed, drained, now, job.outcome)
+    current = {each.replica: each for each in observed if each.attempt == job.attempts.of(each.replica)}
+    expired = limit_reached(job, now)
+    master = current.get(job.spec.master.replica)
+    # A master that ended in time has ended in time, however late somebody looks.
+    if expired and not (master and master.state is ReplicaState.EXITED):
+        return [Transition(job=job, to=JobState.CANCELLING, at=now, error_message=expired)]
+    match job.state:
+        case JobState.PREPARING:
+            return _prepare(job, current)
+        case JobState.RUNNING:
+            return _run(job, observed, current, drained)
+    return []
+
+
+def _prepare(job: JobRecord, current: dict[ReplicaId, ObservedReplica]) -> list[Action]:
+    if images := job.missing_images:
+        return [PullImages(job=job, images=images)]
+    if missing := _not_started(job, current):
+        return [StartReplicas(job=job, replicas=missing)]
+    started = max((each.started_at or job.entered_at for each in current.values()), default=job.entered_at)
+    return [Transition(job=job, to=JobState.RUNNING, at=max(started, job.entered_at))]
+
+
+def _run(
+    job: JobRecord,
+    observed: Sequence[ObservedReplica],
+    current: dict[ReplicaId, ObservedReplica],
+    drained: Collection[str],
+) -> list[Action]:
+    verdict = judge(job, current, drained)
+    if isinstance(verdict, Over):
+        return [Conclude(job=job, outcome=verdict.outcome, error_message=verdict.error_message)]
+    if verdict is not None:
+        return [RecordAttempts(job=job, attempts=verdict.attempts, why=verdict.why)]
+    # Before a retry of the whole job starts, all of the try before it has ended: they share host names.
+    outdated = [each for each in _running(observed) if each not in current.values()]
+    if outdated:
+        return [StopReplicas(job=job, observed=tuple(outdated))]
+    pending = tuple(
+        spec for spec in _not_started(job, current) if spec.replica.task_name in job.attempts.pending
+    )
+    if not pending:
+        return _note_started(job, current)
+    # An image may have left the engine since.
+    if images := job.missing_images:
+        return [PullImages(job=job, images=images)]
+    return [StartReplicas(job=job, replicas=pending)]
+
+
+def _note_started(job: JobRecord, current: dict[ReplicaId, ObservedReplica]) -> list[Action]:
+    """A killed service may have started a replica without writing that it did; the container says so."""
+    started = [replica for replica in current if replica.task_name in job.attempts.pending]
+    if not started:
+        return []
+    return [RecordAttempts(job=job, attempts=job.attempts.started(started))]
+
+
+def _wind_down(
+    job: JobRecord,
+    observed: Sequence[ObservedReplica],
+    drained: Collection[str],
+    now: datetime,
+    to: JobState,
+) -> list[Action]:
+    """Stop what still runs, wait for the last lines, and write the end."""
+    running = _running(observed)
+    if running:
+        return [StopReplicas(job=job, observed=tuple(running))]
+    if any(each.state is ReplicaState.EXITED and each.container_id not in drained for each in observed):
+        return []
+    ends = [each.finished_at for each in observed if each.finished_at]
+    # What ended by itself ended when its last container did, however late somebody looks.
+    at = now if to is JobState.CANCELLED else max([*ends, job.entered_at]) if ends else now
+    return [Transition(job=job, to=to, at=at, error_message=job.error_message)]
+
+
+def _running(observed: Sequence[ObservedReplica]) -> list[ObservedReplica]:
+    return [each for each in observed if each.state is ReplicaState.RUNNING]
+
+
+def _not_started(job: JobRecord, current: dict[ReplicaId, ObservedReplica]) -> tuple[ReplicaSpec, ...]:
+    return tuple(
+        spec
+        for spec in job.spec.replicas
+        if spec.replica not in current or current[spec.replica].state is ReplicaState.CREATED
+    )

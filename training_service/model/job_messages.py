@@ -1,0 +1,98 @@
+"""What the service itself writes into a job's log. Pure; the texts are ours, as no sample of the real ones was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from training_api.job.cluster import ReplicaId, ReplicaRole
+from training_api.job.machines import GIB, Resources, is_scaled_down
+from training_api.job.replica_spec import ReplicaSpec
+from training_api.job.tuning.trial_spec import hyperparameter_args
+from training_api.states import JobState
+from training_service.model.records import JobRecord
+from training_service.search.early_stopping import EarlyStoppingReport
+
+
+def state_message(job: JobRecord, to: JobState, error_message: str) -> str:
+    """Return the line that tells of a job's new state."""
+    if job.trial:
+        return _trial_message(job, to, error_message)
+    job_id = job.spec.job_id
+    images = ", ".join(dict.fromkeys(str(replica.image) for replica in job.spec.replicas))
+    texts = {
+        JobState.PREPARING: f"Job {job_id} is being prepared: pulling {images}.",
+        JobState.RUNNING: f"Job {job_id} is running.",
+        JobState.SUCCEEDED: "Job completed successfully.",
+        JobState.FAILED: f"Job failed: {error_message}",
+        JobState.CANCELLING: f"Job {job_id} is being cancelled: {error_message}",
+        JobState.CANCELLED: "Job cancelled.",
+    }
+    return texts[to]
+
+
+def queued_message(job: JobRecord) -> str:
+    """Return a job's, or a trial's, first line."""
+    if job.trial:
+        return f"Trial {job.trial_id} is queued: {_assignment(job)}."
+    return f"Job {job.spec.job_id} is queued."
+
+
+def _trial_message(job: JobRecord, to: JobState, error_message: str) -> str:
+    texts = {
+        JobState.PREPARING: "is being prepared.",
+        JobState.RUNNING: f"is running: {_assignment(job)}.",
+        JobState.SUCCEEDED: "completed successfully.",
+        JobState.FAILED: f"failed: {error_message}",
+        JobState.CANCELLING: f"is being cancelled: {error_message}",
+        JobState.CANCELLED: "cancelled.",
+    }
+    return f"Trial {job.trial_id} {texts[to]}"
+
+
+def early_stopping_payload(report: EarlyStoppingReport | None) -> dict[str, Any] | None:
+    """Return the line that says what early stopping did in a study, with the figures for programs."""
+    return None if report is None else {"message": report.text, "earlyStopping": asdict(report)}
+
+
+def _assignment(job: JobRecord) -> str:
+    return " ".join(hyperparameter_args(job.trial.hyperparameters)) if job.trial else ""
+
+
+def images_message(users: Sequence[ReplicaId], image: str) -> str:
+    """Return the line that says which image, by digest, some replicas run."""
+    names = users[0].task_name if len(users) == 1 else f"{users[0].task_name} and {len(users) - 1} more"
+    return f"Image of {names} is {image}."
+
+
+def scaled_down_messages(
+    replicas: Sequence[ReplicaSpec], granted: Mapping[ReplicaId, Resources]
+) -> Iterator[str]:
+    """Yield a line a role whose replicas get less than their machine type promises."""
+    for names, spec in _by_role(replicas):
+        got, machine = granted[spec.replica], spec.machine
+        if is_scaled_down(machine, got):
+            yield (
+                f"{machine.name} has {machine.cpus} cores and {machine.memory_bytes / GIB:.1f} GiB; this machine gives "
+                f"{names} {got.cpus:.3g} cores and {got.memory_bytes / GIB:.1f} GiB."
+            )
+
+
+def without_gpus_message(
+    replicas: Sequence[ReplicaSpec], granted: Mapping[ReplicaId, Resources]
+) -> Iterator[str]:
+    """Yield a line a role whose replicas run without the GPUs they ask for."""
+    for names, spec in _by_role(replicas):
+        if spec.gpus > granted[spec.replica].gpus:
+            kind = spec.gpu.value if spec.gpu else "GPU"
+            yield f"{names} asked for {spec.gpus} {kind}; this service ignores accelerators, it runs on CPUs."
+
+
+def _by_role(replicas: Sequence[ReplicaSpec]) -> Iterator[tuple[str, ReplicaSpec]]:
+    """Yield the name and the first replica of each role; those of a role are alike."""
+    for role in ReplicaRole:
+        same = [spec for spec in replicas if spec.replica.role is role]
+        if same:
+            name = same[0].replica.task_name
+            yield (name if len(same) == 1 else f"each of {len(same)} replicas {role.value}"), same[0]

@@ -1,0 +1,29 @@
+"""Projects, which this service knows by name only: their numbers, and the account that works for them. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+
+from training_api.dialects.ml_v1.resources import GetConfigResponse
+
+_MAX_NUMBER_DIGITS = 18  # of a 64-bit number
+
+
+def project_config(project: str) -> GetConfigResponse:
+    """
+    Return the project's service agent.
+
+    Pure. Locally a project has no number, so one is derived from its id: twelve digits, the same every time.
+    Source of the form: the guide, ``service-PROJECT_NUMBER@cloud-ml.google.com.iam.gserviceaccount.com``.
+    """
+    number = project_number(project)
+    agent = f"service-{number}@cloud-ml.google.com.iam.gserviceaccount.com"
+    return GetConfigResponse(service_account=agent, service_account_project=number)
+
+
+def project_number(project: str) -> int:
+    """Return the project's number: its id if that is a number already, else twelve digits derived from it."""
+    if project.isdecimal() and len(project) <= _MAX_NUMBER_DIGITS:
+        return int(project)
+    digest = int.from_bytes(hashlib.sha256(project.encode()).digest()[:8], "big")
+    return 10**11 + digest % (9 * 10**11)

@@ -1,0 +1,102 @@
+"""How a running job goes on when replicas have ended: it goes on, a replica is restarted, the job is, or it is over. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from container_engines.base import ObservedReplica
+from training_api.job.cluster import ReplicaId
+from training_api.job.restarts import MAX_JOB_RETRIES, MAX_REPLICA_RESTARTS, Attempts, is_retryable
+from training_api.states import JobState, ReplicaState
+from training_service.model.records import JobRecord
+
+#: 128 + SIGKILL: how a shell, and the engine, report a process killed by signal 9.
+_KILLED = 137
+_SIGKILL = 9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Over:
+    """The job has an outcome."""
+
+    outcome: JobState
+    error_message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Again:
+    """Something is started again: ``attempts`` is what to write, ``why`` what to say."""
+
+    attempts: Attempts
+    why: str
+
+
+def judge(
+    job: JobRecord, current: Mapping[ReplicaId, ObservedReplica], drained: Collection[str]
+) -> Over | Again | None:
+    """
+    Return what the replicas' ends mean for the job; ``None``: nothing (yet).
+
+    The master decides, and its success outweighs all else. A replica counts as ended when its last line is stored.
+
+    :param current: the newest run of each replica that is there.
+    :param drained: container ids whose log is stored to its last line.
+    """
+    ended = [observed for observed in current.values() if observed.state is ReplicaState.EXITED]
+    master = current.get(job.spec.master.replica)
+    if master is not None and master in ended and master.exit_code == 0:
+        return Over(outcome=JobState.SUCCEEDED) if master.container_id in drained else None
+    failed = [observed for observed in ended if observed.exit_code]
+    if any(observed.container_id not in drained for observed in failed):
+        return None
+    lost = [
+        spec.replica
+        for spec in job.spec.replicas
+        if spec.replica not in current and spec.replica.task_name not in job.attempts.pending
+    ]
+    if not failed and not lost:
+        return None
+    message = failure_message(failed, lost)
+    if any(not is_retryable(each.exit_code or 0, out_of_memory=each.out_of_memory) for each in failed):
+        return Over(outcome=JobState.FAILED, error_message=message)
+    return _again(job, [*(each.replica for each in failed), *lost], message)
+
+
+def _again(job: JobRecord, ended: Sequence[ReplicaId], message: str) -> Over | Again:
+    attempts = job.attempts
+    if all(attempts.may_restart(replica) for replica in ended):
+        after = attempts.restarted(ended)
+        counts = ", ".join(
+            f"{replica.task_name} restart {after.of(replica).restart} of {MAX_REPLICA_RESTARTS}"
+            for replica in ended
+        )
+        return Again(attempts=after, why=f"{message} Starting again: {counts}.")
+    if attempts.may_retry:
+        after = attempts.retried([spec.replica for spec in job.spec.replicas])
+        why = f"{message} Starting the whole job again: retry {after.retries} of {MAX_JOB_RETRIES}."
+        return Again(attempts=after, why=why)
+    return Over(outcome=JobState.FAILED, error_message=message)
+
+
+def failure_message(failed: Sequence[ObservedReplica], lost: Sequence[ReplicaId] = ()) -> str:
+    """
+    Return the ``errorMessage`` for replicas that exited with a non-zero status, or are gone.
+
+    Pure. Forms: [issues: rstudio/cloudml#130, tensorflow/models#4294]; out of memory [issue: tensorflow/models#5591];
+    lost: ours.
+    """
+    gone = (
+        f"The replica {replica.role} {replica.index} was lost: its container was removed from the engine."
+        for replica in lost
+    )
+    return " ".join([*map(_failure_of, failed), *gone])
+
+
+def _failure_of(observed: ObservedReplica) -> str:
+    name = f"The replica {observed.replica.role} {observed.replica.index}"
+    code = observed.exit_code
+    if observed.out_of_memory:
+        status = f"{_SIGKILL}(SIGKILL)" if code == _KILLED else str(code)
+        return f"{name} ran out-of-memory and exited with a non-zero status of {status}."
+    return f"{name} exited with a non-zero status of {code}."

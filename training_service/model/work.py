@@ -1,0 +1,101 @@
+"""What the loop can be told to do: decisions, which are only written, and work, which the engine or the search takes its time for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from container_engines.base import ObservedReplica
+from training_api.job.image_ref import ImageRef
+from training_api.job.replica_spec import ReplicaSpec
+from training_api.job.restarts import Attempts
+from training_api.states import JobState
+from training_service.model.records import JobRecord
+from training_service.search.early_stopping import EarlyStoppingReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    """Write ``to`` as the job's state, as of ``at``."""
+
+    job: JobRecord
+    to: JobState
+    at: datetime
+    error_message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conclude:
+    """
+    Write how the job will end; what still runs of it is stopped before it does.
+
+    :param summary: what a study has to say at its end.
+    """
+
+    job: JobRecord
+    outcome: JobState
+    error_message: str = ""
+    summary: EarlyStoppingReport | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordAttempts:
+    """Write what is to be started once more, and why; or, without a reason, that it has been."""
+
+    job: JobRecord
+    attempts: Attempts
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopEarly:
+    """Write that a running trial is stopped early, or that it would have been and is spared, and why."""
+
+    job: JobRecord
+    reason: str
+    is_spared: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddTrial:
+    """Ask the search for an assignment, and queue a trial of the tuning job with it."""
+
+    job: JobRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullImages:
+    """Make images present on the engine and record their ids."""
+
+    job: JobRecord
+    images: tuple[ImageRef, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartReplicas:
+    """Start replicas of the job, side by side."""
+
+    job: JobRecord
+    replicas: tuple[ReplicaSpec, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopReplicas:
+    """Stop replicas, side by side: SIGTERM, grace, SIGKILL."""
+
+    job: JobRecord
+    observed: tuple[ObservedReplica, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveJob:
+    """Remove what an ended (or unknown) job left on the engine."""
+
+    job_uid: str
+
+
+#: Only written: done at once, by the loop itself.
+Decision = Transition | Conclude | RecordAttempts | StopEarly
+#: Takes its time.
+Work = AddTrial | PullImages | StartReplicas | StopReplicas | RemoveJob
+Action = Decision | Work

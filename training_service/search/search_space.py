@@ -1,0 +1,210 @@
+"""What a study searches: its parameters, and the words in which the API and the containers see their values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from training_api.dialects.ml_v1.resources import HyperparameterSpec, ParameterSpec, ParameterType, ScaleType
+
+#: Parameter name -> value: a float (DOUBLE, DISCRETE), an int (INTEGER) or a string (CATEGORICAL).
+Assignment = Mapping[str, float | int | str]
+_NUMBERS = (ParameterType.DOUBLE, ParameterType.INTEGER)
+_LOG_SCALES = (ScaleType.UNIT_LOG_SCALE, ScaleType.UNIT_REVERSE_LOG_SCALE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """
+    One searched dimension.
+
+    :param low: the least value of a DOUBLE or INTEGER, inclusive; whole for an INTEGER.
+    :param high: the greatest, inclusive.
+    :param values: the choices of a CATEGORICAL (strings) or a DISCRETE (floats, ascending); empty otherwise.
+    :raises ValueError: there is no such dimension: no value to choose, or a log scale of what is not positive.
+    """
+
+    name: str
+    type: ParameterType
+    low: float = 0.0
+    high: float = 0.0
+    scale: ScaleType = ScaleType.NONE
+    values: tuple[str, ...] | tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.type in _NUMBERS:
+            self._check_range()
+        elif self.type is ParameterType.PARAMETER_TYPE_UNSPECIFIED:
+            raise ValueError(f"parameter {self.name!r} must have a type")
+        elif not self.values or len(set(self.values)) != len(self.values):
+            raise ValueError(
+                f"parameter {self.name!r} must have at least one value, each once; got {self.values!r}"
+            )
+        numbers = (self.low,) if self.type in _NUMBERS else self.values
+        if self.scale in _LOG_SCALES and any(
+            isinstance(value, float | int) and value <= 0 for value in numbers
+        ):
+            raise ValueError(
+                f"parameter {self.name!r} must be strictly positive throughout for {self.scale.value}"
+            )
+
+    def _check_range(self) -> None:
+        finite = math.isfinite(self.low) and math.isfinite(self.high)
+        if not finite or self.low > self.high:
+            raise ValueError(
+                f"parameter {self.name!r} must have minValue <= maxValue, both finite; got {self.low}, {self.high}"
+            )
+        if self.type is ParameterType.INTEGER and not (self.low.is_integer() and self.high.is_integer()):
+            raise ValueError(
+                f"parameter {self.name!r} is an INTEGER: its bounds must be whole, got {self.low}, {self.high}"
+            )
+
+    @property
+    def size(self) -> int | None:
+        """Number of values; ``None``: a DOUBLE of more than one value."""
+        if self.type is ParameterType.INTEGER:
+            return int(self.high) - int(self.low) + 1
+        if self.type is ParameterType.DOUBLE:
+            return 1 if self.low == self.high else None
+        return len(self.values)
+
+    def value_at(self, index: int) -> float | int | str:
+        """Return the ``index``-th value, 0 <= index < ``size``, in ascending order or that of the request."""
+        if self.type is ParameterType.INTEGER:
+            return int(self.low) + index
+        return self.low if self.type is ParameterType.DOUBLE else self.values[index]
+
+    def contains(self, value: object) -> bool:
+        """Whether ``value`` is of the right type and one of the parameter's values."""
+        if self.type is ParameterType.CATEGORICAL:
+            return isinstance(value, str) and value in self.values
+        if isinstance(value, bool) or not isinstance(value, float | int):
+            return False
+        if self.type is ParameterType.DISCRETE:
+            return value in self.values
+        whole = self.type is ParameterType.DOUBLE or isinstance(value, int)
+        return whole and self.low <= value <= self.high
+
+    def render(self, value: float | int | str) -> str:
+        """Return ``value`` as the API and the containers see it."""
+        if isinstance(value, float) and self.type is ParameterType.DISCRETE and value.is_integer():
+            return str(int(value))
+        return value if isinstance(value, str) else repr(value)
+
+    def parse(self, text: str) -> float | int | str:
+        """
+        Return the value that ``render`` wrote.
+
+        :raises ValueError: ``text`` is no value of this parameter.
+        """
+        value: float | int | str = text
+        if self.type is ParameterType.INTEGER:
+            value = int(text)
+        elif self.type is not ParameterType.CATEGORICAL:
+            value = float(text)
+        if not self.contains(value):
+            raise ValueError(f"{text!r} is no value of the parameter {self.name!r}")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSpace:
+    """
+    All parameters of a study, in the request's order.
+
+    :raises ValueError: there is none, or two have the same name.
+    """
+
+    parameters: tuple[Parameter, ...]
+
+    def __post_init__(self) -> None:
+        names = [parameter.name for parameter in self.parameters]
+        if not names or len(set(names)) != len(names):
+            raise ValueError(f"a study must have at least one parameter, each name once; got {names!r}")
+
+    @classmethod
+    def from_spec(cls, spec: HyperparameterSpec) -> SearchSpace:
+        """Return the space of a request whose rules were checked. Pure."""
+        return cls(tuple(_parameter(wire) for wire in spec.params or ()))
+
+    @property
+    def size(self) -> int | None:
+        """Number of assignments; ``None``: uncountable, a parameter is a DOUBLE."""
+        sizes = [parameter.size for parameter in self.parameters]
+        return None if None in sizes else math.prod(size for size in sizes if size is not None)
+
+    def contains(self, assignment: Assignment) -> bool:
+        """Whether ``assignment`` gives every parameter, and no other, one of its values."""
+        return len(assignment) == len(self.parameters) and all(
+            parameter.name in assignment and parameter.contains(assignment[parameter.name])
+            for parameter in self.parameters
+        )
+
+    def render(self, assignment: Assignment) -> dict[str, str]:
+        """
+        Return the strings of ``TrialOutput.hyperparameters`` and of the containers' arguments.
+
+        INTEGER ``'16'``; DOUBLE the shortest text that reads back as the same number; DISCRETE the same, and
+        without a point where it is whole; CATEGORICAL as it is.
+        """
+        return {item.name: item.render(assignment[item.name]) for item in self.parameters}
+
+    def parse(self, rendered: Mapping[str, str]) -> dict[str, float | int | str]:
+        """
+        Return the assignment that ``render`` wrote: an exact round trip.
+
+        :raises ValueError: a parameter is missing, unknown, or has a text that is none of its values.
+        """
+        names = {parameter.name for parameter in self.parameters}
+        if rendered.keys() != names:
+            raise ValueError(f"an assignment must name {sorted(names)}, got {sorted(rendered)}")
+        return {item.name: item.parse(rendered[item.name]) for item in self.parameters}
+
+    def key(self, assignment: Assignment) -> tuple[float | int | str, ...]:
+        """Return the values in the parameters' order: two assignments are the same if their keys are equal."""
+        return tuple(assignment[parameter.name] for parameter in self.parameters)
+
+    def assignment_at(self, index: int) -> dict[str, float | int | str]:
+        """Return the ``index``-th assignment of a countable space; the last parameter changes fastest."""
+        values: dict[str, float | int | str] = {}
+        for parameter in reversed(self.parameters):
+            index, place = divmod(index, parameter.size or 1)
+            values[parameter.name] = parameter.value_at(place)
+        return {parameter.name: values[parameter.name] for parameter in self.parameters}
+
+    def first_unseen(self, seen: Iterable[Assignment], start: int = 0) -> dict[str, float | int | str] | None:
+        """
+        Return the first assignment from ``start`` on, round the end, that is not in ``seen``; ``None``: all are.
+
+        For a countable space only. Takes at most ``len(seen) + 1`` steps, however large the space.
+        """
+        size = self.size
+        if size is None:
+            raise ValueError("a space with a DOUBLE has no first assignment")
+        taken = {self.key(assignment) for assignment in seen}
+        for step in range(min(size, len(taken) + 1)):
+            assignment = self.assignment_at((start + step) % size)
+            if self.key(assignment) not in taken:
+                return assignment
+        return None
+
+
+def _parameter(wire: ParameterSpec) -> Parameter:
+    kind = wire.type or ParameterType.PARAMETER_TYPE_UNSPECIFIED
+    values: tuple[str, ...] | tuple[float, ...] = ()
+    low = high = 0.0
+    if kind is ParameterType.CATEGORICAL:
+        values = tuple(wire.categorical_values or ())
+    elif kind is ParameterType.DISCRETE:
+        values = tuple(float(value) for value in wire.discrete_values or ())
+    else:
+        low, high = float(wire.min_value or 0.0), float(wire.max_value or 0.0)
+    return Parameter(
+        name=wire.parameter_name or "",
+        type=kind,
+        low=low,
+        high=high,
+        scale=wire.scale_type or ScaleType.NONE,
+        values=values,
+    )

@@ -1,0 +1,59 @@
+"""Whether a tuning job can go on from an earlier one (``resumePreviousJobId``). Pure."""
+
+from __future__ import annotations
+
+from training_api.errors import FieldViolation, InvalidJobSpec
+from training_api.job.tuning.study_spec import StudySpec
+from training_service.model.records import JobRecord
+
+_PATH = "trainingInput.hyperparameters"
+
+
+def check_resume(study: StudySpec, previous: JobRecord) -> None:
+    """
+    Let a study pass that asks the same question as the one of ``previous``.
+
+    The parameters' names and types, the metric and the goal must be the same; ranges and limits may differ, and trials
+    outside the new ranges are left out. The rules are ours [unverified]: the document only says "resume the study".
+
+    :raises InvalidJobSpec: with every rule that it breaks.
+    """
+    name = previous.spec.job_id
+    before = previous.spec.study
+    if before is None:
+        raise InvalidJobSpec([_violation("resumePreviousJobId", f"job {name!r} is no tuning job")])
+    found = []
+    if not previous.state.is_terminal:
+        found.append(
+            _violation("resumePreviousJobId", f"job {name!r} is {previous.state}; wait until it has ended")
+        )
+    if study.metric_tag != before.metric_tag:
+        found.append(
+            _violation(
+                "hyperparameterMetricTag",
+                f"must be {before.metric_tag!r}, as in job {name!r}; got {study.metric_tag!r}",
+            )
+        )
+    if study.goal is not before.goal:
+        found.append(_violation("goal", f"must be {before.goal}, as in job {name!r}; got {study.goal}"))
+    if _parameters(study) != _parameters(before):
+        found.append(
+            _violation(
+                "params",
+                f"must have the names and types of job {name!r}: {_text(before)}; got {_text(study)}",
+            )
+        )
+    if found:
+        raise InvalidJobSpec(found)
+
+
+def _parameters(study: StudySpec) -> dict[str, str]:
+    return {each.parameter_name or "": each.type.value for each in study.search.params or () if each.type}
+
+
+def _text(study: StudySpec) -> str:
+    return ", ".join(f"{name} ({kind})" for name, kind in sorted(_parameters(study).items()))
+
+
+def _violation(field: str, description: str) -> FieldViolation:
+    return FieldViolation(field=f"{_PATH}.{field}", description=description)

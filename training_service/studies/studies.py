@@ -1,0 +1,210 @@
+"""
+What is known of each tuning job's trials, read from the store: all that the search and the loop decide by.
+
+Nothing that matters is kept here only: an ended trial never changes, so what was read of it once is remembered, and after
+a kill the next service reads it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from training_api.dialects.ml_v1.resources import SearchAlgorithm
+from training_api.job.job_spec import JobSpec
+from training_api.job.tuning.study_spec import StudySpec
+from training_api.states import JobState
+from training_service.model.records import JobRecord, Trial
+from training_service.search.early_stopping import Ending, Point, is_shadow, should_stop
+from training_service.search.search_space import SearchSpace
+from training_service.store.database import to_us
+from training_service.store.job_store import JobStore
+from training_service.store.measurement_store import Measurement, MeasurementStore
+from training_service.store.trial_store import TrialStore
+from training_service.studies.study import EarlyStop, EndedTrial, Reported, StudyView
+
+
+@dataclass(slots=True)
+class _Known:
+    """One study: its ended trials by sequence, their curves, and what each running trial was last judged by."""
+
+    prior: tuple[EndedTrial, ...]
+    ended: dict[int, EndedTrial] = field(default_factory=dict)
+    curves: dict[int, Sequence[Point]] = field(default_factory=dict)
+    judged: dict[str, tuple[int, EarlyStop | None]] = field(default_factory=dict)
+
+
+class Studies:
+    """Looks at tuning jobs; safe for threads."""
+
+    def __init__(self, store: JobStore, trials: TrialStore, measurements: MeasurementStore) -> None:
+        self._store = store
+        self._trials = trials
+        self._measurements = measurements
+        self._lock = threading.Lock()
+        self._known: dict[str, _Known] = {}
+
+    def look(self, jobs: Iterable[JobRecord]) -> dict[str, StudyView]:
+        """
+        Return what is known of the tuning jobs among ``jobs``, by uid.
+
+        :param jobs: all jobs and trials that have not ended.
+        """
+        active = list(jobs)
+        views = {}
+        for job in active:
+            if job.spec.study:
+                trials = [each for each in active if each.trial and each.trial.study_uid == job.uid]
+                views[job.uid] = self._view(job, job.spec.study, trials)
+        with self._lock:
+            self._known = {uid: known for uid, known in self._known.items() if uid in views}
+        return views
+
+    def ended(self, job: JobRecord) -> tuple[EndedTrial, ...]:
+        """Return the trials that have ended, in the order of their numbers."""
+        return _in_order(self._refresh(job))
+
+    def prior(self, job: JobRecord) -> tuple[EndedTrial, ...]:
+        """Return the trials of the studies that this one goes on from, the oldest first."""
+        return self._refresh(job).prior
+
+    def _view(self, job: JobRecord, study: StudySpec, trials: Sequence[JobRecord]) -> StudyView:
+        known = self._refresh(job)
+        uids = [trial.uid for trial in trials]
+        latest = self._measurements.latest(uids, study.metric_tag)
+        reported = {uid: Reported(value=one.report.value) for uid, one in latest.items()}
+        for trial in trials:
+            if trial.uid not in reported and trial.state is JobState.RUNNING:
+                reported[trial.uid] = Reported(tags=self._measurements.tags(trial.uid))
+        return StudyView(
+            spec=study,
+            trial_count=trial_count(study, known.prior),
+            ended=_in_order(known),
+            reported=reported,
+            stops=self._stops(job, study, trials, known) if study.stops_early else {},
+        )
+
+    def _stops(
+        self, job: JobRecord, study: StudySpec, trials: Sequence[JobRecord], known: _Known
+    ) -> dict[str, EarlyStop]:
+        running = [
+            each
+            for each in trials
+            if each.state is JobState.RUNNING and not each.is_ending and each.trial and not each.trial.spared
+        ]
+        measured = self._measurements.of_many([trial.uid for trial in running], study.metric_tag)
+        for trial in running:
+            curve = points_of(trial, measured.get(trial.uid, ()))
+            if len(curve) != known.judged.get(trial.uid, (0, None))[0]:
+                known.judged[trial.uid] = (len(curve), _judge(job, study, trial, curve, known))
+        judged = {trial.uid: known.judged.get(trial.uid, (0, None))[1] for trial in running}
+        return {uid: stop for uid, stop in judged.items() if stop}
+
+    def _refresh(self, job: JobRecord) -> _Known:
+        with self._lock:
+            known = self._known.get(job.uid)
+            if known is None:
+                known = self._known[job.uid] = _Known(prior=self._read_prior(job))
+            if self._trials.count_ended(job.uid) != len(known.ended):
+                self._read_ended(job, known)
+            return known
+
+    def _read_ended(self, job: JobRecord, known: _Known) -> None:
+        new = self._trials.ended(job.uid, known.ended.keys())
+        study = job.spec.study
+        tag = study.metric_tag if study else ""
+        uids = [trial.uid for trial in new]
+        latest = self._measurements.latest(uids, tag)
+        # Curves may be long, and only early stopping goes by them.
+        curves = self._measurements.of_many(uids, tag) if study and study.stops_early else {}
+        for trial in new:
+            known.ended[trial.sequence] = _ended_trial(trial, latest.get(trial.uid))
+            if trial.state is JobState.SUCCEEDED and trial.trial and not trial.trial.stopped:
+                known.curves[trial.sequence] = points_of(trial, curves.get(trial.uid, ()))
+            known.judged.pop(trial.uid, None)
+
+    def _read_prior(self, job: JobRecord) -> tuple[EndedTrial, ...]:
+        study = job.spec.study
+        if study is None or not study.resume_job_id:
+            return ()
+        before = self._store.get(job.spec.project, study.resume_job_id)
+        trials = self._trials.ended(before.uid, ())
+        latest = self._measurements.latest([trial.uid for trial in trials], study.metric_tag)
+        own = tuple(_ended_trial(trial, latest.get(trial.uid)) for trial in trials)
+        return self._read_prior(before) + own
+
+
+def _in_order(known: _Known) -> tuple[EndedTrial, ...]:
+    return tuple(sorted(known.ended.values(), key=lambda trial: trial.number))
+
+
+def trial_count(study: StudySpec, prior: Sequence[EndedTrial]) -> int:
+    """Return how many trials a study can have: ``maxTrials``, or what is left of a smaller grid. Pure."""
+    if study.algorithm is not SearchAlgorithm.GRID_SEARCH:
+        return study.max_trials
+    space = SearchSpace.from_spec(study.search)
+    if space.size is None:
+        return study.max_trials
+    known = {tuple(sorted(trial.hyperparameters.items())) for trial in prior if is_within(space, trial)}
+    return min(study.max_trials, space.size - len(known))
+
+
+def is_within(space: SearchSpace, trial: EndedTrial) -> bool:
+    """Whether a trial, perhaps of an earlier study, lies in ``space``. Pure."""
+    try:
+        return space.contains(space.parse(dict(trial.hyperparameters)))
+    except (KeyError, ValueError):
+        return False
+
+
+def seed_of(spec: JobSpec) -> int:
+    """Return the seed of a study: the same job id in the same project searches the same way. Pure."""
+    name = f"{spec.project}/{spec.job_id}"
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
+
+
+def points_of(trial: JobRecord, measurements: Sequence[Measurement]) -> list[Point]:
+    """Return a trial's curve: its reports with the seconds since it began to run. Pure."""
+    begin_us = to_us(trial.running_at or trial.created_at)
+    return [
+        Point(
+            step=each.report.step,
+            value=each.report.value,
+            seconds=max((each.report.reported_us - begin_us) / 1e6, 0.0),
+        )
+        for each in measurements
+    ]
+
+
+def _judge(
+    job: JobRecord, study: StudySpec, trial: JobRecord, curve: Sequence[Point], known: _Known
+) -> EarlyStop | None:
+    found = should_stop(curve, list(known.curves.values()), study.goal)
+    if found is None or trial.trial is None:
+        return None
+    return EarlyStop(reason=found.text, is_spared=is_shadow(seed_of(job.spec), trial.trial.number))
+
+
+def _ending(trial: Trial) -> Ending:
+    if trial.stopped:
+        return Ending.STOPPED
+    return Ending.SHADOW if trial.spared else Ending.COMPLETED
+
+
+def _ended_trial(trial: JobRecord, newest: Measurement | None) -> EndedTrial:
+    if trial.trial is None:
+        raise ValueError(f"job {trial.spec.job_id!r} is no trial")
+    return EndedTrial(
+        number=trial.trial.number,
+        hyperparameters=trial.trial.hyperparameters,
+        state=trial.state,
+        value=newest.report.value if newest and trial.state is JobState.SUCCEEDED else None,
+        error_message=trial.error_message,
+        started_at=trial.running_at,
+        seconds=(trial.ended_at - trial.running_at).total_seconds()
+        if trial.ended_at and trial.running_at
+        else 0.0,
+        ending=_ending(trial.trial),
+    )

@@ -1,0 +1,86 @@
+"""The next steps of a tuning job, and what its study changes about those of a trial. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from training_api.states import JobState
+from training_service.model.limits import limit_reached
+from training_service.model.records import JobRecord
+from training_service.model.verdict import Over
+from training_service.model.work import Action, AddTrial, Conclude, PullImages, StopEarly, Transition
+from training_service.studies.study import (
+    Reported,
+    StudyView,
+    free_slots,
+    judge_study,
+    judge_trial,
+    report_stops,
+)
+
+
+def study_steps(job: JobRecord, view: StudyView, active: Sequence[JobRecord], now: datetime) -> list[Action]:
+    """
+    Return what the tuning job does next.
+
+    :param active: its trials that have not ended.
+    """
+    if job.state is JobState.CANCELLING:
+        return _wind_down(job, active, now, JobState.CANCELLED)
+    if job.outcome:
+        return _wind_down(job, active, now, job.outcome)
+    if expired := limit_reached(job, now):
+        return [Transition(job=job, to=JobState.CANCELLING, at=now, error_message=expired)]
+    if job.state is JobState.QUEUED:
+        return []
+    if job.state is JobState.PREPARING:
+        if images := job.missing_images:
+            return [PullImages(job=job, images=images)]
+        # A trial that has ended already ran, or never will.
+        started = [trial.running_at for trial in active if trial.running_at]
+        started += [trial.started_at for trial in view.ended if trial.started_at]
+        if started or view.ended or not view.trial_count:
+            return [Transition(job=job, to=JobState.RUNNING, at=min(started, default=now))]
+    over = judge_study(view, len(active))
+    if over:
+        return [
+            Conclude(
+                job=job,
+                outcome=over.outcome,
+                error_message=over.error_message,
+                summary=report_stops(view),
+            )
+        ]
+    return [AddTrial(job=job)] if free_slots(view, len(active)) else []
+
+
+def trial_steps(trial: JobRecord, view: StudyView, steps: Sequence[Action]) -> list[Action]:
+    """
+    Return the next steps of a trial.
+
+    :param steps: what they would be if it were a job of its own.
+    """
+    stop = view.stops.get(trial.uid)
+    if stop and not steps and trial.state is JobState.RUNNING:
+        return [StopEarly(job=trial, reason=stop.reason, is_spared=stop.is_spared)]
+    return [_judged(step, view) for step in steps]
+
+
+def _judged(step: Action, view: StudyView) -> Action:
+    if not isinstance(step, Conclude):
+        return step
+    over = Over(outcome=step.outcome, error_message=step.error_message)
+    judged = judge_trial(view.spec, over, view.reported.get(step.job.uid, Reported()))
+    return Conclude(job=step.job, outcome=judged.outcome, error_message=judged.error_message)
+
+
+def _wind_down(job: JobRecord, active: Sequence[JobRecord], now: datetime, to: JobState) -> list[Action]:
+    """Cancel the trials that still run; the tuning job ends when they have."""
+    running = [trial for trial in active if not trial.is_ending]
+    if running:
+        why = f"the job {job.spec.job_id} is ending"
+        return [Transition(job=trial, to=JobState.CANCELLING, at=now, error_message=why) for trial in running]
+    if active:
+        return []
+    return [Transition(job=job, to=to, at=now, error_message=job.error_message)]

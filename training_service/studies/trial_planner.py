@@ -1,0 +1,70 @@
+"""Adds trials to tuning jobs, and stops them: what the search and the rules say is written before anything is done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from training_service.model.records import JobRecord
+from training_service.search.search_space import SearchSpace
+from training_service.search.suggest import Observation, suggest
+from training_service.store.trial_store import TrialStore
+from training_service.studies.studies import Studies, is_within, seed_of
+from training_service.studies.study import EndedTrial
+
+
+class TrialPlanner:
+    """Decides about trials; safe for threads, one call a tuning job at a time."""
+
+    def __init__(self, trials: TrialStore, studies: Studies) -> None:
+        self._trials = trials
+        self._studies = studies
+
+    def add(self, job: JobRecord) -> None:
+        """
+        Queue the next trial of the tuning job ``job``, unless the job is ending or its grid is used up.
+
+        What comes next is a function of the study's seed, of the trials that have ended and of those that have not, so
+        that a kill between the suggestion and the write changes nothing.
+        """
+        study = job.spec.study
+        if study is None:
+            raise ValueError(f"job {job.spec.job_id!r} is no tuning job")
+        space = SearchSpace.from_spec(study.search)
+        prior = [trial for trial in self._studies.prior(job) if is_within(space, trial)]
+        # Those that run are read first: one that ends meanwhile is then in both lists, and never in none.
+        running = self._trials.active(job.uid)
+        ended = self._studies.ended(job)
+        done = {trial.number for trial in ended}
+        assignments = [
+            space.parse(dict(trial.trial.hyperparameters))
+            for trial in running
+            if trial.trial and trial.trial.number not in done
+        ]
+        assignment = suggest(
+            space,
+            _observations(space, [*prior, *ended]),
+            assignments,
+            seed_of(job.spec),
+            goal=study.goal,
+            algorithm=study.algorithm,
+        )
+        if assignment is None:
+            return
+        self._trials.insert(job, self._next_number(job, ended, running), space.render(assignment))
+
+    def stop_early(self, trial: JobRecord, reason: str, *, is_spared: bool) -> bool:
+        """Write that a running trial is stopped, or spared; whether this call did it."""
+        return self._trials.record_early_stop(trial, reason, is_spared=is_spared)
+
+    def _next_number(self, job: JobRecord, ended: Sequence[EndedTrial], running: Sequence[JobRecord]) -> int:
+        """Numbers go on from those of the study before, so that no job directory is written twice."""
+        numbers = [trial.number for trial in (*self._studies.prior(job), *ended)]
+        numbers += [trial.trial.number for trial in running if trial.trial]
+        return max(numbers, default=0) + 1
+
+
+def _observations(space: SearchSpace, trials: Sequence[EndedTrial]) -> list[Observation]:
+    return [
+        Observation(assignment=space.parse(dict(trial.hyperparameters)), value=trial.value)
+        for trial in trials
+    ]

@@ -1,0 +1,175 @@
+"""
+The service's own metrics, in Prometheus' form.
+
+Labels are bounded: states, machine types, roles, causes. Names that users choose, such as a DAG's, are labels only up to
+``MAX_NAMES`` different ones; a job's id is an exemplar, never a label.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from training_api.fleet.failure_causes import cause_of
+from training_api.job.intent import DAG_LABEL
+from training_api.job.machines import MACHINE_TYPES
+from training_api.job.python_package import is_package_job
+from training_api.job.restarts import Attempts
+from training_api.states import JobState
+from training_service.intake.log_limiter import Loss
+from training_service.model.records import JobRecord
+
+_SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200)
+#: Time in a state: up to the week that a job may run.
+_STATE_SECONDS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600)
+#: So many names of DAGs are labels; all others are ``other``.
+MAX_NAMES = 200
+OTHER = "other"
+#: OpenMetrics: names and values of an exemplar's labels have at most 128 characters in all.
+_EXEMPLAR_LENGTH = 128 - len("job_id")
+
+
+class Metrics:
+    """Counters and histograms; one registry a service, so that tests do not share theirs."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self._dags = BoundedNames(MAX_NAMES)
+        self.transitions = Counter(
+            "training_job_transitions",
+            "Jobs, and trials of tuning jobs, that entered a state.",
+            ["kind", "state"],
+            registry=self.registry,
+        )
+        self.state_seconds = Histogram(
+            "training_job_state_seconds",
+            "Time that jobs and trials spent in a state before they left it.",
+            ["kind", "state", "machine_type"],
+            buckets=_STATE_SECONDS,
+            registry=self.registry,
+        )
+        self.failures = Counter(
+            "training_job_failures",
+            "Jobs and trials that FAILED or were CANCELLED, by cause (training_api/fleet/failure_causes.py).",
+            ["kind", "cause"],
+            registry=self.registry,
+        )
+        self.machine_seconds = Counter(
+            "training_machine_seconds",
+            "Running time of jobs that ended, times their machines: what prices are multiplied by.",
+            ["machine_type", "dag"],
+            registry=self.registry,
+        )
+        self.replica_restarts = Counter(
+            "training_replica_restarts",
+            "Replicas that were started again.",
+            ["role"],
+            registry=self.registry,
+        )
+        self.job_retries = Counter(
+            "training_job_retries", "Jobs that were tried again as a whole.", registry=self.registry
+        )
+        self.step_seconds = Histogram(
+            "training_loop_step_seconds",
+            "One look of the loop: observe, reconcile, act.",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.engine_errors = Counter(
+            "training_engine_errors",
+            "Requests that the engine refused or did not answer.",
+            registry=self.registry,
+        )
+        self.loop_errors = Counter(
+            "training_loop_errors", "Looks of the loop that ended in a bug.", registry=self.registry
+        )
+        self.dropped_log_lines = Counter(
+            "training_log_dropped_lines", "Lines of floods that were not kept.", registry=self.registry
+        )
+        self.dropped_log_bytes = Counter(
+            "training_log_dropped_bytes", "Bytes of floods that were not kept.", registry=self.registry
+        )
+        self.requests = Histogram(
+            "training_request_seconds",
+            "API requests by route and status.",
+            ["method", "route", "status"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+
+    def count_transition(self, job: JobRecord, to: JobState, at: datetime, error_message: str = "") -> None:
+        """Count that ``job``, as it was, entered ``to``, and why, if that is a failure."""
+        kind = "trial" if job.trial else "job"
+        machine_type = known_machine_type(job.spec.master.machine.name)
+        self.transitions.labels(kind, to.value).inc()
+        seconds = max((at - job.entered_at).total_seconds(), 0.0)
+        if cause := cause_of(to, error_message, uses_packages=is_package_job(job.spec.training_input)):
+            self.failures.labels(kind, cause.value).inc()
+        exemplar = {"job_id": job.spec.job_id[-_EXEMPLAR_LENGTH:]}
+        self.state_seconds.labels(kind, job.state.value, machine_type).observe(seconds, exemplar)
+        if to.is_terminal and job.running_at and not job.spec.study:
+            ran = max((at - job.running_at).total_seconds(), 0.0)
+            dag = self._dags.name(job.spec.labels.get(DAG_LABEL, ""))
+            for replica in job.spec.replicas:
+                self.machine_seconds.labels(known_machine_type(replica.machine.name), dag).inc(ran)
+
+    def count_attempts(self, before: Attempts, after: Attempts) -> None:
+        """Count what ``after`` starts again that ``before`` did not."""
+        if after.retries > before.retries:
+            self.job_retries.inc(after.retries - before.retries)
+            return
+        for name, count in after.restarts.items():
+            role = name.partition("-")[0]
+            self.replica_restarts.labels(role).inc(count - before.restarts.get(name, 0))
+
+    def count_loss(self, loss: Loss) -> None:
+        """Count the lines of ``loss``."""
+        self.dropped_log_lines.inc(loss.lines)
+        self.dropped_log_bytes.inc(loss.size)
+
+    def watch_jobs(self, count_by_state: Callable[[], Mapping[JobState, int]]) -> None:
+        """Report the number of jobs by state, counted when somebody asks."""
+        self.registry.register(_JobsByState(count_by_state))
+
+
+class BoundedNames:
+    """Lets the first ``limit`` different names through; safe for threads."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._names: set[str] = set()
+        self._lock = threading.Lock()
+
+    def name(self, name: str) -> str:
+        """Return ``name``, or ``other`` where there are too many."""
+        with self._lock:
+            if name not in self._names and len(self._names) >= self._limit:
+                return OTHER
+            self._names.add(name)
+            return name
+
+
+def known_machine_type(name: str) -> str:
+    """Return ``name`` if it is a machine type of the API, else ``other``. Pure."""
+    return name if name in MACHINE_TYPES else OTHER
+
+
+class _JobsByState(Collector):
+    def __init__(self, count_by_state: Callable[[], Mapping[JobState, int]]) -> None:
+        self._count_by_state = count_by_state
+
+    def describe(self) -> Iterable[Metric]:
+        yield GaugeMetricFamily("training_jobs", "Jobs by state.", labels=["state"])
+
+    def collect(self) -> Iterable[Metric]:
+        gauge = GaugeMetricFamily("training_jobs", "Jobs by state.", labels=["state"])
+        counts = self._count_by_state()
+        for state in JobState:
+            gauge.add_metric([state.value], counts.get(state, 0))
+        yield gauge

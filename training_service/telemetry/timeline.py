@@ -1,0 +1,63 @@
+"""What took a job's time, written down while it happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from container_engines.base import ObservedReplica
+from training_api.fleet.wire import SpanKind
+from training_api.states import ReplicaState
+from training_service.model.clock import Clock, utc_now
+from training_service.model.records import JobRecord
+from training_service.store.span_store import NewSpan, SpanStore
+
+
+class Timeline:
+    """
+    Records the runs of replicas as the loop sees them, and the pulls of images; safe for threads.
+
+    A run is recorded by the times that the engine tells, so that it does not matter how late anybody looks.
+    """
+
+    def __init__(self, store: SpanStore, clock: Clock = utc_now) -> None:
+        self._store = store
+        self._clock = clock
+        #: What was recorded last of each container.
+        self._recorded: dict[str, ReplicaState] = {}
+
+    def follow(self, record: JobRecord, observed: ObservedReplica) -> None:
+        """Record that the container has started, or ended, unless that is known."""
+        if observed.started_at is None or self._recorded.get(observed.container_id) is observed.state:
+            return
+        self._store.put(
+            NewSpan(
+                job_uid=record.uid,
+                kind=SpanKind.RUN,
+                name=observed.replica.task_name,
+                attempt=str(observed.attempt),
+                started_at=observed.started_at,
+                ended_at=observed.finished_at,
+                exit_code=observed.exit_code,
+                out_of_memory=observed.out_of_memory,
+            )
+        )
+        self._recorded[observed.container_id] = observed.state
+
+    def forget(self, present: set[str]) -> None:
+        """Drop what is known of containers that are no longer ``present``."""
+        self._recorded = {name: state for name, state in self._recorded.items() if name in present}
+
+    @contextmanager
+    def pull(self, record: JobRecord, image: str) -> Iterator[None]:
+        """Record how long the block took, which makes ``image`` present; of a block that fails, nothing."""
+        started_at = self._clock()
+        yield
+        span = NewSpan(
+            job_uid=record.uid,
+            kind=SpanKind.PULL,
+            name=image,
+            started_at=started_at,
+            ended_at=self._clock(),
+        )
+        self._store.put(span)
