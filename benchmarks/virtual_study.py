@@ -12,7 +12,7 @@ from benchmarks.memory_service import TAG
 from container_engines.base import ReplicaLaunch
 from container_engines.memory.engine import Behaviour
 from container_engines.memory.scripted_reports import ScriptedReport
-from tests.unit.training_service.world import World
+from tests.support.fakes.world import World
 from training_api.dialects.ml_v1.resources import HyperparameterSpec
 from training_api.states import JobState
 from training_service.store.database import open_database

@@ -27,7 +27,12 @@ if TYPE_CHECKING:
     from airflow.sdk import DAG
 
 #: The real engine, registry, object store and service, for whoever asks for them.
-pytest_plugins = ["tests.real_parts", "tests.swarm_parts", "tests.image_tasks", "tests.object_store"]
+pytest_plugins = [
+    "tests.support.bed.real_parts",
+    "tests.support.bed.swarm_parts",
+    "tests.support.bed.image_tasks",
+    "tests.support.bed.object_store",
+]
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.job_watch import until_state
+from tests.support.bed.job_watch import until_state
 from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
 from training_api.job.image_ref import ImageRef

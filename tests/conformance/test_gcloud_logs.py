@@ -17,7 +17,7 @@ import pytest
 from local_stack.environment import client_environment
 from local_stack.stack import LocalStack
 from tests.conformance.gcloud import Result, run_gcloud
-from tests.job_watch import until_state
+from tests.support.bed.job_watch import until_state
 from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
 from training_api.job.image_ref import ImageRef

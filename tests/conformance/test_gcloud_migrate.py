@@ -19,7 +19,7 @@ import pytest
 from container_training.work.migration.gcloud_command import FLAGS
 from container_training.work.migration.shell_text import read_shell_text
 from tests.conformance.gcloud import CALL_TIMEOUT_SECONDS
-from tests.gcloud_commands import CASES
+from tests.support.gcloud_commands import CASES
 from tests.support.speed import scaled
 
 RUNNER = Path(__file__).with_name("many_gcloud_commands.py")

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from local_stack.stack import LocalStack
-from tests.job_watch import until_end
+from tests.support.bed.job_watch import until_end
 from training_api.clients.training import TrainingClient, job_log_filter
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.states import JobState

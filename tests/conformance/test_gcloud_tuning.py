@@ -11,8 +11,8 @@ import pytest
 
 from local_stack.stack import LocalStack
 from tests.conformance.conftest import Gcloud
-from tests.job_watch import until_state
-from tests.real_parts import PROJECT
+from tests.support.bed.job_watch import until_state
+from tests.support.bed.real_parts import PROJECT
 from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import HyperparameterOutput
 from training_api.job.image_ref import ImageRef

@@ -26,7 +26,7 @@ from container_engines.labels import SERVICE
 from container_engines.memory.engine import Behaviour, MemoryEngine
 from container_engines.memory.scripted_reports import ScriptedReport
 from container_engines.swarm.engine import SwarmEngine
-from tests.own_engine import run_own_engine
+from tests.support.bed.own_engine import run_own_engine
 from tests.support.run_id import current_run
 from tests.support.waiting import wait_until
 from training_api.errors import EngineError, ImageNotFound, RegistryUnavailable

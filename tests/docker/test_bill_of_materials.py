@@ -19,7 +19,7 @@ from container_training.hooks.storage import StorageHook
 from container_training.operators.bill_of_materials import ImageBillOfMaterialsOperator
 from container_training.work.object_store import ObjectStore
 from local_stack.stack import LocalStack
-from tests.image_tasks import LOCAL, OWN, build, make_context_dir, push, task_context
+from tests.support.bed.image_tasks import LOCAL, OWN, build, make_context_dir, push, task_context
 
 pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("image_connections")]
 

@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from docker.api import APIClient
 
 from container_training.operators.image import BuildImageOperator
-from tests.image_tasks import LOCAL, build, make_context_dir, push, signalled, task_context
+from tests.support.bed.image_tasks import LOCAL, build, make_context_dir, push, signalled, task_context
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("image_connections")]

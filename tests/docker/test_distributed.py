@@ -13,8 +13,8 @@ import docker.errors
 import pytest
 
 from local_stack.stack import LocalStack
-from tests.job_watch import messages, until_state
-from tests.real_parts import kill_service
+from tests.support.bed.job_watch import messages, until_state
+from tests.support.bed.real_parts import kill_service
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 from training_api.clients.training import TrainingClient

@@ -17,7 +17,7 @@ import pytest
 from container_training.work.images.registry import manifest_digest
 from local_stack.people.credentials import DEVELOPER, developer_token, registry_login
 from local_stack.stack import LocalStack
-from tests.job_watch import until_end
+from tests.support.bed.job_watch import until_end
 from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
 from training_api.errors import PushFailed

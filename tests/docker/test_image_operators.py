@@ -17,7 +17,7 @@ import httpx
 import pytest
 from docker.api import APIClient
 
-from tests.image_tasks import (
+from tests.support.bed.image_tasks import (
     LOCAL,
     OWN,
     build,
@@ -28,7 +28,7 @@ from tests.image_tasks import (
     signalled,
     task_context,
 )
-from tests.own_engine import run_own_engine
+from tests.support.bed.own_engine import run_own_engine
 from tests.support.ports import reserve_port
 from tests.support.run_id import current_run
 from tests.support.waiting import wait_until

@@ -20,7 +20,7 @@ from container_training.work.images.engine import Cancellation
 from container_training.work.images.image_builder import build_image
 from container_training.work.images.labels import CREATED_LABEL, REVISION_LABEL, labels_of
 from container_training.work.images.pusher import push_image
-from tests.image_tasks import LOCAL, OWN, build, make_context_dir, push
+from tests.support.bed.image_tasks import LOCAL, OWN, build, make_context_dir, push
 from tests.support.speed import scaled
 from training_api.job.image_ref import parse_image_ref
 

@@ -20,8 +20,8 @@ from container_training.sensors.training import TrainingJobSensor
 from local_stack.parts.airflow import airflow_environment
 from local_stack.people.credentials import developer_token
 from local_stack.stack import LocalStack
+from tests.support.bed.tiny_trainer import write_trainer
 from tests.support.own_images import remove_own_images
-from tests.tiny_trainer import write_trainer
 from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import Job
 from training_api.job.image_ref import ImageRef

@@ -16,7 +16,7 @@ from local_stack.parts.gateway import find_gateway
 from local_stack.people.credentials import registry_login
 from local_stack.settings import CONTAINER_HOST_NAME
 from local_stack.stack import LocalStack
-from tests.job_watch import until_end
+from tests.support.bed.job_watch import until_end
 from training_api.clients.training import TrainingClient, job_log_filter
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
 from training_api.states import JobState

@@ -16,7 +16,7 @@ import pytest
 
 from local_stack.stack import LocalStack
 from tests.docker.prometheus import OtelBridge, run_prometheus
-from tests.job_watch import until_state
+from tests.support.bed.job_watch import until_state
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 from training_api.clients.training import TrainingClient

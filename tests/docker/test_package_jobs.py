@@ -18,7 +18,7 @@ from local_stack.parts.airflow import airflow_environment
 from local_stack.parts.runtime_image import ensure_runtime_image, runtime_image_name, runtime_images
 from local_stack.processes.progress import Progress
 from local_stack.stack import LocalStack
-from tests.job_watch import until_end
+from tests.support.bed.job_watch import until_end
 from tests.support.run_id import current_run
 from tests.support.waiting import wait_until
 from training_api.clients.training import TrainingClient, job_log_filter

@@ -22,8 +22,8 @@ from container_training.operators.plan import PlanTrainingOperator
 from local_stack.parts.airflow import airflow_environment
 from local_stack.people.credentials import DEVELOPER, developer_token, registry_login
 from local_stack.stack import LocalStack
-from tests.docs_examples import Example, examples
-from tests.real_parts import PROJECT, end_all_jobs
+from tests.support.bed.real_parts import PROJECT, end_all_jobs
+from tests.support.docs_examples import Example, examples
 from tests.support.own_images import remove_own_images
 from training_api.clients.training import TrainingClient
 from training_api.job.image_ref import parse_image_ref

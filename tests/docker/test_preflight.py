@@ -21,8 +21,8 @@ from airflow.sdk.exceptions import AirflowFailException
 from container_training.operators.preflight import PreflightOperator
 from local_stack.people.credentials import registry_login
 from local_stack.stack import LocalStack
-from tests.image_tasks import signalled
-from tests.real_parts import PROJECT
+from tests.support.bed.image_tasks import signalled
+from tests.support.bed.real_parts import PROJECT
 from tests.support.run_id import current_run
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until

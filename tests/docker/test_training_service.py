@@ -15,7 +15,7 @@ import pytest
 from benchmarks.log_flood import PROGRAM
 from local_stack.people.credentials import registry_login
 from local_stack.stack import LocalStack
-from tests.real_parts import kill_service
+from tests.support.bed.real_parts import kill_service
 from tests.support.waiting import wait_until
 from training_api.clients.training import TrainingClient, job_log_filter
 from training_api.dialects.ml_v1.log_wire import LogEntry, Severity

@@ -12,8 +12,8 @@ import pytest
 
 from local_stack.people.credentials import registry_login
 from local_stack.stack import LocalStack
-from tests.job_watch import until_state
-from tests.real_parts import PROJECT
+from tests.support.bed.job_watch import until_state
+from tests.support.bed.real_parts import PROJECT
 from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import (
     Goal,
@@ -29,7 +29,7 @@ from training_api.states import JobState
 pytestmark = pytest.mark.docker
 
 TAG = "accuracy"
-EVENTS = Path(__file__).parents[1] / "unit" / "training_service" / "tuning" / "events"
+EVENTS = Path(__file__).parents[1] / "unit" / "training_service" / "intake" / "events"
 #: The trainer runs as a user of its own, with the package from PyPI.
 DOCKERFILE = """
 FROM {base}

@@ -11,8 +11,8 @@ import docker
 import pytest
 
 from local_stack.stack import LocalStack
-from tests.job_watch import until_state
-from tests.real_parts import PROJECT, kill_service
+from tests.support.bed.job_watch import until_state
+from tests.support.bed.real_parts import PROJECT, kill_service
 from tests.support.waiting import wait_until
 from training_api.clients.training import TrainingClient, job_log_filter
 from training_api.dialects.ml_v1.resources import (

@@ -14,7 +14,7 @@ from local_stack.settings import Part
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run
 from tests.e2e.browsing import Person, chromium
-from tests.real_parts import end_all_jobs
+from tests.support.bed.real_parts import end_all_jobs
 from tests.support.kept_logs import logs_in
 from training_api.clients.training import TrainingClient
 from training_api.job.image_ref import ImageRef

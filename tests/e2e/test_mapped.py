@@ -10,9 +10,9 @@ import pytest
 
 from local_stack.people.airflow_api import AirflowApi
 from tests.e2e.airflow_run import Run, wait_until
-from tests.real_parts import end_all_jobs
+from tests.support.bed.real_parts import end_all_jobs
+from tests.support.bed.tiny_trainer import write_trainer
 from tests.support.own_images import remove_own_images
-from tests.tiny_trainer import write_trainer
 from training_api.clients.training import TrainingClient
 from training_api.states import JobState
 

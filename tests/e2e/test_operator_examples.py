@@ -19,13 +19,13 @@ from local_stack.people.airflow_api import AirflowApi
 from local_stack.people.airflow_users import ORPHAN_FINDER
 from local_stack.people.credentials import developer_token, registry_login
 from local_stack.stack import LocalStack
-from tests.docs_examples import ROOT, Example, examples
-from tests.model_versions import make_author, make_version
-from tests.object_store import connect
-from tests.public_operators import public_operators
-from tests.real_parts import PROJECT, end_all_jobs
+from tests.support.bed.model_versions import make_author, make_version
+from tests.support.bed.object_store import connect
+from tests.support.bed.real_parts import PROJECT, end_all_jobs
+from tests.support.bed.tiny_trainer import write_trainer
+from tests.support.docs_examples import ROOT, Example, examples
 from tests.support.own_images import remove_own_images
-from tests.tiny_trainer import write_trainer
+from tests.support.public_operators import public_operators
 from training_api.clients.training import TrainingClient
 from training_api.job.image_ref import ImageRef
 

@@ -13,7 +13,7 @@ import docker
 import pytest
 
 from local_stack.stack import LocalStack
-from tests.docs_examples import README, ROOT, examples
+from tests.support.docs_examples import README, ROOT, examples
 from tests.support.speed import scaled
 from training_api.clients.training import TrainingClient
 from training_api.states import JobState

@@ -16,7 +16,7 @@ from container_training.work.object_store import ObjectStore
 from local_stack.people.airflow_api import AirflowApi
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run, wait_until
-from tests.object_store import connect
+from tests.support.bed.object_store import connect
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(3600)]
 

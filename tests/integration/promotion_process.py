@@ -10,8 +10,8 @@ import sys
 from contextlib import closing
 
 from container_training.work.models.registry import ModelRegistry
-from tests.model_versions import make_author, registered
-from tests.object_store import connect
+from tests.support.bed.model_versions import make_author, registered
+from tests.support.bed.object_store import connect
 from training_api.errors import ChampionMoved
 
 

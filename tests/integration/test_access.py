@@ -15,6 +15,7 @@ from googleapiclient import discovery
 from googleapiclient.errors import HttpError
 
 from container_engines.memory.engine import MemoryEngine
+from tests.integration.live_service import IMAGE, LiveService, run_service
 from tests.support.speed import scaled
 from training_api.clients.training import TrainingClient
 from training_api.errors import AccessDenied
@@ -22,8 +23,6 @@ from training_service.access.tokens_file import InvalidTokensFile
 from training_service.api.access import NEEDS, OWN_CHECK, PUBLIC
 from training_service.settings import ServiceSettings
 from training_service.wiring import build_service
-
-from .live_service import IMAGE, LiveService, run_service
 
 ADMIN, OWNER, DEVELOPER, NOBODY = (f"{name}-token-of-some-length" for name in "abcd")
 PRINCIPALS = {

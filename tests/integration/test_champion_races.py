@@ -15,8 +15,8 @@ import pytest
 from container_training.work.models.registry import Changed, ModelRegistry
 from container_training.work.object_store import ObjectStore
 from tests.integration.promotion_process import promote
-from tests.model_versions import make_author, make_version, registered
-from tests.object_store import connect
+from tests.support.bed.model_versions import make_author, make_version, registered
+from tests.support.bed.object_store import connect
 from training_api.errors import ChampionMoved, ModelUnknown, ObjectChanged
 
 RUNS = 6

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from container_engines.memory.engine import Behaviour
-from tests.docs_examples import ROOT, examples
 from tests.integration.live_service import IMAGE, LiveService, run_service
-from tests.job_watch import until_state
+from tests.support.bed.job_watch import until_state
+from tests.support.docs_examples import ROOT, examples
 from tests.support.speed import scaled
 from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput

@@ -11,8 +11,8 @@ from container_training.work.models.data_profile import profile_of
 from container_training.work.models.data_snapshots import SnapshotStore
 from container_training.work.models.versions import DataSnapshot
 from container_training.work.object_store import ObjectStore
-from tests.model_versions import NOW
-from tests.object_store import connect
+from tests.support.bed.model_versions import NOW
+from tests.support.bed.object_store import connect
 from training_api.errors import DataInvalid
 from training_api.job.results import ResultFile
 

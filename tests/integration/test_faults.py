@@ -20,8 +20,9 @@ from airflow.sdk import DAG
 from container_engines.memory.engine import Behaviour
 from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.sensors.training import TrainingJobSensor
-from tests.docs_examples import ROOT, Example, examples
-from tests.job_watch import until_state
+from tests.integration.live_service import IMAGE, LiveService, run_service
+from tests.support.bed.job_watch import until_state
+from tests.support.docs_examples import ROOT, Example, examples
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 from training_api.clients.training import TrainingClient
@@ -37,8 +38,6 @@ from training_api.errors import (
 )
 from training_api.states import JobState
 from training_service.faults.rules import METHODS, FaultKind
-
-from .live_service import IMAGE, LiveService, run_service
 
 ADMIN, OWNER = "admin-token-of-some-length", "owner-token-of-some-length"
 _TRAINING = {"region": "us-central1", "masterConfig": {"imageUri": IMAGE}}

@@ -22,8 +22,8 @@ from container_training.dashboard.routes import job as job_api
 from container_training.hooks.storage import StorageHook
 from container_training.work.object_store import ObjectStore
 from tests.integration.live_service import IMAGE, LiveService, run_service
+from tests.support.fakes.fake_bucket import FakeBucket
 from tests.support.waiting import wait_until
-from tests.unit.container_training.fake_bucket import FakeBucket
 from training_api.job.image_ref import parse_image_ref
 
 PROJECT = "demo-project"

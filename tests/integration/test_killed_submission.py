@@ -14,8 +14,8 @@ from typing import Any, TextIO
 import pytest
 
 from tests.integration.submission_process import DAG_ID
-from tests.job_watch import until_state
-from tests.service_process import PROJECT, ServiceProcess
+from tests.support.bed.job_watch import until_state
+from tests.support.bed.service_process import PROJECT, ServiceProcess
 from training_api.clients.training import TrainingClient
 from training_api.states import JobState
 

@@ -20,8 +20,8 @@ from container_training.hooks.model_registry import ModelRegistryHook
 from container_training.work.models.mlflow_registry import VERSION_TAG, MlflowRegistry
 from container_training.work.models.registry import ModelRegistry
 from container_training.work.object_store import ObjectStore
-from tests.model_versions import make_author, make_version, registered
-from tests.object_store import connect
+from tests.support.bed.model_versions import make_author, make_version, registered
+from tests.support.bed.object_store import connect
 from tests.support.ports import reserve_port
 from tests.support.run_id import RUN_VARIABLE, current_run, exclusive
 from tests.support.speed import scaled

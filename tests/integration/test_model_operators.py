@@ -28,7 +28,7 @@ from container_training.work.models.promotion import Decision, PromotionRule
 from container_training.work.models.registry import ModelRegistry
 from container_training.work.models.versions import ModelVersion
 from container_training.work.object_store import ObjectStore
-from tests.model_versions import make_author, registered
+from tests.support.bed.model_versions import make_author, registered
 from training_api.job.results import JobResult, StateSeconds
 from training_api.states import JobState
 

@@ -11,7 +11,7 @@ import pytest
 from container_engines.memory.engine import Behaviour
 from container_engines.memory.scripted_reports import ScriptedReport
 from tests.integration.live_service import IMAGE, LiveService, run_service
-from tests.job_watch import until_state
+from tests.support.bed.job_watch import until_state
 from tests.support.waiting import wait_until
 from training_api.clients.fleet import OpsClient
 from training_api.clients.training import TrainingClient

@@ -11,10 +11,9 @@ import httpx
 import jwt
 import pytest
 
+from tests.integration.live_service import LiveService, run_service
 from training_service.access.identity import IdentityTokens
 from training_service.access.signing_key import SigningKey
-
-from .live_service import LiveService, run_service
 
 TOKEN = "a-token-of-some-length"
 SERVICE = "training-registry"

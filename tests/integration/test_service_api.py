@@ -13,7 +13,7 @@ from googleapiclient import discovery
 from googleapiclient.errors import HttpError
 
 from tests.integration.live_service import IMAGE, LiveService, run_service
-from tests.job_watch import until_state
+from tests.support.bed.job_watch import until_state
 from training_api.clients.training import TrainingClient, job_log_filter
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import JobConflict, JobNotFound

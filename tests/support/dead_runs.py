@@ -78,7 +78,7 @@ def clean_up_after_dead_runs(client: docker.APIClient, state: Path | None = None
 
 def _remove_machines() -> None:
     """Remove what is left of swarms' machines, which have records of their own: they end with one process, not with a run."""
-    from tests.swarm_nodes import remove_leftovers  # which is about runs, too
+    from tests.support.bed.swarm_nodes import remove_leftovers  # which is about runs, too
 
     try:
         remove_leftovers()

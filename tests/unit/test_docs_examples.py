@@ -20,8 +20,8 @@ from container_training.hooks.training import TrainingHook
 from container_training.work.submission.job_file_reader import parse_job_file
 from container_training.work.submission.job_request import JobFields, job_request
 from local_stack.settings import StackSettings
-from tests.docs_examples import PAGES, README, ROOT, Example, examples, examples_in
-from tests.public_operators import public_operators
+from tests.support.docs_examples import PAGES, README, ROOT, Example, examples, examples_in
+from tests.support.public_operators import public_operators
 from training_api.dialects.ml_v1.resources import TrainingInput
 from training_api.job.cluster import ReplicaId, ReplicaRole, cluster_environment, replica_host
 from training_api.job.cost import parse_prices
@@ -84,8 +84,8 @@ KINDS = {
     "config.yaml": "here",
     "prices": "here",
     "python": "here",
-    "migrate": "tests/unit/container_training/test_migrate.py",
-    "migrated": "tests/unit/container_training/test_migrate.py",
+    "migrate": "tests/unit/container_training/cli/test_migrate.py",
+    "migrated": "tests/unit/container_training/cli/test_migrate.py",
     "plan": "tests/docker/test_plan.py",
     "cli": "tests/integration/test_cli.py",
     "python distributed": "here",

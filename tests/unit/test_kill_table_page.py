@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.docs_examples import ROOT
 from tests.e2e.kill_table.page import page
 from tests.e2e.kill_table.table import Act, Job, Next, Phase, Task, cells
+from tests.support.docs_examples import ROOT
 
 
 def test_the_page_is_made_from_the_table() -> None:

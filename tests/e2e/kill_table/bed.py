@@ -23,8 +23,8 @@ from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import wait_until
 from tests.e2e.kill_table.gate import Gate
 from tests.e2e.kill_table.watch import Watch
-from tests.real_parts import PROJECT
-from tests.service_process import ServiceProcess
+from tests.support.bed.real_parts import PROJECT
+from tests.support.bed.service_process import ServiceProcess
 from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
 from training_api.job.image_ref import parse_image_ref

@@ -23,8 +23,8 @@ from local_stack.stack import LocalStack
 from tests.e2e.kill_table.bed import ABSENT_IMAGE, Bed, make_job
 from tests.e2e.kill_table.gate import Gate
 from tests.e2e.kill_table.watch import Watch
-from tests.real_parts import PROJECT, end_all_jobs, push_image
-from tests.service_process import ServiceProcess, service_id_of
+from tests.support.bed.real_parts import PROJECT, end_all_jobs, push_image
+from tests.support.bed.service_process import ServiceProcess, service_id_of
 from tests.support.kept_logs import logs_in
 from tests.support.own_images import remove_own_images
 from tests.support.ports import reserve_port

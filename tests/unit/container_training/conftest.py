@@ -13,8 +13,8 @@ import httpx
 import pytest
 import structlog
 
-from .fake_bucket import FakeBucket
-from .fake_service import PROJECT, FakeService
+from tests.support.fakes.fake_bucket import FakeBucket
+from tests.support.fakes.fake_service import PROJECT, FakeService
 
 
 class StateStore(dict[str, Any]):

@@ -19,11 +19,10 @@ from container_training.listener import (
     on_task_instance_success,
 )
 from container_training.operators.training import SubmitTrainingJobOperator
+from tests.support.fakes.fake_service import FakeService, error, make_job
 from training_api.job.intent import Intent
 from training_api.job.job_id import TaskKey
 from training_api.states import JobState
-
-from .fake_service import FakeService, error, make_job
 
 LABELS = {"airflow-dag": "dag", "airflow-run": "run", "airflow-owner": "token"}
 KEY = TaskKey(dag_id="dag", task_id="task", run_id="run")

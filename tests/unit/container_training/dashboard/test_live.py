@@ -5,8 +5,8 @@ import json
 from contextlib import aclosing
 
 from container_training.dashboard.live import Feed, Feeds, stream
+from tests.support.fakes.virtual_time import VirtualClock
 from tests.support.waiting import wait_until_async
-from tests.unit.container_training.virtual_time import VirtualClock
 from training_api.errors import TransportError
 
 

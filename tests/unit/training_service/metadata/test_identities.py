@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 
 from container_engines.memory.engine import Behaviour
-from tests.unit.training_service.world import PROJECT, World
+from tests.support.fakes.world import PROJECT, World
 from training_service.metadata.identities import JobIdentities
 from training_service.metadata.server import MetadataServer
 from training_service.model.projects import project_config

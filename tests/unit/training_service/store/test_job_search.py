@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from container_engines.memory.engine import Behaviour
 from container_engines.memory.scripted_reports import ScriptedReport
-from tests.unit.training_service.world import IMAGE, PROJECT, World
+from tests.support.fakes.world import IMAGE, PROJECT, World
 from training_api.dialects.ml_v1.resources import (
     Goal,
     HyperparameterSpec,

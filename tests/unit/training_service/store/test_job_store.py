@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from container_engines.memory.engine import Behaviour
-from tests.unit.training_service.world import IMAGE, PROJECT, World
+from tests.support.fakes.world import IMAGE, PROJECT, World
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, Scheduling, TrainingInput
 from training_api.errors import IllegalTransition, InvalidFilter, JobConflict
 from training_api.states import JobState

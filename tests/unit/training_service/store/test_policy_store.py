@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tests.unit.training_service.world import PROJECT, World
+from tests.support.fakes.world import PROJECT, World
 from training_api.errors import EditConflict, InvalidRequest, JobNotFound
 from training_api.iam.policy import JOB_PERMISSIONS
 from training_api.iam.wire import Binding, Expr, Policy, SetIamPolicyRequest

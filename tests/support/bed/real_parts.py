@@ -1,0 +1,135 @@
+"""
+The real engine, a real registry, object store and training service, each once a test session, on free ports.
+
+``make test`` brings up the engine and the base image before it starts pytest (``python -m local_stack test-bed``).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import uuid
+from collections.abc import Iterator
+
+import docker
+import pytest
+from docker.utils import kwargs_from_env
+
+from container_engines.labels import SERVICE
+from local_stack.parts.base_image import BaseImage
+from local_stack.people.credentials import registry_login
+from local_stack.settings import AirflowDatabase, Part, StackSettings
+from local_stack.stack import LocalStack
+from tests.support.bed.service_process import service_id_of
+from tests.support.dead_runs import clean_up_after_dead_runs
+from tests.support.kept_logs import logs_in
+from tests.support.ports import reserve_port
+from tests.support.run_id import current_run
+from tests.support.waiting import wait_until
+from training_api.clients.training import TrainingClient
+from training_api.job.image_ref import ImageRef, parse_image_ref
+
+PROJECT = "demo-project"
+
+
+@pytest.fixture(scope="session")
+def engine_client() -> Iterator[docker.APIClient]:
+    """The engine that the tests run against; what killed runs of tests left on it is gone."""
+    client = docker.APIClient(**kwargs_from_env())
+    clean_up_after_dead_runs(client)
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="session")
+def base_image() -> str:
+    """What Dockerfiles start from on this machine; it has Python."""
+    return BaseImage.name_of(StackSettings())
+
+
+@pytest.fixture(scope="session")
+def stack(
+    engine_client: docker.APIClient, base_image: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalStack]:
+    """A registry, an object store and a training service of the tests' own; Airflow, for those who ask for it, on PostgreSQL."""
+    settings = StackSettings(
+        state_dir=tmp_path_factory.mktemp("stack"),
+        database_dir=current_run().make_folder("database") / "postgresql",
+        registry_port=reserve_port(),
+        object_store_port=reserve_port(),
+        airflow_port=reserve_port(),
+        training_port=reserve_port(),
+        metadata_port=reserve_port(),
+        airflow_database=AirflowDatabase.POSTGRESQL,
+        base_image=base_image,
+        prices={"n1-standard-4": 0.01},
+        currency="EUR",
+        # No DAG file changes here, and to read all of them again and again takes a fifth of a core.
+        airflow_environment={"AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600"},
+        training_environment={
+            "TRAINING_MEMORY_LIMIT_BYTES": str(1024**3),  # TensorFlow and PyTorch need more than half of it
+            "TRAINING_STOP_GRACE_SECONDS": "2",
+        },
+    )
+    with LocalStack(settings) as stack, logs_in(settings.log_dir, "the session's stack"):
+        stack.up([Part.ENGINE, Part.REGISTRY, Part.OBJECT_STORE, Part.RELAY, Part.TRAINING])
+        current_run().own_label(SERVICE, service_id_of(stack.settings.key_dir / "jobs.db"))
+        yield stack
+        # Jobs outlive their service on purpose; those of a test that failed must not outlive the tests.
+        with TrainingClient(stack.settings.training_url, PROJECT) as client:
+            end_all_jobs(client)
+
+
+def kill_service(stack: LocalStack) -> None:
+    """SIGKILL the training service, if it is up; the stack's process manager starts it again."""
+    pid = next(
+        (info.pid for info in stack.processes.all().values() if info.name == Part.TRAINING.value), None
+    )
+    if pid:
+        os.kill(pid, signal.SIGKILL)
+
+
+def end_all_jobs(client: TrainingClient) -> None:
+    """Cancel every job that has not ended, and wait until each has."""
+    alive = "NOT (state=SUCCEEDED OR state=FAILED OR state=CANCELLED)"
+
+    def have_ended() -> bool:
+        jobs = client.list_jobs(alive, page_size=100).jobs or []
+        for job in jobs:
+            client.cancel_job(job.job_id or "")
+        assert not jobs, [job.job_id for job in jobs]
+        return True
+
+    wait_until(have_ended, "all jobs have ended", seconds=120, poll_seconds=0.2, ignoring=AssertionError)
+
+
+@pytest.fixture
+def training(stack: LocalStack) -> Iterator[TrainingClient]:
+    """A client of the stack's training service."""
+    with TrainingClient(stack.settings.training_url, PROJECT) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def pushed_image(stack: LocalStack, engine_client: docker.APIClient, base_image: str) -> Iterator[ImageRef]:
+    """The base image in the stack's registry, by digest; it runs ``python3``."""
+    repository, digest = push_image(stack.settings, engine_client, base_image)
+    yield parse_image_ref(f"{repository}@{digest}")
+    engine_client.remove_image(f"{repository}:test")
+
+
+def push_image(settings: StackSettings, engine_client: docker.APIClient, image: str) -> tuple[str, str]:
+    """Push ``image`` of the engine as ``python:test``; return its repository and its digest."""
+    repository = f"127.0.0.1:{settings.registry_port}/{PROJECT}/python"
+    engine_client.tag(image, repository, "test")
+    login = registry_login(settings)
+    lines = list(engine_client.push(repository, tag="test", stream=True, decode=True, auth_config=login))
+    assert not [line for line in lines if "error" in line]
+    (digest,) = [line["aux"]["Digest"] for line in lines if "aux" in line]
+    return repository, digest
+
+
+@pytest.fixture
+def job_id() -> str:
+    """A job id that nobody used."""
+    return f"job_{uuid.uuid4().hex[:12]}"

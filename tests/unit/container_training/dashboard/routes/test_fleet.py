@@ -1,0 +1,257 @@
+"""The fleet over HTTP, for somebody with some rights, before a service that a test plays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from fastapi.testclient import TestClient
+
+from container_training.dashboard.airflow_side.rights import Rights
+from tests.support.fakes.job_rows import make_row
+from training_api.clients.fleet import OpsClient
+from training_api.clients.training import TrainingClient
+from training_api.fleet.wire import JobRow, SearchJobsResponse
+from training_api.job.cost import PriceList
+from training_api.job.machines import GIB
+from training_api.states import JobState
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+NOW = datetime.now(UTC)
+ROOM = {"cpus": 16.0, "memoryBytes": 64 * GIB, "gpus": 0, "replicas": 0}
+USED = {"cpus": 9.0, "memoryBytes": 30 * GIB, "gpus": 0, "replicas": 2}
+SOME = Rights(
+    known=frozenset({"mine", "theirs"}),
+    readable=frozenset({"mine", "cancel_orphans"}),
+    reads_all=False,
+    may_edit=lambda dag_id: False,
+)
+ALL = Rights(
+    known=frozenset({"mine", "theirs"}),
+    readable=frozenset({"mine", "theirs"}),
+    reads_all=True,
+    may_edit=lambda dag_id: False,
+)
+
+
+def ago(**delta: float) -> datetime:
+    return NOW - timedelta(**delta)
+
+
+def row(job_id: str, dag: str, **changes: Any) -> JobRow:
+    fields: dict[str, Any] = {
+        "job_id": job_id,
+        "labels": {"airflow-dag": dag, "airflow-owner": "secret", "airflow-task": "t", "airflow-run": "r"},
+        "create_time": ago(hours=3),
+        "prepare_time": ago(hours=2),
+        "start_time": ago(hours=2),
+    }
+    return make_row(**(fields | changes))
+
+
+def trained(job_id: str, dag: str, model: str, **changes: Any) -> JobRow:
+    ended = {
+        "state": JobState.SUCCEEDED,
+        "end_time": ago(hours=1),
+        "labels": {"airflow-dag": dag, "model": model},
+    }
+    return row(job_id, dag, **(ended | changes))
+
+
+class PlayedService:
+    """A service with jobs of two DAGs, which answers with all of them whatever is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.searches: list[dict[str, Any]] = []
+        self.has_engine = True
+        self.rows = [
+            row("runs", "mine"),
+            row("others_runs", "theirs"),
+            trained("good", "mine", "digits"),
+            trained("others_good", "theirs", "clicks"),
+            row("failed", "theirs", state=JobState.FAILED, end_time=ago(hours=1)),
+        ]
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        path = request.url.path
+        self.asked.append(path)
+        if path.endswith("jobs:search"):
+            body = json.loads(request.content)
+            self.searches.append(body)
+            rows = self.rows if body["filter"] == "" else []
+            states = {JobState.RUNNING: 1 if body.get("dags") else 2}
+            found = SearchJobsResponse(jobs=rows, total=len(rows), states=states)
+            return httpx.Response(200, json=found.to_wire())
+        assert path.endswith("/fleet")
+        room = {"capacity": ROOM, "largest": ROOM, "used": USED} if self.has_engine else {}
+        return httpx.Response(200, json=room | {"queueLength": 0})
+
+
+@pytest.fixture
+def played() -> PlayedService:
+    return PlayedService()
+
+
+@pytest.fixture
+def client_with(
+    played: PlayedService, session: Session, kept_answers: None, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Rights], TestClient]:
+    from airflow.api_fastapi.core_api.security import get_user
+
+    from container_training.dashboard import access
+    from container_training.dashboard.airflow_side.connections import Service
+    from container_training.dashboard.app import make_app
+    from container_training.dashboard.routes import fleet as fleet_api
+
+    transport = httpx.MockTransport(played)
+    service = Service(
+        conn_id="c",
+        project="p",
+        ops=OpsClient("http://service.test", "p", transport=transport),
+        training=TrainingClient("http://service.test", "p", transport=transport),
+        prices=PriceList(source="prices", per_second={"n1-standard-4": 0.01}, currency="EUR"),
+        retraining_limits={"digits": timedelta(minutes=30), "never": timedelta(days=1)},
+        limit_problem="extra.retraining_max_age_days is odd",
+    )
+    monkeypatch.setattr(fleet_api.SERVICES, "get", lambda conn_id: service)
+    app = make_app()
+
+    def client_with(rights: Rights) -> TestClient:
+        app.dependency_overrides = {get_user: lambda: None, access.rights_of: lambda: rights}
+        return TestClient(app)
+
+    return client_with
+
+
+def test_who_reads_all_dags_sees_the_whole_fleet(client_with: Callable[[Rights], TestClient]) -> None:
+    answer = client_with(ALL).get("/api/fleet", params={"version": "all"}).json()
+
+    assert answer["now"]["capacity"] == ROOM
+    assert answer["now"]["used"] == USED
+    assert answer["now"]["states"]["RUNNING"] == 2
+    assert answer["isAll"] is True
+    assert answer["report"]["jobs"] == 5
+    assert [row["jobs"] for row in answer["report"]["failures"]] == [1]
+    assert {group["name"] for group in answer["report"]["cost"]["groups"]} == {"mine", "theirs"}
+    assert answer["problems"] == ["extra.retraining_max_age_days is odd"]
+
+
+def test_others_jobs_count_nowhere_for_who_may_not_read_their_dag(
+    client_with: Callable[[Rights], TestClient], played: PlayedService
+) -> None:
+    response = client_with(SOME).get("/api/fleet", params={"version": "some"})
+    answer = response.json()
+    report = answer["report"]
+
+    assert answer["isAll"] is False
+    assert answer["now"]["states"]["RUNNING"] == 1
+    assert answer["now"]["used"] == {"cpus": 4.0, "memoryBytes": 15 * GIB, "replicas": 1.0}
+    assert report["jobs"] == 2
+    assert report["failures"] == []
+    assert report["use"]["cpus"]["peak"][-1] == 4
+    assert [group["name"] for group in report["cost"]["groups"]] == ["mine"]
+    assert [model["model"] for model in report["models"]] == ["digits"]
+    for theirs in ("others", "theirs", "clicks", "never", "secret"):
+        assert theirs not in response.text
+    assert {"mine"} in [set(search["dags"]) for search in played.searches if "dags" in search]
+
+
+def test_models_have_their_age_and_limit(client_with: Callable[[Rights], TestClient]) -> None:
+    models = client_with(ALL).get("/api/fleet", params={"version": "models"}).json()["report"]["models"]
+
+    assert [(model["model"], model["isOverdue"], model["limitSeconds"]) for model in models] == [
+        ("digits", True, 1800),
+        ("never", True, 86400),
+        ("clicks", False, None),
+    ]
+    assert models[0]["lastGood"]["id"] == "good"
+    # The jobs are as old as this module.
+    age = (datetime.now(UTC) - NOW).total_seconds() + 3600
+    assert models[0]["ageSeconds"] == pytest.approx(age, abs=120)
+    assert models[1]["ageSeconds"] is None
+
+
+def test_report_that_the_page_has_is_not_sent_again(client_with: Callable[[Rights], TestClient]) -> None:
+    client = client_with(ALL)
+    first = client.get("/api/fleet", params={"version": "a"}).json()
+
+    again = client.get("/api/fleet", params={"version": "b", "known": first["report"]["id"]}).json()
+
+    assert again["report"] is None
+    assert again["now"] == first["now"]
+
+
+def test_many_pages_ask_the_service_once(
+    client_with: Callable[[Rights], TestClient], played: PlayedService
+) -> None:
+    client = client_with(ALL)
+    for _ in range(10):
+        client.get("/api/fleet", params={"version": "many"})
+
+    assert len([path for path in played.asked if path.endswith("/fleet")]) == 1
+    # The jobs, older retrainings, and the counts of now.
+    assert len(played.searches) == 3
+
+
+def test_window_decides_what_is_counted(
+    client_with: Callable[[Rights], TestClient], played: PlayedService
+) -> None:
+    played.rows.append(
+        row("old", "mine", state=JobState.SUCCEEDED, create_time=ago(days=6), end_time=ago(days=5))
+    )
+    client = client_with(ALL)
+
+    counts = [
+        client.get("/api/fleet", params={"version": "w", "window": window}).json()["report"]["jobs"]
+        for window in ("24h", "7d", "30d")
+    ]
+
+    assert counts == [5, 6, 6]
+
+
+def test_without_an_engine_there_is_no_capacity_and_no_use_of_it(
+    client_with: Callable[[Rights], TestClient], played: PlayedService
+) -> None:
+    played.has_engine = False
+
+    answer = client_with(SOME).get("/api/fleet", params={"version": "away"}).json()
+
+    assert answer["now"]["capacity"] is None
+    assert answer["now"]["used"] is None
+    assert answer["report"]["use"]["cpus"]["peak"][-1] == 4  # by the machines' full size
+
+
+@pytest.mark.parametrize("params", [{"window": "1y"}, {"by": "label:"}, {"by": "Team"}, {"by": "label:A"}])
+def test_choice_that_there_is_not_is_refused(
+    client_with: Callable[[Rights], TestClient], params: dict[str, str]
+) -> None:
+    assert client_with(ALL).get("/api/fleet", params=params).status_code == 400
+
+
+def test_orphans_are_shown_to_those_who_may_read_their_dag(
+    client_with: Callable[[Rights], TestClient],
+) -> None:
+    seen = client_with(SOME).get("/api/fleet/orphans").json()
+    everything = client_with(ALL).get("/api/fleet/orphans").json()
+
+    assert [job["id"] for job in seen["jobs"]] == ["runs"]
+    assert [job["id"] for job in everything["jobs"]] == ["runs", "others_runs"]
+    assert (seen["orphans"], seen["total"]) == (0, 1)  # this Airflow has no such run: unknown
+    assert "its run was deleted" in seen["jobs"][0]["why"]
+    assert seen["maintenanceDag"] == "cancel_orphans"
+    assert everything["maintenanceDag"] is None
+
+
+def test_page_has_no_data(client_with: Callable[[Rights], TestClient]) -> None:
+    page = client_with(ALL).get("/fleet")
+
+    assert page.status_code == 200
+    assert 'aria-current="page">Fleet<' in page.text
+    assert "digits" not in page.text

@@ -1,0 +1,152 @@
+"""One job as its page shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from container_training.dashboard.service_side.job_details import (
+    images_view,
+    person_view,
+    request_view,
+    results_folder,
+    trials_view,
+)
+from tests.support.fakes.job_rows import NOON, after
+from training_api.dialects.ml_v1.log_wire import LogEntry, MonitoredResource
+from training_api.dialects.ml_v1.resources import Job
+from training_api.job.cost import PriceList
+
+DIGEST = f"sha256:{'a' * 64}"
+FREE = PriceList(source="extra.prices", per_second={})
+
+
+def make_job(**training: Any) -> Job:
+    return Job.model_validate(
+        {
+            "jobId": "train_1",
+            "state": "RUNNING",
+            "createTime": "2026-11-20T12:00:00Z",
+            "etag": "abc",
+            "labels": {"team": "a"},
+            "trainingInput": {
+                "scaleTier": "CUSTOM",
+                "masterType": "n1-standard-4",
+                "masterConfig": {"imageUri": "127.0.0.1:5000/p/trainer:1"},
+                "args": ["--epochs", "3"],
+                **training,
+            },
+        }
+    )
+
+
+def service_line(text: str) -> LogEntry:
+    return LogEntry(
+        log_name="projects/p/logs/service",
+        resource=MonitoredResource(labels={"task_name": "service"}),
+        timestamp=NOON,
+        insert_id="1",
+        text_payload=text,
+    )
+
+
+def make_study() -> Job:
+    search = {
+        "goal": "MAXIMIZE",
+        "hyperparameterMetricTag": "accuracy",
+        "maxTrials": 3,
+        "params": [{"parameterName": "lr", "type": "DOUBLE", "minValue": 0.1, "maxValue": 1}],
+    }
+    job = make_job(hyperparameters=search, jobDir="gs://b/jobs/train_1/")
+    trials = [
+        {
+            "trialId": "10",
+            "state": "RUNNING",
+            "hyperparameters": {"lr": "0.5"},
+            "startTime": "2026-11-20T12:00:10Z",
+        },
+        {
+            "trialId": "2",
+            "state": "SUCCEEDED",
+            "hyperparameters": {"lr": "0.1"},
+            "finalMetric": {"objectiveValue": 0.9, "trainingStep": "7"},
+            "startTime": "2026-11-20T12:00:00Z",
+            "endTime": "2026-11-20T12:00:20Z",
+        },
+    ]
+    return Job.model_validate({**job.to_wire(), "trainingOutput": {"trials": trials}})
+
+
+def test_the_request_is_what_was_asked_for_and_not_what_became_of_it() -> None:
+    assert set(request_view(make_job())) == {"jobId", "labels", "trainingInput"}
+
+
+def test_the_image_has_the_digest_that_was_run() -> None:
+    line = service_line(f"Image of master-replica-0 and 2 more is 127.0.0.1:5000/p/trainer@{DIGEST}.")
+
+    assert images_view(make_job(), [line]) == [
+        {
+            "role": "master",
+            "uri": "127.0.0.1:5000/p/trainer:1",
+            "pinned": f"127.0.0.1:5000/p/trainer@{DIGEST}",
+        }
+    ]
+
+
+def test_an_image_that_was_not_pulled_yet_has_no_digest() -> None:
+    assert images_view(make_job(), [])[0]["pinned"] is None
+
+
+def test_an_image_that_was_asked_for_by_digest_has_it_at_once() -> None:
+    uri = f"127.0.0.1:5000/p/trainer@{DIGEST}"
+
+    assert images_view(make_job(masterConfig={"imageUri": uri}), [])[0]["pinned"] == uri
+
+
+def test_a_job_of_packages_shows_its_runtime() -> None:
+    line = service_line(f"Image of master-replica-0 is localhost/runtime:2.11, {DIGEST}.")
+    job = make_job(masterConfig=None, runtimeVersion="2.11", packageUris=["gs://b/p.tar.gz"])
+
+    assert images_view(job, [line]) == [
+        {"role": "master", "uri": "runtime version 2.11", "pinned": f"localhost/runtime:2.11, {DIGEST}"}
+    ]
+
+
+def test_trials_are_a_table_with_the_best_marked_and_what_they_cost() -> None:
+    prices = PriceList(source="extra.prices", per_second={"n1-standard-4": 0.5}, currency="EUR")
+
+    view = trials_view(make_study(), after(30), prices)
+
+    assert view is not None
+    assert [trial["id"] for trial in view["trials"]] == ["2", "10"]
+    assert view["best"] == "2"
+    assert [trial["cost"] for trial in view["trials"]] == [10.0, 10.0]
+    assert view["parameters"] == ["lr"]
+
+
+def test_without_prices_trials_have_no_cost_and_other_jobs_no_trials() -> None:
+    view = trials_view(make_study(), after(30), FREE)
+
+    assert view is not None
+    assert view["currency"] is None
+    assert trials_view(make_job(), after(30), FREE) is None
+
+
+def test_results_of_a_study_are_those_of_its_best_trial() -> None:
+    assert results_folder(make_study(), after(30)) == "gs://b/jobs/train_1/2"
+    assert results_folder(make_job(jobDir="gs://b/x/"), after(30)) == "gs://b/x"
+    assert results_folder(make_job(), after(30)) == ""
+
+
+@pytest.mark.parametrize(
+    ("run", "text"),
+    [
+        (None, None),
+        ({"type": "manual", "user": "ada"}, "by hand, ada"),
+        ({"type": "scheduled", "user": ""}, "by its schedule"),
+        ({"type": "asset_triggered", "user": ""}, "by new data"),
+    ],
+)
+def test_who_had_the_run_made(run: dict[str, str] | None, text: str | None) -> None:
+    assert person_view(run) == text

@@ -1,0 +1,500 @@
+"""An earlier job of the same content takes the place of a new one, if that is asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Sequence
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowFailException
+
+from container_training.operators.results import CollectTrainingResultsOperator
+from container_training.operators.training import SubmitTrainingJobOperator
+from container_training.pipeline import training_pipeline
+from container_training.runtime import killing
+from container_training.runtime.killing import TaskFate
+from container_training.sensors.training import TrainingJobSensor
+from tests.support.fakes.fake_bucket import FakeBucket
+from tests.support.fakes.fake_service import EPOCH, FakeService, error
+from tests.unit.container_training.conftest import StateStore
+from training_api.states import JobState
+
+IMAGE = "127.0.0.1:5000/demo/digits@sha256:" + "a" * 64
+PACKAGES = {
+    "image": None,
+    "package_uris": ["gs://bucket/p/trainer-0.0.0.tar.gz"],
+    "python_module": "trainer.task",
+    "runtime_version": "2.11",
+    "python_version": "3.7",
+}
+
+
+@pytest.fixture(autouse=True)
+def data(bucket: FakeBucket) -> FakeBucket:
+    """Return the bucket with the data that the jobs read."""
+    bucket.objects = {"data/a.csv": b"1", "data/b.csv": b"2", "data-2.csv": b"3"}
+    return bucket
+
+
+def make_operator(**changes: Any) -> SubmitTrainingJobOperator:
+    given = {
+        "task_id": "submit",
+        "image": IMAGE,
+        "args": ["--epochs", 3],
+        "job_dir": "gs://bucket/jobs/{job_id}",
+        "data_uris": ["gs://bucket/data"],
+        "reuse_results": True,
+        **changes,
+    }
+    operator = SubmitTrainingJobOperator(**given)
+    operator._sleep = lambda _: None
+    return operator
+
+
+def new_run(context: dict[str, Any]) -> dict[str, Any]:
+    """Return the context of the same task in another run, with a state store of its own."""
+    number = context.setdefault("runs", 1)
+    context["runs"] = number + 1
+    ti = SimpleNamespace(**vars(context["ti"]))
+    ti.run_id = f"manual__{number + 1}"
+    ti.pushed = {}
+    ti.xcom_push = lambda key, value: ti.pushed.update({key: value})
+    return {"ti": ti, "task_state_store": StateStore()}
+
+
+def finish(service: FakeService, bucket: FakeBucket, job_id: str, *names: str) -> None:
+    """End ``job_id`` well, with files in its folder."""
+    service.jobs[job_id] = service.jobs[job_id].model_copy(
+        update={
+            "state": JobState.SUCCEEDED,
+            "start_time": EPOCH,
+            "end_time": EPOCH + timedelta(seconds=90),
+        }
+    )
+    for name in names or ("metrics.json", "model.joblib"):
+        bucket.objects[f"jobs/{job_id}/{name}"] = b"{}"
+
+
+@pytest.fixture
+def earlier(service: FakeService, bucket: FakeBucket, context: dict[str, Any]) -> str:
+    """Return the id of a job of another run that ended well."""
+    job_id = make_operator().execute(new_run(context))
+    finish(service, bucket, job_id)
+    return job_id
+
+
+def test_the_same_content_is_not_trained_again(
+    service: FakeService, context: Any, earlier: str, log_lines: Sequence[str]
+) -> None:
+    run, operator = new_run(context), make_operator()
+
+    assert operator.execute(run) == earlier
+
+    assert service.count("POST", "/jobs") == 1
+    # The task's buttons open the earlier job.
+    assert operator.report is not None
+    assert (operator.report.job_id, operator.report.job_dir) == (earlier, f"gs://bucket/jobs/{earlier}")
+    assert run["ti"].pushed["reused"] is True
+    assert run["ti"].pushed["job"]["jobId"] == earlier
+    assert any(
+        line.startswith(f"job {earlier} of 2026-11-20 09:01 UTC has the same content: not trained again")
+        for line in log_lines
+    )
+
+
+def test_one_filtered_list_finds_it(service: FakeService, context: Any, earlier: str) -> None:
+    service.filters.clear()
+
+    make_operator().execute(new_run(context))
+
+    (filter_,) = service.filters
+    assert re.fullmatch(r"labels\.airflow-content=[0-9a-f]{32} AND state=SUCCEEDED", filter_)
+
+
+def test_it_is_off_by_default(service: FakeService, bucket: FakeBucket, context: Any) -> None:
+    for run in (new_run(context), new_run(context)):
+        finish(service, bucket, make_operator(reuse_results=False).execute(run))
+        assert run["ti"].pushed["reused"] is False
+
+    assert len(service.jobs) == 2
+    assert service.filters == []
+
+
+def test_a_template_may_switch_it_off_and_the_job_can_be_found_all_the_same(
+    service: FakeService, bucket: FakeBucket, context: Any, earlier: str
+) -> None:
+    again = make_operator(reuse_results="False").execute(new_run(context))
+    finish(service, bucket, again)
+
+    assert again != earlier
+    assert make_operator(reuse_results="True").execute(new_run(context)) in (earlier, again)
+    assert len(service.jobs) == 2
+
+
+def test_neither_asked_for_nor_declared_nothing_is_read_or_labelled(
+    service: FakeService, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "container_training.work.object_store.ObjectStore.generations",
+        lambda *_: pytest.fail("the object store was asked"),
+    )
+
+    make_operator(reuse_results=False, data_uris=[]).execute(context)
+
+    (job,) = service.jobs.values()
+    assert "airflow-content" not in (job.labels or {})
+
+
+@pytest.mark.parametrize("change", ["written again", "added", "removed"])
+def test_changed_data_are_trained(
+    service: FakeService, bucket: FakeBucket, context: Any, earlier: str, change: str
+) -> None:
+    match change:
+        case "written again":
+            bucket.blob("data/a.csv").upload_from_string(b"1", "text/csv")
+        case "added":
+            bucket.objects["data/c.csv"] = b"3"
+        case "removed":
+            del bucket.objects["data/b.csv"]
+
+    assert make_operator().execute(new_run(context)) != earlier
+
+
+def test_an_object_beside_the_folder_is_none_of_its_data(
+    bucket: FakeBucket, context: Any, earlier: str
+) -> None:
+    bucket.blob("data-2.csv").upload_from_string(b"4", "text/csv")
+
+    assert make_operator().execute(new_run(context)) == earlier
+
+
+def test_the_generations_are_recorded_and_a_retry_keeps_those_of_its_job(
+    service: FakeService, bucket: FakeBucket, context: Any
+) -> None:
+    run = new_run(context)
+    make_operator().execute(run)
+    first = run["ti"].pushed.pop("data")
+    bucket.blob("data/a.csv").upload_from_string(b"1", "text/csv")
+
+    make_operator().execute(run)
+
+    assert [(value["uri"], value["generations"]) for value in first] == [
+        ("gs://bucket/data", {"data/a.csv": 1, "data/b.csv": 1})
+    ]
+    assert run["ti"].pushed["data"] == first
+    assert len(service.jobs) == 1
+
+
+@pytest.mark.parametrize("uri", ["gs://bucket/absent", "gs://gone/data", "gs://bucket/dat"])
+def test_data_that_are_not_there_end_the_task_before_money_is_spent(
+    service: FakeService, context: Any, uri: str
+) -> None:
+    with pytest.raises(AirflowFailException, match=f"DataMissing: there is no object at '{uri}'"):
+        make_operator(data_uris=uri).execute(context)
+
+    assert service.jobs == {}
+
+
+def test_an_address_elsewhere_is_refused(service: FakeService, context: Any) -> None:
+    with pytest.raises(
+        AirflowFailException, match="DataMissing: data must be in Cloud Storage: expected gs://"
+    ):
+        make_operator(data_uris=["s3://bucket/data"]).execute(context)
+
+
+@pytest.mark.parametrize("gone", ["metrics.json", "model.joblib"])
+def test_results_that_are_gone_are_trained_again_and_the_log_says_why(
+    service: FakeService, bucket: FakeBucket, context: Any, earlier: str, gone: str, log_lines: Sequence[str]
+) -> None:
+    del bucket.objects[f"jobs/{earlier}/{gone}"]
+
+    assert make_operator().execute(new_run(context)) != earlier
+
+    assert any(
+        line.startswith(
+            f"job {earlier} has the same content, but its results cannot be taken: gs://bucket/jobs/"
+        )
+        and f"{gone} is not there" in line
+        for line in log_lines
+    )
+
+
+def test_what_must_be_there_can_be_named(bucket: FakeBucket, context: Any, earlier: str) -> None:
+    del bucket.objects[f"jobs/{earlier}/model.joblib"]
+    bucket.objects[f"jobs/{earlier}/saved_model/saved_model.pb"] = b"x"
+
+    assert make_operator(result_files=["saved_model/"]).execute(new_run(context)) == earlier
+
+
+def test_of_several_jobs_the_newest_with_results_is_taken(
+    service: FakeService, bucket: FakeBucket, context: Any, earlier: str
+) -> None:
+    newer = make_operator(reuse_results=False).execute(new_run(context))
+    finish(service, bucket, newer)
+    service.jobs[newer] = service.jobs[newer].model_copy(update={"create_time": EPOCH + timedelta(hours=1)})
+
+    assert make_operator().execute(new_run(context)) == newer
+
+    del bucket.objects[f"jobs/{newer}/model.joblib"]
+    assert make_operator().execute(new_run(context)) == earlier
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"args": ["--epochs", 4]},
+        {"image": IMAGE.replace("a" * 64, "b" * 64)},
+        {"master_type": "n1-standard-8"},
+        {"data_uris": ["gs://bucket/data/a.csv"]},
+    ],
+    ids=lambda change: "-".join(change),
+)
+def test_other_content_is_trained(context: Any, earlier: str, change: dict[str, Any]) -> None:
+    assert make_operator(**change).execute(new_run(context)) != earlier
+
+
+@pytest.mark.parametrize("state", [state for state in JobState if state is not JobState.SUCCEEDED])
+def test_only_a_job_that_succeeded_is_taken(
+    service: FakeService, context: Any, earlier: str, state: JobState
+) -> None:
+    service.move(earlier, state)
+
+    assert make_operator().execute(new_run(context)) != earlier
+
+
+def test_a_label_that_was_moved_to_another_job_deceives_nobody(
+    service: FakeService, bucket: FakeBucket, context: Any, earlier: str
+) -> None:
+    other = make_operator(args=["--epochs", 9], reuse_results=False).execute(new_run(context))
+    finish(service, bucket, other)
+    service.jobs[other] = service.jobs[other].model_copy(update={"labels": service.jobs[earlier].labels})
+    del service.jobs[earlier]
+
+    assert make_operator().execute(new_run(context)) not in (earlier, other)
+
+
+def test_an_image_by_tag_is_trained_and_the_log_says_why(
+    service: FakeService, bucket: FakeBucket, context: Any, log_lines: Sequence[str]
+) -> None:
+    for run in (new_run(context), new_run(context)):
+        finish(service, bucket, make_operator(image="127.0.0.1:5000/demo/digits:1").execute(run))
+
+    assert len(service.jobs) == 2
+    assert any("a tag may name another image tomorrow: the job is trained" in line for line in log_lines)
+
+
+def test_packages_count_by_their_generations(service: FakeService, bucket: FakeBucket, context: Any) -> None:
+    bucket.objects["p/trainer-0.0.0.tar.gz"] = b"package"
+    first = make_operator(**PACKAGES).execute(new_run(context))
+    finish(service, bucket, first)
+
+    assert make_operator(**PACKAGES).execute(new_run(context)) == first
+
+    bucket.blob("p/trainer-0.0.0.tar.gz").upload_from_string(b"other", "application/x-tar")
+    assert make_operator(**PACKAGES).execute(new_run(context)) != first
+
+
+SEARCH = {
+    "goal": "MAXIMIZE",
+    "hyperparameterMetricTag": "accuracy",
+    "maxTrials": 2,
+    "params": [{"parameterName": "x", "type": "DOUBLE", "minValue": 0, "maxValue": 1}],
+}
+
+
+def test_of_a_tuning_job_the_results_of_its_best_trial_must_be_there(
+    service: FakeService, bucket: FakeBucket, context: Any, log_lines: Sequence[str]
+) -> None:
+    fields: dict[str, Any] = {"hyperparameters": SEARCH, "result_files": ["model.joblib"]}
+    tuned = make_operator(**fields).execute(new_run(context))
+    finish(service, bucket, tuned, "1/model.joblib", "2/model.joblib")
+    trials = [
+        {
+            "trialId": str(number),
+            "state": "SUCCEEDED",
+            "hyperparameters": {"x": "0.5"},
+            "finalMetric": {"objectiveValue": accuracy, "trainingStep": "1"},
+        }
+        for number, accuracy in ((1, 0.9), (2, 0.8))
+    ]
+    wire = service.jobs[tuned].to_wire() | {"trainingOutput": {"trials": trials}}
+    service.add(type(service.jobs[tuned]).model_validate(wire))
+
+    assert make_operator(**fields).execute(new_run(context)) == tuned
+
+    del bucket.objects[f"jobs/{tuned}/1/model.joblib"]
+    assert make_operator(**fields).execute(new_run(context)) != tuned
+    assert any(f"jobs/{tuned}/1/model.joblib is not there" in line for line in log_lines)
+
+
+def test_without_the_right_to_list_jobs_it_trains(
+    service: FakeService, context: Any, earlier: str, log_lines: Sequence[str]
+) -> None:
+    service.faults = [error(403, "PERMISSION_DENIED", "ml.jobs.list is missing")]
+
+    assert make_operator().execute(new_run(context)) != earlier
+    assert any("earlier jobs cannot be looked for" in line for line in log_lines)
+
+
+def test_a_service_that_is_busy_is_asked_again(service: FakeService, context: Any, earlier: str) -> None:
+    service.faults = [error(503, "UNAVAILABLE", "starting"), error(429, "X", "busy")]
+
+    assert make_operator().execute(new_run(context)) == earlier
+
+
+def test_two_runs_at_the_same_time_both_train(service: FakeService, context: Any) -> None:
+    assert make_operator().execute(new_run(context)) != make_operator().execute(new_run(context))
+
+
+def test_a_retry_of_a_task_that_reused_does_the_same(
+    service: FakeService, context: Any, earlier: str
+) -> None:
+    run = new_run(context)
+
+    assert [make_operator().execute(run) for _ in range(3)] == [earlier] * 3
+    assert service.count("POST", "/jobs") == 1
+
+
+def test_a_task_with_a_job_of_its_own_keeps_to_it_whatever_ended_since(
+    service: FakeService, bucket: FakeBucket, context: Any
+) -> None:
+    mine, other = new_run(context), new_run(context)
+    own = make_operator().execute(mine)
+    finish(service, bucket, make_operator().execute(other))
+
+    assert make_operator().execute(mine) == own
+    assert mine["ti"].pushed["reused"] is False
+
+
+def test_after_an_own_job_that_failed_an_earlier_one_will_do(
+    service: FakeService, bucket: FakeBucket, context: Any
+) -> None:
+    mine, other = new_run(context), new_run(context)
+    own = make_operator().execute(mine)
+    theirs = make_operator().execute(other)
+    service.move(own, JobState.FAILED)
+    finish(service, bucket, theirs)
+
+    assert make_operator().execute(mine) == theirs
+    assert mine["ti"].pushed["reused"] is True
+
+
+@pytest.mark.parametrize("request_number", range(1, 5))
+def test_a_task_that_dies_at_any_request_stands_for_one_job(
+    service: FakeService, bucket: FakeBucket, context: Any, request_number: int
+) -> None:
+    mine, other = new_run(context), new_run(context)
+    theirs = make_operator().execute(other)
+    service.requests.clear()
+
+    def die() -> None:
+        if len(service.requests) == request_number:
+            raise SystemExit
+
+    service.on_request = die
+    with contextlib.suppress(SystemExit):
+        make_operator().execute(mine)
+    service.on_request = lambda: None
+    finish(service, bucket, theirs)  # meanwhile
+
+    job_id = make_operator().execute(mine)
+
+    own = [job for job in service.jobs if job != theirs]
+    assert own in ([], [job_id])
+    assert own or job_id == theirs
+
+
+def test_without_a_state_store_a_job_of_ones_own_comes_first(
+    service: FakeService, bucket: FakeBucket, context: Any, earlier: str
+) -> None:
+    run = new_run(context)
+    del run["task_state_store"]
+    own = make_operator(args=["--new"]).execute(run)
+    other = make_operator(args=["--new"], reuse_results=False).execute(new_run(context))
+    finish(service, bucket, other)
+
+    assert make_operator(args=["--new"]).execute(run) == own
+
+
+@pytest.mark.parametrize("fate", list(TaskFate))
+def test_a_kill_never_touches_the_earlier_job(
+    service: FakeService, context: Any, earlier: str, monkeypatch: pytest.MonkeyPatch, fate: TaskFate
+) -> None:
+    monkeypatch.setattr(killing, "fate_of", lambda _: fate)
+    operator = make_operator()
+    service.on_request = operator.on_kill  # before, between and after all that it asks
+
+    assert operator.execute(new_run(context)) == earlier
+    operator.on_kill()
+
+    assert service.jobs[earlier].state is JobState.SUCCEEDED
+    assert not any(path.endswith(":cancel") for _, path in service.requests)
+
+
+def test_the_wait_for_an_earlier_job_is_over_at_once_and_its_cost_is_no_limit(
+    service: FakeService, context: Any, earlier: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    price_everything(monkeypatch)
+    sensor = TrainingJobSensor(task_id="wait", job_id=earlier, max_cost=0.5)
+
+    assert sensor.execute(new_run(context)) == "SUCCEEDED"
+    assert not any(path.endswith(":cancel") for _, path in service.requests)
+
+
+def price_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_TRAINING_DEFAULT",
+        '{"conn_type": "container_training", "host": "training.test", "port": 8470, "extra": {"project": "demo", '
+        '"prices": {"n1-standard-4": 0.01}, "currency": "EUR"}}',
+    )
+
+
+@pytest.mark.parametrize(("reused", "total"), [("True", 0.0), (False, 0.9)])
+def test_the_result_says_whose_it_is_and_costs_nothing(
+    service: FakeService,
+    context: Any,
+    earlier: str,
+    monkeypatch: pytest.MonkeyPatch,
+    reused: bool | str,
+    total: float,
+) -> None:
+    price_everything(monkeypatch)
+    collect = CollectTrainingResultsOperator(task_id="collect", job_id=earlier, reused=reused)
+
+    result = collect.execute(new_run(context))
+
+    assert result["job_id"] == earlier
+    assert result["job_url"] == f"http://training.test:8470/v1/projects/demo/jobs/{earlier}"
+    assert (result["reused"], result["cost"]["total"]) == (bool(reused), pytest.approx(total))
+    assert result["seconds"]["running"] == 90.0
+    assert result["model_uri"] == f"gs://bucket/jobs/{earlier}/model.joblib"
+
+
+def test_the_chain_hands_on_what_is_needed() -> None:
+    with DAG("chain", schedule=None):
+        chain = training_pipeline(
+            context_dir="/trainer",
+            image="HOST/demo/mine",
+            reuse_results="{{ params.reuse }}",
+            data_uris=["gs://bucket/data"],
+            model_file="model.json",
+        )
+
+    assert chain.submit.reuse_results == "{{ params.reuse }}"
+    assert chain.submit.data_uris == ["gs://bucket/data"]
+    assert chain.submit.result_files == ["metrics.json", "model.json"]
+    assert chain.collect.reused.key == "reused"  # type: ignore[union-attr]
+
+
+def test_the_chain_of_a_search_wants_no_metrics_file() -> None:
+    with DAG("chain", schedule=None):
+        chain = training_pipeline(
+            context_dir="/trainer", image="HOST/demo/mine", hyperparameters=SEARCH, reuse_results=True
+        )
+
+    assert chain.submit.result_files == ["model.joblib"]

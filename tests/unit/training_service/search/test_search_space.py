@@ -1,0 +1,206 @@
+"""The search space: its values, its words, and its coordinates."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.fakes.spaces import (
+    LOG_SCALES,
+    category,
+    discrete,
+    double,
+    integer,
+    parameters,
+    spaces,
+)
+from training_api.dialects.ml_v1.resources import HyperparameterSpec, ParameterType, ScaleType
+from training_service.search.search_space import Parameter, SearchSpace
+from training_service.search.unit_cube import Dimension, UnitCube
+
+UNIFORM = st.floats(0, 1)
+
+
+def test_a_request_becomes_a_space() -> None:
+    spec = HyperparameterSpec.model_validate(
+        {
+            "params": [
+                {
+                    "parameterName": "lr",
+                    "type": "DOUBLE",
+                    "minValue": 1e-4,
+                    "maxValue": 0.1,
+                    "scaleType": "UNIT_LOG_SCALE",
+                },
+                {"parameterName": "units", "type": "INTEGER", "minValue": 16, "maxValue": 256},
+                {"parameterName": "optimizer", "type": "CATEGORICAL", "categoricalValues": ["adam", "sgd"]},
+                {"parameterName": "batch", "type": "DISCRETE", "discreteValues": [16, 32.5]},
+            ]
+        }
+    )
+
+    space = SearchSpace.from_spec(spec)
+
+    assert space.parameters == (
+        double("lr", 1e-4, 0.1, ScaleType.UNIT_LOG_SCALE),
+        integer("units", 16, 256),
+        category("optimizer", "adam", "sgd"),
+        discrete("batch", 16.0, 32.5),
+    )
+
+
+def test_values_are_written_as_the_api_writes_them() -> None:
+    space = SearchSpace(
+        (double("lr"), integer("units"), category("optimizer"), discrete("batch"), discrete("rate"))
+    )
+    assignment = {"lr": 0.026711152525921437, "units": 6, "optimizer": "a", "batch": 16.0, "rate": 0.1}
+
+    rendered = space.render(assignment)
+
+    assert rendered == {
+        "lr": "0.026711152525921437",
+        "units": "6",
+        "optimizer": "a",
+        "batch": "16",
+        "rate": "0.1",
+    }
+
+
+@given(space=spaces(), data=st.data())
+def test_what_was_written_reads_back_as_the_same_values(space: SearchSpace, data: st.DataObject) -> None:
+    point = np.array([[data.draw(UNIFORM) for _ in space.parameters]])
+    assignment = UnitCube.of(space).assignment(UnitCube.of(space).spread(point)[0])
+
+    parsed = space.parse(space.render(assignment))
+
+    assert space.contains(assignment)
+    assert parsed == assignment
+    assert [type(value) for value in parsed.values()] == [type(value) for value in assignment.values()]
+
+
+@pytest.mark.parametrize(
+    "rendered",
+    [{"n": "9"}, {"n": "1.5"}, {"n": "x"}, {"m": "1"}, {}, {"n": "1", "m": "1"}],
+    ids=["too large", "not whole", "no number", "another name", "none", "one too many"],
+)
+def test_text_that_is_no_assignment_is_refused(rendered: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        SearchSpace((integer("n", 1, 8),)).parse(rendered)
+
+
+@pytest.mark.parametrize(
+    ("assignment", "inside"),
+    [
+        ({"n": 3, "c": "a"}, True),
+        ({"n": 3.0, "c": "a"}, False),
+        ({"n": True, "c": "a"}, False),
+        ({"n": 9, "c": "a"}, False),
+        ({"n": 3, "c": "z"}, False),
+        ({"n": 3}, False),
+        ({"n": 3, "c": "a", "x": 1}, False),
+    ],
+)
+def test_a_space_contains_whole_assignments_of_its_values_only(
+    assignment: dict[str, Any], inside: bool
+) -> None:
+    assert SearchSpace((integer("n"), category("c"))).contains(assignment) is inside
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"type": ParameterType.DOUBLE, "low": 2.0, "high": 1.0},
+        {"type": ParameterType.DOUBLE, "low": 0.0, "high": float("inf")},
+        {"type": ParameterType.INTEGER, "low": 0.5, "high": 1.0},
+        {"type": ParameterType.CATEGORICAL},
+        {"type": ParameterType.CATEGORICAL, "values": ("a", "a")},
+        {"type": ParameterType.DOUBLE, "low": 0.0, "high": 1.0, "scale": ScaleType.UNIT_LOG_SCALE},
+        {"type": ParameterType.DISCRETE, "values": (-1.0, 1.0), "scale": ScaleType.UNIT_REVERSE_LOG_SCALE},
+        {"type": ParameterType.PARAMETER_TYPE_UNSPECIFIED},
+    ],
+)
+def test_a_dimension_that_cannot_be_is_refused_by_name(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="'rate'"):
+        Parameter(name="rate", **wrong)
+
+
+def test_two_parameters_of_one_name_are_refused() -> None:
+    with pytest.raises(ValueError, match="each name once"):
+        SearchSpace((double("x"), integer("x")))
+
+
+def test_a_countable_space_lists_every_assignment_once() -> None:
+    space = SearchSpace((integer("n", 2, 4), category("c", "a", "b"), discrete("d", 0.5, 2.0)))
+
+    listed = [space.key(space.assignment_at(index)) for index in range(space.size or 0)]
+
+    assert listed == list(itertools.product((2, 3, 4), ("a", "b"), (0.5, 2.0)))
+
+
+@given(item=parameters("p"), uniform=UNIFORM)
+def test_a_value_lies_at_its_coordinate(item: Parameter, uniform: float) -> None:
+    dimension = Dimension(item)
+    value = dimension.value(float(dimension.spread(np.array([uniform]))[0]))
+
+    there = dimension.value(dimension.coordinate(value))
+
+    if isinstance(value, float) and item.type is ParameterType.DOUBLE:
+        # The reverse log scale is measured from the top: near the bottom only the top's digits count.
+        digits = 1e-9 * (
+            item.high
+            if item.scale is ScaleType.UNIT_REVERSE_LOG_SCALE
+            else max(abs(item.low), abs(item.high))
+        )
+        assert there == pytest.approx(
+            value, rel=1e-9, abs=0 if item.scale is ScaleType.UNIT_LOG_SCALE else digits
+        )
+    else:
+        assert there == value
+
+
+@given(item=parameters("p"), uniform=UNIFORM, limit=st.integers(2, 20))
+def test_neighbours_are_other_values(item: Parameter, uniform: float, limit: int) -> None:
+    dimension = Dimension(item)
+    if dimension.is_continuous:
+        return
+    here = float(dimension.spread(np.array([uniform]))[0])
+
+    values = [dimension.value(float(at)) for at in dimension.neighbours(here, limit)]
+
+    assert len(set(values)) == len(values) <= limit
+    assert len(values) == (item.size or 0) - 1 or len(values) >= limit // 2
+    assert all(item.contains(value) and value != dimension.value(here) for value in values)
+
+
+@pytest.mark.parametrize(
+    ("scale", "middle"),
+    [
+        (ScaleType.NONE, 500.5),
+        (ScaleType.UNIT_LINEAR_SCALE, 500.5),
+        (ScaleType.UNIT_LOG_SCALE, 1000**0.5),
+        (ScaleType.UNIT_REVERSE_LOG_SCALE, 1001 - 1000**0.5),
+    ],
+)
+def test_half_of_the_interval_lies_below_the_scales_middle(scale: ScaleType, middle: float) -> None:
+    assert Dimension(double("x", 1.0, 1000.0, scale)).value(0.5) == pytest.approx(middle)
+
+
+@pytest.mark.parametrize("scale", [*LOG_SCALES, ScaleType.NONE])
+def test_the_ends_of_a_scale_are_the_ends_of_the_range(scale: ScaleType) -> None:
+    dimension = Dimension(double("x", 1e-6, 1e3, scale))
+
+    assert dimension.value(0.0) == pytest.approx(1e-6, abs=1e-12)
+    assert dimension.value(1.0) == pytest.approx(1e3)
+
+
+def test_the_first_and_the_last_integer_are_as_likely_as_the_others() -> None:
+    dimension = Dimension(integer("n", 1, 4))
+
+    values = [dimension.value(float(at)) for at in dimension.spread((np.arange(400) + 0.5) / 400)]
+
+    assert [values.count(number) for number in (1, 2, 3, 4)] == [100] * 4
