@@ -61,6 +61,7 @@ ROOMS: tuple[str, ...] = (
     "container_training.work.waiting",
     "container_training.work.results",
     "container_training.work.models",
+    "container_training.core",
     "container_training.work.orphans",
     "container_training.work.plan",
     "container_training.work.migration",

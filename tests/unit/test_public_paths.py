@@ -1,0 +1,81 @@
+"""Paths by which DAGs import, and paths of classes that Airflow stores: a DAG, or a deferred task, of an earlier version goes on."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+#: Module of ``container_training`` -> what DAGs import from it.
+IMPORTED_BY_DAGS = {
+    "callbacks": ["job_report"],
+    "comparison": ["Comparison", "compare_with_champion"],
+    "pipeline": ["ImageTasks", "RoleImage", "TrainingPipeline", "training_pipeline"],
+    "step": ["TrainingStep", "training_step"],
+    "hooks.airflow_api": ["AirflowApiHook"],
+    "hooks.image": ["ImageHook"],
+    "hooks.model_registry": ["ModelRegistryHook"],
+    "hooks.registry_iam": ["RegistryIamHook"],
+    "hooks.storage": ["StorageHook"],
+    "hooks.training": ["TrainingHook"],
+    "operators.bill_of_materials": ["ImageBillOfMaterialsOperator"],
+    "operators.data": ["SnapshotDataOperator", "ValidateDataOperator"],
+    "operators.image": ["BuildImageOperator", "PushImageOperator", "TestImageOperator"],
+    "operators.models": [
+        "CleanUpModelsOperator",
+        "PromoteModelOperator",
+        "RegisterModelOperator",
+        "RollbackModelOperator",
+    ],
+    "operators.orphans": ["CancelOrphanJobsOperator"],
+    "operators.package": ["PackageTrainerOperator"],
+    "operators.plan": ["PlanTrainingOperator"],
+    "operators.plots": ["PlotTrialsOperator"],
+    "operators.preflight": ["PreflightOperator"],
+    "operators.promotion": ["DecidePromotionOperator", "PrepareEvaluationsOperator"],
+    "operators.registry_iam": ["GrantRegistryAccessOperator", "RevokeRegistryAccessOperator"],
+    "operators.results": ["CollectTrainingResultsOperator"],
+    "operators.training": ["SubmitTrainingJobOperator"],
+    "sensors.training": ["TrainingJobSensor"],
+}
+#: In the database: triggers of deferred tasks and of assets, buttons of serialized DAGs.
+STORED_BY_AIRFLOW = {
+    "links.training": ["JobFolderLink", "JobLogLink", "JobPageLink"],
+    "operators.plots": ["BestSoFarLink", "ParallelCoordinatesLink"],
+    "triggers.object_changes": ["ObjectChangeTrigger"],
+    "triggers.training": ["JobTrigger"],
+}
+#: Old homes of what was moved.
+IMPORTED_FROM_OLD_HOMES = {"core.retraining.promotion": ["Decision", "PromotionRule"]}
+#: What Airflow is told to import: the listener, by the plugin.
+NAMED_IN_CONFIGURATION = ["listener", "get_provider_info"]
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        (module, name)
+        for paths in (IMPORTED_BY_DAGS, STORED_BY_AIRFLOW)
+        for module, names in paths.items()
+        for name in names
+    ],
+)
+def test_a_path_of_an_earlier_version_is_there_and_is_where_the_thing_is_defined(
+    module: str, name: str
+) -> None:
+    found = getattr(importlib.import_module(f"container_training.{module}"), name)
+
+    assert found.__module__ == f"container_training.{module}"
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [(module, name) for module, names in IMPORTED_FROM_OLD_HOMES.items() for name in names],
+)
+def test_an_old_home_leads_to_the_new_one(module: str, name: str) -> None:
+    assert hasattr(importlib.import_module(f"container_training.{module}"), name)
+
+
+@pytest.mark.parametrize("module", NAMED_IN_CONFIGURATION)
+def test_a_module_that_airflow_is_told_of_is_there(module: str) -> None:
+    assert importlib.import_module(f"container_training.{module}")
