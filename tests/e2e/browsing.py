@@ -109,8 +109,8 @@ class Person:
         """
         Show ``path`` in ``page``.
 
-        Chromium drops all requests when the machine's networks change, as with each job of an engine on it. The dashboard's pages ask
-        again; Airflow's own stay empty, and are loaded again here, as a person would.
+        Chromium drops all requests when the machine's networks change, which each job on the engine causes. The
+        dashboard's pages retry. Airflow's own pages stay empty until somebody reloads them, as this does.
         """
         dropped: list[str] = []
 

@@ -79,7 +79,7 @@ def stop_last_nights_run(airflow: AirflowApi) -> None:
 
 
 def read_again(airflow: AirflowApi) -> None:
-    """Have the DAG's file read now: the watcher of a DAG that was woken begins when its file is read the next time."""
+    """Have the DAG file parsed now: an unpaused DAG's watcher starts when the file is next parsed."""
     token = airflow.call("GET", f"/api/v2/dags/{DAG_ID}")["file_token"]
     airflow.call("PUT", f"/api/v2/parseDagFile/{token}")
 

@@ -78,7 +78,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run(parts: Sequence[Part], options: Sequence[str], results: Path, *, is_loaded: bool) -> Repetition:
-    """Run ``parts`` once. If one fails, the folders of its tests are kept until the runner is started again."""
+    """Run ``parts`` once; if one fails, keep the folders of its tests until the runner is started again."""
     results.mkdir(parents=True, exist_ok=True)
     scratch = Path(mkdtemp(prefix="ct-tests-", dir=SCRATCH))
     with KEPT.open("a", encoding="utf-8") as kept:
@@ -112,7 +112,7 @@ def _run(parts: Sequence[Part], options: Sequence[str], results: Path, *, is_loa
 
 
 def _forget_last_runs() -> None:
-    """Remove the reports of the runs before, and the folders that those that failed or were interrupted have kept."""
+    """Remove reports of earlier runs, and the folders that failed or interrupted runs have kept."""
     if KEPT.is_file():
         for folder in KEPT.read_text("utf-8").splitlines():
             shutil.rmtree(folder, ignore_errors=True)

@@ -22,7 +22,7 @@ class Part:
     niceness: int = 0
 
 
-#: Started in this order: the longest first. The kill table's forty tasks at once slow what runs beside them: not before it must.
+#: Started in this order, longest first. The kill table starts late: its forty tasks at once slow all others.
 PARTS: tuple[Part, ...] = (
     Part(name="e2e", selection=("tests/e2e", "--ignore=tests/e2e/kill_table"), budget_seconds=1800),
     Part(

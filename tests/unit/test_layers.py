@@ -1,4 +1,4 @@
-"""The house: which package stands on which, and in which order the rooms of each lie; imports point downwards only."""
+"""Packages and rooms are in a fixed order; imports point downwards only (docs/architecture.md)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ HOUSES: dict[str, tuple[Path, frozenset[str]]] = {
     "container_training": (ROOT / "plugins", frozenset({"training_api", "container_engines"})),
     "local_stack": (ROOT / "docker", frozenset()),
 }
-#: Rooms from the ground up: a module may import from its own room and from those before it. A module is in the room with the
-#: longest name that begins its own.
+#: Rooms, lowest first. A module may import from its own room and from those before it.
+#: A module belongs to the room with the longest name that is a prefix of its own.
 ROOMS: tuple[str, ...] = (
     "training_api.errors",
     "training_api.retrying",
@@ -90,12 +90,12 @@ ROOMS: tuple[str, ...] = (
     "local_stack.stack",
     "local_stack",
 )
-#: Importers that are still to be mended -> what they may import until then.
+#: Known violations: module -> what it still imports. Remove a line when it is fixed.
 EXCEPTIONS = {
     "training_service.cli.orphans": "container_training.work.orphans",
     "training_service.cli.screen": "container_training.work.orphans",
 }
-#: Rooms without I/O: nothing but the standard library, pydantic and this project, and of the library nothing that reaches outside.
+#: Rooms without I/O. They import pydantic, this project, and the standard library except :data:`OUTSIDE`.
 PURE_ROOMS = (
     "training_api.errors",
     "training_api.states",

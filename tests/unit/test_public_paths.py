@@ -1,4 +1,4 @@
-"""Paths by which DAGs import, and paths of classes that Airflow stores: a DAG, or a deferred task, of an earlier version goes on."""
+"""Import paths that users' DAGs and Airflow's database contain. They must not change."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ STORED_BY_AIRFLOW = {
 }
 #: Old homes of what was moved.
 IMPORTED_FROM_OLD_HOMES = {"core.retraining.promotion": ["Decision", "PromotionRule"]}
-#: What Airflow is told to import: the listener, by the plugin.
+#: Modules that Airflow imports by name: the plugin's listener, the provider's description.
 NAMED_IN_CONFIGURATION = ["listener", "get_provider_info"]
 
 
@@ -77,5 +77,5 @@ def test_an_old_home_leads_to_the_new_one(module: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("module", NAMED_IN_CONFIGURATION)
-def test_a_module_that_airflow_is_told_of_is_there(module: str) -> None:
+def test_a_module_that_airflow_imports_by_name_exists(module: str) -> None:
     assert importlib.import_module(f"container_training.{module}")

@@ -66,7 +66,7 @@ class StackPart(ABC):
         """Ask the part itself; never raises because the part does not answer."""
 
     def start_lock(self) -> AbstractContextManager[None]:
-        """Return the lock that is held from :meth:`prepare` to :meth:`complete`, if stacks of one machine share the part."""
+        """Return the lock to hold from :meth:`prepare` to :meth:`complete`; stacks may share a part."""
         return nullcontext()
 
     def prepare(self) -> None:

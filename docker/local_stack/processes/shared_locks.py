@@ -18,10 +18,10 @@ FOLDER = Path("/var/tmp")  # noqa: S108  # shared on purpose; the files are empt
 @contextmanager
 def one_build() -> Iterator[None]:
     """
-    Hold the lock for building the stack's own images; one process of this user on this machine has it at a time.
+    Hold the lock for building the stack's own images; one process of this user on this machine has it.
 
-    Two builds of one name would leave the name to the second image, while the first is in use: images that are built
-    from it, and are named by its id, would change their names.
+    The second of two builds would take the name from the first image, which is in use already. Images that are
+    built from it are named by its id, and their names would change.
     """
     with _one_at_a_time("own-images"):
         yield
@@ -53,7 +53,7 @@ def engine_in_use(engine_url: str, folder: Path = FOLDER) -> Iterator[Callable[[
     Note that this process uses the engine, so that no other test bed stops it meanwhile.
 
     :param folder: where the locks of all engines lie.
-    :return: a function that tells whether this process is the only user. After it has returned true, others wait until the block ends.
+    :return: a function: is this process the only user? Once it has returned true, others wait until the block ends.
     """
     name = f"container-training-engine-{hashlib.sha256(engine_url.encode()).hexdigest()[:12]}.lock"
     file = folder / name

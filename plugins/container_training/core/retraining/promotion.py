@@ -1,4 +1,4 @@
-"""The old home of what decides a promotion: DAGs of version 0.1 import from here. It is in ``work/models/promotion.py``."""
+"""Old path of ``work/models/promotion.py``, for DAGs of version 0.1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of DAGs in Airflow's database, as people and schedulers make them; answers that are kept for as long as a test takes."""
+"""Runs of DAGs in Airflow's database, and a cache of answers that does not expire during a test."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def session(airflow_db: Path) -> Iterator[Session]:
 
 @pytest.fixture
 def kept_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answers of the service that do not grow old, however slow the machine is; each test begins without any."""
+    """An empty cache of the service's answers that does not expire, however slow the machine is."""
     from container_training.dashboard import shared
     from container_training.dashboard.routes import fleet as fleet_api
     from container_training.dashboard.routes import job as job_api
