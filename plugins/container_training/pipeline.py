@@ -21,7 +21,7 @@ from container_training.operators.results import BEST_TRIAL_ARGS, CollectTrainin
 from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.runtime.job_group import job_bucket, job_group, own_folder
 from container_training.sensors.training import TrainingJobSensor
-from container_training.work.images.builder import Builder
+from container_training.work.images.builders.builder import Builder
 from container_training.work.results.collection import BILL_OF_MATERIALS_FILE
 from container_training.work.waiting.waiting import Until
 

@@ -12,7 +12,7 @@ from container_training.hooks.image import training_environment
 from container_training.runtime.dag_folder import dag_folder
 from container_training.runtime.engine_task import EngineOperator
 from container_training.runtime.lineage import push_lineage
-from container_training.work.images.builder import Builder, parse_builder
+from container_training.work.images.builders.builder import Builder, parse_builder
 from container_training.work.submission.job_request import JobFields, job_request
 from container_training.work.template_values import is_unset, number, seconds, whole_number
 from training_api.job.cluster import ReplicaId, ReplicaRole, cluster_environment, replica_host
@@ -96,7 +96,7 @@ class BuildImageOperator(EngineOperator):
     def execute(self, context: Context) -> str:
         """Build, unless the engine has the image; return its reference."""
         from container_training.work.images.build_context import open_context
-        from container_training.work.images.build_order import BuildSession
+        from container_training.work.images.builders.build_order import BuildSession
         from container_training.work.images.image_builder import build_image
 
         sources = {name: str(source) for name, source in (self.secrets or {}).items()}

@@ -12,10 +12,10 @@ from docker.api import APIClient
 
 from container_training.work.images.build_context import BuildContext
 from container_training.work.images.build_lock import one_build_of
-from container_training.work.images.build_order import BuildOrder, BuildSession, OnLine
-from container_training.work.images.builder import Builder, is_buildkit
-from container_training.work.images.buildkit_build import build_with_buildkit
-from container_training.work.images.classic_build import build_classic
+from container_training.work.images.builders.build_order import BuildOrder, BuildSession, OnLine
+from container_training.work.images.builders.builder import Builder, is_buildkit
+from container_training.work.images.builders.buildkit_build import build_with_buildkit
+from container_training.work.images.builders.classic_build import build_classic
 from container_training.work.images.content import ImageContent, image_content
 from container_training.work.images.dockerfile import buildkit_needs
 from container_training.work.images.engine import Cancellation, default_engine_url, find_image

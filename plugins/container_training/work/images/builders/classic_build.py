@@ -9,7 +9,7 @@ from typing import Any
 
 from docker.api import APIClient
 
-from container_training.work.images.build_order import BuildOrder, OnLine
+from container_training.work.images.builders.build_order import BuildOrder, OnLine
 from container_training.work.images.engine import (
     Cancellation,
     EngineRequestInvalid,

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from container_training.work.images.build_order import BuildSession
-from container_training.work.images.builder import Builder, is_buildkit, parse_builder
-from container_training.work.images.buildkit_output import BuildkitOutput
-from container_training.work.images.docker_cli import find_buildkit_cli
+from container_training.work.images.builders.build_order import BuildSession
+from container_training.work.images.builders.builder import Builder, is_buildkit, parse_builder
+from container_training.work.images.builders.buildkit_output import BuildkitOutput
+from container_training.work.images.builders.docker_cli import find_buildkit_cli
+from container_training.work.images.builders.redaction import Redaction
 from container_training.work.images.dockerfile import base_images, buildkit_needs
-from container_training.work.images.redaction import Redaction
 from training_api.errors import (
     BuildFailed,
     BuildKitMissing,

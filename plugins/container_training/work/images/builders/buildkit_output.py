@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import deque
 
-from container_training.work.images.build_order import OnLine
-from container_training.work.images.classic_build import TAIL_LINES, plain_line
+from container_training.work.images.builders.build_order import OnLine
+from container_training.work.images.builders.classic_build import TAIL_LINES, plain_line
 from container_training.work.images.engine import engine_error, is_disk_full
 from container_training.work.images.registry import is_transient
 from training_api.errors import (

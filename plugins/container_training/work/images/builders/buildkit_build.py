@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from typing import BinaryIO, cast
 
-from container_training.work.images.build_order import BuildOrder
-from container_training.work.images.buildkit_output import BuildkitOutput
-from container_training.work.images.docker_cli import find_buildkit_cli
-from container_training.work.images.redaction import Redaction
+from container_training.work.images.builders.build_order import BuildOrder
+from container_training.work.images.builders.buildkit_output import BuildkitOutput
+from container_training.work.images.builders.docker_cli import find_buildkit_cli
+from container_training.work.images.builders.redaction import Redaction
 from training_api.errors import BuildFailed
 
 
