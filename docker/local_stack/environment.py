@@ -41,7 +41,7 @@ def client_environment(
         "JOB_BUCKET": settings.job_bucket,
         "IMAGE_PREFIX": settings.image_prefix,
         "BASE_IMAGE": base_image,
-        # For ``python -m training_service orphans``: a user who may only read.
+        # For ``python -m container_training orphans``: a user who may only read.
         "AIRFLOW_URL": settings.airflow_url,
         "AIRFLOW_USER": ORPHAN_FINDER,
         "AIRFLOW_PASSWORD": finder_password,

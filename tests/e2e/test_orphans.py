@@ -43,7 +43,7 @@ def orphans(stack: LocalStack, base_image: str) -> Callable[..., dict[str, dict[
 
     def orphans(*arguments: str) -> dict[str, dict[str, Any]]:
         done = subprocess.run(
-            [sys.executable, "-m", "training_service", "orphans", "--json", *arguments],
+            [sys.executable, "-m", "container_training", "orphans", "--json", *arguments],
             check=True,
             capture_output=True,
             text=True,

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from container_engines.memory.engine import Behaviour
+from container_training.cli.parser import build_parser as airflow_side_parser
 from tests.integration.live_service import IMAGE, LiveService, run_service
 from tests.support.bed.job_watch import until_state
 from tests.support.docs_examples import ROOT, examples
@@ -352,7 +353,7 @@ def test_the_token_of_the_environment_is_sent(
             seen.append(headers)
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("training_service.cli.connection.TrainingClient", Client)
+    monkeypatch.setattr("training_api.command_line.connection.TrainingClient", Client)
     monkeypatch.setenv("TRAINING_TOKEN", "secret")
 
     assert main(["jobs", "list", "--project", "p"]) == 130
@@ -363,9 +364,10 @@ def test_the_token_of_the_environment_is_sent(
 @pytest.mark.parametrize("example", examples("cli"), ids=str)
 def test_the_documented_commands_are_understood(example: object) -> None:
     code = getattr(example, "code", "")
-    lines = [line for line in code.splitlines() if "-m training_service" in line]
+    parsers = {"training_service": build_parser(), "container_training": airflow_side_parser()}
+    lines = [line.partition("-m ")[2] for line in code.splitlines() if "-m " in line]
 
     assert lines
     for line in lines:
-        arguments = re.findall(r"'([^']*)'|(\S+)", line)[3:]
-        assert build_parser().parse_args([quoted or word for quoted, word in arguments]).run
+        program, *arguments = (quoted or word for quoted, word in re.findall(r"'([^']*)'|(\S+)", line))
+        assert parsers[program].parse_args(arguments).run

@@ -8,16 +8,16 @@ from collections.abc import Callable
 from typing import Any
 
 from training_api.clients.training import TrainingClient
+from training_api.command_line import connection
+from training_api.command_line.outcome import ExitStatus, run_command
 from training_api.dialects.ml_v1.log_wire import Severity
 from training_api.dialects.ml_v1.resources import Job, ListJobsResponse
 from training_api.states import JobState
-from training_service.cli import connection
-from training_service.cli.outcome import ExitStatus, run_command
-from training_service.cli.screen import Screen
+from training_service.cli.job_screen import JobScreen
 from training_service.cli.waiting import JobWait, LogReader
 
 _MAX_PAGE_SIZE = 100
-_Command = Callable[[argparse.Namespace, TrainingClient, Screen], ExitStatus]
+_Command = Callable[[argparse.Namespace, TrainingClient, JobScreen], ExitStatus]
 
 
 def add_command(commands: argparse._SubParsersAction[Any]) -> None:
@@ -67,16 +67,16 @@ def _add(
     parser: argparse.ArgumentParser = commands.add_parser(name, help=help_, description=help_)
     connection.add_options(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(run=lambda options: run_command(lambda: _run(command, options)))
+    parser.set_defaults(run=lambda options: run_command(lambda: _run(command, options), connection.advice))
     return parser
 
 
 def _run(command: _Command, options: argparse.Namespace) -> int:
     with connection.client_of(options) as client:
-        return command(options, client, Screen(as_json=options.json))
+        return command(options, client, JobScreen(as_json=options.json))
 
 
-def _list(options: argparse.Namespace, client: TrainingClient, screen: Screen) -> ExitStatus:
+def _list(options: argparse.Namespace, client: TrainingClient, screen: JobScreen) -> ExitStatus:
     states = " OR ".join(f"state={state}" for state in options.state or [])
     wanted = " AND ".join(f"({part})" for part in (options.filter, states) if part)
     jobs: list[Job] = []
@@ -88,7 +88,7 @@ def _list(options: argparse.Namespace, client: TrainingClient, screen: Screen) -
         if not token:
             break
     if screen.as_json:
-        screen.show_document(ListJobsResponse(jobs=jobs))
+        screen.show_json(ListJobsResponse(jobs=jobs).to_wire())
     elif jobs:
         screen.show_jobs(jobs)
     else:
@@ -98,12 +98,12 @@ def _list(options: argparse.Namespace, client: TrainingClient, screen: Screen) -
     return ExitStatus.DONE
 
 
-def _describe(options: argparse.Namespace, client: TrainingClient, screen: Screen) -> ExitStatus:
+def _describe(options: argparse.Namespace, client: TrainingClient, screen: JobScreen) -> ExitStatus:
     _show(client.get_job(options.job), screen)
     return ExitStatus.DONE
 
 
-def _logs(options: argparse.Namespace, client: TrainingClient, screen: Screen) -> ExitStatus:
+def _logs(options: argparse.Namespace, client: TrainingClient, screen: JobScreen) -> ExitStatus:
     client.get_job(options.job)  # an unknown job has no lines, and would look like a silent one
     reader = LogReader(client, screen, options.job, options.task, options.severity)
 
@@ -118,7 +118,7 @@ def _logs(options: argparse.Namespace, client: TrainingClient, screen: Screen) -
     return ExitStatus.DONE if job.state is JobState.SUCCEEDED else ExitStatus.JOB_ENDED_OTHERWISE
 
 
-def _cancel(options: argparse.Namespace, client: TrainingClient, screen: Screen) -> ExitStatus:
+def _cancel(options: argparse.Namespace, client: TrainingClient, screen: JobScreen) -> ExitStatus:
     client.cancel_job(options.job)
     status = ExitStatus.DONE
     if options.wait:
@@ -128,15 +128,15 @@ def _cancel(options: argparse.Namespace, client: TrainingClient, screen: Screen)
     else:
         job = client.get_job(options.job)
     if screen.as_json:
-        screen.show_document(job)
+        screen.show_json(job.to_wire())
     else:
         screen.say(f"{options.job} is {job.state.value if job.state else 'unknown'}")
     return status
 
 
-def _show(job: Job, screen: Screen) -> None:
+def _show(job: Job, screen: JobScreen) -> None:
     if screen.as_json:
-        screen.show_document(job)
+        screen.show_json(job.to_wire())
     else:
         screen.show_job(job)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
+from training_api.command_line.cells import STATE_STYLES, duration_text
 from training_api.job.results import StudyResult, TrialRow
-from training_service.cli.styles import STATE_STYLES, duration_text
 
 
 def trials_table(study: StudyResult) -> Table:

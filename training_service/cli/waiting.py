@@ -14,7 +14,7 @@ from training_api.clients.training import TrainingClient, job_log_filter
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import ServiceUnavailable, TransportError
 from training_api.states import JobState
-from training_service.cli.screen import Screen, describe_progress
+from training_service.cli.job_screen import JobScreen, describe_progress
 
 _POLL_SECONDS = 1.0
 #: A service that is started anew is back within seconds; waiting for ever would hide that it is gone.
@@ -30,7 +30,11 @@ class JobWait:
     """
 
     def __init__(
-        self, client: TrainingClient, screen: Screen, job_id: str, sleep: Callable[[float], None] = time.sleep
+        self,
+        client: TrainingClient,
+        screen: JobScreen,
+        job_id: str,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._client = client
         self._screen = screen
@@ -100,7 +104,7 @@ class LogReader:
     """
 
     def __init__(
-        self, client: TrainingClient, screen: Screen, job_id: str, task_name: str, severity: str
+        self, client: TrainingClient, screen: JobScreen, job_id: str, task_name: str, severity: str
     ) -> None:
         self._client = client
         self._screen = screen

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from container_training.cli import screen
 from container_training.cli.environment import ensure_connection
-from container_training.cli.outcome import ExitStatus, run_command
 from container_training.work.plan.plan import read_plan
+from training_api.command_line.outcome import ExitStatus, run_command
+from training_api.command_line.screen import Screen
 
 
 def add_command(commands: argparse._SubParsersAction[Any]) -> None:
@@ -28,9 +28,10 @@ def _run(options: argparse.Namespace) -> ExitStatus:
 
     plan = read_plan(Path(options.plan).read_text(encoding="utf-8"), options.plan)
     ensure_connection(plan.inputs.training_conn_id)
+    screen = Screen(as_json=options.json)
     with plan_sources(plan.inputs) as sources:
         job = apply_plan(plan, sources, datetime.now(UTC), screen.say)
-    if options.json:
+    if screen.as_json:
         screen.show_json(job.to_wire())
     else:
         screen.show_lines([job.job_id or ""])

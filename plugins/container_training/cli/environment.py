@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowNotFoundException
-
-from container_training.cli.outcome import UsageError
+from training_api.command_line.outcome import UsageError
 
 
 def ensure_connection(conn_id: str) -> None:
@@ -17,6 +14,10 @@ def ensure_connection(conn_id: str) -> None:
 
     :raises UsageError: there is none, and the environment does not say where the service is.
     """
+    # A second of imports that the other commands do not need.
+    from airflow.sdk import BaseHook
+    from airflow.sdk.exceptions import AirflowNotFoundException
+
     try:
         BaseHook.get_connection(conn_id)
     except AirflowNotFoundException as error:

@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from container_training.cli import screen
-from container_training.cli.outcome import ExitStatus, UsageError, run_command
 from container_training.work.migration.dag_text import DagOptions, dag_source
 from container_training.work.migration.gcloud_command import find_gcloud_command
 from container_training.work.migration.legacy_job import job_from_command, job_from_file
 from container_training.work.migration.shell_text import read_shell_text
 from container_training.work.submission.job_file_reader import load_job_file
+from training_api.command_line.outcome import ExitStatus, UsageError, run_command
+from training_api.command_line.screen import Screen
 
 
 def add_command(commands: argparse._SubParsersAction[Any]) -> None:
@@ -44,7 +44,9 @@ def _run(options: argparse.Namespace) -> ExitStatus:
     except FileExistsError as error:
         raise UsageError(f"{options.output} exists; remove it, or choose another --output") from error
     decisions = source.count("# DECIDE:")
-    screen.say(f"{options.output} is written; {decisions} places in it need a person: look for DECIDE")
+    Screen(as_json=False).say(
+        f"{options.output} is written; {decisions} places in it need a person: look for DECIDE"
+    )
     return ExitStatus.DONE
 
 

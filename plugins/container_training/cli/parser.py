@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from container_training.cli import applying, migrate, plan
+from container_training.cli import applying, migrate, orphans, plan
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,4 +32,5 @@ def build_parser() -> argparse.ArgumentParser:
     plan.add_command(commands)
     applying.add_command(commands)
     migrate.add_command(commands)
+    orphans.add_command(commands)
     return parser

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from container_training.cli import screen
 from container_training.cli.environment import ensure_connection
-from container_training.cli.outcome import ExitStatus, UsageError, run_command
 from container_training.work.plan.plan import PlanInputs
 from container_training.work.plan.text import plan_lines
+from training_api.command_line.outcome import ExitStatus, UsageError, run_command
+from training_api.command_line.screen import Screen
 
 #: Options that are fields of ``JobFields``, and what they say.
 _FIELDS = {
@@ -74,10 +74,11 @@ def _run(options: argparse.Namespace) -> ExitStatus:
     inputs = _inputs(options)
     with plan_sources(inputs) as sources:
         plan = make_plan(inputs, sources, datetime.now(UTC))
+    screen = Screen(as_json=options.json)
     if options.output:
         Path(options.output).write_text(json.dumps(plan.to_json(), indent=2) + "\n", encoding="utf-8")
         screen.say(f"the plan is in {options.output}")
-    if options.json:
+    if screen.as_json:
         screen.show_json(plan.to_json())
     else:
         screen.show_lines(plan_lines(plan))

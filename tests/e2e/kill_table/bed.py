@@ -104,7 +104,7 @@ class Bed:
         ):
             password = ensure_password(passwords_file(self.stack.settings), ORPHAN_FINDER)
             done = subprocess.run(
-                [sys.executable, "-m", "training_service", "orphans", "--json", "--grace=0"],
+                [sys.executable, "-m", "container_training", "orphans", "--json", "--grace=0"],
                 check=True,
                 capture_output=True,
                 text=True,

@@ -6,7 +6,8 @@ import argparse
 import os
 
 from training_api.clients.training import TrainingClient
-from training_service.cli.outcome import UsageError
+from training_api.command_line.outcome import UsageError
+from training_api.errors import AccessDenied, JobNotFound, TrainingError, TransportError
 
 DEFAULT_ENDPOINT = "http://127.0.0.1:8470"
 
@@ -34,3 +35,15 @@ def client_of(options: argparse.Namespace) -> TrainingClient:
     token = os.environ.get("TRAINING_TOKEN")
     headers = {"Authorization": f"Bearer {token}"} if token else None
     return TrainingClient(endpoint, project, headers=headers)
+
+
+def advice(error: TrainingError) -> str:
+    """Return what to do about an error of the service, in words of these options; may be empty."""
+    match error:
+        case TransportError():
+            return "Is it up? `make serve` starts it; --endpoint or TRAINING_ENDPOINT names another."
+        case AccessDenied():
+            return "TRAINING_TOKEN is the bearer token of who asks; see docs/access.md."
+        case JobNotFound():
+            return "`jobs list` shows the jobs of the project; --project names another."
+    return ""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import sys
 from datetime import timedelta
 from typing import Any
 
 from container_training.work.orphans.airflow_api import AirflowApiClient
 from container_training.work.orphans.orphans import DEFAULT_GRACE, Orphan, Verdict
 from container_training.work.orphans.search import OrphanSearch
-from training_service.cli import connection
-from training_service.cli.outcome import ExitStatus, UsageError, run_command
-from training_service.cli.screen import Screen
+from training_api.command_line import connection
+from training_api.command_line.cells import moment_text, printable, state_text
+from training_api.command_line.outcome import ExitStatus, UsageError, run_command
+from training_api.command_line.screen import Screen, table
 
 DEFAULT_AIRFLOW = "http://127.0.0.1:8080"
 
@@ -34,7 +33,7 @@ def add_command(commands: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument("--cancel", action="store_true", help="cancel those of this Airflow")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(run=lambda options: run_command(lambda: _run(options)))
+    parser.set_defaults(run=lambda options: run_command(lambda: _run(options), connection.advice))
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -64,18 +63,30 @@ def _airflow(options: argparse.Namespace) -> AirflowApiClient:
 
 def _show(found: list[Orphan], cancelled: set[str], screen: Screen) -> None:
     if screen.as_json:
-        rows = [
-            {
-                "jobId": orphan.job.job_id,
-                "state": orphan.job.state,
-                "verdict": orphan.verdict,
-                "why": orphan.why,
-                "cancelled": orphan.job.job_id in cancelled,
-            }
-            for orphan in found
-        ]
-        sys.stdout.write(json.dumps({"orphans": rows}, indent=2) + "\n")
-    elif found:
-        screen.show_orphans(found, cancelled)
-    else:
-        screen.say("no orphans: every job that goes on has a task that looks after it")
+        screen.show_json({"orphans": [_json(orphan, cancelled) for orphan in found]})
+        return
+    if not found:
+        screen.say("no orphans: every job that has not ended has a task that waits for it")
+        return
+    rows = table("JOB_ID", "STATE", "CREATED", "VERDICT", "DONE", last="WHY")
+    for orphan in found:
+        job = orphan.job
+        rows.add_row(
+            job.job_id,
+            state_text(job.state),
+            moment_text(job.create_time),
+            orphan.verdict.value,
+            "cancelled" if job.job_id in cancelled else "left",
+            printable(orphan.why),
+        )
+    screen.out.print(rows)
+
+
+def _json(orphan: Orphan, cancelled: set[str]) -> dict[str, Any]:
+    return {
+        "jobId": orphan.job.job_id,
+        "state": orphan.job.state,
+        "verdict": orphan.verdict,
+        "why": orphan.why,
+        "cancelled": orphan.job.job_id in cancelled,
+    }
