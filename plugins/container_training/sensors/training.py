@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -47,6 +48,10 @@ _MEMORY = "job_watch"
 _POKE_SECONDS = 1.0
 #: A reschedule costs the scheduler and a process start, far more than the question itself.
 _RESCHEDULE_SECONDS = 15.0
+#: How often a deferrable wait polls its job before it is deferred, and the pause between. A deferral costs two process starts and
+#: ``SETTLE_SECONDS``; many jobs leave QUEUED and PREPARING sooner than that.
+_POLLS_BEFORE_DEFERRING = 7
+_PAUSE_BEFORE_DEFERRING = 0.5
 #: The trigger's own limit comes first; this one is for a triggerer that is gone.
 _TRIGGERER_GRACE = timedelta(minutes=2)
 
@@ -59,7 +64,7 @@ class TrainingJobSensor(BaseSensorOperator):
     outlives the wait goes on. ``until="finished"`` shows the job's new log lines in the task's log, and how far the trials of
     a tuning job are; where the connection has prices, what it has cost, too.
 
-    Deferrable unless told otherwise: the wait then costs no worker. With ``deferrable=False`` the modes ``poke`` and
+    Deferrable unless told otherwise: the wait polls its job for three seconds, and then costs no worker. With ``deferrable=False`` the modes ``poke`` and
     ``reschedule`` work as for every sensor.
 
     :param job_id: the job (templated), usually the output of ``SubmitTrainingJobOperator``.
@@ -153,12 +158,11 @@ class TrainingJobSensor(BaseSensorOperator):
         if not self.deferrable:
             self._worker = WorkerWatch()
             return self._execute_poking(context)
-        # A deferral costs seconds; a job that is there already does not need it.
         with final_unless_transient():
             watch = JobWatch(self.job_id, meter=self._meter())
-            job = self._look(watch, context)
-            if job and job.state and self._until.is_reached(job.state):
-                return self._finish(watch.reached(job), context)
+            event = self._poll_before_deferring(watch, context)
+            if event is not None:
+                return self._finish(event, context)
         self.defer(
             trigger=JobTrigger(
                 job_id=self.job_id,
@@ -204,7 +208,7 @@ class TrainingJobSensor(BaseSensorOperator):
         return PokeReturnValue(is_done=False)
 
     def on_kill(self) -> None:
-        """Cancel the job if nobody waits for it any more; see ``JobTrigger.on_kill``. Poke mode only."""
+        """Cancel the job if nobody waits for it any more; see ``JobTrigger.on_kill``. Only while a worker runs the task."""
         if not (flag("cancel_on_kill", self.cancel_on_kill) and self._owner):
             return
         fate = fate_in_signal_handler(self._task_instance)
@@ -218,6 +222,18 @@ class TrainingJobSensor(BaseSensorOperator):
             if is_owned(job, self._owner) and not is_to_go_on:
                 hook.cancel_job(self.job_id)
                 self.log.info("job %s is being cancelled, as its task was ended", self.job_id)
+
+    def _poll_before_deferring(self, watch: JobWatch, context: Context) -> WaitEvent | None:
+        """Return the wait's end if it comes within seconds; ``None``: the wait is long enough to be deferred."""
+        for poll in range(_POLLS_BEFORE_DEFERRING):
+            if poll:
+                time.sleep(_PAUSE_BEFORE_DEFERRING)
+            job = self._look(watch, context)
+            if job and job.state and self._until.is_reached(job.state):
+                return watch.reached(job)
+            if job is None or (self._deadline_at and self._now() >= self._deadline_at):
+                break  # a service that does not answer now is the triggerer's to wait for
+        return None
 
     def _execute_poking(self, context: Context) -> Any:
         try:

@@ -35,6 +35,9 @@ _WRITING = frozenset({JobState.PREPARING, JobState.RUNNING, JobState.CANCELLING}
 _COST_SECONDS = 1.0
 #: Half a second, so that nearly all changes are noticed within a second.
 POLL_SECONDS = 0.5
+#: How long a task stays deferred at least. Airflow's scheduler (3.3) fails a task that is resumed before the scheduler has
+#: processed the end of the worker that deferred it (apache/airflow#72716, open).
+SETTLE_SECONDS = 2.0
 
 
 def _utc_now() -> datetime:
@@ -109,6 +112,7 @@ class JobTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield exactly one event."""
+        begun_at = self.now()
         watch = JobWatch.from_json(self.job_id, self.watch)
         try:
             address, prices = await TrainingHook(self.training_conn_id).aget_service()
@@ -118,6 +122,7 @@ class JobTrigger(BaseTrigger):
                 event = await self._wait(news, watch)
         except (TrainingError, AirflowNotFoundException) as error:
             event = self._event(Outcome.REFUSED, watch, str(error), type(error).__name__)
+        await self.sleep(max(SETTLE_SECONDS - (self.now() - begun_at).total_seconds(), 0.0))
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]
 
     async def _wait(self, news: JobNews, watch: JobWatch) -> WaitEvent:

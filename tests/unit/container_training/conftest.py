@@ -87,3 +87,9 @@ def log_lines() -> Iterator[Sequence[str]]:
     """Return what hooks, operators, sensors and triggers log during the test."""
     with structlog.testing.capture_logs() as entries:
         yield LogLines(entries)
+
+
+@pytest.fixture(autouse=True)
+def no_pause_before_deferring(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wait polls its job for three seconds before it is deferred; here it polls without a pause."""
+    monkeypatch.setattr("container_training.sensors.training._PAUSE_BEFORE_DEFERRING", 0.0)

@@ -58,6 +58,40 @@ def test_a_job_that_is_there_already_costs_no_deferral(service: FakeService, con
     assert make_sensor(until="left_queued").execute(context) == "RUNNING"
 
 
+def test_a_job_that_is_there_within_seconds_costs_no_deferral(
+    service: FakeService, context: Any, naps: list[Any]
+) -> None:
+    service.add(make_job(state=JobState.QUEUED))
+    naps += [lambda: None, lambda: service.move("digits_1", JobState.PREPARING), pytest.fail]
+
+    assert make_sensor(until="left_queued").execute(context) == "PREPARING"
+
+
+def test_a_job_that_takes_longer_is_deferred_after_three_seconds(
+    service: FakeService, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("container_training.sensors.training._PAUSE_BEFORE_DEFERRING", 0.5)
+    monkeypatch.setattr("container_training.sensors.training.time.sleep", pauses.append)
+    service.add(make_job(state=JobState.QUEUED))
+
+    with pytest.raises(TaskDeferred):
+        make_sensor(until="left_queued").execute(context)
+
+    assert sum(pauses) == 3.0
+
+
+def test_a_service_that_does_not_answer_is_left_to_the_triggerer(
+    service: FakeService, context: Any, naps: list[Any]
+) -> None:
+    service.faults = [httpx.ConnectError("refused")] * 9
+
+    with pytest.raises(TaskDeferred):
+        make_sensor().execute(context)
+
+    assert len(service.requests) == 1
+
+
 def test_a_wait_is_deferred_to_a_trigger_with_a_deadline(service: FakeService, context: Any) -> None:
     service.add(make_job(state=JobState.RUNNING, labels=OWN_LABELS))
 

@@ -15,7 +15,7 @@ import pytest
 
 from container_training.runtime.killing import TaskFate, fate_of
 from container_training.triggers import training as training_triggers
-from container_training.triggers.training import JobTrigger
+from container_training.triggers.training import SETTLE_SECONDS, JobTrigger
 from tests.support.fakes.fake_service import EPOCH, FakeService, error, make_job
 from tests.support.fakes.virtual_time import VirtualClock
 from tests.support.speed import scaled
@@ -75,6 +75,16 @@ def test_the_wait_ends_when_the_job_has_succeeded(service: FakeService) -> None:
         "job_dir": "gs://bucket/jobs/digits_1",
     }
     assert clock.seconds == 2.0
+
+
+def test_a_task_stays_deferred_until_the_scheduler_has_seen_its_worker_end(service: FakeService) -> None:
+    service.add(make_job(state=JobState.SUCCEEDED))
+    clock = VirtualClock()
+
+    event = run_trigger(clock)
+
+    assert event["state"] == "SUCCEEDED"
+    assert clock.seconds == SETTLE_SECONDS
 
 
 @pytest.mark.parametrize(
@@ -167,7 +177,8 @@ def test_a_permanent_error_ends_the_wait_at_once(
     event = run_trigger(clock)
 
     assert (event["outcome"], event["error"]) == ("REFUSED", name)
-    assert clock.seconds == 0.0
+    assert clock.seconds == SETTLE_SECONDS
+    assert len(service.requests) <= 2
 
 
 def test_an_unknown_connection_ends_the_wait_with_its_name(service: FakeService) -> None:

@@ -194,11 +194,13 @@ def test_a_later_wait_is_looked_at_within_its_interval_though_the_others_are_qui
     async def main() -> float:
         quiet = asyncio.create_task(wait_for_all(clock, names))
         await asyncio.sleep(2000.25)  # looks are ten seconds apart by now
-        service.add(make_job(job_id="done", state=JobState.SUCCEEDED))
+        service.add(make_job(job_id="late", state=JobState.PREPARING))
+        ends_in = 5.0
+        asyncio.get_running_loop().call_later(ends_in, service.move, "late", JobState.SUCCEEDED)
         began = clock.seconds
-        await wait_for(clock, job_id="done", deadline_at=(EPOCH + timedelta(hours=2)).isoformat())
+        await wait_for(clock, job_id="late", deadline_at=(EPOCH + timedelta(hours=2)).isoformat())
         quiet.cancel()
-        return clock.seconds - began
+        return clock.seconds - began - ends_in
 
     assert clock.run(main()) <= 1.0
 
