@@ -50,7 +50,6 @@ ROOMS: tuple[str, ...] = (
     "training_service.settings",
     "training_service.wiring",
     "training_service.server",
-    "training_service.fidelity",
     "training_service.cli",
     "training_service.__main__",
     "container_training.work.template_values",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from training_service.cli import fidelity, jobs, registry_auth, serve
+from training_service.cli import jobs, registry_auth, serve
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,6 +26,5 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     serve.add_command(commands)
     jobs.add_command(commands)
-    fidelity.add_command(commands)
     registry_auth.add_command(commands)
     return parser

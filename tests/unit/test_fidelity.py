@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from training_service.cli.parser import main
-from training_service.fidelity.fields import PLACES, Check, FieldRow, field_rows, schema_of
-from training_service.fidelity.notes import BAD_SAMPLES, METHOD_NOTES, NOTES, SAMPLES, Certainty, Note
-from training_service.fidelity.page import (
+from docs.tools.fidelity.fields import PLACES, Check, FieldRow, field_rows, schema_of
+from docs.tools.fidelity.notes import BAD_SAMPLES, METHOD_NOTES, NOTES, SAMPLES, Certainty, Note
+from docs.tools.fidelity.page import (
     FidelityRows,
     fidelity_rows,
     read_discovery,
@@ -19,7 +18,7 @@ from training_service.fidelity.page import (
     served_operations,
 )
 
-PAGE = Path(__file__).parents[4] / "docs" / "fidelity.md"
+PAGE = Path(__file__).parents[2] / "docs" / "fidelity.md"
 DISCOVERY = read_discovery()
 #: Prediction jobs are refused by name, so what is in them stays opaque.
 OPAQUE = {"PredictionInput", "PredictionOutput"}
@@ -40,12 +39,6 @@ def field(rows: FidelityRows, key: str) -> FieldRow:
 
 def test_the_page_is_what_the_code_says(rows: FidelityRows) -> None:
     assert PAGE.read_text(encoding="utf-8") == render(rows), "docs/fidelity.md is stale; run `make docs`"
-
-
-def test_the_command_prints_the_page(rows: FidelityRows, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fidelity"]) == 0
-
-    assert capsys.readouterr().out == render(rows)
 
 
 def test_every_field_of_the_discovery_document_has_its_row(rows: FidelityRows) -> None:
@@ -92,7 +85,7 @@ def test_the_notes_name_nothing_that_the_api_does_not_have(rows: FidelityRows) -
 def test_a_field_without_an_effect_has_a_reason(rows: FidelityRows) -> None:
     unexplained = [row.key for row in rows.fields if row.needs_reason and not row.note.deviation]
 
-    assert unexplained == [], "say in training_service/fidelity_notes.py why nothing is done with them"
+    assert unexplained == [], "say in docs/tools/fidelity/notes.py why nothing is done with them"
 
 
 def test_a_method_that_is_not_served_has_a_reason(rows: FidelityRows) -> None:
@@ -100,7 +93,7 @@ def test_a_method_that_is_not_served_has_a_reason(rows: FidelityRows) -> None:
         row.name for row in rows.methods if (not row.served or row.missing) and not row.note.deviation
     ]
 
-    assert unexplained == [], "say in training_service/fidelity_notes.py why they are not there"
+    assert unexplained == [], "say in docs/tools/fidelity/notes.py why they are not there"
 
 
 def test_what_is_refused_is_not_said_to_be_enforced(rows: FidelityRows) -> None:

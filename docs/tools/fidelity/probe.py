@@ -13,11 +13,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from docs.tools.fidelity.notes import Sample
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import FieldViolation, InvalidJobSpec
 from training_api.job.job_spec import JobSpec, job_spec_from_wire
 from training_api.states import JobState
-from training_service.fidelity.notes import Sample
 from training_service.model.records import JobRecord
 
 _WHEN = datetime(2026, 1, 31, 12, tzinfo=UTC)

@@ -1,7 +1,7 @@
 """
 The page ``docs/fidelity.md``: what of the API this service serves, field by field, made from the discovery document and the code.
 
-``python -m training_service fidelity`` prints it and ``make docs`` writes it; a test fails when the file is stale.
+``python -m docs.tools.fidelity`` prints it and ``make docs`` writes it; a test fails when the file is stale.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from itertools import groupby
 from typing import Any
 
 from container_engines.memory.engine import MemoryEngine
-from training_service.fidelity.fields import PLACES, FieldRow, field_rows
-from training_service.fidelity.notes import METHOD_NOTES, NOTES, Note
+from docs.tools.fidelity.fields import PLACES, FieldRow, field_rows
+from docs.tools.fidelity.notes import METHOD_NOTES, NOTES, Note
 from training_service.settings import ServiceSettings
 from training_service.wiring import build_service
 

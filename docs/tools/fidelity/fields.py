@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from training_service.fidelity.notes import BAD_SAMPLES, NOTES, SAMPLES, Note, Sample
-from training_service.fidelity.probe import answered_paths, indexed, is_echoed, is_known, join, refusal_of
+from docs.tools.fidelity.notes import BAD_SAMPLES, NOTES, SAMPLES, Note, Sample
+from docs.tools.fidelity.probe import answered_paths, indexed, is_echoed, is_known, join, refusal_of
 
 #: Schema -> its place in a job; ``[]`` is the first element of a list.
 PLACES: Mapping[str, str] = {
