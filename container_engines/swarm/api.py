@@ -139,7 +139,8 @@ class SwarmApi:
             except NotFound:
                 return
             except APIError as error:
-                if not any(sign in str(error.explanation) for sign in _IN_USE):
+                # A manager that has forgotten it already, but lists it still, answers 500 instead of 404 (seen: Engine 20.10.24).
+                if not any(sign in str(error.explanation) for sign in (*_IN_USE, f"{network_id} not found")):
                     raise
 
     def is_out_of_memory(self, run: Run) -> bool:

@@ -24,9 +24,10 @@ from container_training.sensors.training import TrainingJobSensor
 from container_training.work.images.builders.builder import Builder
 from container_training.work.results.collection import BILL_OF_MATERIALS_FILE
 from container_training.work.waiting.waiting import Until
+from training_api.job.roles import OTHER_ROLES
 
 #: Roles that may have an image of their own: the start of their arguments of ``SubmitTrainingJobOperator``.
-_ROLES = ("worker", "parameter_server", "evaluator")
+_ROLES = tuple(role.name for role in OTHER_ROLES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

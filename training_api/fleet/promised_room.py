@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from training_api.dialects.ml_v1.resources import ReplicaConfig, ScaleTier, TrainingInput
 from training_api.fleet.wire import Room
 from training_api.job.capacity import Capacity, Load, grants, load_of
-from training_api.job.cost import machine_parts
 from training_api.job.machines import MACHINE_TYPES, MachineType, Resources
+from training_api.job.roles import MASTER, machines_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +41,12 @@ def promised_room(training: TrainingInput, capacity: Capacity | None) -> Load:
     """
     machines: list[_Machine] = []
     unknown = 0
-    for name, count, config in machine_parts(training):
-        machine = MACHINE_TYPES.get(name)
+    for role in machines_of(training):
+        machine = MACHINE_TYPES.get(role.machine)
         if machine is None:
-            unknown += max(count, 0)
+            unknown += max(role.count, 0)
         else:
-            machines += [_Machine(machine=machine, gpus=_gpus(machine, config))] * max(count, 0)
+            machines += [_Machine(machine=machine, gpus=_gpus(machine, role.config))] * max(role.count, 0)
     if capacity is None:
         load = load_of(
             Resources(cpus=each.machine.cpus, memory_bytes=each.machine.memory_bytes, gpus=each.gpus)
@@ -59,8 +59,9 @@ def promised_room(training: TrainingInput, capacity: Capacity | None) -> Load:
 
 def machine_type(training: TrainingInput) -> str:
     """Return the master's machine type, with its accelerators: ``n1-standard-8 + 2 x NVIDIA_TESLA_T4``. Pure."""
-    name, _, config = next(machine_parts(training))
-    name = name or (training.scale_tier or ScaleTier.CUSTOM).value
+    master = next(machines_of(training), None)
+    name = (master and master.machine) or (training.scale_tier or ScaleTier.CUSTOM).value
+    config = MASTER.config_of(training)
     accelerator = config.accelerator_config if config else None
     if accelerator and accelerator.type and accelerator.count:
         return f"{name} + {accelerator.count} x {accelerator.type.value}"

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, ScaleTier, TrainingInput
+from training_api.dialects.ml_v1.resources import Job, ScaleTier, TrainingInput
 from training_api.errors import InvalidPrice
 from training_api.job.machines import MACHINE_TYPES
 from training_api.job.results import Cost
-from training_api.job.scale_tiers import TIER_SHAPES
+from training_api.job.roles import machines_of
 from training_api.job.tuning.trials import study_of, trial_rows
 
 
@@ -157,33 +157,14 @@ def _amount(value: Any, name: str, least: float) -> float:
 
 def _parts(training: TrainingInput) -> Iterator[tuple[str, float]]:
     """Yield what has a price: machine type or accelerator, and how many of it the job has at a time."""
-    for machine, count, config in machine_parts(training):
-        if count <= 0:
-            continue
-        yield machine, count
-        accelerator = config.accelerator_config if config else None
-        known = MACHINE_TYPES.get(machine)
-        if accelerator and accelerator.type and accelerator.count and not (known and known.gpus):
-            yield accelerator.type.value, count * accelerator.count
-
-
-def machine_parts(training: TrainingInput) -> Iterator[tuple[str, int, ReplicaConfig | None]]:
-    """Yield each role's machine type, how many replicas it has, and its configuration; the master first. Pure."""
     tier = training.scale_tier or ScaleTier.BASIC
-    shape = TIER_SHAPES.get(tier)
-    if shape is not None:
-        yield shape.master, 1, training.master_config
-        yield shape.worker, shape.workers, training.worker_config
-        yield shape.parameter_server, shape.parameter_servers, training.parameter_server_config
-        return
-    if tier is not ScaleTier.CUSTOM:
-        yield tier.value, 1, None  # a tier whose machines are not known is priced as a whole
-        return
-    yield training.master_type or "", 1, training.master_config
-    yield training.worker_type or "", training.worker_count or 0, training.worker_config
-    yield (
-        training.parameter_server_type or "",
-        training.parameter_server_count or 0,
-        training.parameter_server_config,
-    )
-    yield training.evaluator_type or "", training.evaluator_count or 0, training.evaluator_config
+    if tier is ScaleTier.BASIC_TPU:
+        yield tier.value, 1  # a tier whose machines are not known is priced as a whole
+    for role in machines_of(training):
+        if role.count <= 0:
+            continue
+        yield role.machine, role.count
+        accelerator = role.config.accelerator_config if role.config else None
+        known = MACHINE_TYPES.get(role.machine)
+        if accelerator and accelerator.type and accelerator.count and not (known and known.gpus):
+            yield accelerator.type.value, role.count * accelerator.count

@@ -86,7 +86,6 @@ def runtime_args(training: TrainingInput) -> tuple[str, ...]:
 
     Pure. ``--job-dir PATH`` follows the user's arguments, as for containers.
     """
-    job_dir = ("--job-dir", training.job_dir) if training.job_dir else ()
     return (
         *(f"--package={uri}" for uri in training.package_uris or ()),
         f"--module={training.python_module}",
@@ -94,8 +93,13 @@ def runtime_args(training: TrainingInput) -> tuple[str, ...]:
         f"--python-version={training.python_version}",
         "--",
         *(training.args or ()),
-        *job_dir,
+        *job_dir_args(training.job_dir),
     )
+
+
+def job_dir_args(job_dir: str | None) -> tuple[str, ...]:
+    """Return the arguments that tell a trainer its job folder, ``--job-dir PATH``; none without a folder. Pure."""
+    return ("--job-dir", job_dir) if job_dir else ()
 
 
 def _has_image(training: TrainingInput) -> bool:

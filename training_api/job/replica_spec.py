@@ -6,7 +6,7 @@ Source of the rules, unless another is named: the discovery document's ``Trainin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from training_api.dialects.ml_v1.resources import (
@@ -28,11 +28,12 @@ from training_api.job.machines import (
 from training_api.job.python_package import (
     Runtimes,
     is_package_job,
+    job_dir_args,
     package_violations,
     runtime_args,
     runtime_image,
 )
-from training_api.job.scale_tiers import TIER_SHAPES, TierShape
+from training_api.job.roles import OTHER_ROLES, RoleMachines, machines_of
 from training_api.job.violations import Violations
 
 #: Replicas of one job, all roles together. A bound of this service's own, against a count with a digit too many.
@@ -60,17 +61,6 @@ class ReplicaSpec:
     gpu: AcceleratorType | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Role:
-    """One role as the request has it; ``path`` is the camelCase name that its fields start with."""
-
-    role: ReplicaRole
-    path: str
-    config: ReplicaConfig | None
-    machine: str | None
-    count: int
-
-
 def replicas_from_wire(
     rules: Violations, training: TrainingInput, runtimes: Runtimes | None = None
 ) -> tuple[ReplicaSpec, ...]:
@@ -86,9 +76,11 @@ def replicas_from_wire(
     if tier is ScaleTier.BASIC_TPU:
         rules.add("trainingInput.scaleTier", f"{NO_TPU}; got {tier.value}")
         return ()
-    roles = list(
-        _custom_roles(rules, training) if tier is ScaleTier.CUSTOM else _tier_roles(rules, training, tier)
-    )
+    roles = list(machines_of(training))
+    if tier is ScaleTier.CUSTOM:
+        _check_custom(rules, training, roles)
+    else:
+        _check_tier(rules, training, tier)
     _check_counts(rules, roles)
     _check_arguments(rules, training, roles)
     _check_families(rules, roles)
@@ -100,96 +92,47 @@ def replicas_from_wire(
     return tuple(replicas)
 
 
-def _custom_roles(rules: Violations, training: TrainingInput) -> Iterator[_Role]:
-    """Yield the roles with their types and counts as the request gives them."""
+def _check_custom(rules: Violations, training: TrainingInput, roles: Sequence[RoleMachines]) -> None:
     if not training.master_type:
         rules.add("trainingInput.masterType", "must be set when scaleTier is CUSTOM")
-    yield _Role(
-        role=ReplicaRole.MASTER,
-        path="master",
-        config=training.master_config,
-        machine=training.master_type,
-        count=1,
-    )
-    for role in _other_roles(training):
+    for role in roles[1:]:
+        wire = role.fields.wire
         if role.count > 0 and not role.machine:
-            rules.add(f"trainingInput.{role.path}Type", f"must be set when {role.path}Count is more than 0")
-        yield role
+            rules.add(f"trainingInput.{wire}Type", f"must be set when {wire}Count is more than 0")
 
 
-def _tier_roles(rules: Violations, training: TrainingInput, tier: ScaleTier) -> Iterator[_Role]:
-    """Yield the roles of a tier, which has its own types and counts."""
-    shape = TIER_SHAPES[tier]
+def _check_tier(rules: Violations, training: TrainingInput, tier: ScaleTier) -> None:
+    """Check that the request gives no types and counts: the tier has its own."""
     if training.master_type:
         rules.add("trainingInput.masterType", f"can only be set with scaleTier CUSTOM, not {tier.value}")
-    yield _Role(
-        role=ReplicaRole.MASTER, path="master", config=training.master_config, machine=shape.master, count=1
-    )
-    for role in _other_roles(training):
-        if role.count:
+    for fields in OTHER_ROLES:
+        if fields.count_of(training):
             rules.add(
-                f"trainingInput.{role.path}Count", f"can only be set with scaleTier CUSTOM, not {tier.value}"
+                f"trainingInput.{fields.wire}Count",
+                f"can only be set with scaleTier CUSTOM, not {tier.value}",
             )
-        machine, count = _in_tier(shape, role.role)
-        yield _Role(role=role.role, path=role.path, config=role.config, machine=machine, count=count)
 
 
-def _in_tier(shape: TierShape, role: ReplicaRole) -> tuple[str, int]:
-    match role:
-        case ReplicaRole.WORKER:
-            return shape.worker, shape.workers
-        case ReplicaRole.PARAMETER_SERVER:
-            return shape.parameter_server, shape.parameter_servers
-    return "", 0
-
-
-def _other_roles(training: TrainingInput) -> Iterator[_Role]:
-    for role, path, config, machine, count in (
-        (
-            ReplicaRole.WORKER,
-            "worker",
-            training.worker_config,
-            training.worker_type,
-            training.worker_count,
-        ),
-        (
-            ReplicaRole.PARAMETER_SERVER,
-            "parameterServer",
-            training.parameter_server_config,
-            training.parameter_server_type,
-            training.parameter_server_count,
-        ),
-        (
-            ReplicaRole.EVALUATOR,
-            "evaluator",
-            training.evaluator_config,
-            training.evaluator_type,
-            training.evaluator_count,
-        ),
-    ):
-        yield _Role(role=role, path=path, config=config, machine=machine, count=count or 0)
-
-
-def _check_counts(rules: Violations, roles: list[_Role]) -> None:
+def _check_counts(rules: Violations, roles: Sequence[RoleMachines]) -> None:
     for role in roles:
         if role.count < 0:
-            rules.add(f"trainingInput.{role.path}Count", f"must not be negative; got {role.count}")
+            rules.add(f"trainingInput.{role.fields.wire}Count", f"must not be negative; got {role.count}")
     total = sum(role.count for role in roles)
     if total > MAX_REPLICAS:
         largest = max(roles, key=lambda role: role.count)
         rules.add(
-            f"trainingInput.{largest.path}Count",
+            f"trainingInput.{largest.fields.wire}Count",
             f"a job may have at most {MAX_REPLICAS} replicas here, all roles together; got {total}",
         )
 
 
-def _check_arguments(rules: Violations, training: TrainingInput, roles: list[_Role]) -> None:
+def _check_arguments(rules: Violations, training: TrainingInput, roles: Sequence[RoleMachines]) -> None:
     configs = [role.config for role in roles if role.config and role.count > 0]
     if training.args and any(config.container_args or config.container_command for config in configs):
         rules.add("trainingInput.args", "cannot be set together with containerCommand or containerArgs")
 
 
-def _check_families(rules: Violations, roles: list[_Role]) -> None:
+def _check_families(rules: Violations, roles: Sequence[RoleMachines]) -> None:
     """Check that all types in use are of the master's category."""
     master, *others = roles
     first = MACHINE_TYPES.get(master.machine or "")
@@ -197,7 +140,7 @@ def _check_families(rules: Violations, roles: list[_Role]) -> None:
         machine = MACHINE_TYPES.get(role.machine or "")
         if role.count > 0 and first and machine and machine.family is not first.family:
             rules.add(
-                f"trainingInput.{role.path}Type",
+                f"trainingInput.{role.fields.wire}Type",
                 f"must be of the same category as masterType {first.name!r} ({first.family}); "
                 f"got {machine.name!r} ({machine.family})",
             )
@@ -227,7 +170,7 @@ def _image(rules: Violations, path: str, text: str) -> ImageRef | None:
 def _replicas_of(
     rules: Violations,
     training: TrainingInput,
-    role: _Role,
+    role: RoleMachines,
     master_image: ImageRef | None,
     *,
     is_custom: bool,
@@ -235,12 +178,12 @@ def _replicas_of(
     if role.count <= 0 or not role.machine:
         return []  # a role without replicas is not read
     config = role.config or ReplicaConfig()
-    path = f"trainingInput.{role.path}Config"
+    path = f"trainingInput.{role.fields.wire}Config"
     _check_disk(rules, f"{path}.diskConfig", config.disk_config or DiskConfig())
     if config.tpu_tf_version:
         rules.add(f"{path}.tpuTfVersion", f"can only be set for TPU workers; {NO_TPU}")
     image = master_image
-    if role.role is not ReplicaRole.MASTER and config.image_uri:
+    if role.fields.role is not ReplicaRole.MASTER and config.image_uri:
         if is_package_job(training):
             rules.add(f"{path}.imageUri", "cannot be set without masterConfig.imageUri")
         image = _image(rules, f"{path}.imageUri", config.image_uri)
@@ -253,7 +196,7 @@ def _replicas_of(
         return []
     return [
         ReplicaSpec(
-            replica=ReplicaId(role=role.role, index=index),
+            replica=ReplicaId(role=role.fields.role, index=index),
             image=image,
             machine=machine,
             command=command,
@@ -265,8 +208,8 @@ def _replicas_of(
     ]
 
 
-def _machine(rules: Violations, role: _Role) -> MachineType | None:
-    path = f"trainingInput.{role.path}Type"
+def _machine(rules: Violations, role: RoleMachines) -> MachineType | None:
+    path = f"trainingInput.{role.fields.wire}Type"
     if role.machine == TPU_MACHINE:
         rules.add(path, f"{NO_TPU}; got {role.machine!r}")
         return None
@@ -285,9 +228,8 @@ def _check_disk(rules: Violations, path: str, disk: DiskConfig) -> None:
 
 
 def _arguments(training: TrainingInput, config: ReplicaConfig) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return (command, args); ``--job-dir`` follows the user's args, in the form ``--job-dir PATH`` [unverified]."""
+    """Return (command, args); ``--job-dir`` follows the user's args [unverified]."""
     if is_package_job(training):
         return (), runtime_args(training)
-    job_dir = ("--job-dir", training.job_dir) if training.job_dir else ()
     args = training.args or config.container_args or []
-    return tuple(config.container_command or ()), (*args, *job_dir)
+    return tuple(config.container_command or ()), (*args, *job_dir_args(training.job_dir))

@@ -8,38 +8,23 @@ single parameter server instead of three.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from training_api.dialects.ml_v1.resources import ScaleTier
+from training_api.job.cluster import ReplicaRole
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TierShape:
-    """The machine types of a tier's roles, by their names in ``MACHINE_TYPES``, and the counts of the roles."""
-
-    master: str
-    worker: str = ""
-    workers: int = 0
-    parameter_server: str = ""
-    parameter_servers: int = 0
-
-
-#: CUSTOM is not here: it reads ``masterType`` and its like. BASIC_TPU is not: TPUs are refused before anybody looks.
-TIER_SHAPES: Mapping[ScaleTier, TierShape] = {
-    ScaleTier.BASIC: TierShape(master="n1-standard-4"),
-    ScaleTier.STANDARD_1: TierShape(
-        master="n1-highcpu-8",
-        worker="n1-highcpu-8",
-        workers=4,
-        parameter_server="n1-standard-4",
-        parameter_servers=3,
-    ),
-    ScaleTier.PREMIUM_1: TierShape(
-        master="n1-highcpu-16",
-        worker="n1-highcpu-16",
-        workers=19,
-        parameter_server="n1-highmem-8",
-        parameter_servers=11,
-    ),
-    ScaleTier.BASIC_GPU: TierShape(master="standard_gpu"),
+#: Tier -> role -> machine type, by its name in ``MACHINE_TYPES``, and count. CUSTOM is not here: it reads ``masterType`` and its
+#: like. BASIC_TPU is not: TPUs are refused before anything reads the table.
+TIER_SHAPES: Mapping[ScaleTier, Mapping[ReplicaRole, tuple[str, int]]] = {
+    ScaleTier.BASIC: {ReplicaRole.MASTER: ("n1-standard-4", 1)},
+    ScaleTier.STANDARD_1: {
+        ReplicaRole.MASTER: ("n1-highcpu-8", 1),
+        ReplicaRole.WORKER: ("n1-highcpu-8", 4),
+        ReplicaRole.PARAMETER_SERVER: ("n1-standard-4", 3),
+    },
+    ScaleTier.PREMIUM_1: {
+        ReplicaRole.MASTER: ("n1-highcpu-16", 1),
+        ReplicaRole.WORKER: ("n1-highcpu-16", 19),
+        ReplicaRole.PARAMETER_SERVER: ("n1-highmem-8", 11),
+    },
+    ScaleTier.BASIC_GPU: {ReplicaRole.MASTER: ("standard_gpu", 1)},
 }

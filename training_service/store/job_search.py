@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from training_api.dialects.ml_v1.resources import format_timestamp
 from training_api.fleet.wire import SearchJobsRequest
 from training_api.job.intent import DAG_LABEL, MODEL_LABEL
+from training_api.job.roles import ROLES
 from training_api.states import TERMINAL, JobState
 from training_service.model.clock import Clock, utc_now
 from training_service.store.any_of import TERMINAL_VALUES
@@ -26,13 +27,9 @@ from training_service.store.tables import is_job, jobs
 _INPUT_FIELDS = (
     "scaleTier",
     "region",
-    *(
-        f"{role}{what}"
-        for role in ("master", "worker", "parameterServer", "evaluator")
-        for what in ("Type", "Count")
-    ),
+    *(f"{role.wire}{what}" for role in ROLES for what in ("Type", "Count")),
 )
-_CONFIGS = ("masterConfig", "workerConfig", "parameterServerConfig", "evaluatorConfig")
+_CONFIGS = tuple(f"{role.wire}Config" for role in ROLES)
 _CONFIG_FIELDS = ("imageUri", "acceleratorConfig")
 _STUDY_FIELDS = ("goal", "maxTrials", "maxParallelTrials", "hyperparameterMetricTag")
 _MAX_ERROR_CHARACTERS = 2000

@@ -18,6 +18,7 @@ from container_training.work.template_values import is_unset, number, seconds, w
 from training_api.job.cluster import ReplicaId, ReplicaRole, cluster_environment, replica_host
 from training_api.job.image_ref import parse_image_ref
 from training_api.job.job_id import TaskKey, job_id_for
+from training_api.job.python_package import job_dir_args
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -198,7 +199,7 @@ class TestImageOperator(EngineOperator):
             limits = self._limits()
             request = job_request(None, JobFields(image=self.image, args=self.args, job_dir=self.job_dir))
             training = request.training_input
-            args = [*((training.args if training else None) or ()), *self._job_dir_args()]
+            args = [*((training.args if training else None) or ()), *job_dir_args(self.job_dir)]
             cluster = cluster_environment(
                 job_id=job_id,
                 replica=master,
@@ -230,9 +231,6 @@ class TestImageOperator(EngineOperator):
             memory_bytes=None if is_unset(memory) else whole_number("memory_bytes", memory),
             cpus=None if is_unset(cpus) else number("cpus", cpus),
         )
-
-    def _job_dir_args(self) -> list[str]:
-        return ["--job-dir", self.job_dir] if self.job_dir else []
 
     def _log_output(self, stream: str, line: str) -> None:
         self.log.info("%s | %s", stream, line)

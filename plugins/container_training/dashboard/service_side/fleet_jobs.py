@@ -18,6 +18,7 @@ from training_api.fleet.wire import (
     SearchJobsResponse,
 )
 from training_api.job.intent import DAG_LABEL
+from training_api.job.roles import ROLES, configs_of
 from training_api.states import JobState
 
 #: The longest window that the page offers.
@@ -199,19 +200,10 @@ class Ledger:
 
 def _machines_key(training: TrainingInput) -> Hashable:
     """Return what is equal for jobs of the same machines."""
-    configs = (
-        training.master_config,
-        training.worker_config,
-        training.parameter_server_config,
-        training.evaluator_config,
-    )
-    accelerators = [config.accelerator_config if config else None for config in configs]
+    accelerators = [config.accelerator_config if config else None for config in configs_of(training)]
     return (
         training.scale_tier,
-        training.master_type,
-        *(training.worker_type, training.worker_count),
-        *(training.parameter_server_type, training.parameter_server_count),
-        *(training.evaluator_type, training.evaluator_count),
+        *((fields.machine_of(training), fields.count_of(training)) for fields in ROLES),
         *((each.type, each.count) if each else None for each in accelerators),
     )
 

@@ -13,19 +13,13 @@ from training_api.dialects.ml_v1.resources import Job, TrainingInput, format_tim
 from training_api.errors import InvalidPrice
 from training_api.fleet.failure_causes import explain
 from training_api.job.cost import PriceList
+from training_api.job.roles import ROLES
 from training_api.job.tuning.trial_spec import trial_job_dir
 from training_api.job.tuning.trials import best_trial, study_of, trial_rows
 from training_api.states import JobState
 
 #: training_service/model/job_messages.py: the line that says which image, by digest, some replicas run.
 _IMAGE_LINE = re.compile(r"^Image of (?P<who>.+) is (?P<image>\S+?),?(?: (?P<id>sha256:\S+?))?\.$")
-#: Role -> field of the request.
-_ROLES = {
-    "master": "master_config",
-    "worker": "worker_config",
-    "parameter server": "parameter_server_config",
-    "evaluator": "evaluator_config",
-}
 
 
 def explanation_view(state: JobState, message: str | None, *, uses_packages: bool) -> dict[str, str] | None:
@@ -48,8 +42,8 @@ def images_view(job: Job, service_lines: Sequence[LogEntry]) -> list[dict[str, s
     training = job.training_input or TrainingInput()
     run = dict(_run_images(service_lines))
     found = []
-    for role, field in _ROLES.items():
-        config = getattr(training, field)
+    for role in ROLES:
+        config = role.config_of(training)
         if config and config.image_uri:
             name = re.sub(r"(@sha256:\w+|:[^/:]+)$", "", config.image_uri)
             pinned = config.image_uri if "@sha256:" in config.image_uri else run.get(name)

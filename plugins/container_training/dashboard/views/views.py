@@ -11,7 +11,7 @@ from training_api.dialects.ml_v1.resources import ScaleTier, TrainingInput, form
 from training_api.errors import InvalidPrice
 from training_api.fleet.wire import JobRow
 from training_api.job.cost import PriceList
-from training_api.job.scale_tiers import TIER_SHAPES
+from training_api.job.roles import machines_of
 from training_api.states import JobState
 
 #: Labels that say who submitted a job; a row shows them as a link.
@@ -109,17 +109,14 @@ def machines_text(training: TrainingInput) -> str:
     """Return the machines of one run of the job for people: ``n1-standard-4 + 2 x n1-standard-8 workers``. Pure."""
     tier = training.scale_tier or ScaleTier.BASIC
     if tier is not ScaleTier.CUSTOM:
-        shape = TIER_SHAPES.get(tier)
-        return f"{tier.value} ({shape.master})" if shape and not shape.workers else tier.value
-    roles = (
-        ("worker", training.worker_type, training.worker_count),
-        ("parameter server", training.parameter_server_type, training.parameter_server_count),
-        ("evaluator", training.evaluator_type, training.evaluator_count),
-    )
-    parts = [training.master_type or "?"]
-    for role, machine, count in roles:
-        if count:
-            parts.append(f"{count} x {machine or '?'} {role}{'s' if count > 1 else ''}")
+        machines = [role.machine for role in machines_of(training) if role.count]
+        return f"{tier.value} ({machines[0]})" if len(machines) == 1 else tier.value
+    master, *others = machines_of(training)
+    parts = [master.machine or "?"]
+    for role in others:
+        if role.count:
+            plural = "s" if role.count > 1 else ""
+            parts.append(f"{role.count} x {role.machine or '?'} {role.fields.title}{plural}")
     return " + ".join(parts)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from container_training.work.migration.legacy_job import Decision, LegacyJob
 from container_training.work.migration.python_text import Code
 from container_training.work.migration.shell_text import ShellPart, ShellText, literal_pieces
+from training_api.job.roles import OTHER_ROLES
 
 _JINJA = re.compile(r"\{[{%#]")
 #: Fields of ``trainingInput`` that are arguments of the operators, in the order in which they are written.
@@ -19,15 +20,11 @@ _ARGUMENTS = {
     "scaleTier": "scale_tier",
     "masterType": "master_type",
     "masterConfig": "master_config",
-    "workerCount": "worker_count",
-    "workerType": "worker_type",
-    "workerConfig": "worker_config",
-    "parameterServerCount": "parameter_server_count",
-    "parameterServerType": "parameter_server_type",
-    "parameterServerConfig": "parameter_server_config",
-    "evaluatorCount": "evaluator_count",
-    "evaluatorType": "evaluator_type",
-    "evaluatorConfig": "evaluator_config",
+    **{
+        f"{role.wire}{what.capitalize()}": f"{role.name}_{what}"
+        for role in OTHER_ROLES
+        for what in ("count", "type", "config")
+    },
     "useChiefInTfConfig": "use_chief_in_tf_config",
     "serviceAccount": "service_account",
     "network": "network",

@@ -21,6 +21,7 @@ from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.errors import InvalidCommand, InvalidJobSpec
 from training_api.job.job_spec import job_spec_from_wire
 from training_api.job.python_package import is_package_job
+from training_api.job.roles import ROLES
 
 _GCS = "gs://"
 _ROLE_FLAGS = {
@@ -28,7 +29,6 @@ _ROLE_FLAGS = {
     "parameter-server": "parameterServerConfig",
     "worker": "workerConfig",
 }
-_ROLES = ("master", "worker", "parameterServer", "evaluator")
 _IMAGE = "trainingInput.masterConfig.imageUri"
 
 
@@ -170,7 +170,7 @@ def _about_job(
 ) -> Iterator[Decision]:
     """Yield what follows from the job itself. :raises InvalidJobSpec: a value is none that its field can have."""
     training = wire.get("trainingInput") or {}
-    if any(training.get(f"{role}Type") for role in _ROLES) and not training.get("scaleTier"):
+    if any(training.get(f"{role.wire}Type") for role in ROLES) and not training.get("scaleTier"):
         yield Decision(
             about="master_type",
             text="no scaleTier was given; machine types need CUSTOM, which is set for them",
@@ -195,7 +195,7 @@ def _broken_rules(wire: Mapping[str, Any], *, has_package: bool) -> Iterator[Dec
     """Yield the rules of the API that the job breaks, as far as they can be checked before there is an image."""
     given = dict(wire.get("trainingInput") or {})
     given.setdefault("region", DEFAULT_REGION)
-    if any(given.get(f"{role}Type") for role in _ROLES):
+    if any(given.get(f"{role.wire}Type") for role in ROLES):
         given.setdefault("scaleTier", "CUSTOM")
     try:
         job = Job.model_validate({**wire, "trainingInput": given, "jobId": "migrated"})

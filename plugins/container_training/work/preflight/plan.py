@@ -8,13 +8,13 @@ from dataclasses import replace
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import FieldViolation, InvalidJobSpec
 from training_api.job.job_spec import JobSpec
-from training_api.job.python_package import is_package_job
+from training_api.job.python_package import is_package_job, job_dir_args
 from training_api.job.replica_spec import ReplicaSpec
+from training_api.job.roles import OTHER_ROLES
 from training_api.job.tuning.trial_spec import hyperparameter_args, sample_hyperparameters
 
 #: Two find out about each other what one does not; more of the same find out nothing new.
 MAX_REPLICAS_PER_ROLE = 2
-_COUNTS = ("worker_count", "parameter_server_count", "evaluator_count")
 
 
 def preflight_job(job: Job, key_digest: str) -> Job:
@@ -29,7 +29,9 @@ def preflight_job(job: Job, key_digest: str) -> Job:
     if training is None:
         return job
     changes: dict[str, object] = {
-        name: min(count, MAX_REPLICAS_PER_ROLE) for name in _COUNTS if (count := getattr(training, name))
+        f"{role.name}_count": min(count, MAX_REPLICAS_PER_ROLE)
+        for role in OTHER_ROLES
+        if (count := role.count_of(training))
     }
     if training.job_dir:
         changes["job_dir"] = f"{training.job_dir.rstrip('/')}/preflight/{key_digest[:12]}"
@@ -51,8 +53,7 @@ def preflight_replicas(spec: JobSpec, args: Sequence[str] | None) -> list[Replic
         raise InvalidJobSpec([FieldViolation(field="trainingInput.packageUris", description=rule)])
     replicas = [item for item in spec.replicas if item.replica.index < MAX_REPLICAS_PER_ROLE]
     if args:
-        job_dir = spec.training_input.job_dir
-        own = (*args, *(("--job-dir", job_dir) if job_dir else ()))
+        own = (*args, *job_dir_args(spec.training_input.job_dir))
         replicas = [replace(item, args=own) if item.args == spec.master.args else item for item in replicas]
     tried = hyperparameter_args(sample_hyperparameters(spec.study)) if spec.study else ()
     return [replace(item, args=(*item.args, *tried)) for item in replicas]

@@ -7,15 +7,16 @@ are ``oci://HOST`` and the repository.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from container_training.work.submission.content import CONTENT_LABEL
-from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.errors import InvalidImageRef
 from training_api.job.image_ref import parse_image_ref
 from training_api.job.results import JobResult
+from training_api.job.roles import configs_of
 
 _SCHEME = "gs://"
 
@@ -79,13 +80,8 @@ def image_dataset(image: str) -> DatasetName | None:
 
 def images_of(training: TrainingInput) -> tuple[str, ...]:
     """Return the images that a job names, the master's first, each once. Pure."""
-    configs: Iterable[ReplicaConfig | None] = (
-        training.master_config,
-        training.worker_config,
-        training.parameter_server_config,
-        training.evaluator_config,
-    )
-    return tuple(dict.fromkeys(config.image_uri for config in configs if config and config.image_uri))
+    images = (config.image_uri for config in configs_of(training) if config and config.image_uri)
+    return tuple(dict.fromkeys(images))
 
 
 def job_inputs(

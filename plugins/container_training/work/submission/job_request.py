@@ -13,21 +13,14 @@ from pydantic import ValidationError
 from container_training.work.submission.job_file import part_of, wire_names
 from training_api.dialects.ml_v1.resources import Job, TrainingInput, WireModel
 from training_api.errors import FieldViolation, InvalidJobSpec
+from training_api.job.roles import OTHER_ROLES, ROLES
 
 DEFAULT_REGION = "us-central1"
 #: Fields that are called as on the wire and merged with the job's own: those of the roles, beside the master's image, command
 #: and type, and the search.
 _MERGED_FIELDS = (
     "master_config",
-    "worker_type",
-    "worker_count",
-    "worker_config",
-    "parameter_server_type",
-    "parameter_server_count",
-    "parameter_server_config",
-    "evaluator_type",
-    "evaluator_count",
-    "evaluator_config",
+    *(f"{role.name}_{what}" for role in OTHER_ROLES for what in ("type", "count", "config")),
     "use_chief_in_tf_config",
     "hyperparameters",
 )
@@ -189,8 +182,7 @@ def _merged_fields(fields: JobFields) -> dict[str, Any]:
 
 def _has_types(fields: JobFields) -> bool:
     """Tell whether a machine type is set, which only the tier CUSTOM has."""
-    types = (fields.master_type, fields.worker_type, fields.parameter_server_type, fields.evaluator_type)
-    return any(types)
+    return any(getattr(fields, f"{role.name}_type") for role in ROLES)
 
 
 def _words(value: Sequence[Any] | str | None) -> list[str] | None:

@@ -85,12 +85,8 @@ def test_a_tier_has_its_own_replicas(tier: str) -> None:
 
     spec = make_spec(scaleTier=tier)
 
-    machines = [each.machine.name for each in spec.replicas]
-    assert machines == [
-        expected.master,
-        *[expected.worker] * expected.workers,
-        *[expected.parameter_server] * expected.parameter_servers,
-    ]
+    replicas = [(each.replica.role, each.machine.name) for each in spec.replicas]
+    assert replicas == [(role, machine) for role, (machine, count) in expected.items() for _ in range(count)]
 
 
 @pytest.mark.parametrize("role", ["worker", "parameterServer", "evaluator"])
@@ -236,11 +232,6 @@ def test_tpus_are_refused_by_name(training: dict[str, Any], field: str) -> None:
 
 
 def test_every_tier_is_made_of_known_machines() -> None:
-    named = {
-        name
-        for tier in TIER_SHAPES.values()
-        for name in (tier.master, tier.worker, tier.parameter_server)
-        if name
-    }
+    named = {machine for tier in TIER_SHAPES.values() for machine, _ in tier.values()}
 
     assert named <= set(MACHINE_TYPES)
