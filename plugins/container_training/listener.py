@@ -94,7 +94,7 @@ def cancel_job_of_wait(key: TaskKey, is_success: bool) -> None:
     :param is_success: the wait was marked as successful: then other tasks of the run may need the job.
     """
     from container_training.hooks.training import TrainingHook
-    from training_api.job.intent import is_detached, owner_within
+    from training_api.job.intent import owner_within, why_left_alone
 
     rendered = _rendered_fields(key)
     # Without fields the task never began, and so never waited. A template leaves text.
@@ -104,9 +104,8 @@ def cancel_job_of_wait(key: TaskKey, is_success: bool) -> None:
         return
     with TrainingHook(rendered["training_conn_id"]) as hook:
         job = hook.get_job(job_id)
-        is_meant_to_stay = is_success and is_detached(job)
-        is_alive = job.state is not None and not job.state.is_terminal
-        if is_alive and not is_meant_to_stay and owner_within(job, key.dag_id, key.run_id):
+        owner = owner_within(job, key.dag_id, key.run_id)
+        if not why_left_alone(job, owner, is_success=is_success):
             hook.cancel_job(job_id)
             _log.info("job %s is being cancelled: its wait was ended", job_id)
 
@@ -119,7 +118,7 @@ def cancel_job_of_submission(key: TaskKey) -> None:
     """
     from container_training.hooks.training import TrainingHook
     from training_api.errors import JobNotFound
-    from training_api.job.intent import is_owned
+    from training_api.job.intent import why_left_alone
 
     rendered = _rendered_fields(key)
     # Without fields the task never began, and so never submitted.
@@ -137,7 +136,7 @@ def cancel_job_of_submission(key: TaskKey) -> None:
                 job = hook.get_job(intent.job_id)
             except JobNotFound:
                 continue
-            if job.state is not None and not job.state.is_terminal and is_owned(job, intent.owner):
+            if not why_left_alone(job, intent.owner):
                 hook.cancel_job(intent.job_id)
                 _log.info("job %s is being cancelled: its submission was ended", intent.job_id)
             return

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
-from training_api.dialects.ml_v1.log_wire import SERVICE_TASK_NAME, LogEntry, Severity
+from training_api.clients.training import job_log_filter
+from training_api.dialects.ml_v1.log_wire import SERVICE_TASK_NAME, ListLogEntriesResponse, LogEntry, Severity
 from training_api.dialects.ml_v1.resources import format_timestamp
 
 _LEVELS: Mapping[Severity, int] = {
@@ -22,43 +24,56 @@ _LEVELS: Mapping[Severity, int] = {
 _Place = tuple[datetime, str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogQuestion:
+    """One request of ``entries:list``."""
+
+    filter: str
+    page_token: str = ""
+
+
 class LogCursor:
     """
-    A place in a job's log, by the time at which the service stored a line.
+    A place in a job's log, by the time at which the service stored a line; without I/O, for blocking and async callers.
 
-    One pass reads all pages after ``received_after``, hands each page to ``take``, and ends with ``finish``. Lines may be
-    stored while the pages are read, also before the place that was reached. They are newer than all that existed when
-    the first page was answered, so the cursor moves to the newest line of the first page only, and remembers the
-    later lines that were shown.
+    One pass reads all pages after ``received_after``: ``begin`` returns the first question, ``take`` what is new in an
+    answer and the next question. Lines may be stored while the pages are read, also before the place that was reached.
+    They are newer than all that existed when the first page was answered, so the cursor moves to the newest line of
+    the first page only, and remembers the later lines that were shown.
     """
 
     def __init__(self, received_after: datetime | None = None) -> None:
         self.received_after = received_after
         self._shown: set[_Place] = set()
         self._first_page_newest: datetime | None = None
-        self._is_first_page = True
 
-    def take(self, entries: Sequence[LogEntry]) -> list[LogEntry]:
-        """Return those of one page that were not shown yet, in their order."""
-        if self._is_first_page:
+    def begin(self, job_id: str, task_name: str = "", severity: str = "") -> LogQuestion:
+        """
+        Return the first question of a pass; a pass that broke off is begun again, and what was shown stays shown.
+
+        :param task_name: one replica, or ``service``; empty: all.
+        :param severity: the least severe that is asked for; empty: all.
+        """
+        self._first_page_newest = None
+        least = f" AND severity>={severity}" if severity else ""
+        return LogQuestion(filter=job_log_filter(job_id, self.received_after, task_name) + least)
+
+    def take(
+        self, question: LogQuestion, page: ListLogEntriesResponse
+    ) -> tuple[list[LogEntry], LogQuestion | None]:
+        """Return the entries of a page that were not shown yet, in their order; and the next question, if there is one."""
+        entries = page.entries or []
+        if not question.page_token:
             self._first_page_newest = max((_received(entry) for entry in entries), default=None)
-            self._is_first_page = False
         new = [entry for entry in entries if _place(entry) not in self._shown]
         self._shown.update(_place(entry) for entry in new)
-        return new
-
-    def finish(self) -> None:
-        """End a pass: the next one starts after what this one is sure to have seen."""
-        newest = self._first_page_newest
-        if newest is not None:
-            self.received_after = newest
-            self._shown = {place for place in self._shown if place[0] > newest}
-        self.restart()
-
-    def restart(self) -> None:
-        """Begin a pass anew, after one that broke off; what was shown stays shown."""
-        self._first_page_newest = None
-        self._is_first_page = True
+        if page.next_page_token:
+            return new, LogQuestion(filter=question.filter, page_token=page.next_page_token)
+        if self._first_page_newest is not None:
+            # The next pass starts after what this one is sure to have seen.
+            self.received_after = self._first_page_newest
+            self._shown = {place for place in self._shown if place[0] > self._first_page_newest}
+        return new, None
 
     def to_json(self) -> str | None:
         """Return the cursor as RFC 3339, or ``None`` at the beginning."""

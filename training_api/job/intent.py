@@ -106,6 +106,22 @@ def owner_within(job: Job, dag_id: str, run_id: str) -> str:
     return labels.get(OWNER_LABEL, "") if is_of_run else ""
 
 
+def why_left_alone(job: Job, owner: str, *, is_success: bool = False) -> str:
+    """
+    Return why the end of a task must not cancel ``job``; empty: cancel it. Pure.
+
+    :param owner: token of the DAG run's submission; empty if the run did not submit the job.
+    :param is_success: the task was marked as successful: a job that is meant to outlive its run is then left alone.
+    """
+    if not is_owned(job, owner):
+        return "this DAG run did not submit it"
+    if job.state is not None and job.state.is_terminal:
+        return f"it is {job.state}"
+    if is_success and is_detached(job):
+        return "it is meant to outlive its run"
+    return ""
+
+
 def is_of_task(job: Job, key: TaskKey) -> bool:
     """Whether ``job`` was submitted by the task ``key``, perhaps by an earlier run of the same name."""
     wanted = {DAG_LABEL: key.dag_id, TASK_LABEL: key.task_id, RUN_LABEL: key.run_id}

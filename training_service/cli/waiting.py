@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from rich.status import Status
 
-from training_api.clients.log_cursor import LogCursor
-from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.clients.log_cursor import LogCursor, LogQuestion
+from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import ServiceUnavailable, TransportError
 from training_api.states import JobState
@@ -115,16 +115,9 @@ class LogReader:
 
     def show_new(self) -> None:
         """Show what came since the last call; one that failed may be repeated."""
-        self._cursor.restart()
-        filter_ = job_log_filter(self._job_id, self._cursor.received_after, self._task_name)
-        if self._severity:
-            filter_ += f" AND severity>={self._severity}"
-        token = ""
-        while True:
-            page = self._client.list_log_entries(filter_, page_token=token)
-            for entry in self._cursor.take(page.entries or []):
+        question: LogQuestion | None = self._cursor.begin(self._job_id, self._task_name, self._severity)
+        while question is not None:
+            page = self._client.list_log_entries(question.filter, page_token=question.page_token)
+            entries, question = self._cursor.take(question, page)
+            for entry in entries:
                 self._screen.show_entry(entry)
-            token = page.next_page_token or ""
-            if not token:
-                break
-        self._cursor.finish()

@@ -32,10 +32,10 @@ from training_api.job.intent import (
     INTENT_KEY,
     Intent,
     Step,
-    is_owned,
     next_step,
     owner_labels,
     request_hash,
+    why_left_alone,
 )
 from training_api.job.job_id import TaskKey, job_id_for, numbered_job_id
 from training_api.job.job_spec import JobSpec, job_spec_from_wire
@@ -301,7 +301,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
                 job = hook.get_job(intent.job_id)
             except JobNotFound:
                 return
-            if is_owned(job, intent.owner):
+            if not why_left_alone(job, intent.owner):
                 hook.cancel_job(intent.job_id)
                 self.log.info("job %s is being cancelled, as its task was stopped", intent.job_id)
 

@@ -33,12 +33,11 @@ from container_training.work.waiting.waiting import (
     poll_timeout,
     raise_unless_well,
 )
-from training_api.clients.log_cursor import log_line
-from training_api.clients.training import job_log_filter
+from training_api.clients.log_cursor import LogQuestion, log_line
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import CostLimitReached, InvalidArgument, ServiceError
 from training_api.job.cost import Meter, parse_max_cost
-from training_api.job.intent import is_detached, is_owned, owner_within
+from training_api.job.intent import owner_within, why_left_alone
 from training_api.retrying import TRANSIENT
 
 if TYPE_CHECKING:
@@ -218,10 +217,11 @@ class TrainingJobSensor(BaseSensorOperator):
         # A hook of its own: the other one may be in the middle of a request.
         with TrainingHook(self.training_conn_id) as hook:
             job = hook.get_job(self.job_id)
-            is_to_go_on = fate is TaskFate.LAST_DONE and is_detached(job)
-            if is_owned(job, self._owner) and not is_to_go_on:
-                hook.cancel_job(self.job_id)
-                self.log.info("job %s is being cancelled, as its task was ended", self.job_id)
+            if why := why_left_alone(job, self._owner, is_success=fate is TaskFate.LAST_DONE):
+                self.log.info("job %s is left alone: %s", self.job_id, why)
+                return
+            hook.cancel_job(self.job_id)
+            self.log.info("job %s is being cancelled, as its task was ended", self.job_id)
 
     def _poll_before_deferring(self, watch: JobWatch, context: Context) -> WaitEvent | None:
         """Return the wait's end if it comes within seconds; ``None``: the wait is long enough to be deferred."""
@@ -267,27 +267,23 @@ class TrainingJobSensor(BaseSensorOperator):
                 context["ti"].xcom_push(key=link.xcom_key, value=link.get_link(self, ti_key=context["ti"]))
 
     def _show_log(self, watch: JobWatch) -> None:
-        is_last_page = not self._shows_log
-        while not is_last_page:
-            watch.log.restart()
-            filter_, token, is_last_page = job_log_filter(self.job_id, watch.log.received_after), "", True
-            while True:
-                try:
-                    page = self.hook.client.list_log_entries(filter_, page_token=token)
-                except TRANSIENT:
-                    raise
-                except ServiceError as error:
-                    self.log.warning("the log of job %s cannot be shown: %s", self.job_id, error)
-                    self._shows_log = False
-                    return
-                for entry in watch.log.take(page.entries or []):
-                    level, line = log_line(entry)
-                    self.log.log(level, "%s", line)
-                token = page.next_page_token or ""
-                if not token:
-                    break
-                is_last_page = False
-            watch.log.finish()
+        question: LogQuestion | None = watch.log.begin(self.job_id) if self._shows_log else None
+        while question is not None:
+            try:
+                page = self.hook.client.list_log_entries(question.filter, page_token=question.page_token)
+            except TRANSIENT:
+                raise
+            except ServiceError as error:
+                self.log.warning("the log of job %s cannot be shown: %s", self.job_id, error)
+                self._shows_log = False
+                return
+            entries, following = watch.log.take(question, page)
+            for level, line in map(log_line, entries):
+                self.log.log(level, "%s", line)
+            if following is None and question.page_token:
+                # The triggerer goes on from the cursor alone, which moves by one page a pass.
+                following = watch.log.begin(self.job_id)
+            question = following
 
     def _meter(self) -> Meter | None:
         """Return what is known of money, where the end is waited for. :raises InvalidPrice: it cannot be read."""

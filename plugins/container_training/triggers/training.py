@@ -16,12 +16,12 @@ from container_training.hooks.training import TrainingHook
 from container_training.runtime.killing import NOBODY_WAITS, TaskFate, fate_of
 from container_training.triggers.watcher import JobNews, watch_job
 from container_training.work.waiting.waiting import JobWatch, Outcome, Until, WaitEvent, WatchMemory
-from training_api.clients.log_cursor import log_line
-from training_api.clients.training import AsyncTrainingClient, job_log_filter
+from training_api.clients.log_cursor import LogQuestion, log_line
+from training_api.clients.training import AsyncTrainingClient
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import ServiceError, TrainingError
 from training_api.job.cost import Meter
-from training_api.job.intent import is_detached, is_owned, owner_within
+from training_api.job.intent import owner_within, why_left_alone
 from training_api.retrying import TRANSIENT, backoff_seconds
 from training_api.states import JobState
 
@@ -178,25 +178,20 @@ class JobTrigger(BaseTrigger):
         return backoff_seconds(failures, self.poll_interval_seconds, error, random.random())  # noqa: S311 - jitter
 
     async def _show_log(self, client: AsyncTrainingClient, watch: JobWatch) -> None:
-        watch.log.restart()
-        filter_, token = job_log_filter(self.job_id, watch.log.received_after), ""
-        while True:
+        question: LogQuestion | None = watch.log.begin(self.job_id)
+        while question is not None:
             try:
-                page = await client.list_log_entries(filter_, page_token=token)
+                page = await client.list_log_entries(question.filter, page_token=question.page_token)
             except TRANSIENT:
                 raise
             except ServiceError as error:
-                # The log is a courtesy: whoever may not read it can still wait for the job.
+                # The log is a courtesy: an account that may not read it can still wait for the job.
                 self.log.warning("the log of job %s cannot be shown: %s", self.job_id, error)
                 self.stream_logs = False
                 return
-            for entry in watch.log.take(page.entries or []):
-                level, line = log_line(entry)
+            entries, question = watch.log.take(question, page)
+            for level, line in map(log_line, entries):
                 self.log.log(level, "%s", line)
-            token = page.next_page_token or ""
-            if not token:
-                watch.log.finish()
-                return
 
     async def on_kill(self) -> None:
         """
@@ -233,14 +228,11 @@ class JobTrigger(BaseTrigger):
 
     async def _cancel_own(self, client: AsyncTrainingClient, fate: TaskFate) -> None:
         job = await client.get_job(self.job_id)
-        if fate is TaskFate.LAST_DONE and is_detached(job):
-            self.log.info("job %s goes on: it is meant to outlive its run", self.job_id)
-            return
         # The token may be unknown where the service was down when the wait began; then the job's labels decide.
         task = self.task_instance
         owner = self.owner or (owner_within(job, task.dag_id, task.run_id) if task else "")
-        if not is_owned(job, owner):
-            self.log.warning("job %s goes on: this DAG run did not submit it", self.job_id)
+        if why := why_left_alone(job, owner, is_success=fate is TaskFate.LAST_DONE):
+            self.log.info("job %s is left alone: %s", self.job_id, why)
             return
         await client.cancel_job(self.job_id)
         self.log.info("job %s is being cancelled, as its task was ended", self.job_id)
