@@ -25,6 +25,7 @@ Every error of the project, one tree.
     + PollTimeout                     a wait ended by its own limit, the job goes on
     + EngineError                     the Docker Engine refused
     |   + EngineUnavailable           it did not answer: retry
+    |   + EngineBusy                  it refused what it may do later: retry
     |   + ImageNotFound               no such image, or no right to pull it
     |   + DiskFull                    no room for the image or the container
     + ImageError                      the caller's image, on its way to the registry
@@ -191,6 +192,10 @@ class EngineError(TrainingError):
 
 class EngineUnavailable(EngineError):
     """The Docker Engine did not answer."""
+
+
+class EngineBusy(EngineError):
+    """The Docker Engine cannot do it now: an internal error, a name that is taken, no free address."""
 
 
 class ImageNotFound(EngineError):

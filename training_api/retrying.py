@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from training_api.errors import (
     EditConflict,
+    EngineBusy,
     EngineError,
+    EngineUnavailable,
     ImageNotFound,
     PushFailed,
     RegistryMirrorFailed,
@@ -17,6 +19,8 @@ from training_api.errors import (
 
 #: The same request to the training service may work later.
 TRANSIENT: tuple[type[TrainingError], ...] = (TransportError, Throttled, ServiceUnavailable)
+#: The engine, or the registry that it asks, may do the same later; other errors of an engine are final.
+ENGINE_MAY_DO_LATER: tuple[type[TrainingError], ...] = (EngineUnavailable, EngineBusy, RegistryUnavailable)
 #: A later attempt of the task may do better: engines come back, disks are cleaned, registries get their policies.
 _MAY_PASS = (*TRANSIENT, EditConflict, EngineError, PushFailed, RegistryUnavailable, RegistryMirrorFailed)
 MAX_BACKOFF_SECONDS = 10.0

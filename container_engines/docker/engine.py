@@ -25,7 +25,8 @@ from container_engines.base import (
 )
 from container_engines.confinement import DNS_OPTIONS, DROPPED_CAPABILITIES, SECURITY_OPTIONS
 from container_engines.docker.client import DockerConnection
-from container_engines.docker.errors import classify, engine_errors
+from container_engines.docker.error_table import Asked
+from container_engines.docker.errors import engine_errors, without_errors
 from container_engines.docker.gpus import GPUS_LABEL, count_gpus, device_request, free_gpus, gpus_of
 from container_engines.docker.logs import LOG_FILES, read_frames
 from container_engines.docker.stats import usage_of
@@ -107,16 +108,14 @@ class DockerEngine(Engine):
             present = self.find_image(ref)
             if present:
                 return present
-        with engine_errors(f"pull {ref.pullable}"):
+        with engine_errors(f"pull {ref.pullable}", Asked.REGISTRY):
             # auth_config={}: anonymous. None would send whatever login the host's user happens to have.
             auth = {"registrytoken": token} if token else {}
             stream = client.pull(
                 ref.name, tag=ref.digest or ref.tag or "latest", stream=True, decode=True, auth_config=auth
             )
-            for line in stream:
-                # docker-py hides errors that come inside the stream.
-                if "error" in line:
-                    raise classify(f"pull {ref.pullable}", line["error"])
+            for _ in without_errors(stream, f"pull {ref.pullable}"):
+                pass
         pulled = self.find_image(ref)
         if pulled is None:
             raise ImageNotFound(f"pull {ref.pullable}: the engine does not have it after the pull")

@@ -1,20 +1,19 @@
-"""
-docker-py's errors into the project's own.
-
-docker-py tells most failures apart only by the engine's English text; the texts matched here are those that the engine
-and the registry were seen to give (Engine 20.10, distribution 2.8).
-"""
+"""docker-py's errors into the project's own, by the table of ``error_table.py``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import requests
+import urllib3.exceptions
 from docker.errors import APIError, DockerException
 
+from container_engines.docker.error_table import IN_STREAM, Asked, Refusal, refusal_of
 from training_api.errors import (
     DiskFull,
+    EngineBusy,
     EngineError,
     EngineUnavailable,
     ImageNotFound,
@@ -22,61 +21,59 @@ from training_api.errors import (
     TrainingError,
 )
 
-_NO_ROOM = ("no space left on device", "disk quota exceeded")
-#: The engine is there, but is not, or not now, a manager of a swarm: its own words say what to do.
-_NO_MANAGER = ("is not a swarm manager", "does not have a leader")
-_NO_IMAGE = (
-    "manifest unknown",
-    "manifest for",
-    "pull access denied",
-    "repository does not exist",
-    "repository name not known",
-    "no such image",
-    "name unknown",
-    "denied",
-    "unauthorized",
-)
-_NO_REGISTRY = (
-    "connection refused",
-    "no such host",
-    "i/o timeout",
-    "dial tcp",
-    "tls handshake timeout",
-    "client.timeout exceeded",
-    "connection reset",
-    "unexpected eof",
-    "502 bad gateway",
-    "503 service unavailable",
-    "504 gateway time",
-    "server misbehaving",
-)
+_CLASSES: Mapping[Refusal, type[TrainingError]] = {
+    Refusal.NO_IMAGE: ImageNotFound,
+    Refusal.NO_ROOM: DiskFull,
+    Refusal.INVALID: EngineError,
+    Refusal.BUSY: EngineBusy,
+    Refusal.NO_REGISTRY: RegistryUnavailable,
+    Refusal.NO_ENGINE: EngineUnavailable,
+}
 
 
 @contextmanager
-def engine_errors(doing: str) -> Iterator[None]:
+def engine_errors(doing: str, asked: Asked = Asked.ENGINE) -> Iterator[None]:
     """
     Turn what docker-py raises inside the block into ``EngineError`` and its kinds.
 
     :param doing: what was tried, for the message: ``start container X``.
+    :raises EngineUnavailable: the engine did not answer, or does not work now.
+    :raises EngineBusy: it refused, and may not later.
+    :raises ImageNotFound: there is no such image, or no right to pull it.
+    :raises DiskFull: its disk has no room.
+    :raises RegistryUnavailable: the registry that it asked did not answer.
+    :raises EngineError: it refused the request itself.
     """
     try:
         yield
     except APIError as error:
-        raise classify(doing, str(error.explanation or error)) from error
-    except (requests.exceptions.RequestException, DockerException, OSError) as error:
+        raise engine_error(
+            doing, str(error.explanation or error), status=error.status_code or IN_STREAM, asked=asked
+        ) from error
+    except (
+        requests.RequestException,
+        # docker-py reads streams below requests, so that urllib3's own errors come through.
+        urllib3.exceptions.HTTPError,
+        DockerException,
+        OSError,
+    ) as error:
         raise EngineUnavailable(f"the Docker Engine did not answer to {doing!r}: {error}") from error
 
 
-def classify(doing: str, text: str) -> TrainingError:
-    """Return the error that the engine's ``text`` stands for; ``EngineError`` if it is none that is known."""
-    lowered = text.lower()
+def engine_error(
+    doing: str, text: str, *, status: int = IN_STREAM, asked: Asked = Asked.ENGINE
+) -> TrainingError:
+    """Return the error for a refusal that the engine explains by ``text``."""
+    refusal = refusal_of(text, status=status, asked=asked)
     message = f"{doing}: {text.strip()}"
-    if any(sign in lowered for sign in _NO_ROOM):
-        return DiskFull(f"{message}; free space on the engine's disk (docker system df shows what takes it)")
-    if any(sign in lowered for sign in _NO_MANAGER):
-        return EngineUnavailable(message)
-    if any(sign in lowered for sign in _NO_REGISTRY):
-        return RegistryUnavailable(message)
-    if any(sign in lowered for sign in _NO_IMAGE):
-        return ImageNotFound(message)
-    return EngineError(message)
+    if refusal is Refusal.NO_ROOM:
+        message += "; the engine's disk has no room: free some (docker system df shows what takes it)"
+    return _CLASSES[refusal](message)
+
+
+def without_errors(messages: Iterable[Mapping[str, Any]], doing: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the messages of a pull or a push; raise the error among them, which docker-py hides."""
+    for message in messages:
+        if "error" in message:
+            raise engine_error(doing, str(message["error"]), asked=Asked.REGISTRY)
+        yield message

@@ -12,6 +12,7 @@ from docker.auth import encode_header
 from docker.errors import NotFound
 
 from container_engines.base import PulledImage
+from container_engines.docker.error_table import Asked
 from container_engines.docker.errors import engine_errors
 from training_api.job.image_ref import ImageRef, parse_image_ref
 from training_api.job.python_package import LOCAL_HOST
@@ -38,7 +39,7 @@ class SwarmImages:
         :raises ImageNotFound: it has nothing, or does not give it.
         :raises RegistryUnavailable: it did not answer.
         """
-        with engine_errors(f"look up {ref.pullable}"):
+        with engine_errors(f"look up {ref.pullable}", Asked.REGISTRY):
             # Never None, which would send whatever login this machine's user happens to have.
             found = client.inspect_distribution(ref.pullable, auth_config=_login(token))  # type: ignore[no-untyped-call]
         digest = str(found["Descriptor"]["digest"])

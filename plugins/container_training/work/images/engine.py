@@ -1,4 +1,4 @@
-"""What every call to the Docker Engine has in common: its errors by name, and a way to end it from outside."""
+"""What calls to a worker's Docker Engine have in common: where it is, and a way to end a call from outside."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any
 
 import docker.errors
 import requests
-import urllib3.exceptions
 from docker.api import APIClient
 
-from training_api.errors import DiskFull, EngineError, EngineUnavailable, ImageNotFound
+from container_engines.docker.errors import engine_errors
 
 #: The label of everything that this project makes on an engine, so that it can be found and removed.
 OWNER_LABEL = "container-training.owner"
@@ -24,10 +23,6 @@ DEFAULT_ENGINE_URL = "unix:///var/run/docker.sock"
 def default_engine_url() -> str:
     """Return where the engine is unless somebody says otherwise: DOCKER_HOST, else the local socket."""
     return os.environ.get("DOCKER_HOST") or DEFAULT_ENGINE_URL
-
-
-class EngineRequestInvalid(EngineError):
-    """The engine refused a request for what it says (HTTP 4xx)."""
 
 
 class Cancellation:
@@ -58,57 +53,16 @@ class Cancellation:
             self._stop()
 
 
-@contextmanager
-def engine_errors() -> Iterator[None]:
-    """
-    Turn docker-py's and its transport's errors into the project's.
-
-    :raises ImageNotFound: the engine has no such image.
-    :raises DiskFull: its disk has no room.
-    :raises EngineUnavailable: it did not answer.
-    :raises EngineRequestInvalid: it refused the request itself.
-    :raises EngineError: it refused for another reason.
-    """
-    try:
-        yield
-    except docker.errors.ImageNotFound as error:
-        raise ImageNotFound(f"the engine has no such image: {error.explanation}") from error
-    except docker.errors.APIError as error:
-        message = str(error.explanation or error)
-        if error.is_client_error():
-            raise EngineRequestInvalid(f"the Docker Engine refused: {message}") from error
-        raise engine_error(message) from error
-    except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
-        # docker-py reads streams below requests, so that urllib3's own errors come through.
-        raise EngineUnavailable(f"the Docker Engine did not answer: {error}") from error
-    except docker.errors.DockerException as error:
-        raise EngineError(f"the Docker Engine cannot be used: {error}") from error
-
-
-def engine_error(message: str) -> EngineError:
-    """Return the error for a refusal that the engine explains by ``message``; pure."""
-    if is_disk_full(message):
-        return DiskFull(
-            f"the Docker Engine's disk has no room: {message}; free some, for example: docker system prune"
-        )
-    return EngineError(f"the Docker Engine refused: {message}")
-
-
-def is_disk_full(message: str) -> bool:
-    """Tell whether ``message`` is the kernel's text for a full disk; there is no code for it in the engine's API."""
-    return "no space left on device" in message.lower()
-
-
 def find_image(api_client: APIClient, name: str) -> dict[str, Any] | None:
     """
     Return the engine's description of the image ``name``; None if it has no such image.
 
     :raises EngineUnavailable: the engine did not answer.
     """
-    with engine_errors():
+    with engine_errors(f"look for {name}"):
         try:
             image: dict[str, Any] = api_client.inspect_image(name)  # type: ignore[no-untyped-call]
-        except docker.errors.ImageNotFound:
+        except docker.errors.NotFound:
             return None
     return image
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from docker.api import APIClient
 
+from container_engines.docker.errors import engine_errors
 from container_training.work.images.content import ImageContent
-from container_training.work.images.engine import engine_errors
 from container_training.work.images.parts import PARTS_LABEL, ImageParts, part_changes
 
 
@@ -15,7 +15,7 @@ def changes_since_newest(api_client: APIClient, content: ImageContent) -> list[s
 
     :raises EngineUnavailable: the engine did not answer.
     """
-    with engine_errors():
+    with engine_errors(f"list images of {content.ref.name}"):
         images = api_client.images(name=content.ref.name)
     for image in sorted(images, key=lambda image: image.get("Created") or 0, reverse=True):
         before = ImageParts.from_label((image.get("Labels") or {}).get(PARTS_LABEL))

@@ -7,21 +7,12 @@ from collections.abc import Callable
 from docker.api import APIClient
 from docker.utils import parse_repository_tag
 
-from container_training.work.images.engine import (
-    Cancellation,
-    engine_error,
-    engine_errors,
-    find_image,
-    stoppable_answers,
-)
-from container_training.work.images.registry import FindLogin, is_transient, registry_of
-from training_api.errors import (
-    BuildFailed,
-    DiskFull,
-    EngineError,
-    EngineUnavailable,
-    RegistryUnavailable,
-)
+from container_engines.docker.error_table import Asked
+from container_engines.docker.errors import engine_errors, without_errors
+from container_training.work.images.engine import Cancellation, find_image, stoppable_answers
+from container_training.work.images.registry import FindLogin, registry_of
+from training_api.errors import BuildFailed, DiskFull, EngineError, RegistryUnavailable, TrainingError
+from training_api.retrying import ENGINE_MAY_DO_LATER
 
 
 def pull_image(
@@ -33,38 +24,33 @@ def pull_image(
     :param find_login: the login for a registry host.
     :raises BuildFailed: the pull was cancelled.
     :raises RegistryUnavailable: its registry did not answer.
-    :raises EngineUnavailable: the engine does not answer.
-    :raises DiskFull: the engine has no room for it.
-    :raises EngineError: the registry refused it, or has no such image.
+    :raises ImageNotFound: the registry refused it, or has no such image.
+    :raises EngineError: as ``engine_errors``.
     """
     cancellation = cancellation or Cancellation()
     try:
         _read_pull(api_client, name, find_login, cancellation)
-    except EngineError as error:
+    except TrainingError as error:
         if cancellation.is_cancelled:  # which cuts the connection
             raise BuildFailed(f"the pull of {name} was cancelled") from error
-        if isinstance(error, (EngineUnavailable, DiskFull)) or not is_transient(str(error)):
-            raise
-        raise RegistryUnavailable(f"its registry did not answer: {error}") from error
+        raise
     if cancellation.is_cancelled:
         raise BuildFailed(f"the pull of {name} was cancelled")
 
 
 def _read_pull(api_client: APIClient, name: str, find_login: FindLogin, cancellation: Cancellation) -> None:
     repository, tag = parse_repository_tag(name)
-    with engine_errors(), stoppable_answers(api_client, cancellation):
-        # docker-py's own pull() hides what goes wrong within the stream.
-        for message in api_client.pull(
+    with engine_errors(f"pull {name}", Asked.REGISTRY), stoppable_answers(api_client, cancellation):
+        stream = api_client.pull(
             repository,
             tag=tag or "latest",
             stream=True,
             decode=True,
             auth_config=find_login(registry_of(repository)),
-        ):
+        )
+        for _ in without_errors(stream, f"pull {name}"):
             if cancellation.is_cancelled:
                 return
-            if "error" in message:
-                raise engine_error(str(message["error"]))
 
 
 def base_image_id(
@@ -98,6 +84,6 @@ def _pull_base(api_client: APIClient, base: str, find_login: FindLogin, cancella
     except RegistryUnavailable as error:
         raise RegistryUnavailable(f"FROM {base}: {error}{way_out}") from error
     except EngineError as error:
-        if isinstance(error, (EngineUnavailable, DiskFull)):
+        if isinstance(error, (*ENGINE_MAY_DO_LATER, DiskFull)):
             raise
         raise BuildFailed(f"FROM {base}: {error}{way_out}") from error

@@ -15,31 +15,28 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from container_training.work.images.engine import (
-    Cancellation,
-    engine_error,
-    engine_errors,
-    find_image,
-    is_disk_full,
-    stoppable_answers,
-)
+from container_engines.docker.error_table import Asked
+from container_engines.docker.errors import engine_errors, without_errors
+from container_training.work.images.engine import Cancellation, find_image, stoppable_answers
 from container_training.work.images.registry import (
     FindLogin,
     Login,
     Manifest,
     find_manifest,
-    is_transient,
     manifest_digest,
     stored_login,
 )
 from training_api.errors import (
+    DiskFull,
+    EngineBusy,
     EngineError,
-    EngineUnavailable,
     ImageNotFound,
     PushFailed,
     RegistryUnavailable,
+    TrainingError,
 )
 from training_api.job.image_ref import ImageRef
+from training_api.retrying import ENGINE_MAY_DO_LATER
 
 DEFAULT_ATTEMPTS = 4
 DEFAULT_MAX_WAIT_SECONDS = 15.0
@@ -75,7 +72,8 @@ def push_image(
     """
     Return ``ref`` by digest, pushed unless the registry has the same image under the same tag.
 
-    A registry that does not answer is asked again, after random waits that grow up to ``max_wait_seconds``.
+    A registry that does not answer, and an engine that cannot push now, are asked again, after random waits that grow up to
+    ``max_wait_seconds``.
 
     :param ref: by tag.
     :param on_line: called with progress, one line for each layer that arrived.
@@ -83,7 +81,7 @@ def push_image(
     :raises ImageNotFound: the engine has no such image.
     :raises PushFailed: the registry refused it.
     :raises RegistryUnavailable: the registry did not answer in any attempt.
-    :raises EngineUnavailable: the engine does not answer.
+    :raises EngineError: the engine does not answer, has no room, or could not push in any attempt.
     """
     push = _Push(api_client, ref, on_line, find_login(ref.host), cancellation or Cancellation())
 
@@ -95,7 +93,7 @@ def push_image(
     retrying = Retrying(
         stop=stop_after_attempt(attempts),
         wait=wait_random_exponential(multiplier=1, max=max_wait_seconds),
-        retry=retry_if_exception_type(RegistryUnavailable),
+        retry=retry_if_exception_type((RegistryUnavailable, EngineBusy)),
         before_sleep=report,
         reraise=True,
     )
@@ -166,36 +164,37 @@ class _Push:
         """Push; return the digest that the engine reports."""
         progress = _Progress(self._on_line)
         digest: str | None = None
+        doing = f"push {self._ref}"
         self._on_line(f"pushing {self._ref}")
         try:
-            with engine_errors(), stoppable_answers(self._api_client, self._cancellation):
-                for message in self._api_client.push(
+            with (
+                engine_errors(doing, Asked.REGISTRY),
+                stoppable_answers(self._api_client, self._cancellation),
+            ):
+                stream = self._api_client.push(
                     self._ref.name,
                     tag=self._ref.tag or "latest",
                     stream=True,
                     decode=True,
                     auth_config=self._login,
-                ):
+                )
+                for message in without_errors(stream, doing):
                     if self._cancellation.is_cancelled:
                         break
-                    if "error" in message:
-                        raise self._error(str(message["error"]))
                     digest = (message.get("aux") or {}).get("Digest", digest)
                     progress.read(message)
-        except (EngineUnavailable, ImageNotFound):
-            raise
-        except EngineError as error:
-            raise self._error(str(error)) from error
+        except TrainingError as error:
+            if self._cancellation.is_cancelled:  # which cuts the connection
+                raise self._cancelled() from error
+            if isinstance(error, (*ENGINE_MAY_DO_LATER, DiskFull)):
+                raise
+            raise PushFailed(f"registry {self._ref.host} refused {self._ref}: {error}") from error
         if self._cancellation.is_cancelled:
-            raise PushFailed(f"the push of {self._ref} was cancelled")
+            raise self._cancelled()
         return digest
 
-    def _error(self, message: str) -> Exception:
-        if is_disk_full(message):
-            return engine_error(message)
-        if is_transient(message):
-            return RegistryUnavailable(message)
-        return PushFailed(f"registry {self._ref.host} refused {self._ref}: {message}")
+    def _cancelled(self) -> PushFailed:
+        return PushFailed(f"the push of {self._ref} was cancelled")
 
 
 class _Progress:

@@ -20,13 +20,6 @@ Login = dict[str, Any]
 FindLogin = Callable[[str], Login]
 
 TIMEOUT_SECONDS = 10.0
-# The engine reports a registry's trouble as Go's English text and nothing else, so that is what must be read.
-_TRANSIENT = re.compile(
-    r"connection refused|connection reset|no such host|server misbehaving|i/o timeout|TLS handshake timeout"
-    r"|deadline exceeded|Client\.Timeout|network is unreachable|no route to host|broken pipe|unexpected EOF|: EOF"
-    r"|received unexpected HTTP status: 5\d\d|toomanyrequests|temporary failure",
-    re.IGNORECASE,
-)
 _CHALLENGE_PARAMETER = re.compile(r'(\w+)="([^"]*)"')
 
 
@@ -59,11 +52,6 @@ def stored_login(host: str) -> Login:
 def registry_of(repository: str) -> str:
     """Return the registry host of an image name as the engine reads it: ``docker.io`` if it names none. Pure."""
     return docker.auth.resolve_repository_name(repository)[0]
-
-
-def is_transient(message: str) -> bool:
-    """Tell whether the engine's ``message`` says that a registry was not reached, or not able to answer. Pure."""
-    return _TRANSIENT.search(message) is not None
 
 
 def manifest_digest(

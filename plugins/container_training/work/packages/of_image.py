@@ -11,7 +11,8 @@ from typing import IO, Any, cast
 import docker.errors
 from docker.api import APIClient
 
-from container_training.work.images.engine import OWNER_LABEL, Cancellation, engine_errors, stoppable_answers
+from container_engines.docker.errors import engine_errors
+from container_training.work.images.engine import OWNER_LABEL, Cancellation, stoppable_answers
 from container_training.work.packages.installed import (
     OS_RELEASE,
     Package,
@@ -59,7 +60,7 @@ def image_packages(
     found = ImagePackages()
     with (
         _container(api_client, image, owner) as container,
-        engine_errors(),
+        engine_errors(f"export {image}"),
         stoppable_answers(api_client, cancellation),
     ):
         stream = _Stream(api_client.export(container, chunk_size=_CHUNK_BYTES))
@@ -97,7 +98,7 @@ def _read(archive: tarfile.TarFile, entry: tarfile.TarInfo, found: ImagePackages
 
 @contextmanager
 def _container(api_client: APIClient, image: str, owner: str) -> Iterator[str]:
-    with engine_errors():
+    with engine_errors(f"make a container of {image}"):
         made: dict[str, Any] = api_client.create_container(
             image,
             # Never run; an image without a command of its own would be refused.
@@ -108,7 +109,7 @@ def _container(api_client: APIClient, image: str, owner: str) -> Iterator[str]:
     try:
         yield made["Id"]
     finally:
-        with engine_errors(), suppress(docker.errors.NotFound):
+        with engine_errors(f"remove the container of {image}"), suppress(docker.errors.NotFound):
             api_client.remove_container(made["Id"], force=True, v=True)
 
 

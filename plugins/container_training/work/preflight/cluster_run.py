@@ -14,10 +14,10 @@ from docker.api import APIClient
 from docker.types import LogConfig
 
 from container_engines.confinement import DNS_OPTIONS
+from container_engines.docker.errors import engine_errors
 from container_training.work.images.engine import (
     OWNER_LABEL,
     Cancellation,
-    engine_errors,
     find_image,
     stoppable_answers,
 )
@@ -33,10 +33,10 @@ from container_training.work.preflight.report import ReplicaOutcome, Stop
 from training_api.errors import (
     DiskFull,
     EngineError,
-    EngineUnavailable,
     PreflightFailed,
 )
 from training_api.job.cluster import ReplicaId, ReplicaRole
+from training_api.retrying import ENGINE_MAY_DO_LATER
 
 #: Lines of each replica's output that are kept.
 LOG_LINES = 200
@@ -106,7 +106,7 @@ def run_cluster(
     """
     run = _ClusterRun(api_client, owner, cancellation or Cancellation())
     try:
-        with engine_errors():
+        with engine_errors("run the replicas"):
             return run.outcomes(launches, watch_seconds, grace_seconds, find_login, on_line)
     except EngineError as error:
         if run.is_cancelled:  # which removed what the error is about
@@ -183,7 +183,7 @@ class _ClusterRun:
             try:
                 pull_image(self._api_client, image, find_login)
             except EngineError as error:
-                if isinstance(error, (EngineUnavailable, DiskFull)):
+                if isinstance(error, (*ENGINE_MAY_DO_LATER, DiskFull)):
                     raise
                 why = f"image {image} is not on the engine and cannot be pulled: {error}"
                 self._errors |= {launch.replica: why for launch in launches if launch.image == image}

@@ -14,7 +14,8 @@ import docker.errors
 from docker.api import APIClient
 
 from container_engines.confinement import PIDS_LIMIT
-from container_training.work.images.engine import OWNER_LABEL, Cancellation, closed_answers, engine_errors
+from container_engines.docker.errors import engine_errors
+from container_training.work.images.engine import OWNER_LABEL, Cancellation, closed_answers
 from container_training.work.preflight.containers import (
     host_config,
     remove_container,
@@ -83,7 +84,7 @@ def run_container(
     :raises EngineUnavailable: the engine does not answer.
     """
     run = _Run(api_client, image, limits, on_output, cancellation or Cancellation())
-    with engine_errors():
+    with engine_errors(f"run {image}"):
         remove_leftovers(api_client, owner)
         container: str = api_client.create_container(
             image,

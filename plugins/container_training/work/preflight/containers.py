@@ -10,7 +10,8 @@ import docker.errors
 from docker.api import APIClient
 
 from container_engines.confinement import DROPPED_CAPABILITIES, PIDS_LIMIT, SECURITY_OPTIONS
-from container_training.work.images.engine import OWNER_LABEL, engine_errors
+from container_engines.docker.errors import engine_errors
+from container_training.work.images.engine import OWNER_LABEL
 from training_api.job.machines import Resources
 
 _NANO = 1_000_000_000
@@ -51,7 +52,7 @@ def host_resources(api_client: APIClient) -> Resources:
 
     :raises EngineUnavailable: the engine does not answer.
     """
-    with engine_errors():
+    with engine_errors("ask for the machine's size"):
         info: dict[str, Any] = api_client.info()
     return Resources(cpus=float(info["NCPU"]), memory_bytes=int(info["MemTotal"]))
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from container_engines.base import ObservedReplica
-from container_engines.docker.errors import classify
+from container_engines.docker.errors import engine_error
 from training_api.fleet.failure_causes import Cause, cause_of, explain, title_of
 from training_api.iam.registry_resources import PolicyResource
 from training_api.job.cluster import ReplicaId, ReplicaRole
@@ -89,23 +89,26 @@ MESSAGES = [
     (failure_message([exited(143)]), Cause.INTERRUPTED),
     (failure_message([], [ReplicaId(role=ReplicaRole.WORKER, index=2)]), Cause.REPLICA_LOST),
     (pull_failed(DENIED), Cause.ACCESS),
-    (pull_failed(classify("pull x", "unauthorized: authentication required")), Cause.ACCESS),
-    (pull_failed(classify("pull x", 'denied: Permission "read" denied')), Cause.ACCESS),
+    (pull_failed(engine_error("pull x", "unauthorized: authentication required")), Cause.ACCESS),
+    (pull_failed(engine_error("pull x", 'denied: Permission "read" denied')), Cause.ACCESS),
     (pull_failed(f"registry {IMAGE.host} has no image {IMAGE}: manifest unknown"), Cause.IMAGE),
-    (pull_failed(classify("pull x", "pull access denied for x, repository does not exist")), Cause.IMAGE),
+    (pull_failed(engine_error("pull x", "pull access denied for x, repository does not exist")), Cause.IMAGE),
     (pull_failed("TRAINING_RUNTIME_IMAGES has no runtime version 2.9 any more (it has 2.11)"), Cause.IMAGE),
     (f"The image {IMAGE} could not be pulled for 600 seconds: registry did not answer", Cause.REGISTRY),
     (
         (
             f"There is no room for the image {IMAGE} of the replica master 0: "
-            f"{classify('pull x', 'write /var/lib/docker/tmp: no space left on device')}"
+            f"{engine_error('pull x', 'write /var/lib/docker/tmp: no space left on device')}"
         ),
         Cause.STORAGE,
     ),
-    (start_failed(classify("start x", "mkdir /var/lib/docker: no space left on device")), Cause.STORAGE),
+    (start_failed(engine_error("start x", "mkdir /var/lib/docker: no space left on device")), Cause.STORAGE),
     (start_failed("2 GPUs are needed and 1 of 2 are free"), Cause.QUOTA),
-    (start_failed(classify("start x", 'exec: "train": executable file not found in $PATH')), Cause.COMMAND),
-    (start_failed(classify("start x", "cgroup: cannot set memory limit")), Cause.ENGINE),
+    (
+        start_failed(engine_error("start x", 'exec: "train": executable file not found in $PATH')),
+        Cause.COMMAND,
+    ),
+    (start_failed(engine_error("start x", "cgroup: cannot set memory limit")), Cause.ENGINE),
     (metric_text(None), Cause.METRIC),
     (metric_text(float("nan")), Cause.METRIC),
     ("something that nobody wrote yet", Cause.UNKNOWN),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import deque
 
+from container_engines.docker.error_table import Asked, Refusal, refusal_of
+from container_engines.docker.errors import engine_error
 from container_training.work.images.builders.build_order import OnLine
 from container_training.work.images.builders.classic_build import TAIL_LINES, plain_line
-from container_training.work.images.engine import engine_error, is_disk_full
-from container_training.work.images.registry import is_transient
 from training_api.errors import (
     BuildFailed,
     BuildKitMissing,
@@ -62,8 +62,8 @@ class BuildkitOutput:
                 return EngineUnavailable(f"the Docker Engine did not answer: {line}")
             if any(text in line for text in _NO_BUILDKIT):
                 return BuildKitMissing(f"the build needs BuildKit: {line}")
-            if is_disk_full(line):
-                return engine_error(line)
+            if refusal_of(line) is Refusal.NO_ROOM:
+                return engine_error("build", line)
         if self._failed is None:
             return BuildFailed(f"the build failed: {last or f'docker build exited with {exit_code}'}")
         step, reason = self._failed
@@ -72,9 +72,10 @@ class BuildkitOutput:
     def _step_error(self, step: str, reason: str) -> TrainingError:
         name = self._names.get(step, f"step #{step}")
         tail = self._tails.get(step, ())
-        if any(is_disk_full(line) for line in tail):
-            return engine_error(f"{name}: no space left on device ({reason})")
-        if name.startswith(_REGISTRY_STEPS) and is_transient(reason):
+        if any(refusal_of(line) is Refusal.NO_ROOM for line in tail):
+            return engine_error(name, f"no space left on device ({reason})")
+        asks_registry = name.startswith(_REGISTRY_STEPS)
+        if asks_registry and refusal_of(reason, asked=Asked.REGISTRY) is Refusal.NO_REGISTRY:
             return RegistryUnavailable(f"{name}: {reason}")
         code = _EXIT_CODE.search(reason)
         how = f"exited with {code[1]}" if code else f"failed: {reason}"

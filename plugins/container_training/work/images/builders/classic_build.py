@@ -9,16 +9,12 @@ from typing import Any
 
 from docker.api import APIClient
 
+from container_engines.docker.error_table import Refusal, refusal_of
+from container_engines.docker.errors import engine_error, engine_errors
 from container_training.work.images.builders.build_order import BuildOrder, OnLine
-from container_training.work.images.engine import (
-    Cancellation,
-    EngineRequestInvalid,
-    engine_error,
-    engine_errors,
-    is_disk_full,
-    stoppable_answers,
-)
-from training_api.errors import BuildFailed, EngineUnavailable
+from container_training.work.images.engine import stoppable_answers
+from training_api.errors import BuildFailed, DiskFull, EngineError
+from training_api.retrying import ENGINE_MAY_DO_LATER
 
 TAIL_LINES = 30
 
@@ -54,7 +50,7 @@ def build_classic(api_client: APIClient, order: BuildOrder) -> str:
         )
         return messages
 
-    _follow(api_client, start, output, order.cancellation)
+    _follow(api_client, start, output, order)
     return output.tail_text()
 
 
@@ -62,21 +58,22 @@ def _follow(
     api_client: APIClient,
     start: Callable[[], Iterable[Mapping[str, Any]]],
     output: _BuildOutput,
-    cancellation: Cancellation,
+    order: BuildOrder,
 ) -> None:
     """Start the build and read its messages until it ends or is cancelled."""
+    cancellation = order.cancellation
     try:
-        with engine_errors(), stoppable_answers(api_client, cancellation):
+        with engine_errors(f"build {order.ref}"), stoppable_answers(api_client, cancellation):
             for message in start():
                 if cancellation.is_cancelled:
                     break
                 output.read(message)
-    except EngineUnavailable:
+    except EngineError as error:
         if not cancellation.is_cancelled:  # which cuts the connection
-            raise
-    except EngineRequestInvalid as error:
-        # Before the first step: a Dockerfile that is empty, or cannot be parsed.
-        raise BuildFailed(f"the Dockerfile was refused: {error}") from error
+            if isinstance(error, (*ENGINE_MAY_DO_LATER, DiskFull)):
+                raise
+            # Before the first step: a Dockerfile that is empty, or cannot be parsed.
+            raise BuildFailed(f"the Dockerfile was refused: {error}") from error
     if cancellation.is_cancelled:
         raise BuildFailed("the build was cancelled")
 
@@ -127,8 +124,8 @@ class _BuildOutput:
 
     def _error(self, message: Mapping[str, Any]) -> Exception:
         reason = str(message["error"])
-        if is_disk_full(reason) or any(is_disk_full(line) for line in self._tail):
-            return engine_error(f"{self._step}: no space left on device ({reason})")
+        if any(refusal_of(line) is Refusal.NO_ROOM for line in (reason, *self._tail)):
+            return engine_error(self._step, f"no space left on device ({reason})")
         exit_code = _EXIT_CODE.search(reason)
         how = f"exited with {exit_code[1]}" if exit_code else f"failed: {reason}"
         return BuildFailed(f"{self._step} {how}{self.tail_text()}")

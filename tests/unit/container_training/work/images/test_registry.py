@@ -8,7 +8,6 @@ import pytest
 from container_training.work.images.registry import (
     Manifest,
     find_manifest,
-    is_transient,
     manifest_digest,
     registry_of,
 )
@@ -127,20 +126,6 @@ def test_only_loopback_is_asked_in_the_clear(host: str, url: str) -> None:
 )
 def test_every_name_of_this_machine_is_the_same_registry(host: str, is_ours: bool) -> None:
     assert is_same_registry(host, "127.0.0.1:5000") is is_ours
-
-
-@pytest.mark.parametrize(
-    ("message", "expected"),
-    [
-        ('Get "http://127.0.0.1:1/v2/": dial tcp 127.0.0.1:1: connect: connection refused', True),
-        ("Head https://x/v2/: EOF", True),
-        ("received unexpected HTTP status: 503 Service Unavailable", True),
-        ("denied: requested access to the resource is denied", False),
-        ("unauthorized: authentication required", False),
-    ],
-)
-def test_only_trouble_that_may_pass_is_transient(message: str, expected: bool) -> None:
-    assert is_transient(message) is expected
 
 
 def test_a_name_without_a_host_belongs_to_docker_io() -> None:
