@@ -55,7 +55,8 @@ class ServiceSettings(BaseSettings):
     :param cpu_limit: cores of the host that one container may have at most; 0: all of them.
     :param memory_limit_bytes: memory of the host that one container may have at most; 0: all but a reserve.
     :param stop_grace_seconds: time between SIGTERM and SIGKILL when a replica is stopped.
-    :param pull_retry_seconds: how long an unreachable registry is asked again before the job fails.
+    :param pull_retry_seconds: how long a registry that does not answer, and an engine that refuses for now, are asked again
+        before the job fails.
     :param pids_limit: processes and threads a container may have.
     :param metrics_dir: folder of the files in which trials report their metrics, on the machine of the engine and under
         the same path there; default: beside the database.

@@ -138,7 +138,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         )
         | settings.container_env,
         stop_grace_seconds=settings.stop_grace_seconds,
-        pull_retry=timedelta(seconds=settings.pull_retry_seconds),
+        retry_for=timedelta(seconds=settings.pull_retry_seconds),
         pids_limit=settings.pids_limit,
         capacity=lambda: host.capacity,
         runtimes=settings.runtime_images,

@@ -82,6 +82,9 @@ class MemoryEngine(Engine):
         self.now = _START
         self.available = True
         self.registry_available = True
+        #: What pulls, and starts, are refused with.
+        self.pull_error: EngineError | None = None
+        self.start_error: EngineError | None = None
         #: What each pull was made with.
         self.tokens: list[str] = []
         self._host = host or Resources(cpus=2.0, memory_bytes=8 * GIB)
@@ -163,6 +166,8 @@ class MemoryEngine(Engine):
         self.tokens.append(token)
         if not self.registry_available:
             raise RegistryUnavailable(f"the registry {ref.host} did not answer")
+        if self.pull_error:
+            raise self.pull_error
         if ref.pullable not in self._images:
             raise ImageNotFound("manifest unknown")
         return self._image(ref)
@@ -174,6 +179,8 @@ class MemoryEngine(Engine):
     def start_replica(self, launch: ReplicaLaunch) -> None:
         with self._lock:
             self._answer()
+            if self.start_error:
+                raise self.start_error
             if launch.image_id not in self._images:
                 raise ImageNotFound(f"no such image: {launch.image_id}")
             self._networks.add(launch.job_uid)

@@ -79,7 +79,7 @@ _PATTERNS: tuple[tuple[Cause, re.Pattern[str]], ...] = tuple(
             r"could not start: .*(executable file not found|no such file or directory|exec format error)",
         ),
         (Cause.OUT_OF_MEMORY, r"ran out-of-memory"),
-        (Cause.ENGINE, r"could not start: "),
+        (Cause.ENGINE, r"could not start(: | for \d+ seconds: )"),
     )
 )
 _REPLICA = r"The replica (\S+ \d+) "

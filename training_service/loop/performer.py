@@ -13,10 +13,11 @@ from container_engines.base import METRIC_FILE, Engine, ObservedReplica, PulledI
 from training_api.dialects.ml_v1.log_wire import Severity
 from training_api.errors import (
     DiskFull,
+    EngineBusy,
     EngineError,
     EngineUnavailable,
     ImageNotFound,
-    RegistryUnavailable,
+    TrainingError,
 )
 from training_api.job.capacity import Capacity, grants
 from training_api.job.cluster import ReplicaId, cluster_environment, replica_host
@@ -25,8 +26,10 @@ from training_api.job.machines import Resources
 from training_api.job.replica_spec import ReplicaSpec
 from training_api.job.tuning.study_spec import StudySpec
 from training_api.job.tuning.trial_spec import trial_environment
+from training_api.retrying import ENGINE_MAY_DO_LATER
 from training_api.states import JobState
 from training_service.access.image_access import AnyImage, ImageAccess
+from training_service.loop.refusals import Refusals
 from training_service.model.clock import Clock, utc_now
 from training_service.model.job_messages import (
     early_stopping_payload,
@@ -91,7 +94,7 @@ class Actions:
     :param trials: adds trials to tuning jobs.
     :param capacity: the room of the machine; raises ``EngineUnavailable`` while nobody knows it.
     :param container_env: variables that every container gets.
-    :param pull_retry: how long an unreachable registry is asked again.
+    :param retry_for: how long to retry while a registry does not answer, or the engine refuses for now.
     :param runtimes: the images that runtime versions stand for.
     :param metric_folders: where trials report their metrics; default: nowhere.
     :param timeline: told how long pulls take; default: nobody is.
@@ -108,7 +111,7 @@ class Actions:
         capacity: Callable[[], Capacity],
         container_env: Mapping[str, str],
         stop_grace_seconds: float,
-        pull_retry: timedelta,
+        retry_for: timedelta,
         pids_limit: int,
         runtimes: Mapping[str, RuntimeImage] | None = None,
         image_access: ImageAccess | None = None,
@@ -126,11 +129,10 @@ class Actions:
         self._capacity = capacity
         self._container_env = dict(container_env)
         self._stop_grace_seconds = stop_grace_seconds
-        self._pull_retry = pull_retry
+        self._retry_for = retry_for
         self._pids_limit = pids_limit
         self._runtimes = runtimes or {}
-        #: Jobs that were told that their registry is silent, so that their log has one line about it.
-        self._waiting_for_registry: set[str] = set()
+        self._refusals = Refusals()
         self._clock = clock
 
     def advance(self, transition: Transition) -> bool:
@@ -145,6 +147,8 @@ class Actions:
         )
         if moved:
             self._metrics.count_transition(job, to, transition.at, transition.error_message)
+        if to.is_terminal:
+            self._refusals.forget(job.uid, PullImages, StartReplicas)
         return moved
 
     def decide(self, action: Decision) -> bool:
@@ -166,6 +170,7 @@ class Actions:
         Have the engine do ``action``; blocks until it is done.
 
         :raises EngineError: it was not done and may be tried again; the job is as it was.
+        :raises RegistryUnavailable: the same.
         """
         match action:
             case AddTrial(job=job):
@@ -192,14 +197,14 @@ class Actions:
             with self._timeline.pull(job, str(image)):
                 runtime = get_runtime(self._engine, self._runtimes, image, pull)
                 pulled = runtime or pull(image)
-        except ImageNotFound as error:
-            self._fail(job, f"The image {image} {who} could not be pulled: {error}")
+        except ENGINE_MAY_DO_LATER as error:
+            self._put_off(job, PullImages, error, f"The image {image} could not be pulled")
         except DiskFull as error:
             self._fail(job, f"There is no room for the image {image} {who}: {error}")
-        except RegistryUnavailable as error:
-            self._wait_for_registry(job, image, error)
+        except EngineError as error:
+            self._fail(job, f"The image {image} {who} could not be pulled: {error}")
         else:
-            self._waiting_for_registry.discard(job.uid)
+            self._refusals.forget(job.uid, PullImages)
             what = f"{image}, {pulled.image_id}" if runtime else f"{image.name}@{pulled.digest}"
             self._store.record_image(job, image.pullable, pulled.image_id)
             self._store.note(job, images_message(users, what))
@@ -210,25 +215,24 @@ class Actions:
         allowed = self._image_access.pullable(project, image)
         return self._engine.pull_image(allowed.ref, allowed.token)
 
-    def _wait_for_registry(self, job: JobRecord, image: ImageRef, error: RegistryUnavailable) -> None:
+    def _put_off(self, job: JobRecord, work: type[Work], error: TrainingError, what: str) -> None:
         """
-        Fail the job if its registry was silent for too long.
+        Say in the job's log why the work is retried, once for each reason; fail a job that was refused for too long.
 
-        :raises EngineUnavailable: it was not yet: ask again.
+        An engine that does not answer is waited for without a limit: no other job can run either.
+
+        :param what: could not be done: ``The image I could not be pulled``.
+        :raises TrainingError: ``error``, unless the job has failed.
         """
-        waited = self._clock() - job.entered_at
-        if waited >= self._pull_retry:
-            self._waiting_for_registry.discard(job.uid)
-            self._fail(
-                job,
-                f"The image {image} could not be pulled for {waited.total_seconds():.0f} seconds: {error}",
-            )
+        has_limit = not isinstance(error, EngineUnavailable)
+        refusal = self._refusals.add(job.uid, work, error, self._clock(), counts=has_limit)
+        if has_limit and refusal.lasted >= self._retry_for:
+            self._fail(job, f"{what} for {refusal.lasted.total_seconds():.0f} seconds: {error}")
             return
-        if job.uid not in self._waiting_for_registry:
-            self._waiting_for_registry.add(job.uid)
-            limit = f"{self._pull_retry.total_seconds():g} seconds"
-            self._store.note(job, f"{error}; asking again for {limit}", Severity.WARNING)
-        raise EngineUnavailable(str(error)) from error
+        if refusal.is_new:
+            limit = f" for {self._retry_for.total_seconds():g} seconds" if has_limit else ""
+            self._store.note(job, f"{error}; asking again{limit}", Severity.WARNING)
+        raise error
 
     def _start(self, job: JobRecord, replicas: Sequence[ReplicaSpec]) -> None:
         """Start ``replicas`` side by side; if one of them cannot, the job fails, and the others are stopped with it."""
@@ -239,27 +243,39 @@ class Actions:
                 strict=True,
             )
         )
+        errors = _side_by_side(lambda spec: self._start_one(job, spec, granted[spec.replica]), replicas)
+        refused = {spec.replica: error for spec, error in zip(replicas, errors, strict=True) if error}
+        final = {key: error for key, error in refused.items() if not isinstance(error, ENGINE_MAY_DO_LATER)}
+        if refused and not final:
+            who, error = next(iter(refused.items()))
+            self._put_off(job, StartReplicas, error, f"The replica {who.role} {who.index} could not start")
+            return
         for message in [*scaled_down_messages(replicas, granted), *without_gpus_message(replicas, granted)]:
             self._store.note(job, message, Severity.WARNING)
-        failures = _side_by_side(lambda spec: self._start_one(job, spec, granted[spec.replica]), replicas)
-        if failures := [failure for failure in failures if failure]:
-            self._fail(job, " ".join(failures))
-        elif job.attempts.pending:
+        if final:
+            self._fail(
+                job,
+                " ".join(
+                    f"The replica {who.role} {who.index} could not start: {error}"
+                    for who, error in final.items()
+                ),
+            )
+            return
+        self._refusals.forget(job.uid, StartReplicas)
+        if job.attempts.pending:
             self._store.record_attempts(job, job.attempts.started(spec.replica for spec in replicas))
 
-    def _start_one(self, job: JobRecord, spec: ReplicaSpec, granted: Resources) -> str:
+    def _start_one(self, job: JobRecord, spec: ReplicaSpec, granted: Resources) -> EngineError | None:
         """Start one replica; why it cannot, if so."""
         try:
             self._engine.start_replica(self._launch(job, spec, granted))
-        except EngineUnavailable:
-            raise
         except ImageNotFound as error:
             # Somebody removed it after the pull: pull it again.
             self._store.record_image(job, spec.image.pullable, "")
-            raise EngineUnavailable(str(error)) from error
+            return EngineBusy(str(error))
         except EngineError as error:
-            return f"The replica {spec.replica.role} {spec.replica.index} could not start: {error}"
-        return ""
+            return error
+        return None
 
     def _stop(self, observed: ObservedReplica) -> None:
         self._engine.stop_replica(observed.container_id, self._stop_grace_seconds)

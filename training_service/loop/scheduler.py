@@ -7,6 +7,7 @@ left alone. A kill of the process at any moment loses nothing: states are in the
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Callable
@@ -17,8 +18,9 @@ from typing import Protocol
 import structlog
 
 from container_engines.base import Engine, EngineView, ObservedReplica
-from training_api.errors import EngineError
+from training_api.errors import EngineError, RegistryUnavailable
 from training_api.job.capacity import Capacity
+from training_service.loop.pauses import Pauses
 from training_service.loop.performer import Actions
 from training_service.loop.reconcile import reconcile
 from training_service.model.clock import Clock, utc_now
@@ -67,7 +69,8 @@ class Scheduler:
     :param studies: what is known of tuning jobs' trials.
     :param faults: default: nothing goes wrong on purpose.
     :param executor: runs slow actions; tests pass one that runs them at once.
-    :param retry_seconds: pause before an action that the engine refused is asked for again.
+    :param retry_seconds: the first pause before an action that the engine refused is retried; the next are longer.
+    :param jitter: random, from 0 to 1: how these pauses differ.
     """
 
     def __init__(
@@ -83,6 +86,7 @@ class Scheduler:
         studies: Studies,
         faults: Faults | None = None,
         retry_seconds: float = 1.0,
+        jitter: Callable[[], float] = random.random,
         clock: Clock = utc_now,
     ) -> None:
         self._store = store
@@ -94,7 +98,7 @@ class Scheduler:
         self._capacity = capacity
         self._studies = studies
         self._faults = faults
-        self._retry_seconds = retry_seconds
+        self._pauses = Pauses(retry_seconds, jitter)
         self._clock = clock
         self._wake = threading.Event()
         self._stopping = threading.Event()
@@ -122,7 +126,7 @@ class Scheduler:
 
     def step(self) -> bool:
         """
-        Observe, reconcile and act once; whether any job has not ended.
+        Observe, reconcile and act once; whether there is anything that has not ended.
 
         :raises EngineError: the engine could not be observed; nothing was done.
         """
@@ -135,7 +139,10 @@ class Scheduler:
         if view.job_uids - {job.uid for job in jobs}:
             jobs = self._store.list_active()
         self._follow_logs(jobs, view)
+        alive = {job.uid for job in jobs} | view.job_uids
         now = self._clock()
+        with self._lock:
+            self._pauses.keep(alive)
         actions = reconcile(
             jobs=jobs,
             view=view,
@@ -149,8 +156,8 @@ class Scheduler:
             self._faults.lose_replicas(jobs, view, now)
             actions = self._faults.allowed(actions, now)
         for action in actions:
-            self._perform(action)
-        return bool(jobs)
+            self._perform(action, now)
+        return bool(alive)
 
     def _follow_logs(self, jobs: list[JobRecord], view: EngineView) -> None:
         by_uid = {job.uid: job for job in jobs}
@@ -159,34 +166,38 @@ class Scheduler:
                 self._collector.follow(by_uid[observed.job_uid], observed)
         self._collector.forget({observed.container_id for observed in view.replicas})
 
-    def _perform(self, action: Action) -> None:
+    def _perform(self, action: Action, now: datetime) -> None:
         if isinstance(action, Decision):
             if self._actions.decide(action):
                 self._wake.set()
             return
         uid = action.job_uid if isinstance(action, RemoveJob) else action.job.uid
         with self._lock:
-            if uid in self._busy:
+            if uid in self._busy or self._pauses.is_paused(uid, type(action), now):
                 return
             self._busy.add(uid)
         self._executor.submit(self._act, uid, action)
 
     def _act(self, uid: str, action: Work) -> None:
+        failure: Exception | None = None
         try:
             self._actions.perform(action)
-        except EngineError as error:
-            # Nothing was recorded, so the next look asks for the same action again.
+        except (EngineError, RegistryUnavailable) as error:
+            # Nothing was recorded, so the action is asked for again.
+            failure = error
             self._metrics.engine_errors.inc()
             logger.warning("engine refused", job_uid=uid, action=type(action).__name__, reason=str(error))
-            self._stopping.wait(self._retry_seconds)
-        except Exception:
-            # A bug: shown, and the action is asked for again at the next look.
+        except Exception as error:
+            # A bug: shown, and the action is asked for again.
+            failure = error
             logger.exception("action failed", job_uid=uid, action=type(action).__name__)
-            self._stopping.wait(self._retry_seconds)
-        finally:
-            with self._lock:
-                self._busy.discard(uid)
-            self._wake.set()
+        with self._lock:
+            if failure is None:
+                self._pauses.end(uid, type(action))
+            else:
+                self._pauses.begin(uid, type(action), failure, self._clock())
+            self._busy.discard(uid)
+        self._wake.set()
 
     def _run(self) -> None:
         while not self._stopping.is_set():

@@ -107,6 +107,7 @@ class World:
     engine: MemoryEngine = field(default_factory=MemoryEngine)
     max_replicas: int = 2
     pull_retry: timedelta = timedelta(seconds=60)
+    retry_seconds: float = 0.0
     runtimes: dict[str, RuntimeImage] = field(default_factory=dict)
     image_access: ImageAccess | None = None
 
@@ -133,7 +134,7 @@ class World:
             metrics=self.metrics,
             container_env={"STORAGE_EMULATOR_HOST": "http://store.test"},
             stop_grace_seconds=10,
-            pull_retry=self.pull_retry,
+            retry_for=self.pull_retry,
             pids_limit=100,
             capacity=lambda: host.capacity,
             runtimes=self.runtimes,
@@ -152,7 +153,8 @@ class World:
             metrics=self.metrics,
             capacity=lambda: host.capacity,
             studies=studies,
-            retry_seconds=0,
+            retry_seconds=self.retry_seconds,
+            jitter=lambda: 1.0,
             clock=clock,
         )
         self.jobs = Jobs(

@@ -109,6 +109,7 @@ MESSAGES = [
         Cause.COMMAND,
     ),
     (start_failed(engine_error("start x", "cgroup: cannot set memory limit")), Cause.ENGINE),
+    ("The replica master 0 could not start for 120 seconds: make network x: no free address", Cause.ENGINE),
     (metric_text(None), Cause.METRIC),
     (metric_text(float("nan")), Cause.METRIC),
     ("something that nobody wrote yet", Cause.UNKNOWN),

@@ -12,7 +12,7 @@ from container_engines.base import EngineView
 from container_engines.memory.engine import Behaviour
 from tests.support.fakes.world import PROJECT, World
 from training_api.dialects.ml_v1.resources import ReplicaConfig
-from training_api.errors import EngineError
+from training_api.errors import EngineBusy, EngineError
 from training_api.states import LEGAL, TERMINAL, JobState
 from training_service.store.database import open_database
 
@@ -78,6 +78,10 @@ class ServiceMachine(RuleBasedStateMachine):
     def switch_registry(self, available: bool) -> None:
         self.world.engine.registry_available = available
 
+    @rule(error=st.sampled_from([None, EngineBusy("not now"), EngineError("never")]), pull=st.booleans())
+    def refuse(self, error: EngineError | None, pull: bool) -> None:
+        setattr(self.world.engine, "pull_error" if pull else "start_error", error)
+
     @rule(place=st.integers(0, 20), whole=st.booleans())
     def lose_containers(self, place: int, whole: bool) -> None:
         launches = self.world.engine.launches()
@@ -97,6 +101,7 @@ class ServiceMachine(RuleBasedStateMachine):
             return
         self.world.engine.available = True
         self.world.engine.registry_available = True
+        self.world.engine.pull_error = self.world.engine.start_error = None
         # A job that is killed again and again runs (1 + 5 restarts) x (1 + 3 retries) times.
         for _ in range(24 * len(self.job_ids) + 5):
             self.world.engine.advance(1000)
