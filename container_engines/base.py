@@ -1,7 +1,7 @@
 """
 What the service asks of a container engine, and nothing more.
 
-Three implementations: ``docker_engine.py`` (one machine), ``swarm_engine.py`` (several) and ``memory_engine.py``. One
+Three implementations: ``docker/`` (one machine), ``swarm/`` (several) and ``memory/``. One
 contract suite (``tests/contract``) runs on all. Every method may be repeated: starting what runs, stopping what has stopped and removing what is gone are no
 errors. All methods are safe to call from several threads.
 """
@@ -142,7 +142,8 @@ class Engine(ABC):
     """
     A container engine as seen by one training service (``service_id``): it sees only its own containers.
 
-    Every method raises ``EngineUnavailable`` when the engine does not answer, and ``EngineError`` when it refuses.
+    Every method raises ``EngineUnavailable`` when the engine does not answer, ``EngineBusy`` when it refuses what it may do
+    later, and another ``EngineError`` when it refuses for good.
     """
 
     def close(self) -> None:  # noqa: B027  # not every engine has connections

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from training_api.errors import (
+    DiskFull,
     EditConflict,
     EngineBusy,
-    EngineError,
     EngineUnavailable,
-    ImageNotFound,
     PushFailed,
     RegistryMirrorFailed,
     RegistryUnavailable,
@@ -22,13 +21,13 @@ TRANSIENT: tuple[type[TrainingError], ...] = (TransportError, Throttled, Service
 #: The engine, or the registry that it asks, may do the same later; other errors of an engine are final.
 ENGINE_MAY_DO_LATER: tuple[type[TrainingError], ...] = (EngineUnavailable, EngineBusy, RegistryUnavailable)
 #: A later attempt of the task may do better: engines come back, disks are cleaned, registries get their policies.
-_MAY_PASS = (*TRANSIENT, EditConflict, EngineError, PushFailed, RegistryUnavailable, RegistryMirrorFailed)
+_MAY_PASS = (*TRANSIENT, EditConflict, *ENGINE_MAY_DO_LATER, DiskFull, PushFailed, RegistryMirrorFailed)
 MAX_BACKOFF_SECONDS = 10.0
 
 
 def is_worth_a_retry(error: TrainingError) -> bool:
     """Whether the same task may do better later; every other error stays as it is until somebody mends something."""
-    return isinstance(error, _MAY_PASS) and not isinstance(error, ImageNotFound)
+    return isinstance(error, _MAY_PASS)
 
 
 def backoff_seconds(failures: int, first_seconds: float, error: Exception, jitter: float) -> float:

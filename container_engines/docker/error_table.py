@@ -145,9 +145,7 @@ _TABLE = (
     _Row(
         refusal=Refusal.INVALID,
         statuses=_MUTE,
-        words=_any_of(
-            r"executable file not found", r"exec format error", r"could not select device driver"
-        ),
+        words=_any_of(r"executable file not found", r"exec format error", r"could not select device driver"),
     ),
     _Row(refusal=Refusal.BUSY, statuses=range(500, 600)),
     _Row(refusal=Refusal.INVALID, statuses=_ANY),

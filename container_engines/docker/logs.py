@@ -26,9 +26,8 @@ from container_engines.docker.client import raise_for_status
 
 _HEADER = struct.Struct(">BxxxL")
 _STREAMS = {0: LogStream.STDOUT, 1: LogStream.STDOUT, 2: LogStream.STDERR}
-#: A container's log on the engine's disk, until its job ends: at most this, the oldest part goes first. The engine's binary
-#: form: at 10 MB/s its JSON files set followers back, lose whole files for them, and take half a minute to read anew.
-LOG_FILES = LogConfig(type="local", config={"max-size": "256m", "max-file": "2", "compress": "false"})
+#: Of each of the two files that the engine keeps of a container's output; the oldest part goes first.
+LOG_MEGABYTES = 256
 #: Not the container's words but the engine's own, e.g. that the machine of a task does not answer.
 _ENGINE_ERROR = 3
 #: A line without an end grows up to this and is then given out in parts, so that memory stays bounded.
@@ -37,12 +36,23 @@ _MAX_LINE_BYTES = 1 << 20
 _REMEMBERED_STAMPS = 1 << 21
 
 
+def log_files(megabytes: int = LOG_MEGABYTES) -> LogConfig:
+    """
+    Return how the engine keeps a container's output on its disk: in two files of so many megabytes.
+
+    In its binary form: at 10 MB/s its JSON files set followers back, lose whole files for them, and take half a minute to read
+    anew.
+    """
+    return LogConfig(type="local", config={"max-size": f"{megabytes}m", "max-file": "2", "compress": "false"})
+
+
 def read_frames(
     client: docker.APIClient,
     source: str,
     since_ns: int,
     *,
     follow: bool,
+    tail: int | None = None,
     on_open: Callable[[requests.Response], None] = lambda _: None,
 ) -> Iterator[LogLine]:
     """
@@ -50,6 +60,7 @@ def read_frames(
 
     :param source: ``containers/ID`` or ``tasks/ID``.
     :param follow: go on until the container ends (for a task: for ever); else until what there is has been read.
+    :param tail: only so many of the last lines; ``None``: all of them.
     :param on_open: called with the answer before it is read.
     :raises docker.errors.APIError: the engine refused, e.g. there is no such container.
     """
@@ -59,6 +70,7 @@ def read_frames(
         "follow": int(follow),
         "timestamps": 1,
         "since": f"{since_ns // 10**9}.{since_ns % 10**9:09d}",
+        "tail": "all" if tail is None else tail,
     }
     url = f"{client.base_url}/v{client.api_version}/{source}/logs"
     with client.get(url, params=params, stream=True, timeout=None) as response:

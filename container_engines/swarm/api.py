@@ -16,7 +16,7 @@ from container_engines.docker.errors import engine_errors
 from container_engines.labels import JOB_UID, SERVICE, job_labels
 from container_engines.swarm.spec import is_stopped, stopped
 from container_engines.swarm.tasks import Node, Run, nodes_of, run_of
-from training_api.errors import EngineUnavailable
+from training_api.errors import EngineBusy
 
 #: Of a network: by a task that the swarm, or by a container that this machine, has not let go yet.
 _IN_USE = ("is in use by", "has active endpoints")
@@ -118,7 +118,7 @@ class SwarmApi:
             except APIError as error:
                 if "update out of sequence" not in str(error.explanation):
                     raise
-                raise EngineUnavailable(f"stop service {service_id}: {error.explanation}") from error
+                raise EngineBusy(f"stop service {service_id}: {error.explanation}") from error
         return True
 
     def remove_service(self, service_id: str) -> None:

@@ -30,6 +30,7 @@ from container_engines.swarm.logs import LogFollowers
 from container_engines.swarm.spec import service_spec
 from container_engines.swarm.tasks import REPLICA_STATES, Run, TaskPhase
 from training_api.errors import (
+    EngineBusy,
     EngineError,
     EngineUnavailable,
     ImageNotFound,
@@ -227,7 +228,7 @@ class SwarmEngine(Engine):
         Raise what a refused start means; return if it may go well the next time.
 
         :raises ImageNotFound: the image is gone.
-        :raises EngineUnavailable: its registry does not answer.
+        :raises EngineBusy: its registry does not answer.
         :raises EngineError: the machine refuses it, or cannot get the image.
         """
         if "no such image" not in run.why.lower():
@@ -235,7 +236,7 @@ class SwarmEngine(Engine):
         try:
             is_gone = self._images.is_gone(self._swarm.client, launch.image_id)
         except RegistryUnavailable as error:
-            raise EngineUnavailable(str(error)) from error
+            raise EngineBusy(str(error)) from error
         if is_gone:
             raise ImageNotFound(f"machine {run.node_name}: {run.why}")
         if not may_try_again:

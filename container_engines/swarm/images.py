@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import docker
 from docker.auth import encode_header
-from docker.errors import NotFound
 
 from container_engines.base import PulledImage
+from container_engines.docker.driver import DockerDriver, token_login
 from container_engines.docker.error_table import Asked
 from container_engines.docker.errors import engine_errors
 from training_api.job.image_ref import ImageRef, parse_image_ref
@@ -41,7 +41,7 @@ class SwarmImages:
         """
         with engine_errors(f"look up {ref.pullable}", Asked.REGISTRY):
             # Never None, which would send whatever login this machine's user happens to have.
-            found = client.inspect_distribution(ref.pullable, auth_config=_login(token))  # type: ignore[no-untyped-call]
+            found = client.inspect_distribution(ref.pullable, auth_config=token_login(token))  # type: ignore[no-untyped-call]
         digest = str(found["Descriptor"]["digest"])
         image_id = ref.at(digest).pullable
         self._tokens[image_id] = token
@@ -58,26 +58,13 @@ class SwarmImages:
         if "/" in image_id:
             self.look_up(client, parse_image_ref(image_id), self._tokens.get(image_id, ""))
             return False
-        with engine_errors(f"look for {image_id}"):
-            try:
-                client.inspect_image(image_id)  # type: ignore[no-untyped-call]
-            except NotFound:
-                return True
-        return False
+        return DockerDriver(client).find_image(image_id) is None
 
     def pull_headers(self, image_id: str) -> dict[str, str]:
         """Return the header of a request whose service pulls ``image_id``."""
-        return {"X-Registry-Auth": encode_header(_login(self._tokens.get(image_id, ""))).decode()}
+        return {"X-Registry-Auth": encode_header(token_login(self._tokens.get(image_id, ""))).decode()}
 
     @staticmethod
     def _local(client: docker.APIClient, ref: ImageRef) -> PulledImage | None:
-        with engine_errors(f"look for {ref.pullable}"):
-            try:
-                found = client.inspect_image(ref.pullable)  # type: ignore[no-untyped-call]
-            except NotFound:
-                return None
-        return PulledImage(image_id=found["Id"], digest=ref.digest or "")
-
-
-def _login(token: str) -> dict[str, str]:
-    return {"registrytoken": token} if token else {}
+        found = DockerDriver(client).find_image(ref.pullable)
+        return PulledImage(image_id=found["Id"], digest=ref.digest or "") if found else None

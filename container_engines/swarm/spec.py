@@ -14,7 +14,7 @@ from typing import Any
 
 from container_engines.base import ReplicaLaunch
 from container_engines.confinement import DNS_OPTIONS, DROPPED_CAPABILITIES
-from container_engines.docker.logs import LOG_FILES
+from container_engines.docker.logs import log_files
 from container_engines.swarm.tasks import GPU_KIND, Node
 
 #: A constraint that no node meets.
@@ -76,7 +76,7 @@ def service_spec(
             "Placement": {
                 "Constraints": [f"node.id!={node.node_id}" for node in nodes if _is_small(node, launch)]
             },
-            "LogDriver": {"Name": LOG_FILES.type, "Options": LOG_FILES.config},
+            "LogDriver": {"Name": log_files().type, "Options": log_files().config},
             "Networks": [{"Target": network_id, "Aliases": [launch.host_name]}],
         },
     }

@@ -110,16 +110,17 @@ class ImageBillOfMaterialsOperator(EngineOperator):
         return training.job_dir
 
     def _image(self, ref: ImageRef) -> dict[str, Any]:
-        from container_training.work.images.engine import find_image
+        from container_engines.docker.driver import DockerDriver
         from container_training.work.images.puller import pull_image
         from training_api.errors import ImageNotFound
 
         client = self.hook.api_client
-        image = find_image(client, str(ref))
+        driver = DockerDriver(client)
+        image = driver.find_image(str(ref))
         if image is None:
             self.log.info("pulling %s, which the engine does not have", ref)
             pull_image(client, str(ref), self.hook.find_login, self._new_cancellation())
-            image = find_image(client, str(ref))
+            image = driver.find_image(str(ref))
         if image is None:
             raise ImageNotFound(f"the engine has no image {ref}, also after pulling it")
         return image

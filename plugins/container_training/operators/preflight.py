@@ -37,7 +37,8 @@ from training_api.job.tuning.trial_spec import trial_environment
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from container_training.work.preflight.cluster_run import ReplicaLaunch
+    from container_engines.docker.driver import ContainerLaunch
+    from training_api.job.cluster import ReplicaId
 
 DEFAULT_WATCH_SECONDS = 20.0
 #: The service's own default (``TRAINING_STOP_GRACE_SECONDS``).
@@ -133,10 +134,10 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
         from container_training.work.preflight.cluster_run import run_cluster
 
         launches = self._launches(spec, replicas)
-        for launch in launches:
+        for replica, launch in launches.items():
             self.log.info(
                 "%s: %s %s",
-                launch.replica.task_name,
+                replica.task_name,
                 launch.image,
                 shlex.join([*launch.command, *launch.args]),
             )
@@ -151,18 +152,17 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
             cancellation=self._new_cancellation(),
         )
 
-    def _launches(self, spec: JobSpec, replicas: Sequence[ReplicaSpec]) -> list[ReplicaLaunch]:
-        from container_training.work.preflight.cluster_run import ReplicaLaunch
-        from container_training.work.preflight.containers import host_resources
+    def _launches(self, spec: JobSpec, replicas: Sequence[ReplicaSpec]) -> dict[ReplicaId, ContainerLaunch]:
+        from container_engines.docker.driver import ContainerLaunch, DockerDriver, machine_of
 
         given = None if is_unset(self.memory_bytes) else whole_number("memory_bytes", self.memory_bytes)
-        room = usable(host_resources(self.hook.api_client))
+        # Without its GPUs, as no container here gets any.
+        room = usable(machine_of(DockerDriver(self.hook.api_client).info()))
         limits = grants(replicas, Capacity(each=room, total=room))
         environment = training_environment(self.training_conn_id)
         trial_id = "1" if spec.study else ""
-        return [
-            ReplicaLaunch(
-                replica=item.replica,
+        return {
+            item.replica: ContainerLaunch(
                 image=item.image.pullable,
                 command=item.command,
                 args=item.args,
@@ -176,12 +176,12 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
                 )
                 | (trial_environment(spec.study, trial_id) if spec.study else {})
                 | environment,
-                hostname=replica_host(spec.job_id, item.replica),
+                host_name=replica_host(spec.job_id, item.replica),
                 memory_bytes=given or granted.memory_bytes,
                 cpus=granted.cpus,
             )
             for item, granted in zip(replicas, limits, strict=True)
-        ]
+        }
 
     def _job_dir_rows(self, spec: JobSpec) -> list[PreflightRow]:
         """Try to write to the preflight's folder; what the trainer wrote there is named and removed."""

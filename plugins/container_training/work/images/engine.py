@@ -7,11 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import docker.errors
 import requests
 from docker.api import APIClient
-
-from container_engines.docker.errors import engine_errors
 
 #: The label of everything that this project makes on an engine, so that it can be found and removed.
 OWNER_LABEL = "container-training.owner"
@@ -51,42 +48,6 @@ class Cancellation:
         self.is_cancelled = True
         if self._stop is not None:
             self._stop()
-
-
-def find_image(api_client: APIClient, name: str) -> dict[str, Any] | None:
-    """
-    Return the engine's description of the image ``name``; None if it has no such image.
-
-    :raises EngineUnavailable: the engine did not answer.
-    """
-    with engine_errors(f"look for {name}"):
-        try:
-            image: dict[str, Any] = api_client.inspect_image(name)  # type: ignore[no-untyped-call]
-        except docker.errors.NotFound:
-            return None
-    return image
-
-
-@contextmanager
-def closed_answers(api_client: APIClient) -> Iterator[None]:
-    """
-    While open, the engine's answers are kept, to be closed at the end.
-
-    docker-py hands out the output of a container without its answer, and leaves the connection open when the output has ended.
-    """
-    answers: list[requests.Response] = []
-
-    def keep(answer: requests.Response, *_: Any, **__: Any) -> None:
-        answers.append(answer)
-
-    hooks = api_client.hooks["response"]
-    hooks.append(keep)
-    try:
-        yield
-    finally:
-        hooks.remove(keep)
-        for answer in answers:
-            answer.close()
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 
 from docker.api import APIClient
 
+from container_engines.docker.driver import DockerDriver
 from container_training.work.images.build_context import BuildContext
 from container_training.work.images.build_lock import one_build_of
 from container_training.work.images.builders.build_order import BuildOrder, BuildSession, OnLine
@@ -18,7 +19,7 @@ from container_training.work.images.builders.buildkit_build import build_with_bu
 from container_training.work.images.builders.classic_build import build_classic
 from container_training.work.images.content import ImageContent, image_content
 from container_training.work.images.dockerfile import buildkit_needs
-from container_training.work.images.engine import Cancellation, default_engine_url, find_image
+from container_training.work.images.engine import Cancellation, default_engine_url
 from container_training.work.images.history import changes_since_newest
 from container_training.work.images.labels import first_build, image_labels, is_made_of
 from container_training.work.images.puller import base_image_id, pull_image
@@ -130,7 +131,7 @@ class _Build:
         return BuiltImage(ref=content.ref, image_id=found["Id"], is_reused=True)
 
     def _on_engine(self, content: ImageContent) -> dict[str, Any] | None:
-        image = find_image(self.api_client, str(content.ref))
+        image = DockerDriver(self.api_client).find_image(str(content.ref))
         if image is None or not is_made_of(image, content):
             return None
         self.on_line(f"{content.ref} is on the engine already: nothing is built")
@@ -152,7 +153,7 @@ class _Build:
             # Building needs no registry, and the push will say what is wrong with it.
             self.on_line(f"the engine has no {ref}, and it cannot be had from its registry: {error}")
             return None
-        image = find_image(self.api_client, str(ref))
+        image = DockerDriver(self.api_client).find_image(str(ref))
         if image is None or not is_made_of(image, content):
             self.on_line(f"the registry's {ref} was not built from this content, and is not used")
             return None
@@ -182,7 +183,7 @@ class _Build:
             session=self.session,
         )
         last_output = self._run(order)
-        image = find_image(self.api_client, str(ref))
+        image = DockerDriver(self.api_client).find_image(str(ref))
         if image is None:
             raise BuildFailed(f"the build of {ref} ended without an image{last_output}")
         return BuiltImage(ref=ref, image_id=image["Id"], is_reused=False)

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from docker.api import APIClient
 from docker.utils import parse_repository_tag
 
-from container_engines.docker.error_table import Asked
-from container_engines.docker.errors import engine_errors, without_errors
-from container_training.work.images.engine import Cancellation, find_image, stoppable_answers
+from container_engines.docker.driver import DockerDriver
+from container_training.work.images.engine import Cancellation, stoppable_answers
 from container_training.work.images.registry import FindLogin, registry_of
 from training_api.errors import BuildFailed, DiskFull, EngineError, RegistryUnavailable, TrainingError
 from training_api.retrying import ENGINE_MAY_DO_LATER
@@ -39,16 +38,9 @@ def pull_image(
 
 
 def _read_pull(api_client: APIClient, name: str, find_login: FindLogin, cancellation: Cancellation) -> None:
-    repository, tag = parse_repository_tag(name)
-    with engine_errors(f"pull {name}", Asked.REGISTRY), stoppable_answers(api_client, cancellation):
-        stream = api_client.pull(
-            repository,
-            tag=tag or "latest",
-            stream=True,
-            decode=True,
-            auth_config=find_login(registry_of(repository)),
-        )
-        for _ in without_errors(stream, f"pull {name}"):
+    login = find_login(registry_of(parse_repository_tag(name)[0]))
+    with stoppable_answers(api_client, cancellation):
+        for _ in DockerDriver(api_client).pull(name, login):
             if cancellation.is_cancelled:
                 return
 
@@ -66,11 +58,12 @@ def base_image_id(
     :raises BuildFailed: there is no such image, or the pull was cancelled.
     :raises RegistryUnavailable: its registry does not answer.
     """
-    image = find_image(api_client, base)
+    driver = DockerDriver(api_client)
+    image = driver.find_image(base)
     if image is None:
         on_line(f"pulling the base image {base}")
         _pull_base(api_client, base, find_login, cancellation)
-        image = find_image(api_client, base)
+        image = driver.find_image(base)
     if image is None:
         raise BuildFailed(f"FROM {base}: the engine has no such image, also after pulling it")
     image_id: str = image["Id"]

@@ -15,9 +15,8 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from container_engines.docker.error_table import Asked
-from container_engines.docker.errors import engine_errors, without_errors
-from container_training.work.images.engine import Cancellation, find_image, stoppable_answers
+from container_engines.docker.driver import DockerDriver
+from container_training.work.images.engine import Cancellation, stoppable_answers
 from container_training.work.images.registry import (
     FindLogin,
     Login,
@@ -29,7 +28,6 @@ from container_training.work.images.registry import (
 from training_api.errors import (
     DiskFull,
     EngineBusy,
-    EngineError,
     ImageNotFound,
     PushFailed,
     RegistryUnavailable,
@@ -131,7 +129,7 @@ class _Push:
 
     def attempt(self) -> PushedImage:
         """Push once, unless the registry has the image."""
-        image = find_image(self._api_client, str(self._ref))
+        image = DockerDriver(self._api_client).find_image(str(self._ref))
         if image is None:
             raise ImageNotFound(f"the engine has no image {self._ref}; build it first")
         digest = self._digest_in_registry(image)
@@ -164,21 +162,11 @@ class _Push:
         """Push; return the digest that the engine reports."""
         progress = _Progress(self._on_line)
         digest: str | None = None
-        doing = f"push {self._ref}"
+        name = f"{self._ref.name}:{self._ref.tag or 'latest'}"
         self._on_line(f"pushing {self._ref}")
         try:
-            with (
-                engine_errors(doing, Asked.REGISTRY),
-                stoppable_answers(self._api_client, self._cancellation),
-            ):
-                stream = self._api_client.push(
-                    self._ref.name,
-                    tag=self._ref.tag or "latest",
-                    stream=True,
-                    decode=True,
-                    auth_config=self._login,
-                )
-                for message in without_errors(stream, doing):
+            with stoppable_answers(self._api_client, self._cancellation):
+                for message in DockerDriver(self._api_client).push(name, self._login):
                     if self._cancellation.is_cancelled:
                         break
                     digest = (message.get("aux") or {}).get("Digest", digest)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import tarfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import IO, Any, cast
+from typing import IO, cast
 
-import docker.errors
 from docker.api import APIClient
 
+from container_engines.docker.driver import ContainerLaunch, DockerDriver
 from container_engines.docker.errors import engine_errors
 from container_training.work.images.engine import OWNER_LABEL, Cancellation, stoppable_answers
 from container_training.work.packages.installed import (
@@ -21,7 +21,7 @@ from container_training.work.packages.installed import (
     os_release,
     packages_of,
 )
-from training_api.errors import EngineError, EngineUnavailable
+from training_api.errors import EngineBusy, EngineUnavailable
 
 _CHUNK_BYTES = 2**20
 #: Of one database; Debian's largest have a few MB.
@@ -70,7 +70,7 @@ def image_packages(
                     _read(archive, entry, found)
         except tarfile.TarError as error:
             if not cancellation.is_cancelled:  # which cuts the stream
-                raise EngineError(f"the engine's export of {image} cannot be read: {error}") from error
+                raise EngineBusy(f"the engine's export of {image} cannot be read: {error}") from error
         if cancellation.is_cancelled:
             raise EngineUnavailable(f"reading the packages of {image} was cancelled")
     found.packages.sort()
@@ -98,19 +98,14 @@ def _read(archive: tarfile.TarFile, entry: tarfile.TarInfo, found: ImagePackages
 
 @contextmanager
 def _container(api_client: APIClient, image: str, owner: str) -> Iterator[str]:
-    with engine_errors(f"make a container of {image}"):
-        made: dict[str, Any] = api_client.create_container(
-            image,
-            # Never run; an image without a command of its own would be refused.
-            command=["never-started"],
-            labels={OWNER_LABEL: owner},
-            network_disabled=True,
-        )
+    driver = DockerDriver(api_client)
+    # Never run; an image without a command of its own would be refused.
+    launch = ContainerLaunch(image=image, args=["never-started"], labels={OWNER_LABEL: owner})
+    container = driver.create(launch)
     try:
-        yield made["Id"]
+        yield container
     finally:
-        with engine_errors(f"remove the container of {image}"), suppress(docker.errors.NotFound):
-            api_client.remove_container(made["Id"], force=True, v=True)
+        driver.remove(container)
 
 
 class _Stream:

@@ -36,9 +36,9 @@ def built_image(inputs: PlanInputs, connect: Callable[[], APIClient], find_login
     :raises InvalidImageRef: it has no name, or one with a tag.
     :raises ImageNotFound: the engine lacks a base image, without which the tag cannot be known.
     """
+    from container_engines.docker.driver import DockerDriver
     from container_training.work.images.build_context import open_context
     from container_training.work.images.content import image_content
-    from container_training.work.images.engine import find_image
     from container_training.work.images.history import changes_since_newest
 
     if not inputs.image:
@@ -51,7 +51,7 @@ def built_image(inputs: PlanInputs, connect: Callable[[], APIClient], find_login
     engine = connect()
     with tempfile.TemporaryFile(prefix="build-context-") as archive:
         content = image_content(context, inputs.image, archive, lambda base: _base_image_id(engine, base))
-    existing = find_image(engine, str(content.ref))
+    existing = DockerDriver(engine).find_image(str(content.ref))
     digest, note = _digest_in_registry(content.ref, existing, find_login)
     return PlannedImage(
         roles=[],
@@ -67,9 +67,9 @@ def built_image(inputs: PlanInputs, connect: Callable[[], APIClient], find_login
 
 
 def _base_image_id(engine: APIClient, base: str) -> str:
-    from container_training.work.images.engine import find_image
+    from container_engines.docker.driver import DockerDriver
 
-    image = find_image(engine, base)
+    image = DockerDriver(engine).find_image(base)
     if image is None:
         raise ImageNotFound(
             f"FROM {base}: the engine does not have this base image, and a plan pulls nothing; run: docker pull {base}"

@@ -5,38 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Any, TypeVar
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TypeVar
 
-import docker.errors
 from docker.api import APIClient
-from docker.types import LogConfig
 
-from container_engines.confinement import DNS_OPTIONS
-from container_engines.docker.errors import engine_errors
-from container_training.work.images.engine import (
-    OWNER_LABEL,
-    Cancellation,
-    find_image,
-    stoppable_answers,
-)
+from container_engines.docker.driver import STATES, ContainerLaunch, ContainerState, DockerDriver
+from container_training.work.images.engine import OWNER_LABEL, Cancellation, stoppable_answers
 from container_training.work.images.puller import pull_image
 from container_training.work.images.registry import FindLogin
-from container_training.work.preflight.containers import (
-    host_config,
-    remove_container,
-    remove_leftovers,
-)
-from container_training.work.preflight.line_splitter import LineSplitter
+from container_training.work.preflight.container_run import last_drawn
 from container_training.work.preflight.report import ReplicaOutcome, Stop
-from training_api.errors import (
-    DiskFull,
-    EngineError,
-    PreflightFailed,
-)
+from training_api.errors import DiskFull, EngineBusy, EngineError, PreflightFailed
 from training_api.job.cluster import ReplicaId, ReplicaRole
 from training_api.retrying import ENGINE_MAY_DO_LATER
+from training_api.states import ReplicaState
 
 #: Lines of each replica's output that are kept.
 LOG_LINES = 200
@@ -48,38 +32,17 @@ SETTLE_SECONDS = 2.0
 #: it took before, and this late at most.
 MAX_SECOND_RUN_SECONDS = 5.0
 _POLL_SECONDS = 0.1
-_ENDED = ("exited", "dead")
 _SIGKILL_CODE = 137
 #: A flood of output must not fill the engine's disk.
-_LOG = LogConfig(type=LogConfig.types.JSON, config={"max-size": "8m", "max-file": "2"})
+_LOG_MEGABYTES = 8
 
+_Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaLaunch:
-    """
-    One container of the cluster.
-
-    :param command: replaces the image's entry point; empty: the image's own.
-    :param hostname: its name, under which the others reach it.
-    :param memory_bytes: limit, swap included; None is none.
-    :param cpus: limit in cores; None is none.
-    """
-
-    replica: ReplicaId
-    image: str
-    command: Sequence[str]
-    args: Sequence[str]
-    environment: Mapping[str, str]
-    hostname: str
-    memory_bytes: int | None = None
-    cpus: float | None = None
 
 
 def run_cluster(
     api_client: APIClient,
-    launches: Sequence[ReplicaLaunch],
+    launches: Mapping[ReplicaId, ContainerLaunch],
     *,
     owner: str,
     watch_seconds: float,
@@ -96,18 +59,17 @@ def run_cluster(
     ``grace_seconds`` later; one that had ended well is started once more for that. All of it is removed in every case;
     what an earlier run of the same ``owner`` left behind (its process was killed) is removed first.
 
+    :param launches: each with a host name; labels, network and log are set here.
     :param owner: who runs it, the same for every attempt; goes into a label.
     :param find_login: the login for a registry host, for images that the engine has to pull.
     :param on_line: called with the last lines of every replica's output, once they are known.
     :raises PreflightFailed: it was cancelled.
     :raises RegistryUnavailable: an image has to be pulled, and its registry does not answer.
-    :raises DiskFull: the engine has no room for an image or a container.
-    :raises EngineUnavailable: the engine does not answer.
+    :raises EngineError: as ``engine_errors``.
     """
-    run = _ClusterRun(api_client, owner, cancellation or Cancellation())
+    run = _ClusterRun(DockerDriver(api_client), owner, cancellation or Cancellation())
     try:
-        with engine_errors("run the replicas"):
-            return run.outcomes(launches, watch_seconds, grace_seconds, find_login, on_line)
+        return run.outcomes(launches, watch_seconds, grace_seconds, find_login, on_line)
     except EngineError as error:
         if run.is_cancelled:  # which removed what the error is about
             raise PreflightFailed("the preflight was cancelled") from error
@@ -115,13 +77,14 @@ def run_cluster(
 
 
 class _ClusterRun:
-    def __init__(self, api_client: APIClient, owner: str, cancellation: Cancellation) -> None:
-        self._api_client = api_client
+    def __init__(self, driver: DockerDriver, owner: str, cancellation: Cancellation) -> None:
+        self._driver = driver
         self._owner = owner
+        self._own = f"{OWNER_LABEL}={owner}"
         self._cancellation = cancellation
         self._containers: dict[ReplicaId, str] = {}
         self._errors: dict[ReplicaId, str] = {}
-        self._ends: dict[ReplicaId, dict[str, Any]] = {}
+        self._ends: dict[ReplicaId, ContainerState] = {}
 
     @property
     def is_cancelled(self) -> bool:
@@ -129,27 +92,35 @@ class _ClusterRun:
 
     def outcomes(
         self,
-        launches: Sequence[ReplicaLaunch],
+        launches: Mapping[ReplicaId, ContainerLaunch],
         watch_seconds: float,
         grace_seconds: float,
         find_login: FindLogin,
         on_line: Callable[[str], None],
     ) -> list[ReplicaOutcome]:
-        remove_leftovers(self._api_client, self._owner)
-        with stoppable_answers(self._api_client, self._cancellation):
-            self._pull_missing({launch.image for launch in launches}, launches, find_login, on_line)
+        self._remove_all()
+        with stoppable_answers(self._driver.client, self._cancellation):
+            self._pull_missing(launches, find_login, on_line)
         with self._cancellation.stops_with(self._remove_all), ThreadPoolExecutor(len(launches)) as pool:
 
-            def each(do: Callable[..., _Result], items: Sequence[Any]) -> list[_Result]:
+            def each(do: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
                 self._require_going_on()
                 return list(pool.map(do, items))
 
             try:
                 self._require_going_on()
-                self._network = self._make_network()
-                each(self._start, [launch for launch in launches if launch.replica not in self._errors])
+                network = f"preflight-{self._owner}"
+                self._driver.make_network(network, {OWNER_LABEL: self._owner})
+                each(
+                    lambda item: self._start(item[0], replace(item[1], network=network)),
+                    [
+                        (replica, launch)
+                        for replica, launch in launches.items()
+                        if replica not in self._errors
+                    ],
+                )
                 self._watch(watch_seconds)
-                found = each(self._outcome, launches)
+                found = each(lambda item: self._outcome(*item), list(launches.items()))
                 for outcome in found:
                     for line in outcome.tail:
                         on_line(f"{outcome.replica.task_name} | {line}")
@@ -157,7 +128,7 @@ class _ClusterRun:
                 stops = each(lambda outcome: self._stop(outcome, grace_seconds), found)
                 self._require_going_on()
             finally:
-                list(pool.map(lambda c: remove_container(self._api_client, c), self._containers.values()))
+                list(pool.map(self._driver.remove, self._containers.values()))
                 self._remove_all()
         return [replace(outcome, stop=stop) for outcome, stop in zip(found, stops, strict=True)]
 
@@ -166,61 +137,40 @@ class _ClusterRun:
             raise PreflightFailed("the preflight was cancelled")
 
     def _remove_all(self) -> None:
-        remove_leftovers(self._api_client, self._owner)
+        self._driver.remove_all(self._own)
 
     def _pull_missing(
         self,
-        images: set[str],
-        launches: Sequence[ReplicaLaunch],
+        launches: Mapping[ReplicaId, ContainerLaunch],
         find_login: FindLogin,
         on_line: Callable[[str], None],
     ) -> None:
         """Pull what the engine lacks; what cannot be pulled is an error of the replicas that need it."""
-        for image in sorted(images):
-            if find_image(self._api_client, image) is not None:
+        for image in sorted({launch.image for launch in launches.values()}):
+            if self._driver.find_image(image) is not None:
                 continue
             on_line(f"pulling {image}")
             try:
-                pull_image(self._api_client, image, find_login)
+                pull_image(self._driver.client, image, find_login)
             except EngineError as error:
-                if isinstance(error, (*ENGINE_MAY_DO_LATER, DiskFull)):
+                if _is_not_about_the_job(error):
                     raise
                 why = f"image {image} is not on the engine and cannot be pulled: {error}"
-                self._errors |= {launch.replica: why for launch in launches if launch.image == image}
+                self._errors |= {
+                    replica: why for replica, launch in launches.items() if launch.image == image
+                }
 
-    def _make_network(self) -> str:
-        name = f"preflight-{self._owner}"
-        self._api_client.create_network(name, driver="bridge", labels={OWNER_LABEL: self._owner})
-        return name
-
-    def _start(self, launch: ReplicaLaunch) -> None:
+    def _start(self, replica: ReplicaId, launch: ContainerLaunch) -> None:
         """Create and start one container; a refusal that is about it, like a missing entry point, is its own error."""
-        client = self._api_client
-        endpoint = client.create_endpoint_config(aliases=[launch.hostname])
+        labels = {OWNER_LABEL: self._owner}
         try:
-            container: str = client.create_container(
-                launch.image,
-                entrypoint=list(launch.command) or None,
-                command=list(launch.args) or None,
-                hostname=launch.hostname,
-                environment=dict(launch.environment),
-                labels={OWNER_LABEL: self._owner},
-                host_config=host_config(
-                    client,
-                    memory_bytes=launch.memory_bytes,
-                    cpus=launch.cpus,
-                    network_mode=self._network,
-                    dns_opt=list(DNS_OPTIONS),
-                    log_config=_LOG,
-                ),
-                networking_config=client.create_networking_config({self._network: endpoint}),  # type: ignore[arg-type]  # stubs: one endpoint
-            )["Id"]
-            self._containers[launch.replica] = container
-            client.start(container)
-        except docker.errors.APIError as error:
-            if not error.is_client_error() or self.is_cancelled:
+            container = self._driver.create(replace(launch, labels=labels, log_megabytes=_LOG_MEGABYTES))
+            self._containers[replica] = container
+            self._driver.start(container)
+        except EngineError as error:
+            if self.is_cancelled or _is_not_about_the_job(error):
                 raise
-            self._errors[launch.replica] = f"it could not be started: {error.explanation}"
+            self._errors[replica] = f"it could not be started: {error}"
 
     def _watch(self, seconds: float) -> None:
         """Return once there is nothing more to see."""
@@ -231,11 +181,11 @@ class _ClusterRun:
             self._require_going_on()
             self._collect_ends()
             now = time.monotonic()
-            if failed_at is None and any(state["ExitCode"] for state in self._ends.values()):
+            if failed_at is None and any(end.exit_code for end in self._ends.values()):
                 failed_at = now
             has_settled = failed_at is not None and now >= failed_at + SETTLE_SECONDS
             master = next(
-                (state for replica, state in self._ends.items() if replica.role is ReplicaRole.MASTER), None
+                (end for replica, end in self._ends.items() if replica.role is ReplicaRole.MASTER), None
             )
             is_done = master is not None and now >= started + MIN_SECONDS
             if now >= deadline or has_settled or is_done:
@@ -245,51 +195,49 @@ class _ClusterRun:
     def _collect_ends(self) -> None:
         ended = {
             row["Id"]
-            for row in self._api_client.containers(
-                all=True, filters={"label": f"{OWNER_LABEL}={self._owner}"}
-            )
-            if row["State"] in _ENDED
+            for row in self._driver.containers(self._own)
+            if STATES.get(row["State"]) is ReplicaState.EXITED
         }
         for replica, container in self._containers.items():
             if container in ended and replica not in self._ends and replica not in self._errors:
-                self._ends[replica] = self._api_client.inspect_container(container)["State"]
+                self._ends[replica] = self._look_at(container)
 
-    def _outcome(self, launch: ReplicaLaunch) -> ReplicaOutcome:
+    def _look_at(self, container: str) -> ContainerState:
+        """:raises EngineBusy: it was removed."""
+        state = self._driver.look_at(container)
+        if state is None:
+            raise EngineBusy(f"container {container[:12]} was removed from outside")
+        return state
+
+    def _outcome(self, replica: ReplicaId, launch: ContainerLaunch) -> ReplicaOutcome:
         """Return what is known of a replica when the watch is over."""
-        error = self._errors.get(launch.replica)
+        error = self._errors.get(replica)
         if error:
-            return ReplicaOutcome(replica=launch.replica, hostname=launch.hostname, start_error=error)
-        container = self._containers[launch.replica]
-        described: dict[str, Any] = self._api_client.inspect_container(container)
-        state = described["State"]
-        has_ended = state["Status"] in _ENDED
-        started = datetime.fromisoformat(state["StartedAt"])
-        ended = datetime.fromisoformat(state["FinishedAt"]) if has_ended else None
-        until = ended or datetime.now(started.tzinfo)
+            return ReplicaOutcome(replica=replica, hostname=launch.host_name, start_error=error)
+        container = self._containers[replica]
+        state = self._look_at(container)
+        now = datetime.now(UTC)
+        ran = (state.finished_at or now) - (state.started_at or now)
         return ReplicaOutcome(
-            replica=launch.replica,
-            hostname=described["Config"]["Hostname"],
-            exit_code=int(state["ExitCode"]) if has_ended else None,
-            out_of_memory=has_ended and bool(state["OOMKilled"]),
-            ran_seconds=max((until - started).total_seconds(), 0.0),
-            ended_at=ended,
+            replica=replica,
+            hostname=launch.host_name,
+            exit_code=state.exit_code,
+            out_of_memory=state.out_of_memory,
+            ran_seconds=max(ran.total_seconds(), 0.0),
+            ended_at=state.finished_at,
             memory_bytes=launch.memory_bytes,
-            environment=dict(
-                entry.split("=", 1) for entry in described["Config"]["Env"] or [] if "=" in entry
+            environment=launch.environment,
+            tail=tuple(
+                last_drawn(line.text)
+                for line in self._driver.read_logs(container, follow=False, tail=LOG_LINES)
             ),
-            tail=self._tail(container),
         )
-
-    def _tail(self, container: str) -> tuple[str, ...]:
-        splitter = LineSplitter()
-        output: bytes = self._api_client.logs(container, stdout=True, stderr=True, tail=LOG_LINES)
-        return (*splitter.feed(output), *splitter.finish())
 
     def _start_again(self, outcomes: Sequence[ReplicaOutcome]) -> None:
         """Start those that ended well once more, and return in the midst of the shortest one's work."""
         again = [outcome for outcome in outcomes if outcome.exit_code == 0]
         for outcome in again:
-            self._api_client.start(self._containers[outcome.replica])
+            self._driver.start(self._containers[outcome.replica])
         if again:
             midst = min(outcome.ran_seconds for outcome in again) / 3
             self._sleep(min(midst, MAX_SECOND_RUN_SECONDS))
@@ -304,11 +252,16 @@ class _ClusterRun:
         """Ask a replica to end, as the service does; None: it does not run."""
         if outcome.has_failed:
             return None
-        client, container = self._api_client, self._containers[outcome.replica]
-        if not client.inspect_container(container)["State"]["Running"]:
+        container = self._containers[outcome.replica]
+        if self._look_at(container).state is not ReplicaState.RUNNING:
             return None
         asked = time.monotonic()
-        client.stop(container, timeout=round(grace_seconds))
+        self._driver.stop(container, grace_seconds)
         seconds = time.monotonic() - asked
-        exit_code = client.inspect_container(container)["State"]["ExitCode"]
+        exit_code = self._look_at(container).exit_code
         return Stop(seconds=seconds, killed=exit_code == _SIGKILL_CODE and seconds >= round(grace_seconds))
+
+
+def _is_not_about_the_job(error: EngineError) -> bool:
+    """Whether the engine, and not what was asked of it, is in the way."""
+    return isinstance(error, (*ENGINE_MAY_DO_LATER, DiskFull))

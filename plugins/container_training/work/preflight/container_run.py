@@ -8,24 +8,21 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
 
-import docker.errors
 from docker.api import APIClient
 
 from container_engines.confinement import PIDS_LIMIT
-from container_engines.docker.errors import engine_errors
-from container_training.work.images.engine import OWNER_LABEL, Cancellation, closed_answers
-from container_training.work.preflight.containers import (
-    host_config,
-    remove_container,
-    remove_leftovers,
-)
-from container_training.work.preflight.line_splitter import LineSplitter
-from training_api.errors import FieldViolation, ImageTestFailed, InvalidJobSpec
+from container_engines.docker.driver import ContainerLaunch, ContainerState, DockerDriver
+from container_training.work.images.engine import OWNER_LABEL, Cancellation
+from training_api.errors import DiskFull, EngineError, FieldViolation, ImageTestFailed, InvalidJobSpec
 from training_api.job.restarts import EXIT_MEANINGS
+from training_api.retrying import ENGINE_MAY_DO_LATER
 
 TAIL_LINES = 30
+#: Between two looks at a container whose output has ended, and which has not.
+_POLL_SECONDS = 0.1
+#: Two outputs of a container are read side by side: a line may have an earlier time than one before it.
+_OVERLAP_NS = 10**9
 
 #: Called with ``stdout`` or ``stderr``, and the line.
 OnOutput = Callable[[str, str], None]
@@ -81,37 +78,42 @@ def run_container(
     :raises ImageTestFailed: it could not be started, exited non-zero, ran out of memory, or past its time limit.
     :raises ImageNotFound: the engine has no such image.
     :raises DiskFull: the engine has no room for the container.
-    :raises EngineUnavailable: the engine does not answer.
+    :raises EngineError: as ``engine_errors``.
     """
-    run = _Run(api_client, image, limits, on_output, cancellation or Cancellation())
-    with engine_errors(f"run {image}"):
-        remove_leftovers(api_client, owner)
-        container: str = api_client.create_container(
-            image,
-            command=list(args) or None,
-            hostname=hostname,
-            environment=dict(environment or {}),
+    driver = DockerDriver(api_client)
+    driver.remove_all(f"{OWNER_LABEL}={owner}")
+    container = driver.create(
+        ContainerLaunch(
+            image=image,
+            args=args,
+            environment=environment or {},
             labels={OWNER_LABEL: owner},
-            host_config=host_config(
-                api_client, memory_bytes=limits.memory_bytes, cpus=limits.cpus, pids=limits.pids
-            ),
-        )["Id"]
-        try:
-            return run.wait_for(container)
-        finally:
-            remove_container(api_client, container)
+            host_name=hostname or "",
+            memory_bytes=limits.memory_bytes,
+            cpus=limits.cpus,
+            pids_limit=limits.pids,
+        )
+    )
+    try:
+        return _Run(driver, container, image, limits, on_output, cancellation or Cancellation()).seconds()
+    finally:
+        driver.remove(container)
 
 
 class _Run:
+    """A container that was made and is run once."""
+
     def __init__(
         self,
-        api_client: APIClient,
+        driver: DockerDriver,
+        container: str,
         image: str,
         limits: RunLimits,
         on_output: OnOutput,
         cancellation: Cancellation,
     ) -> None:
-        self._api_client = api_client
+        self._driver = driver
+        self._container = container
         self._image = image
         self._limits = limits
         self._cancellation = cancellation
@@ -119,19 +121,20 @@ class _Run:
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self._is_late = threading.Event()
 
-    def wait_for(self, container: str) -> float:
-        """Start ``container`` and see it through."""
+    def seconds(self) -> float:
+        """Start the container and see it through; return how long it ran."""
         started = time.monotonic()
-        with (
-            closed_answers(self._api_client),
-            self._cancellation.stops_with(lambda: remove_container(self._api_client, container)),
-            self._time_limit(container),
-        ):
-            # Attached before it starts, so that not one line is missed.
-            output = self._api_client.attach(container, stream=True, demux=True)
-            self._start(container)
-            self._read(output)
-            exit_code = self._exit_code(container)
+        try:
+            with (
+                self._cancellation.stops_with(lambda: self._driver.remove(self._container)),
+                self._time_limit(),
+            ):
+                self._start()
+                end = self._follow()
+        except EngineError:
+            if not self._cancellation.is_cancelled:  # which removed it
+                raise
+            end = None
         if self._cancellation.is_cancelled:
             raise ImageTestFailed(f"the run of {self._image} was cancelled")
         if self._is_late.is_set():
@@ -139,54 +142,54 @@ class _Run:
                 f"{self._image} did not end within its time limit of {self._limits.timeout_seconds:g} s, and was"
                 f" killed{self._tail_text()}"
             )
-        if exit_code != 0:
-            raise ImageTestFailed(
-                f"{self._image} {self._describe_end(container, exit_code)}{self._tail_text()}"
-            )
+        if end is None:
+            raise ImageTestFailed(f"the container of {self._image} was removed from outside")
+        if end.exit_code:
+            raise ImageTestFailed(f"{self._image} {self._describe(end)}{self._tail_text()}")
         return time.monotonic() - started
 
-    def _start(self, container: str) -> None:
+    def _start(self) -> None:
         try:
-            self._api_client.start(container)
-        except docker.errors.APIError as error:
-            if error.is_client_error():
-                # For example an ENTRYPOINT that is not in the image.
-                raise ImageTestFailed(f"{self._image} could not be started: {error.explanation}") from error
-            raise
+            self._driver.start(self._container)
+        except EngineError as error:
+            if self._cancellation.is_cancelled or isinstance(error, (*ENGINE_MAY_DO_LATER, DiskFull)):
+                raise
+            # For example an ENTRYPOINT that is not in the image.
+            raise ImageTestFailed(f"{self._image} could not be started: {error}") from error
 
-    def _read(self, output: Iterator[tuple[bytes | None, bytes | None]]) -> None:
-        streams = {name: LineSplitter() for name in ("stdout", "stderr")}
-        for chunks in output:
-            for (name, splitter), chunk in zip(streams.items(), chunks, strict=True):
-                for line in splitter.feed(chunk or b""):
-                    self._line(name, line)
-        for name, splitter in streams.items():
-            for line in splitter.finish():
-                self._line(name, line)
+    def _follow(self) -> ContainerState | None:
+        """Hand on the output until the container has ended; return how it did, ``None``: it was removed."""
+        seen: dict[str, int] = {}
+        while True:
+            # Asked before reading: only an output that is read after the end is whole.
+            state = self._driver.look_at(self._container)
+            if state is None:
+                return None
+            since = max(max(seen.values(), default=0) - _OVERLAP_NS, 0)
+            before = dict(seen)
+            for line in self._driver.read_logs(self._container, since, follow=not state.has_ended):
+                is_new = line.timestamp_ns > before.get(line.stream, -1)
+                if is_new and (line.is_whole or state.has_ended):
+                    seen[line.stream] = line.timestamp_ns
+                    self._line(line.stream, line.text)
+            if state.has_ended:
+                # That its memory was full may be known a moment after the end.
+                return self._driver.look_at(self._container)
+            time.sleep(_POLL_SECONDS)
 
-    def _line(self, stream: str, line: str) -> None:
+    def _line(self, stream: str, text: str) -> None:
+        line = last_drawn(text)
         self._tail.append(line)
         self._on_output(stream, line)
 
-    def _exit_code(self, container: str) -> int:
-        try:
-            return self._api_client.wait(container)["StatusCode"]
-        except docker.errors.NotFound:
-            if self._cancellation.is_cancelled:  # which removed it
-                return -1
-            raise ImageTestFailed(f"the container of {self._image} was removed by somebody else") from None
-
-    def _describe_end(self, container: str, exit_code: int) -> str:
-        state: dict[str, Any] = self._api_client.inspect_container(container)["State"]
-        if state.get("OOMKilled"):
-            limit = self._limits.memory_bytes
+    def _describe(self, end: ContainerState) -> str:
+        code, limit = end.exit_code or 0, self._limits.memory_bytes
+        if end.out_of_memory:
             return (
-                f"ran out of memory (exit code {exit_code}, limit {limit / 2**20:.0f} MiB)"
-                if limit
-                else (f"ran out of memory (exit code {exit_code})")
+                f"ran out of memory (exit code {code}{f', limit {limit / 2**20:.0f} MiB' if limit else ''})"
             )
-        meaning = EXIT_MEANINGS.get(exit_code)
-        return f"exited with {exit_code} ({meaning})" if meaning else f"exited with {exit_code}"
+        meaning = EXIT_MEANINGS.get(code)
+        return f"exited with {code} ({meaning})" if meaning else f"exited with {code}"
 
     def _tail_text(self) -> str:
         return (
@@ -196,13 +199,13 @@ class _Run:
         )
 
     @contextmanager
-    def _time_limit(self, container: str) -> Iterator[None]:
-        """Kill ``container`` when its time is over, which also ends the reading of its output."""
+    def _time_limit(self) -> Iterator[None]:
+        """Kill the container when its time is over, which also ends the reading of its output."""
 
         def kill() -> None:
             self._is_late.set()
-            with suppress(docker.errors.APIError):  # it has just ended by itself
-                self._api_client.kill(container)
+            with suppress(EngineError):  # it has just ended by itself
+                self._driver.kill(self._container)
 
         timer = threading.Timer(self._limits.timeout_seconds, kill)
         timer.daemon = True
@@ -211,3 +214,8 @@ class _Run:
             yield
         finally:
             timer.cancel()
+
+
+def last_drawn(line: str) -> str:
+    """Return what is to be seen of a line that a progress bar has drawn again and again. Pure."""
+    return line.rsplit("\r", 1)[-1]

@@ -90,7 +90,7 @@ class ReplicaOutcome:
     :param ran_seconds: until that end, or until the watch was over.
     :param ended_at: when it ended by itself.
     :param memory_bytes: its limit; None is none.
-    :param environment: what the container really had.
+    :param environment: what the container was given.
     :param tail: the last lines of its output.
     :param stop: None: it was never asked to end, or ended before it was.
     """

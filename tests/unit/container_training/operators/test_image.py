@@ -79,7 +79,14 @@ def build_that_raises(
 
 
 @pytest.mark.parametrize(
-    "kind", [errors.BuildFailed, errors.BuildContextMissing, errors.InvalidImageRef, errors.ImageNotFound]
+    "kind",
+    [
+        errors.BuildFailed,
+        errors.BuildContextMissing,
+        errors.InvalidImageRef,
+        errors.ImageNotFound,
+        errors.EngineError,
+    ],
 )
 def test_the_callers_errors_end_the_task_without_a_retry(
     kind: type[errors.TrainingError], build_context: str, monkeypatch: pytest.MonkeyPatch
@@ -93,7 +100,14 @@ def test_the_callers_errors_end_the_task_without_a_retry(
 
 
 @pytest.mark.parametrize(
-    "kind", [errors.DiskFull, errors.EngineUnavailable, errors.RegistryUnavailable, errors.PushFailed]
+    "kind",
+    [
+        errors.DiskFull,
+        errors.EngineUnavailable,
+        errors.EngineBusy,
+        errors.RegistryUnavailable,
+        errors.PushFailed,
+    ],
 )
 def test_what_may_pass_is_left_to_airflows_retries(
     kind: type[errors.TrainingError], build_context: str, monkeypatch: pytest.MonkeyPatch

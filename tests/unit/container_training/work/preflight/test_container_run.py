@@ -1,39 +1,136 @@
-"""Lines out of pieces."""
+"""The local test run on a played engine: output as it comes, each way to end, and nothing left."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from container_training.work.preflight.container_run import RunLimits
-from container_training.work.preflight.line_splitter import MAX_LINE_CHARACTERS, LineSplitter
-from training_api.errors import InvalidJobSpec
+from container_training.work.images.engine import OWNER_LABEL, Cancellation
+from container_training.work.preflight.container_run import RunLimits, run_container
+from tests.support.fakes.docker_api import FakeDocker, Program, run_fake_docker
+from training_api.errors import EngineBusy, ImageNotFound, ImageTestFailed, InvalidJobSpec
+
+IMAGE = "trainer:1"
 
 
-@given(
-    text=st.text(st.characters(exclude_characters="\r", exclude_categories=["Cs"]), max_size=80),
-    size=st.integers(1, 7),
+@pytest.fixture
+def engine() -> Iterator[FakeDocker]:
+    with run_fake_docker() as engine:
+        yield engine
+        assert engine.containers == {}
+
+
+def run(engine: FakeDocker, program: Program | None, **arguments: Any) -> list[tuple[str, str]]:
+    """Return the output of a run that goes well."""
+    lines: list[tuple[str, str]] = []
+    if program is not None:
+        engine.images[IMAGE] = program
+    client = engine.client()
+    try:
+        run_container(
+            client,
+            IMAGE,
+            ["--epochs", "1"],
+            **{
+                "limits": RunLimits(timeout_seconds=60),
+                "on_output": lambda stream, line: lines.append((stream, line)),
+                "owner": "me",
+                **arguments,
+            },
+        )
+    finally:
+        client.close()
+    return lines
+
+
+def test_each_line_is_handed_on_once_with_its_stream(engine: FakeDocker) -> None:
+    program = Program(lines=((1, "1%\r50%\r100%"), (2, "careful"), (1, "done")), exit_code=0)
+
+    lines = run(engine, program, environment={"A": "b"}, hostname="master-0")
+
+    assert lines == [("stdout", "100%"), ("stderr", "careful"), ("stdout", "done")]
+    (made,) = engine.made
+    assert (made["Cmd"], made["Env"], made["Hostname"]) == (["--epochs", "1"], ["A=b"], "master-0")
+    assert made["Labels"] == {OWNER_LABEL: "me"}
+
+
+@pytest.mark.parametrize(
+    ("program", "limits", "message"),
+    [
+        (
+            Program(lines=((1, "so far"),), exit_code=3),
+            {"timeout_seconds": 60},
+            r"trainer:1 exited with 3; its last output:\n    so far$",
+        ),
+        (
+            Program(exit_code=127),
+            {"timeout_seconds": 60},
+            r"exited with 127 \(the program was not found\); no output$",
+        ),
+        (
+            Program(exit_code=137, out_of_memory=True),
+            {"timeout_seconds": 60, "memory_bytes": 2**26},
+            r"ran out of memory \(exit code 137, limit 64 MiB\); no output$",
+        ),
+        (
+            Program(lines=((1, "waiting"),)),
+            {"timeout_seconds": 0.2},
+            r"time limit of 0\.2 s, and was killed; its last output:\n    waiting$",
+        ),
+    ],
 )
-def test_lines_do_not_depend_on_how_the_bytes_were_cut(text: str, size: int) -> None:
-    splitter = LineSplitter()
-    data = text.encode()
-
-    lines = [
-        line for start in range(0, len(data), size) for line in splitter.feed(data[start : start + size])
-    ]
-    lines += splitter.finish()
-
-    expected = text.split("\n")
-    assert lines == (expected if expected[-1] else expected[:-1])
+def test_a_bad_end_says_how_and_shows_the_last_lines(
+    engine: FakeDocker, program: Program, limits: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ImageTestFailed, match=message):
+        run(engine, program, limits=RunLimits(**limits))
 
 
-def test_a_redrawn_line_counts_as_last_drawn() -> None:
-    assert LineSplitter().feed(b"1%\r50%\r100%\r\nnext\n") == ["100%", "next"]
+def test_a_cancel_from_within_the_reading_removes_the_container(engine: FakeDocker) -> None:
+    cancellation = Cancellation()
+
+    with pytest.raises(ImageTestFailed, match=r"the run of trainer:1 was cancelled"):
+        run(
+            engine,
+            Program(lines=((1, "up"),)),
+            cancellation=cancellation,
+            on_output=lambda *_: cancellation.cancel(),
+        )
 
 
-def test_a_line_without_an_end_is_handed_on_in_pieces() -> None:
-    assert LineSplitter().feed(b"x" * (MAX_LINE_CHARACTERS + 1)) == ["x" * (MAX_LINE_CHARACTERS + 1)]
+def test_what_an_earlier_attempt_left_is_removed_first(engine: FakeDocker) -> None:
+    engine.refusals["DELETE containers"] = (500, "the first attempt is killed before it can remove anything")
+    with pytest.raises(EngineBusy):
+        run(engine, Program(exit_code=0))
+    engine.refusals.clear()
+
+    run(engine, Program(exit_code=0))
+
+    assert len(engine.made) == 2
+
+
+@pytest.mark.parametrize(
+    ("refusals", "expected"),
+    [
+        ({"POST containers/6d": (400, 'exec: "x": executable file not found')}, ImageTestFailed),
+        ({"POST containers/6d": (500, "of this nothing is known")}, EngineBusy),
+        ({"POST containers/create": (500, "of this nothing is known")}, EngineBusy),
+    ],
+)
+def test_a_start_that_the_image_is_to_blame_for_is_told_from_one_that_may_go_well_later(
+    engine: FakeDocker, refusals: dict[str, tuple[int, str]], expected: type[Exception]
+) -> None:
+    engine.refusals |= refusals
+
+    with pytest.raises(expected):
+        run(engine, Program(exit_code=0))
+
+
+def test_an_image_that_is_not_there_is_named(engine: FakeDocker) -> None:
+    with pytest.raises(ImageNotFound, match="No such image: trainer:1"):
+        run(engine, None)
 
 
 @pytest.mark.parametrize("limits", [{"timeout_seconds": 0}, {"timeout_seconds": 1, "pids": 0}])

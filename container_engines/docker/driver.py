@@ -1,0 +1,279 @@
+"""
+What a Docker Engine does with images, containers and networks: the one way from this project to it.
+
+The service's engine (``engine.py``), the preflight and the local test run are made of this. So containers are confined, watched
+and removed alike, and a refusal of the engine means the same to all of them (``error_table.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from http import HTTPStatus
+from typing import Any
+
+import docker
+from docker.errors import APIError, NotFound
+from docker.types import Mount
+from docker.utils import parse_repository_tag
+
+from container_engines.base import METRIC_FOLDER, LogLine
+from container_engines.confinement import DNS_OPTIONS, DROPPED_CAPABILITIES, PIDS_LIMIT, SECURITY_OPTIONS
+from container_engines.docker.error_table import Asked
+from container_engines.docker.errors import engine_errors, without_errors
+from container_engines.docker.gpus import device_request
+from container_engines.docker.logs import LOG_MEGABYTES, log_files, read_frames
+from training_api.job.machines import Resources
+from training_api.states import ReplicaState
+
+STATES = {"created": ReplicaState.CREATED, "exited": ReplicaState.EXITED, "dead": ReplicaState.EXITED}
+_SHOWN_ID = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerLaunch:
+    """
+    All that is needed to make one container.
+
+    :param image: a name, or an id, of an image that the engine has.
+    :param name: empty: the engine makes one up.
+    :param command: replaces the image's entry point; empty: the image's own.
+    :param host_name: empty: the engine makes one up.
+    :param network: the container joins it under its host name; empty: the engine's default network.
+    :param memory_bytes: limit, swap included; ``None`` is none.
+    :param cpus: limit in cores; ``None`` is none.
+    :param gpus: names of the GPUs that it gets.
+    :param metric_folder: of the engine's machine; the container has it as ``METRIC_FOLDER``; empty: none.
+    :param log_megabytes: what the engine keeps of its output, at most twice.
+    """
+
+    image: str
+    name: str = ""
+    command: Sequence[str] = ()
+    args: Sequence[str] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    host_name: str = ""
+    network: str = ""
+    memory_bytes: int | None = None
+    cpus: float | None = None
+    pids_limit: int = PIDS_LIMIT
+    gpus: Sequence[str] = ()
+    metric_folder: str = ""
+    log_megabytes: int = LOG_MEGABYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerState:
+    """
+    How a container is.
+
+    :param exit_code: set if and only if it has ended.
+    """
+
+    state: ReplicaState
+    exit_code: int | None = None
+    out_of_memory: bool = False
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its program is over."""
+        return self.state is ReplicaState.EXITED
+
+
+@dataclass(frozen=True, slots=True)
+class DockerDriver:
+    """
+    One engine; every method raises as ``engine_errors`` does. It has no locks: a handler of a signal may use it.
+
+    :param client: of the engine.
+    """
+
+    client: docker.APIClient
+
+    def info(self) -> dict[str, Any]:
+        """Return what the engine says of itself and its machine."""
+        with engine_errors("ask for the machine's size"):
+            found: dict[str, Any] = self.client.info()
+        return found
+
+    def find_image(self, name: str) -> dict[str, Any] | None:
+        """Return the engine's description of an image, by name or id; ``None``: it has no such image."""
+        with engine_errors(f"look for {name}"):
+            try:
+                image: dict[str, Any] = self.client.inspect_image(name)  # type: ignore[no-untyped-call]
+            except NotFound:
+                return None
+        return image
+
+    def pull(self, name: str, login: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
+        """
+        Make the engine have the newest image ``name``; yields the messages of the pull, to its end.
+
+        :param login: for the registry: ``username`` and ``password``, or its token (``token_login``); empty: anonymous.
+        """
+        return self._transfer(self.client.pull, f"pull {name}", name, login)
+
+    def push(self, name: str, login: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
+        """Push the image ``name`` to its registry; yields the messages as ``pull`` does."""
+        return self._transfer(self.client.push, f"push {name}", name, login)
+
+    @staticmethod
+    def _transfer(
+        start: Callable[..., Any], doing: str, name: str, login: Mapping[str, str]
+    ) -> Iterator[Mapping[str, Any]]:
+        repository, tag = parse_repository_tag(name)
+        with engine_errors(doing, Asked.REGISTRY):
+            # A login that is empty is anonymous. None would send whatever login the host's user happens to have.
+            stream = start(repository, tag=tag or "latest", stream=True, decode=True, auth_config=dict(login))
+            yield from without_errors(stream, doing)
+
+    def has_network(self, name: str) -> bool:
+        """Whether there is a network of this name."""
+        with engine_errors(f"look for network {name}"):
+            # The engine finds networks by a part of their names.
+            return any(found["Name"] == name for found in self.client.networks(names=[name]))
+
+    def make_network(self, name: str, labels: Mapping[str, str]) -> None:
+        """Make a network of this machine; two of one name are possible, so look first."""
+        with engine_errors(f"make network {name}"):
+            self.client.create_network(name, driver="bridge", labels=dict(labels))
+
+    def create(self, launch: ContainerLaunch) -> str:
+        """
+        Make a container, bounded and without privileges; return its id. It reaches this machine as ``host.docker.internal``.
+
+        :raises ImageNotFound: the engine has no such image.
+        """
+        client, network = self.client, launch.network
+        host_config = client.create_host_config(
+            nano_cpus=round(launch.cpus * 1e9) if launch.cpus else None,
+            mem_limit=launch.memory_bytes,
+            # Memory and swap together. Without this the engine adds as much swap again, and a leak is slow instead of stopped.
+            memswap_limit=launch.memory_bytes,
+            pids_limit=launch.pids_limit,
+            security_opt=list(SECURITY_OPTIONS),
+            cap_drop=list(DROPPED_CAPABILITIES),
+            extra_hosts={"host.docker.internal": "host-gateway"},
+            init=True,  # so that SIGTERM reaches a trainer that is PID 1, and its children are reaped
+            log_config=log_files(launch.log_megabytes),
+            network_mode=network or None,
+            dns_opt=list(DNS_OPTIONS) if network else None,
+            device_requests=[device_request(launch.gpus)] if launch.gpus else None,
+            # A mount, not a bind: the engine would make a folder that is missing, which the service does not read.
+            mounts=[Mount(METRIC_FOLDER, launch.metric_folder, type="bind")]
+            if launch.metric_folder
+            else None,
+        )
+        endpoints = {network: client.create_endpoint_config(aliases=[launch.host_name])} if network else None
+        with engine_errors(f"make a container of {launch.image}"):
+            made: dict[str, Any] = client.create_container(
+                launch.image,
+                name=launch.name or None,
+                hostname=launch.host_name or None,
+                entrypoint=list(launch.command) or None,
+                command=list(launch.args) or None,
+                environment=dict(launch.environment),
+                labels=dict(launch.labels),
+                host_config=host_config,
+                networking_config=client.create_networking_config(endpoints),  # type: ignore[arg-type]  # stubs: one endpoint
+            )
+        return str(made["Id"])
+
+    def start(self, container: str) -> None:
+        """Start a container, also one that has ended; leave alone one that runs."""
+        with engine_errors(f"start container {_short(container)}"):
+            # Starting what runs is answered with 304 and is no error.
+            self.client.start(container)
+
+    def look_at(self, container: str) -> ContainerState | None:
+        """Return how a container is, by name or id; ``None``: there is none."""
+        with engine_errors(f"look at container {_short(container)}"):
+            try:
+                described: dict[str, Any] = self.client.inspect_container(container)["State"]
+            except NotFound:
+                return None
+        state = STATES.get(described["Status"], ReplicaState.RUNNING)
+        ended = state is ReplicaState.EXITED
+        return ContainerState(
+            state=state,
+            exit_code=int(described["ExitCode"]) if ended else None,
+            out_of_memory=ended and bool(described["OOMKilled"]),
+            # Nanoseconds are cut to microseconds.
+            started_at=None
+            if state is ReplicaState.CREATED
+            else datetime.fromisoformat(described["StartedAt"]),
+            finished_at=datetime.fromisoformat(described["FinishedAt"]) if ended else None,
+        )
+
+    def containers(self, *labels: str, running_only: bool = False) -> list[dict[str, Any]]:
+        """Return the engine's list of containers with these labels, ``KEY=VALUE`` or ``KEY``."""
+        with engine_errors("list containers"):
+            return list(self.client.containers(all=not running_only, filters={"label": list(labels)}))
+
+    def networks(self, *labels: str) -> list[dict[str, Any]]:
+        """Return the engine's list of networks with these labels."""
+        with engine_errors("list networks"):
+            return list(self.client.networks(filters={"label": list(labels)}))
+
+    def read_logs(
+        self, container: str, since_ns: int = 0, *, follow: bool = True, tail: int | None = None
+    ) -> Iterator[LogLine]:
+        """Yield the lines of a container as ``Engine.read_logs`` does; ``tail``: only so many of the last."""
+        with engine_errors(f"read the log of container {_short(container)}"):
+            yield from read_frames(self.client, f"containers/{container}", since_ns, follow=follow, tail=tail)
+
+    def stop(self, container: str, grace_seconds: float) -> None:
+        """Send SIGTERM, and SIGKILL ``grace_seconds`` later; returns when the container has ended, or was gone."""
+        with engine_errors(f"stop container {_short(container)}"):
+            try:
+                self.client.stop(container, timeout=round(grace_seconds))
+            except NotFound:
+                return
+
+    def kill(self, container: str) -> None:
+        """Send SIGKILL. :raises EngineError: also where it has just ended."""
+        with engine_errors(f"kill container {_short(container)}"):
+            self.client.kill(container)
+
+    def remove(self, container: str) -> None:
+        """Remove a container with its volumes, running or not; that it is gone, or just going, is what was wanted."""
+        with engine_errors(f"remove container {_short(container)}"):
+            _unless_gone(self.client.remove_container, container, v=True, force=True)
+
+    def remove_all(self, *labels: str) -> None:
+        """Remove every container, running or not, and then every network with these labels."""
+        for item in self.containers(*labels):
+            self.remove(item["Id"])
+        for item in self.networks(*labels):
+            with engine_errors(f"remove network {item['Name']}"):
+                _unless_gone(self.client.remove_network, item["Id"])
+
+
+def machine_of(info: Mapping[str, Any], gpus: int = 0) -> Resources:
+    """Return what the machine of an engine has, by the engine's ``info``. Pure."""
+    return Resources(cpus=float(info["NCPU"]), memory_bytes=int(info["MemTotal"]), gpus=gpus)
+
+
+def token_login(token: str) -> dict[str, str]:
+    """Return the login by a registry's token; empty, thus anonymous, without one. Pure."""
+    return {"registrytoken": token} if token else {}
+
+
+def _unless_gone(do: Callable[..., Any], key: str, **options: Any) -> None:
+    try:
+        do(key, **options)
+    except NotFound:
+        return
+    except APIError as error:
+        # It is being removed, by another task or by a task's on_kill.
+        if error.status_code != HTTPStatus.CONFLICT:
+            raise
+
+
+def _short(container: str) -> str:
+    """Return a name as it is, and the beginning of an id."""
+    return container[:_SHOWN_ID] if len(container) == 64 else container

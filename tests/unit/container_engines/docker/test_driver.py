@@ -1,0 +1,146 @@
+"""What the driver asks of an engine, and what it makes of the answers: docker-py's own client against a played engine."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from container_engines.base import LogStream
+from container_engines.docker.driver import ContainerLaunch, ContainerState, DockerDriver, token_login
+from tests.support.fakes.docker_api import FakeDocker, Program, run_fake_docker
+from training_api.errors import EngineBusy, EngineError, ImageNotFound
+from training_api.states import ReplicaState
+
+IMAGE = "registry.test/project/trainer:1"
+OWN = "owner=me"
+
+
+@pytest.fixture
+def engine() -> Iterator[FakeDocker]:
+    with run_fake_docker() as engine:
+        engine.images[IMAGE] = Program(lines=((1, "one"), (2, "two"), (1, "three")), exit_code=3)
+        yield engine
+
+
+@pytest.fixture
+def driver(engine: FakeDocker) -> Iterator[DockerDriver]:
+    client = engine.client()
+    yield DockerDriver(client)
+    client.close()
+
+
+def launch(**changes: object) -> ContainerLaunch:
+    return ContainerLaunch(**{"image": IMAGE, "labels": {"owner": "me"}, **changes})  # type: ignore[arg-type]
+
+
+def test_a_container_is_bounded_and_without_privileges(driver: DockerDriver, engine: FakeDocker) -> None:
+    driver.create(
+        launch(
+            command=["python"], args=["-V"], network="net", host_name="master", cpus=1.5, memory_bytes=2**26
+        )
+    )
+
+    (body,) = engine.made
+    host = body["HostConfig"]
+    assert (body["Image"], body["Entrypoint"], body["Cmd"]) == (IMAGE, ["python"], ["-V"])
+    assert body["Hostname"] == "master"
+    assert (host["NanoCpus"], host["Memory"], host["MemorySwap"]) == (1_500_000_000, 2**26, 2**26)
+    assert host["PidsLimit"] == 4096
+    assert "NET_RAW" in host["CapDrop"]
+    assert host["SecurityOpt"] == ["no-new-privileges:true"]
+    assert host["Init"] is True
+    assert host["ExtraHosts"] == ["host.docker.internal:host-gateway"]
+    assert host["LogConfig"]["Type"] == "local"
+    assert (host["NetworkMode"], host["DnsOptions"]) == ("net", ["timeout:1", "attempts:1"])
+    assert body["NetworkingConfig"]["EndpointsConfig"]["net"]["Aliases"] == ["master"]
+
+
+def test_a_container_without_a_network_has_the_engines_own(driver: DockerDriver, engine: FakeDocker) -> None:
+    driver.create(launch())
+
+    (body,) = engine.made
+    assert not body["NetworkingConfig"]
+    assert body["HostConfig"]["NetworkMode"] == "default"
+    assert not body["HostConfig"].get("Memory")
+
+
+def test_a_container_is_followed_from_its_making_to_its_removal(driver: DockerDriver) -> None:
+    container = driver.create(launch())
+    made = driver.look_at(container)
+    driver.start(container)
+    ended = driver.look_at(container)
+    lines = [(line.stream, line.text) for line in driver.read_logs(container, follow=False)]
+    driver.remove_all(OWN)
+
+    assert made == ContainerState(state=ReplicaState.CREATED)
+    assert ended == ContainerState(
+        state=ReplicaState.EXITED,
+        exit_code=3,
+        started_at=datetime(2026, 1, 1, 0, 0, 0, 123456, UTC),
+        finished_at=datetime(2026, 1, 1, 0, 0, 2, 123456, UTC),
+    )
+    assert lines == [(LogStream.STDOUT, "one"), (LogStream.STDERR, "two"), (LogStream.STDOUT, "three")]
+    assert driver.look_at(container) is None
+
+
+def test_a_missing_image_is_none_and_no_container_is_made_of_it(driver: DockerDriver) -> None:
+    assert driver.find_image(IMAGE) == {"Id": IMAGE, "RepoDigests": []}
+    assert driver.find_image("absent:1") is None
+    with pytest.raises(ImageNotFound, match="make a container of absent:1: No such image"):
+        driver.create(launch(image="absent:1"))
+
+
+@pytest.mark.parametrize("login", [{}, token_login("secret"), {"username": "u", "password": "p"}])
+def test_a_pull_is_made_with_a_login_a_token_or_nothing(
+    driver: DockerDriver, engine: FakeDocker, login: dict[str, str]
+) -> None:
+    engine.registry["registry.test/p/new:2"] = Program()
+
+    messages = list(driver.pull("registry.test/p/new:2", login))
+
+    assert messages[-1] == {"status": "Done"}
+    assert [json.loads(base64.urlsafe_b64decode(sent)) for sent in engine.logins] == [login]
+
+
+def test_only_what_has_all_the_labels_is_removed(driver: DockerDriver, engine: FakeDocker) -> None:
+    mine = driver.create(launch(labels={"owner": "me", "job": "1"}))
+    other = driver.create(launch(labels={"owner": "me", "job": "2"}))
+    driver.make_network("n1", {"owner": "me", "job": "1"})
+    driver.make_network("n2", {"owner": "me", "job": "2"})
+
+    driver.remove_all(OWN, "job=1")
+
+    assert driver.look_at(mine) is None
+    assert driver.look_at(other) is not None
+    assert list(engine.networks) == ["n2"]
+
+
+@pytest.mark.parametrize("status", [404, 409])
+def test_removing_what_is_gone_or_just_going_is_no_error(
+    driver: DockerDriver, engine: FakeDocker, status: int
+) -> None:
+    driver.create(launch())
+    engine.refusals["DELETE containers"] = (status, "whatever the engine says")
+
+    driver.remove_all(OWN)
+
+
+def test_a_removal_that_the_engine_refuses_is_an_error(driver: DockerDriver, engine: FakeDocker) -> None:
+    driver.make_network("net", {"owner": "me"})
+    engine.refusals["DELETE networks"] = (403, "network net has active endpoints")
+
+    with pytest.raises(EngineError, match="remove network net: network net has active endpoints"):
+        driver.remove_all(OWN)
+
+
+def test_stopping_what_is_gone_is_no_error_and_killing_what_has_ended_is_one(driver: DockerDriver) -> None:
+    container = driver.create(launch())
+    driver.start(container)
+
+    driver.stop("0" * 64, grace_seconds=0)
+    with pytest.raises(EngineBusy, match="is not running"):
+        driver.kill(container)
