@@ -26,10 +26,11 @@ from container_engines.labels import SERVICE
 from container_engines.memory.engine import Behaviour, MemoryEngine
 from container_engines.memory.scripted_reports import ScriptedReport
 from container_engines.swarm.engine import SwarmEngine
+from container_training.work.images.puller import pull_image
 from tests.support.bed.own_engine import run_own_engine
 from tests.support.run_id import current_run
 from tests.support.waiting import wait_until
-from training_api.errors import EngineError, ImageNotFound, RegistryUnavailable
+from training_api.errors import EngineBusy, EngineError, ImageNotFound, RegistryUnavailable
 from training_api.job.cluster import ReplicaId, ReplicaRole
 from training_api.job.image_ref import ImageRef, parse_image_ref
 from training_api.job.machines import Resources
@@ -361,9 +362,17 @@ class TestEngineContract:
 class TestDockerEngine:
     """What only the Docker Engine can show."""
 
-    def test_registry_that_is_down_is_told_from_a_missing_image(self) -> None:
-        with closing(DockerEngine("test")) as engine, pytest.raises(RegistryUnavailable):
-            engine.pull_image(parse_image_ref("127.0.0.1:1/project/image:1"))
+    def test_registry_that_is_down_is_told_from_a_missing_image_whoever_pulls(
+        self, pushed_image: ImageRef, engine_client: docker.APIClient
+    ) -> None:
+        silent, absent = "127.0.0.1:1/project/image:1", f"{pushed_image.host}/project/absent:1"
+
+        with closing(DockerEngine("test")) as engine:
+            for name, expected in ((silent, RegistryUnavailable), (absent, ImageNotFound)):
+                with pytest.raises(expected):
+                    engine.pull_image(parse_image_ref(name))
+                with pytest.raises(expected):
+                    pull_image(engine_client, name, lambda _: {})
 
     def test_an_engine_on_another_machine_refuses_to_share_a_folder(self) -> None:
         engine = DockerEngine("test", "tcp://203.0.113.1:2375")
@@ -379,7 +388,7 @@ class TestDockerEngine:
             client.create_network("takes-the-only-one")
             client.close()
 
-            with pytest.raises(EngineError, match="non-overlapping IPv4 address pool"):
+            with pytest.raises(EngineBusy, match="non-overlapping IPv4 address pool"):
                 DockerEngine("test", url).start_replica(make_launch("image"))
 
     def test_container_is_bounded_unprivileged_and_alone_in_its_network(
