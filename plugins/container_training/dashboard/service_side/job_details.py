@@ -47,7 +47,7 @@ def images_view(job: Job, service_lines: Sequence[LogEntry]) -> list[dict[str, s
         if config and config.image_uri:
             name = re.sub(r"(@sha256:\w+|:[^/:]+)$", "", config.image_uri)
             pinned = config.image_uri if "@sha256:" in config.image_uri else run.get(name)
-            found.append({"role": role, "uri": config.image_uri, "pinned": pinned})
+            found.append({"role": role.title, "uri": config.image_uri, "pinned": pinned})
     if not found and training.runtime_version:
         # A job of packages: the line names the runtime's image.
         image = next(iter(run.values()), None)
