@@ -43,6 +43,12 @@ CASES = [
     (REGISTRY, IN_STREAM, "connect: no route to host", Refusal.NO_REGISTRY),
     (REGISTRY, IN_STREAM, "unexpected EOF", Refusal.NO_REGISTRY),
     (REGISTRY, 500, "Head https://h/v2/: EOF", Refusal.NO_REGISTRY),
+    (
+        REGISTRY,
+        IN_STREAM,
+        "errors:\ndigest invalid\nmanifest blob unknown: blob unknown to registry\n",
+        Refusal.NO_REGISTRY,
+    ),
     (REGISTRY, IN_STREAM, "write /var/lib/docker/tmp/1: no space left on device", Refusal.NO_ROOM),
     (REGISTRY, IN_STREAM, "write /var/lib/docker/tmp/1: disk quota exceeded", Refusal.NO_ROOM),
     (REGISTRY, IN_STREAM, "daemon is shutting down", Refusal.NO_ENGINE),
