@@ -27,7 +27,10 @@ Every error of the project, one tree.
     |   + EngineUnavailable           it did not answer: retry
     |   + EngineBusy                  it refused what it may do later: retry
     |   + ImageNotFound               no such image, or no right to pull it
+    |   |   + ImageAccessDenied       there may be one, but the job may not pull it
     |   + DiskFull                    no room for the image or the container
+    |   + CommandNotFound             the image has no such program, or it cannot be executed
+    |   + GpusTaken                   fewer GPUs are free than a container needs
     + ImageError                      the caller's image, on its way to the registry
     |   + BuildContextMissing         no such folder or Dockerfile
     |   + BuildFailed                 a step of the Dockerfile failed
@@ -54,13 +57,17 @@ Every error of the project, one tree.
     + EvaluationInvalid               the evaluations of two models cannot be read, or are not of the same examples
     + RegistryMirrorFailed            the model registry beside the object store did not answer or refused: retry
 
-Messages say what is wrong, the rule, the value and the way out. ``raise ... from error`` keeps the cause.
+Messages say what is wrong, the rule, the value and the way out. ``raise ... from error`` keeps the cause. An error that can
+end a job has a ``cause`` in its class: what programs count (``causes.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
+
+from training_api.causes import Cause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +196,8 @@ class PollTimeout(TrainingError):
 class EngineError(TrainingError):
     """The Docker Engine refused a request."""
 
+    cause: ClassVar[Cause] = Cause.ENGINE
+
 
 class EngineUnavailable(EngineError):
     """The Docker Engine did not answer."""
@@ -201,9 +210,31 @@ class EngineBusy(EngineError):
 class ImageNotFound(EngineError):
     """The image does not exist, or may not be pulled."""
 
+    cause = Cause.IMAGE
+
+
+class ImageAccessDenied(ImageNotFound):
+    """The image may not be pulled, whether it exists or not."""
+
+    cause = Cause.ACCESS
+
 
 class DiskFull(EngineError):
     """The engine's disk has no room."""
+
+    cause = Cause.STORAGE
+
+
+class CommandNotFound(EngineError):
+    """The image has no such program, or it cannot be executed."""
+
+    cause = Cause.COMMAND
+
+
+class GpusTaken(EngineError):
+    """Fewer GPUs are free than a container needs."""
+
+    cause = Cause.QUOTA
 
 
 class ImageError(TrainingError):
@@ -236,6 +267,8 @@ class PushFailed(ImageError):
 
 class RegistryUnavailable(ImageError):
     """The registry did not answer, also after the retries."""
+
+    cause: ClassVar[Cause] = Cause.REGISTRY
 
 
 class PackageInvalid(TrainingError):

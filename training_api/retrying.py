@@ -6,6 +6,7 @@ from training_api.errors import (
     DiskFull,
     EditConflict,
     EngineBusy,
+    EngineError,
     EngineUnavailable,
     PushFailed,
     RegistryMirrorFailed,
@@ -19,7 +20,11 @@ from training_api.errors import (
 #: The same request to the training service may work later.
 TRANSIENT: tuple[type[TrainingError], ...] = (TransportError, Throttled, ServiceUnavailable)
 #: The engine, or the registry that it asks, may do the same later; other errors of an engine are final.
-ENGINE_MAY_DO_LATER: tuple[type[TrainingError], ...] = (EngineUnavailable, EngineBusy, RegistryUnavailable)
+ENGINE_MAY_DO_LATER: tuple[type[EngineError] | type[RegistryUnavailable], ...] = (
+    EngineUnavailable,
+    EngineBusy,
+    RegistryUnavailable,
+)
 #: A later attempt of the task may do better: engines come back, disks are cleaned, registries get their policies.
 _MAY_PASS = (*TRANSIENT, EditConflict, *ENGINE_MAY_DO_LATER, DiskFull, PushFailed, RegistryMirrorFailed)
 MAX_BACKOFF_SECONDS = 10.0

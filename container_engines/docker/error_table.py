@@ -17,7 +17,9 @@ from enum import Enum
 class Refusal(Enum):
     """What a refusal means to the caller."""
 
-    NO_IMAGE = "there is no such image, or no right to pull it"
+    NO_IMAGE = "there is no such image"
+    NO_ACCESS = "the image may not be pulled, whether it exists or not"
+    NO_COMMAND = "the image has no such program, or it cannot be executed"
     NO_ROOM = "the engine's disk is full"
     INVALID = "the request itself is refused"
     BUSY = "the engine cannot do it now"
@@ -84,9 +86,19 @@ _TABLE = (
             r"network \S+ not found",  # removed since: it is made again before the next start
         ),
     ),
+    # A program that is missing is 400 to newer engines, 404 or 500 to older ones.
+    _Row(
+        refusal=Refusal.NO_COMMAND,
+        statuses=_ANY,
+        asked=Asked.ENGINE,
+        words=_any_of(
+            r"executable file not found", r"exec: .*no such file or directory", r"exec format error"
+        ),
+    ),
     # The status says it.
     _Row(refusal=Refusal.NO_REGISTRY, statuses={408, 429}, asked=Asked.REGISTRY),
-    _Row(refusal=Refusal.NO_IMAGE, statuses={401, 403, 404}, asked=Asked.REGISTRY),
+    _Row(refusal=Refusal.NO_ACCESS, statuses={401, 403}, asked=Asked.REGISTRY),
+    _Row(refusal=Refusal.NO_IMAGE, statuses={404}, asked=Asked.REGISTRY),
     _Row(refusal=Refusal.NO_IMAGE, statuses={404}, words=_any_of(r"no such image")),
     _Row(refusal=Refusal.BUSY, statuses={408, 409, 429}),
     _Row(refusal=Refusal.INVALID, statuses={*range(400, 500), 501}),
@@ -128,6 +140,17 @@ _TABLE = (
         ),
     ),
     _Row(
+        refusal=Refusal.NO_ACCESS,
+        statuses=_MUTE,
+        asked=Asked.REGISTRY,
+        words=_any_of(
+            r"unauthorized",
+            r"permission denied",
+            r"(?<!access )denied:",
+            r"\b40[13] (unauthorized|forbidden)",
+        ),
+    ),
+    _Row(
         refusal=Refusal.NO_IMAGE,
         statuses=_MUTE,
         asked=Asked.REGISTRY,
@@ -139,15 +162,14 @@ _TABLE = (
             r"repository name not known",
             r"no such image",
             r"name unknown",
-            r"denied",
-            r"unauthorized",
-            r"\b40[134] (unauthorized|forbidden|not found)",
+            r"access denied",  # the engine's word where there may be no such repository
+            r"\b404 not found",
         ),
     ),
     _Row(
         refusal=Refusal.INVALID,
         statuses=_MUTE,
-        words=_any_of(r"executable file not found", r"exec format error", r"could not select device driver"),
+        words=_any_of(r"could not select device driver"),
     ),
     _Row(refusal=Refusal.BUSY, statuses=range(500, 600)),
     _Row(refusal=Refusal.INVALID, statuses=_ANY),

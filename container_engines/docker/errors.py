@@ -12,10 +12,12 @@ from docker.errors import APIError, DockerException
 
 from container_engines.docker.error_table import IN_STREAM, Asked, Refusal, refusal_of
 from training_api.errors import (
+    CommandNotFound,
     DiskFull,
     EngineBusy,
     EngineError,
     EngineUnavailable,
+    ImageAccessDenied,
     ImageNotFound,
     RegistryUnavailable,
     TrainingError,
@@ -23,6 +25,8 @@ from training_api.errors import (
 
 _CLASSES: Mapping[Refusal, type[TrainingError]] = {
     Refusal.NO_IMAGE: ImageNotFound,
+    Refusal.NO_ACCESS: ImageAccessDenied,
+    Refusal.NO_COMMAND: CommandNotFound,
     Refusal.NO_ROOM: DiskFull,
     Refusal.INVALID: EngineError,
     Refusal.BUSY: EngineBusy,
@@ -39,7 +43,8 @@ def engine_errors(doing: str, asked: Asked = Asked.ENGINE) -> Iterator[None]:
     :param doing: what was tried, for the message: ``start container X``.
     :raises EngineUnavailable: the engine did not answer, or does not work now.
     :raises EngineBusy: it refused, and may not later.
-    :raises ImageNotFound: there is no such image, or no right to pull it.
+    :raises ImageNotFound: there is no such image, or (``ImageAccessDenied``) no right to pull it.
+    :raises CommandNotFound: the image has no such program.
     :raises DiskFull: its disk has no room.
     :raises RegistryUnavailable: the registry that it asked did not answer.
     :raises EngineError: it refused the request itself.

@@ -13,7 +13,7 @@ from typing import Any
 
 from docker.types import DeviceRequest
 
-from training_api.errors import EngineError
+from training_api.errors import GpusTaken
 
 GPUS_LABEL = "container-training.gpus"
 #: One folder a GPU; made by NVIDIA's kernel driver.
@@ -51,7 +51,7 @@ def free_gpus(count: int, total: int, containers: Iterable[Mapping[str, Any]]) -
     Pure.
 
     :param containers: the engine's list of containers, in any state.
-    :raises EngineError: fewer are free.
+    :raises GpusTaken: fewer are free.
     """
     taken = {
         name
@@ -61,7 +61,7 @@ def free_gpus(count: int, total: int, containers: Iterable[Mapping[str, Any]]) -
     }
     free = [str(place) for place in range(total) if str(place) not in taken]
     if len(free) < count:
-        raise EngineError(f"{count} GPUs are needed and {len(free)} of {total} are free")
+        raise GpusTaken(f"{count} GPUs are needed and {len(free)} of {total} are free")
     return free[:count]
 
 

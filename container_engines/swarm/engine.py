@@ -21,7 +21,7 @@ from container_engines.base import (
     ReplicaLaunch,
     Usage,
 )
-from container_engines.docker.errors import engine_errors
+from container_engines.docker.errors import engine_error, engine_errors
 from container_engines.docker.logs import read_frames
 from container_engines.labels import JOB_UID, attempt_of, replica_labels, replica_of
 from container_engines.swarm.api import SwarmApi, labels_of_task
@@ -232,7 +232,7 @@ class SwarmEngine(Engine):
         :raises EngineError: the machine refuses it, or cannot get the image.
         """
         if "no such image" not in run.why.lower():
-            raise EngineError(f"machine {run.node_name}: {run.why or 'it was stopped before it started'}")
+            raise engine_error(f"machine {run.node_name}", run.why or "it was stopped before it started")
         try:
             is_gone = self._images.is_gone(self._swarm.client, launch.image_id)
         except RegistryUnavailable as error:

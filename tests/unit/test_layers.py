@@ -21,6 +21,7 @@ HOUSES: dict[str, tuple[Path, frozenset[str]]] = {
 #: Rooms, lowest first. A module may import from its own room and from those before it.
 #: A module belongs to the room with the longest name that is a prefix of its own.
 ROOMS: tuple[str, ...] = (
+    "training_api.causes",
     "training_api.errors",
     "training_api.retrying",
     "training_api.states",
@@ -92,6 +93,7 @@ ROOMS: tuple[str, ...] = (
 )
 #: Rooms without I/O. They import pydantic, this project, and the standard library except :data:`OUTSIDE`.
 PURE_ROOMS = (
+    "training_api.causes",
     "training_api.errors",
     "training_api.states",
     "training_api.dialects",

@@ -12,6 +12,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
+from training_api.causes import Cause
 from training_api.dialects.ml_v1.resources import Int32, Timestamp, TrainingInput, WireModel
 from training_api.states import JobState
 
@@ -48,12 +49,28 @@ class TrialCounts(WireModel):
     ended: int
 
 
+class JobReason(WireModel):
+    """
+    Why a job failed or was cancelled, for programs; ``errorMessage`` says it to people.
+
+    :param replica: the replica that is to blame, ``worker 1``; empty: none of them.
+    :param exit_code: the status with which that replica ended.
+    :param failed_trials: of a tuning job: how many trials have failed. All else is then the last one's.
+    """
+
+    cause: Cause = Cause.UNKNOWN
+    replica: str = ""
+    exit_code: Int32 | None = None
+    failed_trials: Int32 = 0
+
+
 class JobRow(WireModel):
     """
     One job, as a table shows it.
 
     :param prepare_time: when it left the queue.
     :param start_time: when it was RUNNING.
+    :param reason: ``None``: it goes on or went well, or the service did not write reasons when it ended.
     :param training_input: scale tier, region, replicas and what a study looks for; not the arguments.
     :param billed_seconds: RUNNING so far; of a tuning job the sum over its trials.
     """
@@ -66,6 +83,7 @@ class JobRow(WireModel):
     start_time: Timestamp | None = None
     end_time: Timestamp | None = None
     error_message: str | None = None
+    reason: JobReason | None = None
     job_position: int | None = None
     training_input: TrainingInput = TrainingInput()
     trials: TrialCounts | None = None
@@ -94,12 +112,14 @@ class Span(WireModel):
 
     :param name: the image, or the replica's task name (``master-replica-0``).
     :param attempt: which run of the replica: ``RETRY.RESTART``.
+    :param pinned: of a pull: the image that came, by digest; of a runtime version, its name and the engine's id.
     :param trial_id: of a tuning job; empty: of the job itself.
     :param end_time: ``None``: it goes on, or nobody saw its end.
     """
 
     kind: SpanKind
     name: str
+    pinned: str = ""
     attempt: str = ""
     trial_id: str = ""
     start_time: Timestamp

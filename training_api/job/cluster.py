@@ -35,6 +35,10 @@ class ReplicaId:
     role: ReplicaRole
     index: int = 0
 
+    def __str__(self) -> str:
+        """Return what messages call it: ``worker 1``."""
+        return f"{self.role} {self.index}"
+
     @property
     def task_name(self) -> str:
         """The name under which its log lines are found: ``master-replica-0`` [issue: tensorflow#18984]."""

@@ -13,7 +13,7 @@ from datetime import timedelta
 
 import httpx
 
-from training_api.errors import ImageNotFound, RegistryUnavailable
+from training_api.errors import ImageAccessDenied, ImageNotFound, RegistryUnavailable
 from training_api.iam.registry_resources import PolicyResource
 from training_api.iam.registry_wire import MANIFEST_TYPES, is_same_registry, manifest_url
 from training_api.job.image_ref import ImageRef
@@ -49,7 +49,8 @@ class ImageAccess(ABC):
         """
         Return ``image`` as jobs of ``project`` pull it.
 
-        :raises ImageNotFound: they may not, or there is no such image.
+        :raises ImageNotFound: there is no such image.
+        :raises ImageAccessDenied: they may not.
         :raises RegistryUnavailable: the registry did not answer; may work later.
         """
 
@@ -87,7 +88,7 @@ class CheckedImages(ImageAccess):
         scope = f"repository:{image.repository}:pull"
         token = self._tokens.issue(Caller(principal=agent), [scope], _PULL_LIFETIME)
         if not token.access:
-            raise ImageNotFound(_denied(agent, resource))
+            raise ImageAccessDenied(_denied(agent, resource))
         # By digest, so that the engine gets what was looked at, and not a tag that moved or that it has of old.
         return PullableImage(
             ref=image.at(self._digest(image, token.value, agent, resource)), token=token.value
@@ -102,7 +103,7 @@ class CheckedImages(ImageAccess):
         except httpx.TransportError as error:
             raise RegistryUnavailable(f"registry {image.host} did not answer: {error}") from error
         if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-            raise ImageNotFound(_denied(agent, resource))
+            raise ImageAccessDenied(_denied(agent, resource))
         if answer.status_code == httpx.codes.NOT_FOUND:
             raise ImageNotFound(f"registry {image.host} has no image {image}: manifest unknown")
         digest: str | None = answer.headers.get("Docker-Content-Digest")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -17,7 +16,7 @@ from training_api.errors import (
     EngineError,
     EngineUnavailable,
     ImageNotFound,
-    TrainingError,
+    RegistryUnavailable,
 )
 from training_api.job.capacity import Capacity, grants
 from training_api.job.cluster import ReplicaId, cluster_environment, replica_host
@@ -38,6 +37,7 @@ from training_service.model.job_messages import (
     state_message,
     without_gpus_message,
 )
+from training_service.model.reasons import Reason
 from training_service.model.records import JobRecord
 from training_service.model.runtimes import RuntimeImage, get_runtime
 from training_service.model.work import (
@@ -64,13 +64,13 @@ _SIDE_BY_SIDE = 32
 class PullRecorder(Protocol):
     """What actions need of a timeline."""
 
-    def pull(self, record: JobRecord, image: str) -> AbstractContextManager[None]:
-        """Record how long the block took, which makes ``image`` present."""
+    def pulled(self, record: JobRecord, image: str, pinned: str, started_at: datetime) -> None:
+        """Record that ``image`` is present, as ``pinned``, after a pull that began at ``started_at``."""
 
 
 class _NoTimeline:
-    def pull(self, record: JobRecord, image: str) -> AbstractContextManager[None]:
-        return nullcontext()
+    def pulled(self, record: JobRecord, image: str, pinned: str, started_at: datetime) -> None:
+        pass
 
 
 class MetricFolders(Protocol):
@@ -97,7 +97,7 @@ class Actions:
     :param retry_for: how long to retry while a registry does not answer, or the engine refuses for now.
     :param runtimes: the images that runtime versions stand for.
     :param metric_folders: where trials report their metrics; default: nowhere.
-    :param timeline: told how long pulls take; default: nobody is.
+    :param timeline: told what pulls took and gave; default: nobody is.
     :param image_access: asked before each pull; default: every image may be pulled.
     """
 
@@ -142,11 +142,11 @@ class Actions:
             job,
             to,
             at=transition.at,
-            message=state_message(job, to, transition.error_message),
-            error_message=transition.error_message,
+            message=state_message(job, to, transition.reason),
+            reason=transition.reason,
         )
         if moved:
-            self._metrics.count_transition(job, to, transition.at, transition.error_message)
+            self._metrics.count_transition(job, to, transition.at, transition.reason)
         if to.is_terminal:
             self._refusals.forget(job.uid, PullImages, StartReplicas)
         return moved
@@ -156,8 +156,9 @@ class Actions:
         match action:
             case Transition():
                 return self.advance(action)
-            case Conclude(job=job, outcome=outcome, error_message=message, summary=summary):
-                return self._store.record_outcome(job, outcome, message, early_stopping_payload(summary))
+            case Conclude(job=job, outcome=outcome, summary=summary):
+                summary_line = early_stopping_payload(summary)
+                return self._store.record_outcome(job, outcome, action.reason, summary_line)
             case StopEarly(job=job, reason=reason, is_spared=is_spared):
                 return self._trials.stop_early(job, reason, is_spared=is_spared)
             case RecordAttempts(job=job, attempts=attempts, why=why):
@@ -191,21 +192,25 @@ class Actions:
     def _pull(self, job: JobRecord, image: ImageRef) -> bool:
         """Pull one image of the job; whether it is there."""
         users = [replica.replica for replica in job.spec.replicas if replica.image == image]
-        who = f"of the replica {users[0].role} {users[0].index}"
+        who = f"image {image} of the replica {users[0]}"
+        started_at = self._clock()
         try:
             pull = partial(self._pull_if_allowed, job.spec.project)
-            with self._timeline.pull(job, str(image)):
-                runtime = get_runtime(self._engine, self._runtimes, image, pull)
-                pulled = runtime or pull(image)
+            runtime = get_runtime(self._engine, self._runtimes, image, pull)
+            pulled = runtime or pull(image)
         except ENGINE_MAY_DO_LATER as error:
             self._put_off(job, PullImages, error, f"The image {image} could not be pulled")
-        except DiskFull as error:
-            self._fail(job, f"There is no room for the image {image} {who}: {error}")
         except EngineError as error:
-            self._fail(job, f"The image {image} {who} could not be pulled: {error}")
+            message = (
+                f"There is no room for the {who}: {error}"
+                if isinstance(error, DiskFull)
+                else f"The {who} could not be pulled: {error}"
+            )
+            self._fail(job, Reason(cause=error.cause, message=message, replica=str(users[0])))
         else:
             self._refusals.forget(job.uid, PullImages)
             what = f"{image}, {pulled.image_id}" if runtime else f"{image.name}@{pulled.digest}"
+            self._timeline.pulled(job, str(image), what, started_at)
             self._store.record_image(job, image.pullable, pulled.image_id)
             self._store.note(job, images_message(users, what))
             return True
@@ -215,19 +220,22 @@ class Actions:
         allowed = self._image_access.pullable(project, image)
         return self._engine.pull_image(allowed.ref, allowed.token)
 
-    def _put_off(self, job: JobRecord, work: type[Work], error: TrainingError, what: str) -> None:
+    def _put_off(
+        self, job: JobRecord, work: type[Work], error: EngineError | RegistryUnavailable, what: str
+    ) -> None:
         """
         Say in the job's log why the work is retried, once for each reason; fail a job that was refused for too long.
 
         An engine that does not answer is waited for without a limit: no other job can run either.
 
         :param what: could not be done: ``The image I could not be pulled``.
-        :raises TrainingError: ``error``, unless the job has failed.
+        :raises Exception: ``error``, unless the job has failed.
         """
         has_limit = not isinstance(error, EngineUnavailable)
         refusal = self._refusals.add(job.uid, work, error, self._clock(), counts=has_limit)
         if has_limit and refusal.lasted >= self._retry_for:
-            self._fail(job, f"{what} for {refusal.lasted.total_seconds():.0f} seconds: {error}")
+            message = f"{what} for {refusal.lasted.total_seconds():.0f} seconds: {error}"
+            self._fail(job, Reason(cause=error.cause, message=message))
             return
         if refusal.is_new:
             limit = f" for {self._retry_for.total_seconds():g} seconds" if has_limit else ""
@@ -248,18 +256,14 @@ class Actions:
         final = {key: error for key, error in refused.items() if not isinstance(error, ENGINE_MAY_DO_LATER)}
         if refused and not final:
             who, error = next(iter(refused.items()))
-            self._put_off(job, StartReplicas, error, f"The replica {who.role} {who.index} could not start")
+            self._put_off(job, StartReplicas, error, f"The replica {who} could not start")
             return
         for message in [*scaled_down_messages(replicas, granted), *without_gpus_message(replicas, granted)]:
             self._store.note(job, message, Severity.WARNING)
         if final:
-            self._fail(
-                job,
-                " ".join(
-                    f"The replica {who.role} {who.index} could not start: {error}"
-                    for who, error in final.items()
-                ),
-            )
+            messages = (f"The replica {who} could not start: {error}" for who, error in final.items())
+            first = next(iter(final))
+            self._fail(job, Reason(cause=final[first].cause, message=" ".join(messages), replica=str(first)))
             return
         self._refusals.forget(job.uid, StartReplicas)
         if job.attempts.pending:
@@ -280,8 +284,8 @@ class Actions:
     def _stop(self, observed: ObservedReplica) -> None:
         self._engine.stop_replica(observed.container_id, self._stop_grace_seconds)
 
-    def _fail(self, job: JobRecord, message: str) -> None:
-        self.decide(Conclude(job=job, outcome=JobState.FAILED, error_message=message))
+    def _fail(self, job: JobRecord, reason: Reason) -> None:
+        self.decide(Conclude(job=job, outcome=JobState.FAILED, reason=reason))
 
     def _metric_folder(self, job: JobRecord, replica: ReplicaSpec) -> str:
         return self._metric_folders.prepare(job, replica.replica) if self._metric_folders else ""

@@ -108,7 +108,7 @@ def _next_steps(
     master = current.get(job.spec.master.replica)
     # A master that ended in time has ended in time, however late somebody looks.
     if expired and not (master and master.state is ReplicaState.EXITED):
-        return [Transition(job=job, to=JobState.CANCELLING, at=now, error_message=expired)]
+        return [Transition(job=job, to=JobState.CANCELLING, at=now, reason=expired)]
     match job.state:
         case JobState.PREPARING:
             return _prepare(job, current)
@@ -134,7 +134,7 @@ def _run(
 ) -> list[Action]:
     verdict = judge(job, current, drained)
     if isinstance(verdict, Over):
-        return [Conclude(job=job, outcome=verdict.outcome, error_message=verdict.error_message)]
+        return [Conclude(job=job, outcome=verdict.outcome, reason=verdict.reason)]
     if verdict is not None:
         return [RecordAttempts(job=job, attempts=verdict.attempts, why=verdict.why)]
     # Before a retry of the whole job starts, all of the try before it has ended: they share host names.
@@ -176,7 +176,7 @@ def _wind_down(
     ends = [each.finished_at for each in observed if each.finished_at]
     # What ended by itself ended when its last container did, however late somebody looks.
     at = now if to is JobState.CANCELLED else max([*ends, job.entered_at]) if ends else now
-    return [Transition(job=job, to=to, at=at, error_message=job.error_message)]
+    return [Transition(job=job, to=to, at=at, reason=job.reason)]
 
 
 def _running(observed: Sequence[ObservedReplica]) -> list[ObservedReplica]:

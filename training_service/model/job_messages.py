@@ -11,22 +11,24 @@ from training_api.job.machines import GIB, Resources, is_scaled_down
 from training_api.job.replica_spec import ReplicaSpec
 from training_api.job.tuning.trial_spec import hyperparameter_args
 from training_api.states import JobState
+from training_service.model.reasons import Reason
 from training_service.model.records import JobRecord
 from training_service.search.early_stopping import EarlyStoppingReport
 
 
-def state_message(job: JobRecord, to: JobState, error_message: str) -> str:
+def state_message(job: JobRecord, to: JobState, reason: Reason | None) -> str:
     """Return the line that tells of a job's new state."""
+    why = reason.message if reason else ""
     if job.trial:
-        return _trial_message(job, to, error_message)
+        return _trial_message(job, to, why)
     job_id = job.spec.job_id
     images = ", ".join(dict.fromkeys(str(replica.image) for replica in job.spec.replicas))
     texts = {
         JobState.PREPARING: f"Job {job_id} is being prepared: pulling {images}.",
         JobState.RUNNING: f"Job {job_id} is running.",
         JobState.SUCCEEDED: "Job completed successfully.",
-        JobState.FAILED: f"Job failed: {error_message}",
-        JobState.CANCELLING: f"Job {job_id} is being cancelled: {error_message}",
+        JobState.FAILED: f"Job failed: {why}",
+        JobState.CANCELLING: f"Job {job_id} is being cancelled: {why}",
         JobState.CANCELLED: "Job cancelled.",
     }
     return texts[to]
@@ -39,13 +41,13 @@ def queued_message(job: JobRecord) -> str:
     return f"Job {job.spec.job_id} is queued."
 
 
-def _trial_message(job: JobRecord, to: JobState, error_message: str) -> str:
+def _trial_message(job: JobRecord, to: JobState, why: str) -> str:
     texts = {
         JobState.PREPARING: "is being prepared.",
         JobState.RUNNING: f"is running: {_assignment(job)}.",
         JobState.SUCCEEDED: "completed successfully.",
-        JobState.FAILED: f"failed: {error_message}",
-        JobState.CANCELLING: f"is being cancelled: {error_message}",
+        JobState.FAILED: f"failed: {why}",
+        JobState.CANCELLING: f"is being cancelled: {why}",
         JobState.CANCELLED: "cancelled.",
     }
     return f"Trial {job.trial_id} {texts[to]}"

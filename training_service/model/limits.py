@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from training_api.causes import Cause
 from training_api.states import JobState
+from training_service.model.reasons import Reason
 from training_service.model.records import JobRecord
 
 
-def limit_reached(job: JobRecord, now: datetime) -> str:
+def limit_reached(job: JobRecord, now: datetime) -> Reason | None:
     """
-    Return why the job has to be cancelled, or nothing.
+    Return why the job has to be cancelled; ``None``: it has not.
 
     Source: discovery, Scheduling.maxWaitTime (QUEUED and PREPARING, from creation) and maxRunningTime (from RUNNING);
     the texts are [unverified].
@@ -18,11 +20,12 @@ def limit_reached(job: JobRecord, now: datetime) -> str:
     max_wait, max_running = job.spec.max_wait, job.spec.max_running
     if job.state in (JobState.QUEUED, JobState.PREPARING):
         if max_wait is not None and now - job.created_at >= max_wait:
-            return _limit_text("waited", "scheduling.maxWaitTime", max_wait)
+            return _over_limit(Cause.WAITED_TOO_LONG, "waited", "scheduling.maxWaitTime", max_wait)
     elif job.state is JobState.RUNNING and job.running_at and now - job.running_at >= max_running:
-        return _limit_text("ran", "scheduling.maxRunningTime", max_running)
-    return ""
+        return _over_limit(Cause.RAN_TOO_LONG, "ran", "scheduling.maxRunningTime", max_running)
+    return None
 
 
-def _limit_text(did: str, name: str, limit: timedelta) -> str:
-    return f"The job was cancelled because it {did} longer than {name} ({limit.total_seconds():.15g}s)."
+def _over_limit(cause: Cause, did: str, name: str, limit: timedelta) -> Reason:
+    message = f"The job was cancelled because it {did} longer than {name} ({limit.total_seconds():.15g}s)."
+    return Reason(cause=cause, message=message)

@@ -12,6 +12,7 @@ from training_api.job.image_ref import ImageRef
 from training_api.job.job_spec import JobSpec
 from training_api.job.restarts import Attempts
 from training_api.states import JobState
+from training_service.model.reasons import Reason
 
 #: The states of which ``errorMessage`` says why.
 _EXPLAINED = frozenset({JobState.FAILED, JobState.CANCELLING, JobState.CANCELLED})
@@ -60,6 +61,7 @@ class JobRecord:
     :param uid: key of the job on the engine; random, so that a job id used in two projects never meets itself.
     :param sequence: grows with every job; orders the queue and the list.
     :param images: the engine's ids of the pulled images, by reference.
+    :param reason: why it does not end well, once that is known; ``None``: it goes on, or went well.
     :param attempts: what was started again so far.
     :param outcome: how the job will end, once it is known; the job has that state when all its replicas have ended.
     :param version: grows with every write; the API's ``etag``.
@@ -74,7 +76,7 @@ class JobRecord:
     preparing_at: datetime | None = None
     running_at: datetime | None = None
     ended_at: datetime | None = None
-    error_message: str = ""
+    reason: Reason | None = None
     images: Mapping[str, str] = field(default_factory=dict)
     attempts: Attempts = field(default_factory=Attempts)
     outcome: JobState | None = None
@@ -114,7 +116,7 @@ class JobRecord:
             start_time=self.running_at,
             end_time=self.ended_at,
             # While replicas are still being stopped, the outcome is decided and not yet told.
-            error_message=(self.error_message or None) if self.state in _EXPLAINED else None,
+            error_message=self.reason.message or None if self.reason and self.state in _EXPLAINED else None,
             job_position=position,
             etag=etag(self.version),
         )

@@ -6,22 +6,34 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from container_engines.base import ObservedReplica
+from training_api.causes import Cause
 from training_api.job.cluster import ReplicaId
+from training_api.job.exit_causes import exit_cause
+from training_api.job.python_package import is_package_job
 from training_api.job.restarts import MAX_JOB_RETRIES, MAX_REPLICA_RESTARTS, Attempts, is_retryable
 from training_api.states import JobState, ReplicaState
+from training_service.model.reasons import Reason
 from training_service.model.records import JobRecord
 
 #: 128 + SIGKILL: how a shell, and the engine, report a process killed by signal 9.
 _KILLED = 137
 _SIGKILL = 9
+#: Where several replicas have ended, the job fails for the first of these: for what would come again, before what may not.
+_BY_WEIGHT = (
+    Cause.OUT_OF_MEMORY,
+    Cause.PACKAGE,
+    Cause.PROGRAM_ERROR,
+    Cause.COMMAND,
+    Cause.INTERRUPTED,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Over:
-    """The job has an outcome."""
+    """The job has an outcome; ``reason`` says why, unless it is a good one."""
 
     outcome: JobState
-    error_message: str = ""
+    reason: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +69,13 @@ def judge(
     ]
     if not failed and not lost:
         return None
-    message = failure_message(failed, lost)
+    reason = failure_of(failed, lost, uses_packages=is_package_job(job.spec.training_input))
     if any(not is_retryable(each.exit_code or 0, out_of_memory=each.out_of_memory) for each in failed):
-        return Over(outcome=JobState.FAILED, error_message=message)
-    return _again(job, [*(each.replica for each in failed), *lost], message)
+        return Over(outcome=JobState.FAILED, reason=reason)
+    return _again(job, [*(each.replica for each in failed), *lost], reason)
 
 
-def _again(job: JobRecord, ended: Sequence[ReplicaId], message: str) -> Over | Again:
+def _again(job: JobRecord, ended: Sequence[ReplicaId], reason: Reason) -> Over | Again:
     attempts = job.attempts
     if all(attempts.may_restart(replica) for replica in ended):
         after = attempts.restarted(ended)
@@ -71,12 +83,32 @@ def _again(job: JobRecord, ended: Sequence[ReplicaId], message: str) -> Over | A
             f"{replica.task_name} restart {after.of(replica).restart} of {MAX_REPLICA_RESTARTS}"
             for replica in ended
         )
-        return Again(attempts=after, why=f"{message} Starting again: {counts}.")
+        return Again(attempts=after, why=f"{reason.message} Starting again: {counts}.")
     if attempts.may_retry:
         after = attempts.retried([spec.replica for spec in job.spec.replicas])
-        why = f"{message} Starting the whole job again: retry {after.retries} of {MAX_JOB_RETRIES}."
+        why = f"{reason.message} Starting the whole job again: retry {after.retries} of {MAX_JOB_RETRIES}."
         return Again(attempts=after, why=why)
-    return Over(outcome=JobState.FAILED, error_message=message)
+    return Over(outcome=JobState.FAILED, reason=reason)
+
+
+def failure_of(
+    failed: Sequence[ObservedReplica], lost: Sequence[ReplicaId] = (), *, uses_packages: bool = False
+) -> Reason:
+    """
+    Return why a job fails whose replicas exited with a non-zero status, or are gone; there is at least one.
+
+    :param uses_packages: whether the job installs Python packages.
+    """
+    message = failure_message(failed, lost)
+    if not failed:
+        return Reason(cause=Cause.REPLICA_LOST, message=message, replica=str(lost[0]))
+    causes = [
+        exit_cause(each.exit_code or 0, out_of_memory=each.out_of_memory, uses_packages=uses_packages)
+        for each in failed
+    ]
+    cause = min(causes, key=_BY_WEIGHT.index)
+    blamed = failed[causes.index(cause)]
+    return Reason(cause=cause, message=message, replica=str(blamed.replica), exit_code=blamed.exit_code)
 
 
 def failure_message(failed: Sequence[ObservedReplica], lost: Sequence[ReplicaId] = ()) -> str:
@@ -86,15 +118,12 @@ def failure_message(failed: Sequence[ObservedReplica], lost: Sequence[ReplicaId]
     Pure. Forms: [issues: rstudio/cloudml#130, tensorflow/models#4294]; out of memory [issue: tensorflow/models#5591];
     lost: ours.
     """
-    gone = (
-        f"The replica {replica.role} {replica.index} was lost: its container was removed from the engine."
-        for replica in lost
-    )
+    gone = (f"The replica {replica} was lost: its container was removed from the engine." for replica in lost)
     return " ".join([*map(_failure_of, failed), *gone])
 
 
 def _failure_of(observed: ObservedReplica) -> str:
-    name = f"The replica {observed.replica.role} {observed.replica.index}"
+    name = f"The replica {observed.replica}"
     code = observed.exit_code
     if observed.out_of_memory:
         status = f"{_SIGKILL}(SIGKILL)" if code == _KILLED else str(code)

@@ -10,18 +10,19 @@ from training_api.job.image_ref import ImageRef
 from training_api.job.replica_spec import ReplicaSpec
 from training_api.job.restarts import Attempts
 from training_api.states import JobState
+from training_service.model.reasons import Reason
 from training_service.model.records import JobRecord
 from training_service.search.early_stopping import EarlyStoppingReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transition:
-    """Write ``to`` as the job's state, as of ``at``."""
+    """Write ``to`` as the job's state, as of ``at``; ``reason``: why it does not end well."""
 
     job: JobRecord
     to: JobState
     at: datetime
-    error_message: str = ""
+    reason: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,12 +30,13 @@ class Conclude:
     """
     Write how the job will end; what still runs of it is stopped before it does.
 
+    :param reason: why, unless it ends well.
     :param summary: what a study has to say at its end.
     """
 
     job: JobRecord
     outcome: JobState
-    error_message: str = ""
+    reason: Reason | None = None
     summary: EarlyStoppingReport | None = None
 
 

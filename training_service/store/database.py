@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,23 +13,9 @@ from weakref import WeakKeyDictionary
 
 import sqlalchemy as sa
 
+from training_service.store.migrations import MIGRATIONS, SCHEMA_VERSION
 from training_service.store.tables import meta, metadata
 
-#: Grows when the tables change; a service refuses a database that is newer than itself.
-SCHEMA_VERSION = "3"
-#: What brings the tables of the version before to a version; new tables are made anyway.
-_MIGRATIONS: Mapping[str, tuple[str, ...]] = {
-    "2": (
-        "ALTER TABLE jobs ADD COLUMN images JSON NOT NULL DEFAULT '{}'",
-        "ALTER TABLE jobs ADD COLUMN attempts JSON NOT NULL DEFAULT '{}'",
-        "ALTER TABLE jobs ADD COLUMN outcome VARCHAR(16) NOT NULL DEFAULT ''",
-        "ALTER TABLE jobs DROP COLUMN image_id",
-    ),
-    "3": (
-        "ALTER TABLE jobs ADD COLUMN study_uid VARCHAR(32) NOT NULL DEFAULT ''",
-        "ALTER TABLE jobs ADD COLUMN trial JSON NOT NULL DEFAULT '{}'",
-    ),
-}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 #: Indices of earlier versions that others have replaced.
@@ -70,7 +56,7 @@ def open_database(url: str) -> sa.Engine:
         engine = sa.create_engine(parsed, pool_pre_ping=True)
     metadata.create_all(engine)
     with engine.begin() as connection:
-        _put_default(connection, "schema_version", SCHEMA_VERSION)
+        _put_default(connection, "schema_version", str(SCHEMA_VERSION))
         _put_default(connection, "service_id", secrets.token_hex(6))
     _migrate(engine)
     _bring_indices_up_to_date(engine)
@@ -80,15 +66,15 @@ def open_database(url: str) -> sa.Engine:
 def _migrate(engine: sa.Engine) -> None:
     """Bring the tables to this version, one version a transaction. :raises ValueError: they are newer."""
     found = int(read_meta(engine, "schema_version"))
-    if found > int(SCHEMA_VERSION):
+    if found > SCHEMA_VERSION:
         raise ValueError(
             f"the database has schema version {found}, this service knows {SCHEMA_VERSION}; run a newer service"
         )
-    for version in map(str, range(found + 1, int(SCHEMA_VERSION) + 1)):
+    for version in range(found + 1, SCHEMA_VERSION + 1):
         with writing(engine).begin() as connection:
-            for statement in _MIGRATIONS[version]:
-                connection.execute(sa.text(statement))
-            connection.execute(sa.update(meta).where(meta.c.key == "schema_version").values(value=version))
+            MIGRATIONS[version](connection)
+            of_schema = sa.update(meta).where(meta.c.key == "schema_version")
+            connection.execute(of_schema.values(value=str(version)))
 
 
 def read_meta(engine: sa.Engine, key: str) -> str:

@@ -12,6 +12,7 @@ from training_api.job.job_spec import accepted_job_spec
 from training_api.job.restarts import Attempts
 from training_api.job.tuning.trial_spec import trial_spec
 from training_api.states import JobState
+from training_service.model.reasons import Reason
 from training_service.model.records import JobRecord, Trial
 from training_service.store.database import from_us
 from training_service.store.log_store import NewLogEntry
@@ -38,13 +39,18 @@ def record_of(row: Any) -> JobRecord:
         preparing_at=moment_of(row.preparing_us),
         running_at=moment_of(row.running_us),
         ended_at=moment_of(row.ended_us),
-        error_message=row.error_message,
+        reason=Reason.from_json(row.error_message, row.reason),
         images=row.images,
         attempts=Attempts.from_json(row.attempts),
         outcome=JobState(row.outcome) if row.outcome else None,
         version=row.version,
         trial=trial,
     )
+
+
+def reason_values(reason: Reason) -> dict[str, Any]:
+    """Return the columns of a reason."""
+    return {"error_message": reason.message, "reason": reason.to_json()}
 
 
 def _trial(row: Any) -> Trial:

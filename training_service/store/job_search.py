@@ -46,6 +46,7 @@ _COLUMNS = (
     jobs.c.running_us,
     jobs.c.ended_us,
     jobs.c.error_message,
+    jobs.c.reason,
 )
 
 
@@ -171,6 +172,7 @@ def _row(row: Any, trials: Any, position: int | None, now_us: int) -> dict[str, 
         "startTime": _time(row.running_us),
         "endTime": _time(row.ended_us),
         "errorMessage": row.error_message[:_MAX_ERROR_CHARACTERS] or None,
+        "reason": row.reason or None,
         "jobPosition": position,
         "trainingInput": dict(_shown_input(row.training_input)),
     }

@@ -24,11 +24,12 @@ from training_api.job.restarts import Attempts
 from training_api.states import TERMINAL, JobState, advance
 from training_service.model.clock import Clock, utc_now
 from training_service.model.job_messages import queued_message
+from training_service.model.reasons import Reason
 from training_service.model.records import JobRecord
 from training_service.model.resources import job_resource, owner_policy
 from training_service.store.database import read_meta, to_us, writing
 from training_service.store.job_list import newest_first, one_page, wanted_jobs
-from training_service.store.job_rows import log_entry, record_of, state_entry
+from training_service.store.job_rows import log_entry, reason_values, record_of, state_entry
 from training_service.store.log_store import LogStore
 from training_service.store.policy_store import insert_policy
 from training_service.store.tables import is_job, jobs
@@ -184,7 +185,7 @@ class JobStore:
             return {row.uid: row.position for row in connection.execute(query, {"uids": uids})}
 
     def advance(
-        self, record: JobRecord, to: JobState, *, at: datetime, message: str, error_message: str = ""
+        self, record: JobRecord, to: JobState, *, at: datetime, message: str, reason: Reason | None = None
     ) -> bool:
         """
         Write ``to`` as the job's state if it still is in ``record.state`` with the same outcome, and ``message`` to its log.
@@ -196,8 +197,8 @@ class JobStore:
         values: dict[str, Any] = {"state": to.value, "version": jobs.c.version + 1}
         if to in _TIME_COLUMN:
             values[_TIME_COLUMN[to]] = to_us(at)
-        if error_message:
-            values["error_message"] = error_message
+        if reason:
+            values |= reason_values(reason)
         same = sa.and_(
             jobs.c.uid == record.uid,
             jobs.c.state == record.state.value,
@@ -234,18 +235,18 @@ class JobStore:
         self,
         record: JobRecord,
         outcome: JobState,
-        error_message: str,
+        reason: Reason | None = None,
         summary: Mapping[str, Any] | None = None,
     ) -> bool:
         """
         Keep how the job will end, if it still is in ``record.state`` and nothing was decided yet.
 
+        :param reason: why, unless it ends well.
         :param summary: a line of the job's log that goes with it.
-
         :return: whether it was; ``False`` means that somebody else decided first, and nothing was written.
         """
         same = sa.and_(jobs.c.uid == record.uid, jobs.c.state == record.state.value, jobs.c.outcome == "")
-        values = {"outcome": outcome.value, "error_message": error_message}
+        values = {"outcome": outcome.value} | (reason_values(reason) if reason else {})
         with writing(self._engine).begin() as connection:
             if connection.execute(sa.update(jobs).where(same).values(**values)).rowcount == 0:
                 return False

@@ -20,6 +20,7 @@ class NewSpan:
     A span as it is stored; with the same job, kind, name and attempt it is the same span.
 
     :param ended_at: ``None``: it goes on.
+    :param pinned: of a pull: the image that came, by digest.
     """
 
     job_uid: str
@@ -30,6 +31,7 @@ class NewSpan:
     ended_at: datetime | None = None
     exit_code: int | None = None
     out_of_memory: bool = False
+    pinned: str = ""
 
 
 class SpanStore:
@@ -49,6 +51,7 @@ class SpanStore:
             "ended_us": to_us(span.ended_at) if span.ended_at else None,
             "exit_code": span.exit_code,
             "out_of_memory": span.out_of_memory,
+            "pinned": span.pinned,
         }
         keys = ("job_uid", "kind", "name", "attempt")
         with writing(self._engine).begin() as connection:
@@ -77,6 +80,7 @@ class SpanStore:
                     end_time=from_us(row.ended_us) if row.ended_us is not None else None,
                     exit_code=row.exit_code,
                     out_of_memory=row.out_of_memory,
+                    pinned=row.pinned,
                 )
                 for row in connection.execute(query)
             ]

@@ -31,6 +31,8 @@ jobs = sa.Table(
     sa.Column("running_us", sa.BigInteger),
     sa.Column("ended_us", sa.BigInteger),
     sa.Column("error_message", sa.Text, nullable=False, default=""),
+    # What programs read of the reason, beside the message for people.
+    sa.Column("reason", sa.JSON, nullable=False, server_default="{}"),
     sa.Column("images", sa.JSON, nullable=False, server_default="{}"),
     sa.Column("attempts", sa.JSON, nullable=False, server_default="{}"),
     sa.Column("outcome", sa.String(16), nullable=False, server_default=""),
@@ -115,6 +117,8 @@ spans = sa.Table(
     sa.Column("ended_us", sa.BigInteger),
     sa.Column("exit_code", sa.Integer),
     sa.Column("out_of_memory", sa.Boolean, nullable=False, default=False),
+    # Of a pull: the image that came, by digest.
+    sa.Column("pinned", sa.Text, nullable=False, server_default=""),
     sa.UniqueConstraint("job_uid", "kind", "name", "attempt"),
 )
 

@@ -201,7 +201,7 @@ def _ended_trial(trial: JobRecord, newest: Measurement | None) -> EndedTrial:
         hyperparameters=trial.trial.hyperparameters,
         state=trial.state,
         value=newest.report.value if newest and trial.state is JobState.SUCCEEDED else None,
-        error_message=trial.error_message,
+        reason=trial.reason,
         started_at=trial.running_at,
         seconds=(trial.ended_at - trial.running_at).total_seconds()
         if trial.ended_at and trial.running_at

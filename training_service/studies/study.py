@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from training_api.causes import Cause
 from training_api.job.tuning.study_spec import StudySpec
 from training_api.states import JobState
+from training_service.model.reasons import Reason
 from training_service.model.verdict import Over
 from training_service.search.early_stopping import (
     EarlyStoppingReport,
@@ -33,6 +35,7 @@ class EndedTrial:
     What is left of a trial for the study.
 
     :param value: its final metric; ``None`` for one that failed.
+    :param reason: why it failed or was cancelled.
     :param started_at: when it began to run; ``None``: it never did.
     :param seconds: how long it ran.
     :param ending: whether it was stopped early, was spared, or neither.
@@ -42,7 +45,7 @@ class EndedTrial:
     hyperparameters: Mapping[str, str]
     state: JobState
     value: float | None = None
-    error_message: str = ""
+    reason: Reason | None = None
     started_at: datetime | None = None
     seconds: float = 0.0
     ending: Ending = Ending.COMPLETED
@@ -103,10 +106,10 @@ def judge_study(view: StudyView, active: int) -> Over | None:
     succeeded = len(view.ended) - len(failed)
     limit = view.spec.max_failed_trials
     if limit and len(failed) >= limit:
-        return Over(outcome=JobState.FAILED, error_message=_failure(failed, f"maxFailedTrials is {limit}"))
+        return Over(outcome=JobState.FAILED, reason=_failure(failed, f"maxFailedTrials is {limit}"))
     is_done = not active and len(view.ended) >= view.trial_count
     if not succeeded and failed and (is_done or (not limit and len(failed) >= FAILURES_WITHOUT_SUCCESS)):
-        return Over(outcome=JobState.FAILED, error_message=_failure(failed, "none has succeeded"))
+        return Over(outcome=JobState.FAILED, reason=_failure(failed, "none has succeeded"))
     return Over(outcome=JobState.SUCCEEDED) if is_done else None
 
 
@@ -131,14 +134,17 @@ def judge_trial(study: StudySpec, over: Over, reported: Reported) -> Over:
             f"The trial ended without a value of the metric {study.metric_tag!r}: {said}. "
             "Report it with cloudml-hypertune under this tag, or name another in hyperparameterMetricTag."
         )
-        return Over(outcome=JobState.FAILED, error_message=message)
+        return Over(outcome=JobState.FAILED, reason=Reason(cause=Cause.METRIC, message=message))
     if not math.isfinite(reported.value):
         message = f"The last value of the metric {study.metric_tag!r} is {reported.value}; it must be a finite number."
-        return Over(outcome=JobState.FAILED, error_message=message)
+        return Over(outcome=JobState.FAILED, reason=Reason(cause=Cause.METRIC, message=message))
     return over
 
 
-def _failure(failed: Sequence[EndedTrial], why: str) -> str:
+def _failure(failed: Sequence[EndedTrial], why: str) -> Reason:
+    """Return why a tuning job fails: for what its last trial failed, or was cancelled."""
     last = max(failed, key=lambda trial: trial.number)
+    reason = last.reason or Reason(cause=Cause.UNKNOWN, message="")
     names = "1 trial has" if len(failed) == 1 else f"{len(failed)} trials have"
-    return f"{names} failed, and {why}. Trial {last.number}: {last.error_message}"
+    message = f"{names} failed, and {why}. Trial {last.number}: {reason.message}"
+    return replace(reason, message=message, failed_trials=len(failed))

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from training_api.causes import Cause
 from training_api.states import JobState
 from training_service.model.limits import limit_reached
+from training_service.model.reasons import Reason
 from training_service.model.records import JobRecord
 from training_service.model.verdict import Over
 from training_service.model.work import Action, AddTrial, Conclude, PullImages, StopEarly, Transition
@@ -31,7 +33,7 @@ def study_steps(job: JobRecord, view: StudyView, active: Sequence[JobRecord], no
     if job.outcome:
         return _wind_down(job, active, now, job.outcome)
     if expired := limit_reached(job, now):
-        return [Transition(job=job, to=JobState.CANCELLING, at=now, error_message=expired)]
+        return [Transition(job=job, to=JobState.CANCELLING, at=now, reason=expired)]
     if job.state is JobState.QUEUED:
         return []
     if job.state is JobState.PREPARING:
@@ -48,7 +50,7 @@ def study_steps(job: JobRecord, view: StudyView, active: Sequence[JobRecord], no
             Conclude(
                 job=job,
                 outcome=over.outcome,
-                error_message=over.error_message,
+                reason=over.reason,
                 summary=report_stops(view),
             )
         ]
@@ -70,17 +72,17 @@ def trial_steps(trial: JobRecord, view: StudyView, steps: Sequence[Action]) -> l
 def _judged(step: Action, view: StudyView) -> Action:
     if not isinstance(step, Conclude):
         return step
-    over = Over(outcome=step.outcome, error_message=step.error_message)
+    over = Over(outcome=step.outcome, reason=step.reason)
     judged = judge_trial(view.spec, over, view.reported.get(step.job.uid, Reported()))
-    return Conclude(job=step.job, outcome=judged.outcome, error_message=judged.error_message)
+    return Conclude(job=step.job, outcome=judged.outcome, reason=judged.reason)
 
 
 def _wind_down(job: JobRecord, active: Sequence[JobRecord], now: datetime, to: JobState) -> list[Action]:
     """Cancel the trials that still run; the tuning job ends when they have."""
     running = [trial for trial in active if not trial.is_ending]
     if running:
-        why = f"the job {job.spec.job_id} is ending"
-        return [Transition(job=trial, to=JobState.CANCELLING, at=now, error_message=why) for trial in running]
+        why = Reason(cause=Cause.STUDY_ENDED, message=f"the job {job.spec.job_id} is ending")
+        return [Transition(job=trial, to=JobState.CANCELLING, at=now, reason=why) for trial in running]
     if active:
         return []
-    return [Transition(job=job, to=to, at=now, error_message=job.error_message)]
+    return [Transition(job=job, to=to, at=now, reason=job.reason)]

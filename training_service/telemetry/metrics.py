@@ -15,13 +15,13 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessColl
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from training_api.fleet.failure_causes import cause_of
+from training_api.causes import Cause
 from training_api.job.intent import DAG_LABEL
 from training_api.job.machines import MACHINE_TYPES
-from training_api.job.python_package import is_package_job
 from training_api.job.restarts import Attempts
 from training_api.states import JobState
 from training_service.intake.log_limiter import Loss
+from training_service.model.reasons import Reason
 from training_service.model.records import JobRecord
 
 _SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200)
@@ -56,7 +56,7 @@ class Metrics:
         )
         self.failures = Counter(
             "training_job_failures",
-            "Jobs and trials that FAILED or were CANCELLED, by cause (training_api/fleet/failure_causes.py).",
+            "Jobs and trials that FAILED or were CANCELLED, by cause (training_api/causes.py).",
             ["kind", "cause"],
             registry=self.registry,
         )
@@ -103,14 +103,16 @@ class Metrics:
             registry=self.registry,
         )
 
-    def count_transition(self, job: JobRecord, to: JobState, at: datetime, error_message: str = "") -> None:
-        """Count that ``job``, as it was, entered ``to``, and why, if that is a failure."""
+    def count_transition(
+        self, job: JobRecord, to: JobState, at: datetime, reason: Reason | None = None
+    ) -> None:
+        """Count that ``job``, as it was, entered ``to``, and why, if it failed or was cancelled."""
         kind = "trial" if job.trial else "job"
         machine_type = known_machine_type(job.spec.master.machine.name)
         self.transitions.labels(kind, to.value).inc()
         seconds = max((at - job.entered_at).total_seconds(), 0.0)
-        if cause := cause_of(to, error_message, uses_packages=is_package_job(job.spec.training_input)):
-            self.failures.labels(kind, cause.value).inc()
+        if to in (JobState.FAILED, JobState.CANCELLED):
+            self.failures.labels(kind, (reason.cause if reason else Cause.UNKNOWN).value).inc()
         exemplar = {"job_id": job.spec.job_id[-_EXEMPLAR_LENGTH:]}
         self.state_seconds.labels(kind, job.state.value, machine_type).observe(seconds, exemplar)
         if to.is_terminal and job.running_at and not job.spec.study:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from datetime import datetime
 
 from container_engines.base import ObservedReplica
 from training_api.fleet.wire import SpanKind
@@ -48,15 +47,13 @@ class Timeline:
         """Drop what is known of containers that are no longer ``present``."""
         self._recorded = {name: state for name, state in self._recorded.items() if name in present}
 
-    @contextmanager
-    def pull(self, record: JobRecord, image: str) -> Iterator[None]:
-        """Record how long the block took, which makes ``image`` present; of a block that fails, nothing."""
-        started_at = self._clock()
-        yield
+    def pulled(self, record: JobRecord, image: str, pinned: str, started_at: datetime) -> None:
+        """Record that ``image`` is present, as ``pinned``, after a pull that began at ``started_at``."""
         span = NewSpan(
             job_uid=record.uid,
             kind=SpanKind.PULL,
             name=image,
+            pinned=pinned,
             started_at=started_at,
             ended_at=self._clock(),
         )

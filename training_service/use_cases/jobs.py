@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from training_api.causes import Cause
 from training_api.dialects.ml_v1.field_mask import parse_field_mask
 from training_api.dialects.ml_v1.resources import Job, ListJobsResponse, TrainingOutput
 from training_api.errors import (
@@ -18,6 +19,7 @@ from training_api.job.job_spec import JobSpec, job_spec_from_wire
 from training_api.job.python_package import Runtimes
 from training_api.states import JobState
 from training_service.model.clock import Clock, utc_now
+from training_service.model.reasons import Reason
 from training_service.model.records import JobRecord, etag
 from training_service.store.job_store import JobStore
 from training_service.studies.output import TuningOutputs
@@ -30,7 +32,7 @@ MAX_PAGE_SIZE = 100
 #: discovery: jobs.patch, "the only supported update masks are `labels` and `etag`".
 PATCH_MASK = frozenset({"labels", "etag"})
 
-CANCELLED_BY_USER = "The job was cancelled on request."
+CANCELLED_BY_USER = Reason(cause=Cause.CANCELLED, message="The job was cancelled on request.")
 
 
 class Jobs:
@@ -135,7 +137,7 @@ class Jobs:
                 JobState.CANCELLING,
                 at=self._clock(),
                 message=f"Job {job_id} is being cancelled.",
-                error_message=CANCELLED_BY_USER,
+                reason=CANCELLED_BY_USER,
             )
             if asked:
                 self._notify()

@@ -14,10 +14,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from docs.tools.fidelity.notes import Sample
+from training_api.causes import Cause
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import FieldViolation, InvalidJobSpec
 from training_api.job.job_spec import JobSpec, job_spec_from_wire
 from training_api.states import JobState
+from training_service.model.reasons import Reason
 from training_service.model.records import JobRecord
 
 _WHEN = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -91,7 +93,7 @@ def _record(spec: JobSpec, state: JobState) -> JobRecord:
         preparing_at=_WHEN,
         running_at=_WHEN,
         ended_at=_WHEN,
-        error_message="It failed.",
+        reason=Reason(cause=Cause.UNKNOWN, message="It failed."),
     )
 
 

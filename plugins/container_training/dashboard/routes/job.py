@@ -21,20 +21,17 @@ from container_training.dashboard.service_side.job_details import (
     request_view,
     results_folder,
     trials_view,
-    uses_packages,
 )
 from container_training.dashboard.service_side.job_files import folder_view
 from container_training.dashboard.service_side.job_query import quoted
 from container_training.dashboard.shared import ANSWERS, SERVICES, readable_job
-from container_training.dashboard.views.log import LogQuery
 from container_training.dashboard.views.series import curves_view, usage_view
 from container_training.dashboard.views.timeline import timeline_view
 from container_training.dashboard.views.views import job_view
 from container_training.work.results.plots.trial_plots import best_so_far, parallel_coordinates
-from training_api.dialects.ml_v1.log_wire import SERVICE_TASK_NAME
 from training_api.dialects.ml_v1.resources import format_timestamp
 from training_api.errors import JobNotFound
-from training_api.fleet.wire import JobRow, SearchJobsRequest
+from training_api.fleet.wire import JobRow, SearchJobsRequest, Span
 from training_api.job.tuning.trials import study_of, trial_rows
 
 router = APIRouter(prefix="/api/jobs/{job_id}", include_in_schema=False)
@@ -67,10 +64,10 @@ def job(
         ),
         "startTime": format_timestamp(row.start_time) if row.start_time else None,
         "startedBy": person_view(run),
-        "explanation": explanation_view(row.state, row.error_message, uses_packages=uses_packages(found)),
+        "explanation": explanation_view(row),
         "request": request_view(found),
         "args": (found.training_input and found.training_input.args) or [],
-        "images": images_view(found, _image_lines(service, job_id, row)),
+        "images": images_view(found, _spans(service, job_id, version)),
         "labels": found.labels or {},
         "jobDir": (found.training_input and found.training_input.job_dir) or None,
         "study": trials_view(found, now, service.prices),
@@ -85,7 +82,7 @@ def timeline(
     """Return the job's time: phases, pulls, and a lane a replica."""
     service = SERVICES.get(conn_id)
     readable_job(service, job_id, rights, version)
-    spans = _ask(service, "timeline", job_id, version, lambda: service.ops.timeline(job_id)).spans
+    spans = _spans(service, job_id, version)
     return timeline_view(_row(service, job_id, version), spans, datetime.now(UTC))
 
 
@@ -150,13 +147,8 @@ def _row(service: Service, job_id: str, version: str) -> JobRow:
     return found.jobs[0]
 
 
-def _image_lines(service: Service, job_id: str, row: JobRow) -> list[Any]:
-    """Return the service's own lines about images; the jobs of a study have them once a trial."""
-    if row.prepare_time is None:
-        return []
-    query = LogQuery(job_id=job_id, replica=SERVICE_TASK_NAME, search="Image of ")
-    ask = lambda: service.training.list_log_entries(query.filter(), 20).entries  # noqa: E731
-    return _ask(service, "images", job_id, str(row.start_time), ask) or []
+def _spans(service: Service, job_id: str, version: str) -> list[Span]:
+    return _ask(service, "timeline", job_id, version, lambda: service.ops.timeline(job_id)).spans
 
 
 def _ask(service: Service, what: str, job_id: str, version: str, ask: Callable[[], _T]) -> _T:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from container_training.work.models.age import MODEL_LABEL
+from training_api.causes import Cause
 from training_api.dialects.ml_v1.resources import TrainingInput, format_timestamp
-from training_api.fleet.failure_causes import Cause, cause_of
 from training_api.fleet.wire import (
     MAX_SEARCH_PAGE,
     JobRow,
@@ -208,9 +208,8 @@ def _machines_key(training: TrainingInput) -> Hashable:
     )
 
 
-def _cause(row: JobRow) -> Cause | None:
-    config = row.training_input.master_config
-    return cause_of(row.state, row.error_message, uses_packages=not (config and config.image_uri))
+def _cause(row: JobRow) -> Cause:
+    return row.reason.cause if row.reason else Cause.UNKNOWN
 
 
 def _newest_of_models(jobs: Iterable[FleetJob]) -> tuple[FleetJob, ...]:

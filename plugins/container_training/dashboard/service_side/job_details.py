@@ -2,67 +2,56 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from training_api.dialects.ml_v1.log_wire import LogEntry
 from training_api.dialects.ml_v1.resources import Job, TrainingInput, format_timestamp
-from training_api.errors import InvalidPrice
-from training_api.fleet.failure_causes import explain
+from training_api.errors import InvalidImageRef, InvalidPrice
+from training_api.fleet.explanations import explain
+from training_api.fleet.wire import JobRow, Span, SpanKind
 from training_api.job.cost import PriceList
+from training_api.job.image_ref import parse_image_ref
+from training_api.job.python_package import runtime_image
 from training_api.job.roles import ROLES
 from training_api.job.tuning.trial_spec import trial_job_dir
 from training_api.job.tuning.trials import best_trial, study_of, trial_rows
-from training_api.states import JobState
-
-#: training_service/model/job_messages.py: the line that says which image, by digest, some replicas run.
-_IMAGE_LINE = re.compile(r"^Image of (?P<who>.+) is (?P<image>\S+?),?(?: (?P<id>sha256:\S+?))?\.$")
 
 
-def explanation_view(state: JobState, message: str | None, *, uses_packages: bool) -> dict[str, str] | None:
-    """Return why a job, or a trial, failed or was cancelled, in words; ``None`` where it did neither."""
-    explanation = explain(state, message, uses_packages=uses_packages)
+def explanation_view(row: JobRow) -> dict[str, str] | None:
+    """Return why a job failed or was cancelled, in words; ``None`` where it did neither."""
+    explanation = explain(row.state, row.reason)
     return asdict(explanation) if explanation else None
 
 
-def uses_packages(job: Job) -> bool:
-    """Whether the job installs Python packages in place of an image of its own."""
-    return bool(job.training_input and job.training_input.package_uris)
-
-
-def images_view(job: Job, service_lines: Sequence[LogEntry]) -> list[dict[str, str | None]]:
+def images_view(job: Job, spans: Sequence[Span]) -> list[dict[str, str | None]]:
     """
     Return the images of the roles: ``[{"role", "uri", "pinned"}]``.
 
-    :param service_lines: those of the service about images; ``pinned`` is the image by digest that was run, if they say so.
+    :param spans: what took the job's time; ``pinned`` is the image by digest that a pull gave, if one is known.
     """
     training = job.training_input or TrainingInput()
-    run = dict(_run_images(service_lines))
+    pulled = {span.name: span.pinned or None for span in spans if span.kind is SpanKind.PULL}
     found = []
     for role in ROLES:
         config = role.config_of(training)
         if config and config.image_uri:
-            name = re.sub(r"(@sha256:\w+|:[^/:]+)$", "", config.image_uri)
-            pinned = config.image_uri if "@sha256:" in config.image_uri else run.get(name)
-            found.append({"role": role.title, "uri": config.image_uri, "pinned": pinned})
+            uri = config.image_uri
+            pinned = uri if "@sha256:" in uri else pulled.get(_pulled_name(uri))
+            found.append({"role": role.title, "uri": uri, "pinned": pinned})
     if not found and training.runtime_version:
-        # A job of packages: the line names the runtime's image.
-        image = next(iter(run.values()), None)
-        found.append(
-            {"role": "master", "uri": f"runtime version {training.runtime_version}", "pinned": image}
-        )
+        uri = f"runtime version {training.runtime_version}"
+        found.append({"role": "master", "uri": uri, "pinned": pulled.get(str(runtime_image(training)))})
     return found
 
 
-def _run_images(lines: Iterable[LogEntry]) -> Iterable[tuple[str, str]]:
-    for line in lines:
-        match = _IMAGE_LINE.match(line.message)
-        if match:
-            image = match["image"] if not match["id"] else f"{match['image']}, {match['id']}"
-            yield re.sub(r"(@sha256:\w+|:[^/:]+)$", "", match["image"]), image
+def _pulled_name(uri: str) -> str:
+    """Return the name under which the service pulls an image; empty: this service would not pull it."""
+    try:
+        return str(parse_image_ref(uri))
+    except InvalidImageRef:
+        return ""
 
 
 def request_view(job: Job) -> dict[str, Any]:

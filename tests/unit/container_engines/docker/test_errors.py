@@ -10,10 +10,12 @@ from docker.errors import APIError, DockerException
 from container_engines.docker.error_table import IN_STREAM, Asked, Refusal
 from container_engines.docker.errors import engine_error, engine_errors, without_errors
 from training_api.errors import (
+    CommandNotFound,
     DiskFull,
     EngineBusy,
     EngineError,
     EngineUnavailable,
+    ImageAccessDenied,
     ImageNotFound,
     RegistryUnavailable,
     TrainingError,
@@ -22,6 +24,8 @@ from training_api.retrying import ENGINE_MAY_DO_LATER
 
 KINDS = {
     Refusal.NO_IMAGE: (404, "No such image: x", ImageNotFound),
+    Refusal.NO_ACCESS: (403, "denied", ImageAccessDenied),
+    Refusal.NO_COMMAND: (400, 'exec: "x": executable file not found in $PATH', CommandNotFound),
     Refusal.NO_ROOM: (500, "no space left on device", DiskFull),
     Refusal.INVALID: (400, "no command specified", EngineError),
     Refusal.BUSY: (500, "boom", EngineBusy),
@@ -34,7 +38,8 @@ KINDS = {
 def test_each_meaning_has_its_class_which_may_pass_if_it_may(refusal: Refusal) -> None:
     status, text, kind = KINDS[refusal]
 
-    error = engine_error("pull h/p/i:1", text, status=status, asked=Asked.REGISTRY)
+    asked = Asked.ENGINE if refusal is Refusal.NO_COMMAND else Asked.REGISTRY
+    error = engine_error("pull h/p/i:1", text, status=status, asked=asked)
 
     assert type(error) is kind
     assert str(error).startswith(f"pull h/p/i:1: {text}")

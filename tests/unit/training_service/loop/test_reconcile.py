@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from container_engines.base import EngineView, ObservedReplica
+from training_api.causes import Cause
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
 from training_api.job.capacity import Capacity
 from training_api.job.cluster import ReplicaId, ReplicaRole
@@ -17,8 +18,9 @@ from training_api.job.machines import GIB, Resources
 from training_api.job.restarts import Attempt, Attempts
 from training_api.states import JobState, ReplicaState
 from training_service.loop.reconcile import reconcile
+from training_service.model.reasons import Reason
 from training_service.model.records import JobRecord
-from training_service.model.verdict import failure_message
+from training_service.model.verdict import failure_of
 from training_service.model.work import (
     Action,
     Conclude,
@@ -34,6 +36,7 @@ NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MASTER = ReplicaId(role=ReplicaRole.MASTER)
 WORKER = ReplicaId(role=ReplicaRole.WORKER)
 IMAGE = "registry.test/p/trainer:1"
+WHY = Reason(cause=Cause.CANCELLED, message="why")
 PULLED = {IMAGE: "sha256:1"}
 ROOM = Capacity(
     each=Resources(cpus=2, memory_bytes=8 * GIB), total=Resources(cpus=16, memory_bytes=64 * GIB), replicas=4
@@ -125,19 +128,24 @@ def test_failed_master_fails_the_job_with_its_code() -> None:
     assert action == Conclude(
         job=record,
         outcome=JobState.FAILED,
-        error_message="The replica master 0 exited with a non-zero status of 3.",
+        reason=Reason(
+            cause=Cause.PROGRAM_ERROR,
+            message="The replica master 0 exited with a non-zero status of 3.",
+            replica="master 0",
+            exit_code=3,
+        ),
     )
 
 
 def test_a_decided_job_stops_what_still_runs_and_then_ends() -> None:
-    record = make_record(JobState.RUNNING, outcome=JobState.FAILED, error_message="why")
+    record = make_record(JobState.RUNNING, outcome=JobState.FAILED, reason=WHY)
     worker = make_replica(ReplicaState.RUNNING, replica=WORKER, container_id="worker")
     stopped = make_replica(ReplicaState.EXITED, 143, replica=WORKER, container_id="worker", finished_at=NOW)
 
     assert look(record, EXITED, worker) == [StopReplicas(job=record, observed=(worker,))]
     assert look(record, EXITED, stopped, drained={"container"}) == []
     assert look(record, EXITED, stopped, drained={"container", "worker"}) == [
-        Transition(job=record, to=JobState.FAILED, at=NOW, error_message="why")
+        Transition(job=record, to=JobState.FAILED, at=NOW, reason=WHY)
     ]
 
 
@@ -178,15 +186,15 @@ def test_running_job_is_left_alone_while_it_runs() -> None:
 
 
 def test_cancelling_job_is_stopped_drained_and_ended() -> None:
-    record = make_record(JobState.CANCELLING, error_message="why")
+    record = make_record(JobState.CANCELLING, reason=WHY)
     stopped = make_replica(ReplicaState.EXITED, 143)
 
     assert look(record, RUNNING) == [StopReplicas(job=record, observed=(RUNNING,))]
     assert look(record, stopped) == []
     assert look(record, stopped, drained={"container"}) == [
-        Transition(job=record, to=JobState.CANCELLED, at=NOW, error_message="why")
+        Transition(job=record, to=JobState.CANCELLED, at=NOW, reason=WHY)
     ]
-    assert look(record) == [Transition(job=record, to=JobState.CANCELLED, at=NOW, error_message="why")]
+    assert look(record) == [Transition(job=record, to=JobState.CANCELLED, at=NOW, reason=WHY)]
 
 
 @pytest.mark.parametrize("state", [JobState.PREPARING, JobState.RUNNING, JobState.CANCELLING])
@@ -205,14 +213,17 @@ def test_what_nobody_knows_is_removed_unless_it_is_busy() -> None:
 def test_failures_of_several_replicas_are_joined() -> None:
     worker = ReplicaId(role=ReplicaRole.WORKER, index=2)
 
-    text = failure_message(
+    reason = failure_of(
         [
             make_replica(ReplicaState.EXITED, 1),
             make_replica(ReplicaState.EXITED, 137, replica=worker, out_of_memory=True),
         ]
     )
 
-    assert text == (
-        "The replica master 0 exited with a non-zero status of 1. "
-        "The replica worker 2 ran out-of-memory and exited with a non-zero status of 9(SIGKILL)."
+    assert reason == Reason(
+        cause=Cause.OUT_OF_MEMORY,
+        message="The replica master 0 exited with a non-zero status of 1. "
+        "The replica worker 2 ran out-of-memory and exited with a non-zero status of 9(SIGKILL).",
+        replica="worker 2",
+        exit_code=137,
     )

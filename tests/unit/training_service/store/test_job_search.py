@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from container_engines.memory.engine import Behaviour
 from container_engines.memory.scripted_reports import ScriptedReport
 from tests.support.fakes.world import IMAGE, PROJECT, World
+from training_api.causes import Cause
 from training_api.dialects.ml_v1.resources import (
     Goal,
     HyperparameterSpec,
@@ -22,7 +23,7 @@ from training_api.dialects.ml_v1.resources import (
     TrainingInput,
 )
 from training_api.errors import InvalidFilter
-from training_api.fleet.wire import SearchJobsRequest, SearchJobsResponse
+from training_api.fleet.wire import JobReason, SearchJobsRequest, SearchJobsResponse
 from training_api.states import JobState
 from training_service.store.job_search import JobSearch
 
@@ -54,6 +55,22 @@ def end_all(world: World) -> None:
 
 def names(answer: SearchJobsResponse) -> list[str]:
     return [row.job_id for row in answer.jobs]
+
+
+def test_a_row_of_a_failed_job_has_the_reason_and_one_of_a_good_job_has_none(
+    world: World, search: JobSearch
+) -> None:
+    world.add_image(Behaviour(exit_code=3))
+    submit(world, "bad")
+    end_all(world)
+    world.add_image(Behaviour())
+    submit(world, "good")
+    end_all(world)
+
+    good, bad = ask(search).jobs
+
+    assert good.reason is None
+    assert bad.reason == JobReason(cause=Cause.PROGRAM_ERROR, replica="master 0", exit_code=3)
 
 
 def test_a_row_has_the_times_and_the_price_of_a_job(world: World, search: JobSearch) -> None:

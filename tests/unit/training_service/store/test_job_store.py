@@ -13,7 +13,8 @@ from tests.support.fakes.world import IMAGE, PROJECT, World
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, Scheduling, TrainingInput
 from training_api.errors import IllegalTransition, InvalidFilter, JobConflict
 from training_api.states import JobState
-from training_service.store.database import SCHEMA_VERSION, open_database, read_meta, writing
+from training_service.store.database import open_database, read_meta, writing
+from training_service.store.migrations import SCHEMA_VERSION
 from training_service.store.tables import jobs, meta
 
 
@@ -226,7 +227,7 @@ def test_service_id_outlives_a_restart(world: World) -> None:
 
 
 def test_database_of_a_newer_service_is_refused(world: World) -> None:
-    newer = str(int(SCHEMA_VERSION) + 1)
+    newer = str(SCHEMA_VERSION + 1)
     with writing(world.database).begin() as connection:
         connection.execute(meta.update().where(meta.c.key == "schema_version").values(value=newer))
 
@@ -241,7 +242,7 @@ def test_database_of_the_first_version_is_brought_to_this_one(tmp_path: Path) ->
     with writing(world.database).begin() as connection:
         for index in sa.inspect(connection).get_indexes("jobs"):
             connection.execute(sa.text(f"DROP INDEX {index['name']}"))
-        for column in ("images", "attempts", "outcome", "study_uid", "trial"):
+        for column in ("images", "attempts", "outcome", "study_uid", "trial", "reason"):
             connection.execute(sa.text(f"ALTER TABLE jobs DROP COLUMN {column}"))
         connection.execute(sa.text("ALTER TABLE jobs ADD COLUMN image_id VARCHAR(128) NOT NULL DEFAULT ''"))
         connection.execute(meta.update().where(meta.c.key == "schema_version").values(value="1"))
@@ -252,5 +253,5 @@ def test_database_of_the_first_version_is_brought_to_this_one(tmp_path: Path) ->
     world.settle()
 
     assert world.state("old_job") is JobState.RUNNING
-    assert read_meta(world.database, "schema_version") == SCHEMA_VERSION
+    assert read_meta(world.database, "schema_version") == str(SCHEMA_VERSION)
     world.database.dispose()

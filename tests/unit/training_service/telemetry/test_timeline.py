@@ -29,6 +29,7 @@ def test_a_job_is_a_pull_and_a_run(world: World) -> None:
     ]
     assert world.state() is JobState.SUCCEEDED
     assert pull.end_time is not None
+    assert pull.pinned == f"{IMAGE.removesuffix(':1')}@sha256:{'0' * 64}"
     assert run.exit_code == 0
     assert run.end_time is not None
     assert (run.end_time - run.start_time).total_seconds() == 5

@@ -11,8 +11,8 @@ import pytest
 from container_training.dashboard.service_side import fleet_jobs
 from container_training.dashboard.service_side.fleet_jobs import HORIZON, FleetJob, Ledger
 from tests.support.fakes.job_rows import NOON, after, make_row
+from training_api.causes import Cause
 from training_api.errors import TransportError
-from training_api.fleet.failure_causes import Cause
 from training_api.fleet.wire import JobRow, SearchJobsRequest, SearchJobsResponse
 from training_api.states import JobState
 
@@ -179,11 +179,12 @@ def test_jobs_of_the_same_machines_share_them() -> None:
             ended(
                 "x",
                 state=JobState.FAILED,
-                error_message="The replica master 0 ran out-of-memory and exited with a non-zero status of 137(SIGKILL)",
+                reason={"cause": "OUT_OF_MEMORY", "replica": "master 0", "exitCode": 137},
             ),
             lambda job: job.cause,
             Cause.OUT_OF_MEMORY,
         ),
+        (ended("x", state=JobState.FAILED, error_message="why"), lambda job: job.cause, Cause.UNKNOWN),
         (ended("x", state=JobState.CANCELLED), lambda job: job.cause, None),
         (make_row(labels={"airflow-dag": "my-dag"}), lambda job: job.dag, "my-dag"),
         (make_row(), lambda job: job.dag, ""),

@@ -14,8 +14,8 @@ from container_training.dashboard.service_side.job_details import (
     trials_view,
 )
 from tests.support.fakes.job_rows import NOON, after
-from training_api.dialects.ml_v1.log_wire import LogEntry, MonitoredResource
 from training_api.dialects.ml_v1.resources import Job
+from training_api.fleet.wire import Span, SpanKind
 from training_api.job.cost import PriceList
 
 DIGEST = f"sha256:{'a' * 64}"
@@ -41,14 +41,8 @@ def make_job(**training: Any) -> Job:
     )
 
 
-def service_line(text: str) -> LogEntry:
-    return LogEntry(
-        log_name="projects/p/logs/service",
-        resource=MonitoredResource(labels={"task_name": "service"}),
-        timestamp=NOON,
-        insert_id="1",
-        text_payload=text,
-    )
+def pull(name: str, pinned: str = "") -> Span:
+    return Span(kind=SpanKind.PULL, name=name, pinned=pinned, start_time=NOON, end_time=after(3))
 
 
 def make_study() -> Job:
@@ -83,9 +77,10 @@ def test_the_request_is_what_was_asked_for_and_not_what_became_of_it() -> None:
 
 
 def test_the_image_has_the_digest_that_was_run() -> None:
-    line = service_line(f"Image of master-replica-0 and 2 more is 127.0.0.1:5000/p/trainer@{DIGEST}.")
+    run = Span(kind=SpanKind.RUN, name="master-replica-0", start_time=after(4))
+    of_job = pull("127.0.0.1:5000/p/trainer:1", f"127.0.0.1:5000/p/trainer@{DIGEST}")
 
-    assert images_view(make_job(), [line]) == [
+    assert images_view(make_job(), [of_job, run]) == [
         {
             "role": "master",
             "uri": "127.0.0.1:5000/p/trainer:1",
@@ -98,6 +93,16 @@ def test_an_image_that_was_not_pulled_yet_has_no_digest() -> None:
     assert images_view(make_job(), [])[0]["pinned"] is None
 
 
+def test_the_digest_of_a_pull_from_before_it_was_stored_is_not_known() -> None:
+    assert images_view(make_job(), [pull("127.0.0.1:5000/p/trainer:1")])[0]["pinned"] is None
+
+
+def test_an_image_of_another_service_without_a_registry_host_has_no_digest() -> None:
+    job = make_job(masterConfig={"imageUri": "trainer"})
+
+    assert images_view(job, []) == [{"role": "master", "uri": "trainer", "pinned": None}]
+
+
 def test_an_image_that_was_asked_for_by_digest_has_it_at_once() -> None:
     uri = f"127.0.0.1:5000/p/trainer@{DIGEST}"
 
@@ -105,11 +110,11 @@ def test_an_image_that_was_asked_for_by_digest_has_it_at_once() -> None:
 
 
 def test_a_job_of_packages_shows_its_runtime() -> None:
-    line = service_line(f"Image of master-replica-0 is localhost/runtime:2.11, {DIGEST}.")
+    name = "localhost/container-training/runtime:2.11"
     job = make_job(masterConfig=None, runtimeVersion="2.11", packageUris=["gs://b/p.tar.gz"])
 
-    assert images_view(job, [line]) == [
-        {"role": "master", "uri": "runtime version 2.11", "pinned": f"localhost/runtime:2.11, {DIGEST}"}
+    assert images_view(job, [pull(name, f"{name}, {DIGEST}")]) == [
+        {"role": "master", "uri": "runtime version 2.11", "pinned": f"{name}, {DIGEST}"}
     ]
 
 

@@ -1,42 +1,19 @@
 """
 Why a job did not end well, in plain words, and what to do about it.
 
-Read from the job's state and ``errorMessage``, as the local service writes it (docs/states.md) and as AI Platform Training
-wrote it for replicas. Pure: the words are here once, for the job page, the fleet page and whoever else tells a person.
+Read from the cause that the service wrote (``training_api/causes.py``). Pure: the words are here once, for the job page,
+the fleet page and every other reader.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
-from training_api.job.restarts import EXIT_MEANINGS, RETRYABLE_EXIT_CODES
+from training_api.causes import Cause
+from training_api.fleet.wire import JobReason
+from training_api.job.exit_causes import exit_meaning
 from training_api.states import JobState
-
-
-class Cause(StrEnum):
-    """What kept a job, or a trial, from its end; fit for counting."""
-
-    OUT_OF_MEMORY = "OUT_OF_MEMORY"
-    PROGRAM_ERROR = "PROGRAM_ERROR"  #: the trainer ended with a status of its own
-    COMMAND = "COMMAND"  #: the image has no such program, or it cannot be executed
-    PACKAGE = "PACKAGE"  #: the job's Python package could not be fetched or installed
-    INTERRUPTED = "INTERRUPTED"  #: ended by a signal again and again, though the memory was not full
-    REPLICA_LOST = "REPLICA_LOST"  #: its container was removed from outside, again and again
-    IMAGE = "IMAGE"  #: there is no such image
-    ACCESS = "ACCESS"  #: the job may not pull its image
-    REGISTRY = "REGISTRY"  #: the registry did not answer
-    STORAGE = "STORAGE"  #: the engine's disk is full
-    QUOTA = "QUOTA"  #: too few GPUs
-    ENGINE = "ENGINE"  #: the engine could not start a container
-    METRIC = "METRIC"  #: a trial did not report what the study is to judge it by
-    WAITED_TOO_LONG = "WAITED_TOO_LONG"
-    RAN_TOO_LONG = "RAN_TOO_LONG"
-    CANCELLED = "CANCELLED"  #: on request
-    STUDY_ENDED = "STUDY_ENDED"  #: a trial that ran while its job was ending
-    UNKNOWN = "UNKNOWN"  #: the message is none of those that are known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,43 +33,6 @@ class Explanation:
     fix: str
     docs: str
 
-
-#: What a message is -> the first pattern that it has. Replicas' statuses are looked at afterwards.
-_PATTERNS: tuple[tuple[Cause, re.Pattern[str]], ...] = tuple(
-    (cause, re.compile(pattern, re.IGNORECASE | re.DOTALL))
-    for cause, pattern in (
-        (Cause.CANCELLED, r"^The job was cancelled on request"),
-        (Cause.WAITED_TOO_LONG, r"longer than scheduling\.maxWaitTime"),
-        (Cause.RAN_TOO_LONG, r"longer than scheduling\.maxRunningTime"),
-        (Cause.STUDY_ENDED, r"^the job \S+ is ending$"),
-        (Cause.METRIC, r"without a value of the metric|^The last value of the metric"),
-        (Cause.STORAGE, r"^There is no room for the image|no space left on device|disk quota exceeded"),
-        (Cause.REGISTRY, r"^The image \S+ could not be pulled for \d+ seconds"),
-        (
-            Cause.ACCESS,
-            r"^The image .+ could not be pulled: .*(permission denied|unauthorized|(?<!access )denied:)",
-        ),
-        (Cause.IMAGE, r"^The image .+ could not be pulled: "),
-        (Cause.QUOTA, r"could not start: \d+ GPUs are needed"),
-        (
-            Cause.COMMAND,
-            r"could not start: .*(executable file not found|no such file or directory|exec format error)",
-        ),
-        (Cause.OUT_OF_MEMORY, r"ran out-of-memory"),
-        (Cause.ENGINE, r"could not start(: | for \d+ seconds: )"),
-    )
-)
-_REPLICA = r"The replica (\S+ \d+) "
-_STATUS = re.compile(_REPLICA + r"exited with a non-zero status of (\d+)")
-_LOST = re.compile(_REPLICA + "was lost")
-#: training_service/studies/study.py: what became of the trials, and why the last one failed.
-_STUDY = re.compile(r"^(\d+ trials? ha(?:s|ve) failed, and .+?)\. Trial \d+: (.*)$", re.DOTALL)
-#: docker/runtime/run_package.py, by sysexits.h.
-_PACKAGE_MEANINGS = {
-    65: "a package cannot be built or installed, or the module is in none of them",
-    66: "a package is not in the object store, or may not be read",
-    69: "the object store did not answer",
-}
 
 #: Cause -> title, what happened, what to do, where more is said. ``{who}``, ``{code}`` and ``{what}`` are filled in.
 _WORDS: Mapping[Cause, tuple[str, str, str, str]] = {
@@ -230,7 +170,7 @@ _WORDS: Mapping[Cause, tuple[str, str, str, str]] = {
     ),
     Cause.UNKNOWN: (
         "Another reason",
-        "The service's message is none of those that are known here.",
+        "The service did not say of what kind the reason is; its message is below.",
         "Read the message and the last lines of the job's log; the log of the training service says more.",
         "docs/troubleshooting.md#jobs-and-tasks",
     ),
@@ -244,66 +184,21 @@ def title_of(cause: Cause) -> str:
     return _WORDS[cause][0]
 
 
-def cause_of(state: JobState, error_message: str | None, *, uses_packages: bool = False) -> Cause | None:
+def explain(state: JobState, reason: JobReason | None) -> Explanation | None:
     """
-    Return why a job, or a trial, in ``state`` failed or was cancelled; ``None`` for one that goes on or succeeded.
+    Return why a job in ``state`` failed or was cancelled; ``None`` for one that goes on or succeeded.
 
     Pure.
 
-    :param error_message: its ``errorMessage``. That of a tuning job ends in the last trial's, which then decides.
-    :param uses_packages: whether it installs Python packages, and so has statuses of its own for what goes wrong there.
+    :param reason: what the service says of it; ``None``: nothing, so that the cause is ``UNKNOWN``.
     """
     if state not in _UNHAPPY:
         return None
-    _, message = _study_and_message(error_message)
-    for cause, pattern in _PATTERNS:
-        if pattern.search(message):
-            return cause
-    codes = {int(code) for _, code in _STATUS.findall(message)}
-    permanent = codes - RETRYABLE_EXIT_CODES.keys()
-    if uses_packages and permanent & _PACKAGE_MEANINGS.keys():
-        return Cause.PACKAGE
-    if permanent:
-        return Cause.COMMAND if permanent <= EXIT_MEANINGS.keys() else Cause.PROGRAM_ERROR
-    if codes:
-        return Cause.INTERRUPTED
-    if _LOST.search(message):
-        return Cause.REPLICA_LOST
-    # The API's own words may be missing: a job that was cancelled was asked to.
-    return Cause.CANCELLED if not message and state is not JobState.FAILED else Cause.UNKNOWN
-
-
-def explain(state: JobState, error_message: str | None, *, uses_packages: bool = False) -> Explanation | None:
-    """Return the cause of ``cause_of`` in words; ``None`` where there is none. Pure."""
-    cause = cause_of(state, error_message, uses_packages=uses_packages)
-    if cause is None:
-        return None
-    title, text, fix, docs = _WORDS[cause]
-    study, message = _study_and_message(error_message)
-    who, code = _replica(cause, message)
-    what = _PACKAGE_MEANINGS if cause is Cause.PACKAGE else {**RETRYABLE_EXIT_CODES, **EXIT_MEANINGS}
-    text = text.format(who=who, code=code, what=what.get(code or 0, "the engine's message says what"))
-    if study:
-        text = f"{study}. The last of them: {text}"
-    return Explanation(cause=cause, title=title, text=text, fix=fix, docs=docs)
-
-
-def _study_and_message(error_message: str | None) -> tuple[str, str]:
-    """Return what the message says of the trials as a whole, or nothing, and the message that names the cause."""
-    message = (error_message or "").strip()
-    study = _STUDY.match(message)
-    return (study[1], study[2]) if study else ("", message)
-
-
-def _replica(cause: Cause, message: str) -> tuple[str, int | None]:
-    """Return the first replica that the message blames for ``cause``, with its status, if it has one."""
-    for sentence in re.finditer(rf"{_REPLICA}(.*?)(?=The replica |$)", message, re.DOTALL):
-        who, rest = sentence.groups()
-        status = re.search(r"non-zero status of (\d+)", rest)
-        code = int(status[1]) if status else None
-        if cause is Cause.OUT_OF_MEMORY and "ran out-of-memory" not in rest:
-            continue
-        if cause is Cause.PROGRAM_ERROR and (code is None or code in RETRYABLE_EXIT_CODES):
-            continue
-        return who, code
-    return "", None
+    reason = reason or JobReason()
+    title, text, fix, docs = _WORDS[reason.cause]
+    meaning = exit_meaning(reason.cause, reason.exit_code) or "the engine's message says what"
+    text = text.format(who=reason.replica, code=reason.exit_code, what=meaning)
+    if reason.failed_trials:
+        trials = "1 trial has" if reason.failed_trials == 1 else f"{reason.failed_trials} trials have"
+        text = f"{trials} failed. The last of them: {text}"
+    return Explanation(cause=reason.cause, title=title, text=text, fix=fix, docs=docs)

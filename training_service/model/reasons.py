@@ -1,0 +1,54 @@
+"""Why a job, or a trial, does not end well: the message, and beside it what programs read. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from training_api.causes import Cause
+from training_api.fleet.wire import JobReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """
+    Why a job, or a trial, failed or was cancelled.
+
+    :param message: for people: the API's ``errorMessage``.
+    :param replica: the replica that is to blame, ``worker 1``; empty: none of them.
+    :param exit_code: the status with which that replica ended.
+    :param failed_trials: of a tuning job: how many trials have failed. All else is then the last one's.
+    """
+
+    cause: Cause
+    message: str
+    replica: str = ""
+    exit_code: int | None = None
+    failed_trials: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all but the message as a :class:`JobReason` in JSON, which ``from_json`` reads back."""
+        return JobReason(
+            cause=self.cause,
+            replica=self.replica,
+            exit_code=self.exit_code,
+            failed_trials=self.failed_trials,
+        ).to_wire()
+
+    @classmethod
+    def from_json(cls, message: str, stored: Mapping[str, Any]) -> Reason | None:
+        """
+        Return the reason that ``to_json`` wrote beside ``message``; ``None``: there is none.
+
+        A message alone is one of a service that wrote no causes.
+        """
+        if not message and not stored:
+            return None
+        return cls(
+            cause=Cause(stored.get("cause", Cause.UNKNOWN)),
+            message=message,
+            replica=stored.get("replica", ""),
+            exit_code=stored.get("exitCode"),
+            failed_trials=stored.get("failedTrials", 0),
+        )
