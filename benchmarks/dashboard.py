@@ -31,8 +31,10 @@ from local_stack.people.airflow_users import ADMIN, ensure_password
 from local_stack.processes.packages import find_program
 from local_stack.processes.ports import free_port
 from local_stack.settings import LOOPBACK, StackSettings
-from training_api.dialects.ml_v1.resources import ReplicaConfig, TrainingInput
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.job.job_spec import job_spec_from_wire
 from training_service.store.database import open_database, writing
+from training_service.store.stored_spec import spec_to_json
 from training_service.store.tables import jobs
 
 STORED = 10_000
@@ -47,7 +49,9 @@ MAX_SERVICE_PERCENT = 10.0
 _WATCH_SECONDS = 20.0
 _BATCH = 2_000
 _START_SECONDS = 120.0
-_TRAINING = TrainingInput(region="us-central1", master_config=ReplicaConfig(image_uri=IMAGE)).to_wire()
+_REQUEST = TrainingInput(region="us-central1", master_config=ReplicaConfig(image_uri=IMAGE))
+_TRAINING = _REQUEST.to_wire()
+_SPEC = spec_to_json(job_spec_from_wire("bench", Job(job_id="job", training_input=_REQUEST)))
 #: Loads the page anew, nothing of it being known to the browser; what it was told by the network, compressed.
 _PAINT = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
 _WEIGHT = "performance.getEntries().reduce((sum, entry) => sum + (entry.transferSize ?? 0), 0)"
@@ -105,6 +109,7 @@ def _row(place: int, created_us: int) -> dict[str, Any]:
         "job_id": _job_id(place),
         "labels": {"airflow-dag": "train_digits", "team": f"t{place % 20}"},
         "training_input": _TRAINING,
+        "spec": _SPEC,
         "state": "FAILED" if place % 10 == 0 else "SUCCEEDED",
         "priority": 0,
         "created_us": created_us,

@@ -10,8 +10,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from benchmarks.memory_service import IMAGE
-from training_api.dialects.ml_v1.resources import TrainingInput
+from training_api.causes import Cause
+from training_api.dialects.ml_v1.resources import Job, TrainingInput
+from training_api.job.job_spec import job_spec_from_wire
+from training_service.model.reasons import Reason
 from training_service.store.database import open_database, to_us, writing
+from training_service.store.job_rows import new_values
 from training_service.store.tables import jobs
 
 DAYS = 30
@@ -27,13 +31,29 @@ _KINDS: tuple[tuple[str, str, int, str, str, float, float], ...] = (
     ("", "n1-standard-4", 0, "research", "", 300, 0.2),
 )
 _WEIGHTS = (4, 5, 2, 2, 6, 1, 3, 2)
-_FAILURES = (
-    "The replica master 0 ran out-of-memory and exited with a non-zero status of 137(SIGKILL).",
-    "The replica master 0 exited with a non-zero status of 1. To find out more about why your job exited please check the logs.",
-    "The replica master 0 exited with a non-zero status of 1. To find out more about why your job exited please check the logs.",
-    f"The image {IMAGE} could not be pulled: manifest unknown",
-    "The job ran longer than scheduling.maxRunningTime, 3600s.",
+_PROGRAM_ERROR = Reason(
+    cause=Cause.PROGRAM_ERROR,
+    message="The replica master 0 exited with a non-zero status of 1.",
+    replica="master 0",
+    exit_code=1,
 )
+_FAILURES = (
+    Reason(
+        cause=Cause.OUT_OF_MEMORY,
+        message="The replica master 0 ran out-of-memory and exited with a non-zero status of 9(SIGKILL).",
+        replica="master 0",
+        exit_code=137,
+    ),
+    _PROGRAM_ERROR,
+    _PROGRAM_ERROR,
+    Reason(
+        cause=Cause.IMAGE,
+        message=f"The image {IMAGE} of the replica master 0 could not be pulled: manifest unknown",
+        replica="master 0",
+    ),
+    Reason(cause=Cause.REPLICA_LOST, message="The replica master 0 was lost.", replica="master 0"),
+)
+_CANCELLED = Reason(cause=Cause.CANCELLED, message="The job was cancelled on request.")
 _BATCH = 2_000
 
 
@@ -91,25 +111,23 @@ def _row(chance: random.Random, project: str, place: int, created: datetime, now
             "airflow-owner": f"{place:08x}",
             "airflow-request": f"{place:016x}",
         }
-    return {
+    job_id = f"{dag or 'by_hand'}_{place:06d}"
+    job = Job(job_id=job_id, labels=labels, training_input=_training(machine, workers))
+    values = new_values(job_spec_from_wire(project, job), to_us(created))
+    reason = chance.choice(_FAILURES) if state == "FAILED" else _CANCELLED if state == "CANCELLED" else None
+    return values | {
         "uid": f"{project[:8]}{place:08d}",
-        "project": project,
-        "job_id": f"{dag or 'by_hand'}_{place:06d}",
-        "labels": labels,
-        "training_input": _training(machine, workers),
+        "job_id": job_id,
         "state": state,
-        "priority": 0,
-        "created_us": to_us(created),
         "preparing_us": to_us(times[0]) if times[0] else None,
         "running_us": to_us(times[1]) if times[1] else None,
         "ended_us": to_us(times[2]) if times[2] else None,
-        "error_message": chance.choice(_FAILURES)
-        if state == "FAILED"
-        else ("The job was cancelled on request." if state == "CANCELLED" else ""),
+        "error_message": reason.message if reason else "",
+        "reason": reason.to_json() if reason else {},
     }
 
 
-def _training(machine: str, workers: int) -> dict[str, Any]:
+def _training(machine: str, workers: int) -> TrainingInput:
     custom: dict[str, Any] = {
         "scaleTier": "CUSTOM",
         "region": "us-central1",
@@ -118,4 +136,4 @@ def _training(machine: str, workers: int) -> dict[str, Any]:
     }
     if workers:
         custom |= {"workerType": machine, "workerCount": workers, "workerConfig": {"imageUri": IMAGE}}
-    return TrainingInput.model_validate(custom).to_wire()
+    return TrainingInput.model_validate(custom)

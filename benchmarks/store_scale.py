@@ -20,8 +20,10 @@ import sqlalchemy as sa
 
 from benchmarks.memory_service import IMAGE, memory_service
 from benchmarks.report import Figure, percentile_figure, print_report
-from training_api.dialects.ml_v1.resources import ReplicaConfig, TrainingInput
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.job.job_spec import job_spec_from_wire
 from training_service.store.database import from_us, open_database, writing
+from training_service.store.stored_spec import spec_to_json
 from training_service.store.tables import jobs
 
 SMALL, LARGE = 1_000, 100_000
@@ -31,7 +33,9 @@ MAX_RATIO = 2.0
 #: Jobs that wait, in a project of their own.
 _QUEUED = 200
 _FIRST_US = 1_700_000_000_000_000
-_TRAINING = TrainingInput(region="us-central1", master_config=ReplicaConfig(image_uri=IMAGE)).to_wire()
+_REQUEST = TrainingInput(region="us-central1", master_config=ReplicaConfig(image_uri=IMAGE))
+_TRAINING = _REQUEST.to_wire()
+_SPEC = spec_to_json(job_spec_from_wire("bench", Job(job_id="job", training_input=_REQUEST)))
 _JOBS = "/v1/projects/bench/jobs"
 _QUEUE = "/v1/projects/queue/jobs"
 _FAILED_EVERY, _TEAMS, _BATCH = 10, 20, 5_000
@@ -84,6 +88,7 @@ def _row(project: str, place: int, state: str) -> dict[str, Any]:
         "job_id": f"job_{place:06d}",
         "labels": {"team": f"t{place % _TEAMS}", "run": f"r{place}"},
         "training_input": _TRAINING,
+        "spec": _SPEC,
         "state": state,
         "priority": 0,
         "created_us": created_us,

@@ -28,11 +28,13 @@ import sqlalchemy as sa
 
 from benchmarks.memory_service import IMAGE, MemoryService, memory_service
 from benchmarks.report import Figure, percentile_figure, print_report, write_report
-from training_api.dialects.ml_v1.resources import ReplicaConfig, TrainingInput
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.job.job_spec import job_spec_from_wire
 from training_api.states import JobState
 from training_service.store.database import open_database, writing
 from training_service.store.job_store import JobStore
 from training_service.store.log_store import LogStore
+from training_service.store.stored_spec import spec_to_json
 from training_service.store.tables import jobs
 
 MANY, FEW = 5_000, 10
@@ -43,7 +45,9 @@ _WINDOW_SECONDS = 40.0
 _SETTLE_LOOKS = 8
 _PROJECT = "bench"
 _STORED = 20_000
-_TRAINING = TrainingInput(region="us-central1", master_config=ReplicaConfig(image_uri=IMAGE)).to_wire()
+_REQUEST = TrainingInput(region="us-central1", master_config=ReplicaConfig(image_uri=IMAGE))
+_TRAINING = _REQUEST.to_wire()
+_SPEC = spec_to_json(job_spec_from_wire("bench", Job(job_id="job", training_input=_REQUEST)))
 _LIST = re.compile(
     r'training_request_seconds_count\{method="GET",route="/v1/projects/\{project\}/jobs",.*\} (\S+)'
 )
@@ -235,6 +239,7 @@ def _row(job_id: str, state: str, created_us: int) -> dict[str, Any]:
         "job_id": job_id,
         "labels": {},
         "training_input": _TRAINING,
+        "spec": _SPEC,
         "state": state,
         "priority": 0,
         "created_us": created_us,

@@ -30,6 +30,7 @@ class Cause(StrEnum):
     RAN_TOO_LONG = "RAN_TOO_LONG"  #: scheduling.maxRunningTime
     CANCELLED = "CANCELLED"  #: on request
     STUDY_ENDED = "STUDY_ENDED"  #: a trial that ran while its job was ending
+    UNREADABLE = "UNREADABLE"  #: the service cannot read the job as it is stored
     UNKNOWN = "UNKNOWN"  #: the service did not say: one without causes, or a job from before it wrote them
 
     @classmethod

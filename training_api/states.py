@@ -6,9 +6,12 @@ RUNNING from the moment all its replicas run, and ends as SUCCEEDED, FAILED or C
 a limit, passes through CANCELLING while the containers are stopped::
 
     QUEUED -> PREPARING -> RUNNING -> SUCCEEDED
-       |          |  \\        |  \\--> FAILED
-       |          |   \\-------+-----> FAILED
+       |          |           |
+       +----------+-----------+-----> FAILED
+       |          |           |
        +----------+-----------+-----> CANCELLING -> CANCELLED
+
+A job fails before it has left the queue only if it cannot be read as the service has stored it.
 
 ``docs/states.md`` draws the same table; a test compares the two.
 
@@ -42,7 +45,7 @@ class JobState(StrEnum):
 
 
 LEGAL: Mapping[JobState, frozenset[JobState]] = {
-    JobState.QUEUED: frozenset({JobState.PREPARING, JobState.CANCELLING}),
+    JobState.QUEUED: frozenset({JobState.PREPARING, JobState.FAILED, JobState.CANCELLING}),
     JobState.PREPARING: frozenset({JobState.RUNNING, JobState.FAILED, JobState.CANCELLING}),
     JobState.RUNNING: frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLING}),
     JobState.CANCELLING: frozenset({JobState.CANCELLED}),

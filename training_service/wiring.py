@@ -227,6 +227,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         engine=engine,
         metrics=metrics,
         version=version("airflow-container-training"),
+        loop_problem=lambda: scheduler.problem,
         running=running(),
         faults=faults,
         trusted_hosts=[*TRUSTED_HOSTS, settings.host, *settings.allowed_hosts],

@@ -168,6 +168,12 @@ _WORDS: Mapping[Cause, tuple[str, str, str, str]] = {
         "The job's own message says why it ended.",
         "docs/tuning.md#failed-trials",
     ),
+    Cause.UNREADABLE: (
+        "The service could not read the job",
+        "The job is stored in a form that this version of the training service cannot read, so that it could not go on.",
+        "Submit it again. If its row was not changed by hand, it is a fault of the service: its log has the row's key and the reason.",
+        "docs/states.md#a-job-that-cannot-be-read",
+    ),
     Cause.UNKNOWN: (
         "Another reason",
         "The service did not say of what kind the reason is; its message is below.",

@@ -32,7 +32,7 @@ class JobSpec:
     """
     A validated job: what was asked, in the project's own terms.
 
-    :param replicas: at least the master, which comes first.
+    :param replicas: at least the master, which comes first; none only in a stored job that cannot be read.
     :param max_wait: limit on QUEUED and PREPARING together; ``None``: none.
     :param max_running: limit on RUNNING.
     :param priority: 0 to 1000, higher first.

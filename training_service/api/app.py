@@ -49,6 +49,7 @@ def create_app(
     engine: Engine,
     metrics: Metrics,
     version: str,
+    loop_problem: Callable[[], str],
     running: AbstractContextManager[object],
     trusted_hosts: list[str],
     faults: FaultBoard | None = None,
@@ -58,6 +59,7 @@ def create_app(
 
     :param registry: the routes of the registry's token endpoint.
     :param faults: what goes wrong on purpose; default: nothing, and it cannot be set.
+    :param loop_problem: what the loop fails with; empty: nothing.
     :param running: entered when the app starts, left when it stops: the scheduler's life.
     """
 
@@ -86,7 +88,7 @@ def create_app(
     app.include_router(job_log_router(jobs, logs))
     app.include_router(ops_router(reports))
     app.include_router(registry)
-    app.include_router(operations_router(engine, metrics.registry, version))
+    app.include_router(operations_router(engine, metrics.registry, version, loop_problem))
     if faults is not None:
         app.include_router(faults_router(faults))
     install_error_handlers(app)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -15,20 +16,28 @@ from training_api.errors import EngineError
 _PLAIN_TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {}}}}
 
 
-def operations_router(engine: Engine, registry: CollectorRegistry, version: str) -> APIRouter:
-    """Return ``/health`` and ``/metrics``."""
+def operations_router(
+    engine: Engine, registry: CollectorRegistry, version: str, loop_problem: Callable[[], str]
+) -> APIRouter:
+    """
+    Return ``/health`` and ``/metrics``.
+
+    :param loop_problem: what the loop that moves jobs fails with; empty: nothing.
+    """
     router = APIRouter(tags=["operations"])
 
     @router.get("/health")
     def health() -> JSONResponse:
-        """200 while jobs can run; 503, with the reason, while the engine does not answer."""
+        """200 while jobs can run; 503, with the reason, while the engine does not answer, or the loop fails."""
+        answer = {"status": "ok", "version": version}
         try:
-            found = engine.ping()
+            answer["engine"] = engine.ping()
         except EngineError as error:
-            return JSONResponse(
-                {"status": "degraded", "version": version, "engine": str(error)}, status_code=503
-            )
-        return JSONResponse({"status": "ok", "version": version, "engine": found})
+            answer |= {"status": "degraded", "engine": str(error)}
+        if problem := loop_problem():
+            loop = f"no job moves: its last iteration ended in {problem}; the service's log has the trace"
+            answer |= {"status": "degraded", "loop": loop}
+        return JSONResponse(answer, status_code=200 if answer["status"] == "ok" else 503)
 
     @router.get("/metrics", response_class=Response, responses=_PLAIN_TEXT)
     def metrics(request: Request) -> Response:

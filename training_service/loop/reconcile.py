@@ -18,8 +18,9 @@ from training_api.job.cluster import ReplicaId
 from training_api.job.replica_spec import ReplicaSpec
 from training_api.states import JobState, ReplicaState
 from training_service.loop.admission import admitted
+from training_service.loop.unreadable import end_of
 from training_service.model.limits import limit_reached
-from training_service.model.records import JobRecord
+from training_service.model.records import JobRecord, UnreadableJob
 from training_service.model.verdict import Over, judge
 from training_service.model.work import (
     Action,
@@ -44,18 +45,20 @@ def reconcile(
     now: datetime,
     capacity: Capacity,
     studies: Mapping[str, StudyView] | None = None,
+    unreadable: Sequence[UnreadableJob] = (),
 ) -> list[Action]:
     """
     Return the actions that bring the engine and the records closer to what was asked.
 
     Pure.
 
-    :param jobs: all jobs that have not ended.
+    :param jobs: all jobs that have not ended, and can be read.
     :param view: what the engine reports.
     :param drained: container ids whose log is stored to its last line.
     :param busy: uids of jobs for which an action is under way; they are left alone.
     :param capacity: what may be promised to the jobs that prepare, run or are cancelled side by side.
     :param studies: by uid, what is known of the tuning jobs among ``jobs``.
+    :param unreadable: the jobs that have not ended and cannot be read.
     """
     studies = studies or {}
     trials: dict[str, list[JobRecord]] = defaultdict(list)
@@ -65,23 +68,23 @@ def reconcile(
     observed: dict[str, list[ObservedReplica]] = defaultdict(list)
     for replica in view.replicas:
         observed[replica.job_uid].append(replica)
-    actions: list[Action] = []
+    actions: list[Action] = [end_of(job, now) for job in unreadable]
     for job in jobs:
         if job.uid in busy:
             continue
         if job.spec.study:
             actions += study_steps(job, studies[job.uid], trials[job.uid], now)
-        elif job.trial and (study := studies.get(job.trial.study_uid)):
-            actions += trial_steps(job, study, _next_steps(job, observed[job.uid], drained, now))
-        else:
-            actions += _next_steps(job, observed[job.uid], drained, now)
+            continue
+        steps = _next_steps(job, observed[job.uid], drained, now)
+        actions += trial_steps(job, studies.get(job.trial.study_uid), steps, now) if job.trial else steps
     active = [job for job in jobs if job.state is not JobState.QUEUED]
     queued = [job for job in jobs if job.state is JobState.QUEUED and not limit_reached(job, now)]
     queued += [job for job in jobs for _ in range(_trials_to_plan(job, studies, trials))]
     actions += [
         Transition(job=job, to=JobState.PREPARING, at=now) for job in admitted(active, queued, capacity)
     ]
-    alive = {job.uid for job in jobs}
+    # What an unreadable job has on the engine is removed when its end is written.
+    alive = {job.uid for job in jobs} | {job.record.uid for job in unreadable}
     actions += [RemoveJob(job_uid=uid) for uid in sorted(view.job_uids - alive - set(busy))]
     return actions
 

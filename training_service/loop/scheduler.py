@@ -106,6 +106,12 @@ class Scheduler:
         self._busy: set[str] = set()
         self._threads: list[threading.Thread] = []
         self._engine_answers = True
+        self._problem = ""
+
+    @property
+    def problem(self) -> str:
+        """What the last iteration of the loop ended in, if that was a bug; empty: it was none."""
+        return self._problem
 
     def notify(self) -> None:
         """Have the loop look again at once; safe from any thread."""
@@ -134,10 +140,13 @@ class Scheduler:
             busy = frozenset(self._busy)
         # Jobs are read before the engine: a job that is too new is not yet missing its containers, and a container
         # whose job is too new is protected by the read below.
-        jobs = self._store.list_active()
+        active = self._store.read_active()
         view = self._engine.observe()
-        if view.job_uids - {job.uid for job in jobs}:
-            jobs = self._store.list_active()
+        if view.job_uids - {job.uid for job in active.jobs}:
+            active = self._store.read_active()
+        jobs = list(active.jobs)
+        for broken in active.unreadable:
+            logger.error("job cannot be read", **_names(broken.record), reason=broken.why)
         self._follow_logs(jobs, view)
         alive = {job.uid for job in jobs} | view.job_uids
         now = self._clock()
@@ -151,6 +160,7 @@ class Scheduler:
             now=now,
             capacity=self._capacity(),
             studies=self._studies.look(jobs),
+            unreadable=active.unreadable,
         )
         if self._faults:
             self._faults.lose_replicas(jobs, view, now)
@@ -208,12 +218,14 @@ class Scheduler:
                 with self._metrics.step_seconds.time():
                     pause = _ACTIVE_SECONDS if self.step() else _IDLE_SECONDS
                 self._report_engine(answers=True)
+                self._problem = ""
             except EngineError as error:
                 self._metrics.engine_errors.inc()
                 self._report_engine(answers=False, reason=str(error))
-            except Exception:
+            except Exception as error:
                 # The loop must outlive a bug in one step; the trace is in the log, the count in /metrics.
                 self._metrics.loop_errors.inc()
+                self._problem = type(error).__name__
                 logger.exception("step failed")
             # Half of the time is the requests': under load a step costs much, and then sees more that is new.
             self._stopping.wait(min(time.monotonic() - started, _ACTIVE_SECONDS))
@@ -237,3 +249,8 @@ class Scheduler:
                 logger.info("engine is back")
             else:
                 logger.error("engine does not answer", reason=reason)
+
+
+def _names(job: JobRecord) -> dict[str, str]:
+    """Return what finds a job in the database, and its log."""
+    return {"project": job.spec.project, "job": job.spec.job_id, "trial": job.trial_id, "job_uid": job.uid}

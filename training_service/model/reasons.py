@@ -46,7 +46,7 @@ class Reason:
         if not message and not stored:
             return None
         return cls(
-            cause=Cause(stored.get("cause", Cause.UNKNOWN)),
+            cause=Cause(str(stored.get("cause", ""))),
             message=message,
             replica=stored.get("replica", ""),
             exit_code=stored.get("exitCode"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -51,6 +51,27 @@ class TrialSummary:
     running_at: datetime | None
     ended_at: datetime | None
     stopped: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadableJob:
+    """
+    A job, or a trial, that is to go on, and whose row cannot be read.
+
+    :param record: what is known of it; it has no replicas.
+    :param why: what could not be read.
+    """
+
+    record: JobRecord
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveJobs:
+    """The jobs and trials that the loop has to look at, oldest first, and those of them that it cannot read."""
+
+    jobs: Sequence[JobRecord]
+    unreadable: Sequence[UnreadableJob] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import threading
 from collections.abc import Iterator
@@ -86,7 +87,8 @@ def read_meta(engine: sa.Engine, key: str) -> str:
 def _open_sqlite(url: sa.URL) -> sa.Engine:
     if url.database and url.database != ":memory:":
         Path(url.database).parent.mkdir(parents=True, exist_ok=True)
-    engine = sa.create_engine(url, connect_args={"timeout": 30, "check_same_thread": False})
+    connect_args = {"timeout": 30, "check_same_thread": False}
+    engine = sa.create_engine(url, connect_args=connect_args, json_deserializer=_read_json)
 
     @sa.event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: Any) -> None:
@@ -103,6 +105,14 @@ def _open_sqlite(url: sa.URL) -> sa.Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
 
     return engine
+
+
+def _read_json(text: str) -> Any:
+    """Return the value of a column of JSON; ``None`` for what is none, so that one row does not stop a query."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
 
 
 def _bring_indices_up_to_date(engine: sa.Engine) -> None:

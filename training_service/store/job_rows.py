@@ -3,49 +3,93 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from training_api.dialects.ml_v1.log_wire import SERVICE_TASK_NAME, Severity
-from training_api.dialects.ml_v1.resources import Job, TrainingInput
-from training_api.job.job_spec import accepted_job_spec
+from training_api.job.job_spec import JobSpec
 from training_api.job.restarts import Attempts
-from training_api.job.tuning.trial_spec import trial_spec
 from training_api.states import JobState
 from training_service.model.reasons import Reason
 from training_service.model.records import JobRecord, Trial
 from training_service.store.database import from_us
 from training_service.store.log_store import NewLogEntry
+from training_service.store.stored_spec import (
+    UNREADABLE,
+    mapping_of,
+    read_request,
+    spec_from_json,
+    spec_to_json,
+    waits_until_us,
+)
 
 
-def record_of(row: Any) -> JobRecord:
-    """Return a row's job, or trial."""
-    trial = _trial(row) if row.study_uid else None
-    job = Job(
-        job_id=row.trial["job_id"] if trial else row.job_id,
-        labels=row.labels or None,
-        training_input=TrainingInput.model_validate(row.training_input),
-    )
-    return JobRecord(
-        uid=row.uid,
-        sequence=row.sequence,
-        spec=(
-            trial_spec(row.project, job, trial.number, trial.hyperparameters)
-            if trial
-            else accepted_job_spec(row.project, job)
-        ),
+def record_of(row: Any, known: JobSpec | None = None) -> JobRecord:
+    """
+    Return a row's job, or trial, that is to run.
+
+    :param known: its specification, if it was read before: it never changes, but for the labels.
+    :raises Exception: one of ``UNREADABLE``: the row cannot be read.
+    """
+    return _record(
+        row,
+        spec=replace(known, labels=dict(row.labels)) if known else _spec(row),
         state=JobState(row.state),
-        created_at=from_us(row.created_us),
-        preparing_at=moment_of(row.preparing_us),
-        running_at=moment_of(row.running_us),
-        ended_at=moment_of(row.ended_us),
-        reason=Reason.from_json(row.error_message, row.reason),
-        images=row.images,
+        images=dict(row.images),
         attempts=Attempts.from_json(row.attempts),
         outcome=JobState(row.outcome) if row.outcome else None,
-        version=row.version,
+        trial=_trial(row, row.trial) if row.study_uid else None,
+    )
+
+
+def shown_record(row: Any) -> JobRecord:
+    """Return a row's job for those who ask about it; one that cannot be read is as :func:`bare_record` has it."""
+    try:
+        return record_of(row)
+    except UNREADABLE:
+        return bare_record(row)
+
+
+def bare_record(row: Any) -> JobRecord:
+    """Return what can be told of any row: a job without replicas, which must not run."""
+    trial = _trial(row, mapping_of(row.trial)) if row.study_uid else None
+    spec = JobSpec(
+        project=row.project,
+        job_id=str(mapping_of(row.trial).get("job_id", row.job_id)),
+        replicas=(),
+        training_input=read_request(row.training_input),
+        labels=_labels(row),
+        priority=row.priority,
+    )
+    return _record(
+        row,
+        spec=spec,
+        state=state_of(row.state),
+        images={},
+        attempts=Attempts(),
+        outcome=JobState(row.outcome) if row.outcome in [*JobState] else None,
         trial=trial,
     )
+
+
+def state_of(stored: str) -> JobState:
+    """Return the state of a row; one that this version does not know is FAILED: nobody moves such a job."""
+    return JobState(stored) if stored in [*JobState] else JobState.FAILED
+
+
+def new_values(spec: JobSpec, created_us: int) -> dict[str, Any]:
+    """Return the columns that a new job, or trial, has of its specification, and of its state."""
+    return {
+        "project": spec.project,
+        "labels": spec.labels,
+        "training_input": spec.training_input.to_wire(),
+        "spec": spec_to_json(spec),
+        "state": JobState.QUEUED.value,
+        "priority": spec.priority,
+        "created_us": created_us,
+        "waits_until_us": waits_until_us(created_us, spec),
+    }
 
 
 def reason_values(reason: Reason) -> dict[str, Any]:
@@ -53,15 +97,55 @@ def reason_values(reason: Reason) -> dict[str, Any]:
     return {"error_message": reason.message, "reason": reason.to_json()}
 
 
-def _trial(row: Any) -> Trial:
+def _record(row: Any, **fields: Any) -> JobRecord:
+    return JobRecord(
+        uid=row.uid,
+        sequence=row.sequence,
+        created_at=from_us(row.created_us),
+        preparing_at=moment_of(row.preparing_us),
+        running_at=moment_of(row.running_us),
+        ended_at=moment_of(row.ended_us),
+        reason=Reason.from_json(row.error_message, mapping_of(row.reason)),
+        version=row.version,
+        **fields,
+    )
+
+
+def _spec(row: Any) -> JobSpec:
+    return spec_from_json(
+        row.spec,
+        project=row.project,
+        job_id=row.trial["job_id"] if row.study_uid else row.job_id,
+        labels=row.labels,
+        priority=row.priority,
+        request=read_request(row.training_input),
+    )
+
+
+def _labels(row: Any) -> dict[str, str]:
+    return {str(key): str(value) for key, value in mapping_of(row.labels).items()}
+
+
+def _trial(row: Any, stored: dict[str, Any]) -> Trial:
+    """Return what makes the row a trial. Its number is part of the row's key."""
     return Trial(
         study_uid=row.study_uid,
-        study_sequence=row.trial["sequence"],
-        number=row.trial["number"],
-        hyperparameters=row.trial["hyperparameters"],
-        stopped=row.trial.get("stopped", ""),
-        spared=row.trial.get("spared", ""),
+        study_sequence=stored.get("sequence", 0),
+        number=trial_number(row),
+        hyperparameters=mapping_of(stored.get("hyperparameters")),
+        stopped=stored.get("stopped", ""),
+        spared=stored.get("spared", ""),
     )
+
+
+def trial_number(row: Any) -> int:
+    """Return the number of a row's trial, which is part of its key."""
+    return int(row.job_id.rpartition("/")[2])
+
+
+def trial_id_of(row: Any) -> str:
+    """Return the API's ``trialId`` of a row; empty for a job."""
+    return str(trial_number(row)) if row.study_uid else ""
 
 
 def moment_of(microseconds: int | None) -> datetime | None:
@@ -70,7 +154,7 @@ def moment_of(microseconds: int | None) -> datetime | None:
 
 
 def state_entry(record: JobRecord, message: str) -> NewLogEntry:
-    """Return the line of a new record\'s first state."""
+    """Return the line of a new record's first state."""
     return log_entry(record, record.created_at, message, Severity.INFO, state=record.state)
 
 

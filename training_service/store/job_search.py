@@ -6,6 +6,7 @@ What is stored was checked when it came; here it is passed on as it is, since re
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -21,6 +22,8 @@ from training_service.model.clock import Clock, utc_now
 from training_service.store.any_of import TERMINAL_VALUES
 from training_service.store.database import from_us, to_us
 from training_service.store.job_list import newest_first, one_page, wanted_jobs
+from training_service.store.job_rows import state_of
+from training_service.store.stored_spec import mapping_of
 from training_service.store.tables import is_job, jobs
 
 #: What a row shows of a job's input: where it runs, on what, and what a study looks for.
@@ -85,16 +88,18 @@ class JobSearch:
         )
         with self._engine.connect() as connection:
             rows, token = one_page(list(connection.execute(query)), request.page_size)
-            states = {row.state: row.number for row in connection.execute(counted)}
+            states: Counter[str] = Counter()
+            for row in connection.execute(counted):
+                states[state_of(row.state)] += row.number
             studies = self._studies(
-                connection, [row.uid for row in rows if "hyperparameters" in row.training_input]
+                connection, [row.uid for row in rows if "hyperparameters" in mapping_of(row.training_input)]
             )
         places = self._positions([row.uid for row in rows if row.state == JobState.QUEUED.value])
         now_us = to_us(self._clock())
         return {
             "jobs": [_row(row, studies.get(row.uid), places.get(row.uid), now_us) for row in rows],
             "nextPageToken": token,
-            "total": sum(states.values()),
+            "total": states.total(),
             "states": states,
         }
 
@@ -163,21 +168,22 @@ class JobSearch:
 
 def _row(row: Any, trials: Any, position: int | None, now_us: int) -> dict[str, Any]:
     """Return the JSON form of a :class:`JobRow`."""
+    training_input = mapping_of(row.training_input)
     fields = {
         "jobId": row.job_id,
-        "state": row.state,
-        "labels": row.labels,
+        "state": state_of(row.state),
+        "labels": mapping_of(row.labels),
         "createTime": _time(row.created_us),
         "prepareTime": _time(row.preparing_us),
         "startTime": _time(row.running_us),
         "endTime": _time(row.ended_us),
         "errorMessage": row.error_message[:_MAX_ERROR_CHARACTERS] or None,
-        "reason": row.reason or None,
+        "reason": mapping_of(row.reason) or None,
         "jobPosition": position,
-        "trainingInput": dict(_shown_input(row.training_input)),
+        "trainingInput": dict(_shown_input(training_input)),
     }
     shown = {name: value for name, value in fields.items() if value is not None}
-    if "hyperparameters" in row.training_input:
+    if "hyperparameters" in training_input:
         counts = {"total": trials.total, "ended": trials.ended} if trials else {"total": 0, "ended": 0}
         return {**shown, "trials": counts, "billedSeconds": trials.seconds if trials else 0.0}
     ran_us = (row.ended_us or now_us) - row.running_us if row.running_us else 0

@@ -8,6 +8,7 @@ service's own log line with it, so that neither exists without the other.
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -18,20 +19,29 @@ from sqlalchemy.exc import IntegrityError
 
 from training_api.dialects.ml_v1.log_wire import Severity
 from training_api.errors import JobConflict, JobNotFound
-from training_api.job.job_rules import MIN_WAIT
 from training_api.job.job_spec import JobSpec
 from training_api.job.restarts import Attempts
 from training_api.states import TERMINAL, JobState, advance
 from training_service.model.clock import Clock, utc_now
 from training_service.model.job_messages import queued_message
 from training_service.model.reasons import Reason
-from training_service.model.records import JobRecord
+from training_service.model.records import ActiveJobs, JobRecord, UnreadableJob
 from training_service.model.resources import job_resource, owner_policy
 from training_service.store.database import read_meta, to_us, writing
 from training_service.store.job_list import newest_first, one_page, wanted_jobs
-from training_service.store.job_rows import log_entry, reason_values, record_of, state_entry
+from training_service.store.job_rows import (
+    bare_record,
+    log_entry,
+    new_values,
+    reason_values,
+    record_of,
+    shown_record,
+    state_entry,
+    state_of,
+)
 from training_service.store.log_store import LogStore
 from training_service.store.policy_store import insert_policy
+from training_service.store.stored_spec import UNREADABLE
 from training_service.store.tables import is_job, jobs
 
 _TIME_COLUMN = {
@@ -52,8 +62,7 @@ def _select_active() -> sa.Select[Any]:
     impatient = sa.and_(
         is_job,
         queued,
-        jobs.c.created_us <= sa.bindparam("old"),
-        jobs.c.training_input[("scheduling", "maxWaitTime")].as_string().is_not(None),
+        jobs.c.waits_until_us <= sa.bindparam("now"),
     )
     wanted = sa.or_(started, jobs.c.sequence.in_(head.limit(_QUEUE_HEAD)), trials, impatient)
     return sa.select(jobs).where(wanted).order_by(jobs.c.sequence)
@@ -97,6 +106,8 @@ class JobStore:
         self._engine = engine
         self._logs = logs
         self._clock = clock
+        #: The specifications of the jobs that the loop looks at, by uid: each is read once.
+        self._specs: Mapping[str, JobSpec] = {}
         #: Marks this service's containers on the engine, also after a restart.
         self.service_id = read_meta(engine, "service_id")
 
@@ -106,16 +117,8 @@ class JobStore:
 
         :raises JobConflict: the project has a job of this id, ended or not.
         """
-        values = {
-            "uid": secrets.token_hex(6),
-            "project": spec.project,
-            "job_id": spec.job_id,
-            "labels": spec.labels,
-            "training_input": spec.training_input.to_wire(),
-            "state": JobState.QUEUED.value,
-            "priority": spec.priority,
-            "created_us": to_us(self._clock()),
-        }
+        key = {"uid": secrets.token_hex(6), "job_id": spec.job_id}
+        values = key | new_values(spec, to_us(self._clock()))
         try:
             with writing(self._engine).begin() as connection:
                 row = connection.execute(sa.insert(jobs).values(**values).returning(jobs)).one()
@@ -138,13 +141,13 @@ class JobStore:
         if row is None:
             message = f"job {job_id!r} not found in project {project!r}"
             raise JobNotFound(message, code=404, status="NOT_FOUND")
-        return record_of(row)
+        return shown_record(row)
 
     def find_by_uid(self, uid: str) -> JobRecord | None:
         """Return the job that the engine knows by ``uid``; ``None``: there is none."""
         with self._engine.connect() as connection:
             row = connection.execute(sa.select(jobs).where(jobs.c.uid == uid)).one_or_none()
-        return record_of(row) if row is not None else None
+        return shown_record(row) if row is not None else None
 
     def list_page(
         self, project: str, *, filter_text: str, page_size: int, page_token: str
@@ -157,24 +160,40 @@ class JobStore:
         query = newest_first(sa.select(jobs).where(wanted_jobs(project, filter_text)), page_size, page_token)
         with self._engine.connect() as connection:
             page, token = one_page(list(connection.execute(query)), page_size)
-        return [record_of(row) for row in page], token
+        return [shown_record(row) for row in page], token
 
     def list_active(self) -> list[JobRecord]:
+        """Return the jobs and trials of :meth:`read_active` that can be read."""
+        return list(self.read_active().jobs)
+
+    def read_active(self) -> ActiveJobs:
         """
-        Return the jobs and trials that the loop has to look at, oldest first.
+        Return the jobs and trials that the loop has to look at, oldest first; a row that cannot be read stops no other.
 
         They are: all that have left the queue and not ended; the head of the queue, since nobody overtakes in it; the
         trials that wait; and all that may have waited longer than they want to. What stands further back costs nothing.
         """
-        old = to_us(self._clock() - MIN_WAIT)
         with self._engine.connect() as connection:
-            return [record_of(row) for row in connection.execute(_ACTIVE, {"old": old})]
+            rows = connection.execute(_ACTIVE, {"now": to_us(self._clock())}).all()
+        known = self._specs
+        found: list[JobRecord] = []
+        unreadable: list[UnreadableJob] = []
+        for row in rows:
+            try:
+                found.append(record_of(row, known.get(row.uid)))
+            except UNREADABLE as error:
+                unreadable.append(UnreadableJob(record=bare_record(row), why=str(error) or repr(error)))
+        self._specs = {record.uid: record.spec for record in found}
+        return ActiveJobs(jobs=found, unreadable=unreadable)
 
     def count_by_state(self) -> dict[JobState, int]:
         """Return how many jobs are in each state; states without a job are absent."""
         query = sa.select(jobs.c.state, sa.func.count()).where(is_job).group_by(jobs.c.state)
+        counts: Counter[JobState] = Counter()
         with self._engine.connect() as connection:
-            return {JobState(state): count for state, count in connection.execute(query)}
+            for state, count in connection.execute(query):
+                counts[state_of(state)] += count
+        return dict(counts)
 
     def queue_positions(self, uids: Sequence[str]) -> dict[str, int]:
         """Return the 1-based places of those of the jobs ``uids`` that are QUEUED, by uid; the fewer are asked for, the better."""

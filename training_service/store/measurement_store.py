@@ -12,6 +12,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from training_api.job.tuning.measurement import Report
 from training_service.store.database import writing
+from training_service.store.job_rows import trial_id_of
 from training_service.store.tables import jobs, measurements
 
 _c = measurements.c
@@ -83,12 +84,12 @@ class MeasurementStore:
 
     def reporters(self, job_uid: str) -> dict[str, str]:
         """Return whose reports are a job's: the uids of itself (under an empty text), and of its trials under their ids."""
-        query = sa.select(jobs.c.uid, jobs.c.trial).where(
+        query = sa.select(jobs.c.uid, jobs.c.study_uid, jobs.c.job_id).where(
             sa.or_(jobs.c.uid == job_uid, jobs.c.study_uid == job_uid)
         )
         with self._engine.connect() as connection:
             rows = connection.execute(query).all()
-        return {row.uid: str(row.trial["number"]) if row.trial else "" for row in rows}
+        return {row.uid: trial_id_of(row) for row in rows}
 
     def since(self, read_to: Mapping[str, int]) -> Iterator[tuple[int, str, Report]]:
         """

@@ -11,6 +11,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from training_api.fleet.wire import Span, SpanKind
 from training_service.store.database import from_us, to_us, writing
+from training_service.store.job_rows import trial_id_of
 from training_service.store.tables import jobs, spans
 
 
@@ -64,7 +65,7 @@ class SpanStore:
     def of_job(self, job_uid: str) -> list[Span]:
         """Return the spans of a job and of its trials, oldest first."""
         query = (
-            sa.select(spans, jobs.c.trial)
+            sa.select(spans, jobs.c.study_uid, jobs.c.job_id)
             .join(jobs, jobs.c.uid == spans.c.job_uid)
             .where(sa.or_(jobs.c.uid == job_uid, jobs.c.study_uid == job_uid))
             .order_by(spans.c.started_us, spans.c.id)
@@ -75,7 +76,7 @@ class SpanStore:
                     kind=SpanKind(row.kind),
                     name=row.name,
                     attempt=row.attempt,
-                    trial_id=str(row.trial["number"]) if row.trial else "",
+                    trial_id=trial_id_of(row),
                     start_time=from_us(row.started_us),
                     end_time=from_us(row.ended_us) if row.ended_us is not None else None,
                     exit_code=row.exit_code,

@@ -23,13 +23,17 @@ jobs = sa.Table(
     sa.Column("project", sa.String(128), nullable=False),
     sa.Column("job_id", sa.String(128), nullable=False),
     sa.Column("labels", sa.JSON, nullable=False),
+    # As it was sent: what the API shows. What runs is in spec.
     sa.Column("training_input", sa.JSON, nullable=False),
+    sa.Column("spec", sa.JSON, nullable=False, server_default="{}"),
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("priority", sa.Integer, nullable=False),
     sa.Column("created_us", sa.BigInteger, nullable=False),
     sa.Column("preparing_us", sa.BigInteger),
     sa.Column("running_us", sa.BigInteger),
     sa.Column("ended_us", sa.BigInteger),
+    # From when on a job that has not started has waited too long; NULL: it may wait for ever.
+    sa.Column("waits_until_us", sa.BigInteger),
     sa.Column("error_message", sa.Text, nullable=False, default=""),
     # What programs read of the reason, beside the message for people.
     sa.Column("reason", sa.JSON, nullable=False, server_default="{}"),

@@ -13,13 +13,24 @@ from typing import Any
 import sqlalchemy as sa
 
 from training_api.dialects.ml_v1.log_wire import Severity
+from training_api.job.tuning.trial_spec import trial_spec
 from training_api.states import TERMINAL, JobState
 from training_service.model.clock import Clock, utc_now
 from training_service.model.job_messages import queued_message
 from training_service.model.records import JobRecord, TrialSummary
 from training_service.store.database import to_us, writing
-from training_service.store.job_rows import log_entry, moment_of, record_of, state_entry
+from training_service.store.job_rows import (
+    log_entry,
+    moment_of,
+    new_values,
+    record_of,
+    shown_record,
+    state_entry,
+    state_of,
+    trial_number,
+)
 from training_service.store.log_store import LogStore
+from training_service.store.stored_spec import mapping_of
 from training_service.store.tables import jobs
 
 #: Values that one statement names; databases bound them.
@@ -27,6 +38,7 @@ _ROWS_AT_ONCE = 500
 #: What is read of a trial to show it: not its spec, which takes long to check.
 _SUMMARY = (
     jobs.c.uid,
+    jobs.c.job_id,
     jobs.c.study_uid,
     jobs.c.trial,
     jobs.c.state,
@@ -60,15 +72,10 @@ class TrialStore:
         goes_on = sa.exists().where(
             jobs.c.uid == study.uid, jobs.c.state == study.state.value, jobs.c.outcome == ""
         )
-        values = {
+        spec = trial_spec(study.spec, number, hyperparameters)
+        values = new_values(spec, to_us(self._clock())) | {
             "uid": secrets.token_hex(6),
-            "project": study.spec.project,
             "job_id": f"{study.uid}/{number}",
-            "labels": study.spec.labels,
-            "training_input": study.spec.training_input.to_wire(),
-            "state": JobState.QUEUED.value,
-            "priority": study.spec.priority,
-            "created_us": to_us(self._clock()),
             "images": dict(study.images),
             "study_uid": study.uid,
             "trial": trial,
@@ -99,7 +106,7 @@ class TrialStore:
         going_on = jobs.c.state.not_in(sorted(TERMINAL))
         query = sa.select(jobs).where(jobs.c.study_uid == study_uid, going_on).order_by(jobs.c.sequence)
         with self._engine.connect() as connection:
-            return [record_of(row) for row in connection.execute(query)]
+            return [shown_record(row) for row in connection.execute(query)]
 
     def ended(self, study_uid: str, known: Collection[int]) -> list[JobRecord]:
         """Return the trials of a tuning job that have ended, without those whose sequences are ``known``."""
@@ -111,7 +118,7 @@ class TrialStore:
             for start in range(0, len(new), _ROWS_AT_ONCE):
                 some = jobs.c.sequence.in_(new[start : start + _ROWS_AT_ONCE])
                 rows += connection.execute(sa.select(jobs).where(some).order_by(jobs.c.sequence))
-        return [record_of(row) for row in rows]
+        return [shown_record(row) for row in rows]
 
     def count_ended(self, study_uid: str) -> int:
         """Return how many trials of a tuning job have ended."""
@@ -145,13 +152,14 @@ class TrialStore:
 
 
 def _summary(row: Any) -> TrialSummary:
+    trial = mapping_of(row.trial)
     return TrialSummary(
         uid=row.uid,
         study_uid=row.study_uid,
-        number=row.trial["number"],
-        hyperparameters=row.trial["hyperparameters"],
-        state=JobState(row.state),
+        number=trial_number(row),
+        hyperparameters=mapping_of(trial.get("hyperparameters")),
+        state=state_of(row.state),
         running_at=moment_of(row.running_us),
         ended_at=moment_of(row.ended_us),
-        stopped=row.trial.get("stopped", ""),
+        stopped=trial.get("stopped", ""),
     )

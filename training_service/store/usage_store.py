@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from training_api.fleet.wire import UsageSeries
 from training_service.store.database import to_us, writing
+from training_service.store.job_rows import trial_id_of
 from training_service.store.tables import gpu_samples, jobs, usage_samples
 
 _c = usage_samples.c
@@ -74,7 +75,11 @@ class UsageStore:
         )
         query = (
             sa.select(
-                usage_samples, jobs.c.trial, of_gpus.gpus, of_gpus.memory_bytes.label("gpu_memory_bytes")
+                usage_samples,
+                jobs.c.study_uid,
+                jobs.c.job_id,
+                of_gpus.gpus,
+                of_gpus.memory_bytes.label("gpu_memory_bytes"),
             )
             .join(jobs, jobs.c.uid == _c.job_uid)
             .outerjoin(gpu_samples, same_moment)
@@ -84,7 +89,7 @@ class UsageStore:
         found: dict[tuple[str, str], UsageSeries] = {}
         with self._engine.connect() as connection:
             for row in connection.execute(query):
-                trial_id = str(row.trial["number"]) if row.trial else ""
+                trial_id = trial_id_of(row)
                 series = found.setdefault(
                     (trial_id, row.task_name),
                     UsageSeries(replica=row.task_name, trial_id=trial_id),

@@ -57,12 +57,17 @@ def study_steps(job: JobRecord, view: StudyView, active: Sequence[JobRecord], no
     return [AddTrial(job=job)] if free_slots(view, len(active)) else []
 
 
-def trial_steps(trial: JobRecord, view: StudyView, steps: Sequence[Action]) -> list[Action]:
+def trial_steps(
+    trial: JobRecord, view: StudyView | None, steps: Sequence[Action], now: datetime
+) -> list[Action]:
     """
     Return the next steps of a trial.
 
+    :param view: ``None``: its tuning job has ended without it, as it could not be read.
     :param steps: what they would be if it were a job of its own.
     """
+    if view is None:
+        return list(steps) if trial.is_ending else [_end_with_study(trial, now)]
     stop = view.stops.get(trial.uid)
     if stop and not steps and trial.state is JobState.RUNNING:
         return [StopEarly(job=trial, reason=stop.reason, is_spared=stop.is_spared)]
@@ -81,8 +86,12 @@ def _wind_down(job: JobRecord, active: Sequence[JobRecord], now: datetime, to: J
     """Cancel the trials that still run; the tuning job ends when they have."""
     running = [trial for trial in active if not trial.is_ending]
     if running:
-        why = Reason(cause=Cause.STUDY_ENDED, message=f"the job {job.spec.job_id} is ending")
-        return [Transition(job=trial, to=JobState.CANCELLING, at=now, reason=why) for trial in running]
+        return [_end_with_study(trial, now) for trial in running]
     if active:
         return []
     return [Transition(job=job, to=to, at=now, reason=job.reason)]
+
+
+def _end_with_study(trial: JobRecord, now: datetime) -> Transition:
+    why = Reason(cause=Cause.STUDY_ENDED, message=f"the job {trial.spec.job_id} is ending")
+    return Transition(job=trial, to=JobState.CANCELLING, at=now, reason=why)

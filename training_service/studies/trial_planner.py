@@ -38,11 +38,12 @@ class TrialPlanner:
         assignments = [
             space.parse(dict(trial.trial.hyperparameters))
             for trial in running
-            if trial.trial and trial.trial.number not in done
+            if trial.trial and trial.trial.hyperparameters and trial.trial.number not in done
         ]
         assignment = suggest(
             space,
-            _observations(space, [*prior, *ended]),
+            # A trial whose row cannot be read has no hyperparameters.
+            _observations(space, [*prior, *(trial for trial in ended if trial.hyperparameters)]),
             assignments,
             seed_of(job.spec),
             goal=study.goal,

@@ -60,6 +60,9 @@ class Metrics:
             ["kind", "cause"],
             registry=self.registry,
         )
+        for kind in ("job", "trial"):
+            # From 0 on, so that an alert sees the first one.
+            self.failures.labels(kind, Cause.UNREADABLE.value)
         self.machine_seconds = Counter(
             "training_machine_seconds",
             "Running time of jobs that ended, times their machines: what prices are multiplied by.",
@@ -108,7 +111,9 @@ class Metrics:
     ) -> None:
         """Count that ``job``, as it was, entered ``to``, and why, if it failed or was cancelled."""
         kind = "trial" if job.trial else "job"
-        machine_type = known_machine_type(job.spec.master.machine.name)
+        machine_types = [known_machine_type(replica.machine.name) for replica in job.spec.replicas]
+        # A job that cannot be read has no replicas.
+        machine_type = machine_types[0] if machine_types else OTHER
         self.transitions.labels(kind, to.value).inc()
         seconds = max((at - job.entered_at).total_seconds(), 0.0)
         if to in (JobState.FAILED, JobState.CANCELLED):
@@ -118,8 +123,8 @@ class Metrics:
         if to.is_terminal and job.running_at and not job.spec.study:
             ran = max((at - job.running_at).total_seconds(), 0.0)
             dag = self._dags.name(job.spec.labels.get(DAG_LABEL, ""))
-            for replica in job.spec.replicas:
-                self.machine_seconds.labels(known_machine_type(replica.machine.name), dag).inc(ran)
+            for each in machine_types:
+                self.machine_seconds.labels(each, dag).inc(ran)
 
     def count_attempts(self, before: Attempts, after: Attempts) -> None:
         """Count what ``after`` starts again that ``before`` did not."""

@@ -188,9 +188,9 @@ class World:
     def settle(self, steps: int = 20) -> None:
         """Step until nothing changes any more, without letting time pass."""
         for _ in range(steps):
-            before = (self.store.list_active(), self.engine.observe())
+            before = (self.store.read_active(), self.engine.observe())
             self.scheduler.step()
-            if before == (self.store.list_active(), self.engine.observe()):
+            if before == (self.store.read_active(), self.engine.observe()):
                 return
         raise AssertionError(f"the service did not settle in {steps} steps")
 

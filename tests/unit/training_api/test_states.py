@@ -54,7 +54,7 @@ def test_advance_takes_the_steps_of_the_table_and_refuses_all_others(
 
 
 def test_a_refusal_names_what_is_allowed() -> None:
-    with pytest.raises(IllegalTransition, match=r"allowed: CANCELLING, PREPARING$"):
+    with pytest.raises(IllegalTransition, match=r"allowed: CANCELLING, FAILED, PREPARING$"):
         advance(JobState.QUEUED, JobState.RUNNING)
 
 

@@ -9,28 +9,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from training_api.dialects.ml_v1.resources import Job, ParameterSpec, ParameterType
-from training_api.job.job_spec import JobSpec, accepted_job_spec
+from training_api.dialects.ml_v1.resources import ParameterSpec, ParameterType
+from training_api.job.job_spec import JobSpec
 from training_api.job.tuning.study_spec import StudySpec
 
 
-def trial_spec(project: str, job: Job, trial_id: int, hyperparameters: Mapping[str, str]) -> JobSpec:
+def trial_spec(spec: JobSpec, trial_id: int, hyperparameters: Mapping[str, str]) -> JobSpec:
     """
-    Return what trial ``trial_id`` of the tuning job ``job`` runs.
+    Return what trial ``trial_id`` of the tuning job ``spec`` runs.
 
     Pure. All replicas of the trial get the hyperparameters, after the user's arguments, so that where a parser lets the
     last one win they win [unverified: the order].
 
     :param hyperparameters: by name, as they are written on a command line.
-    :raises InvalidJobSpec: the job's image or machine cannot be read at all.
     """
-    training = job.training_input
-    if training is not None and training.job_dir:
-        training = training.model_copy(update={"job_dir": trial_job_dir(training.job_dir, trial_id)})
-    spec = accepted_job_spec(project, job.model_copy(update={"training_input": training}))
-    arguments = hyperparameter_args(hyperparameters)
-    replicas = tuple(replace(replica, args=(*replica.args, *arguments)) for replica in spec.replicas)
-    return replace(spec, replicas=replicas, study=None)
+    training = spec.training_input
+    own_dir: tuple[str, ...] = ()
+    if training.job_dir:
+        # --job-dir and its path are the last two arguments of every replica.
+        own_dir = ("--job-dir", trial_job_dir(training.job_dir, trial_id))
+        training = training.model_copy(update={"job_dir": own_dir[-1]})
+    arguments = (*own_dir, *hyperparameter_args(hyperparameters))
+    replicas = tuple(
+        replace(replica, args=(*replica.args[: len(replica.args) - len(own_dir)], *arguments))
+        for replica in spec.replicas
+    )
+    return replace(spec, replicas=replicas, training_input=training, study=None)
 
 
 def trial_job_dir(job_dir: str, trial_id: int | str) -> str:

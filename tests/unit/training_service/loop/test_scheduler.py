@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from container_engines.base import EngineView
-from container_engines.memory.engine import Behaviour
+from container_engines.memory.engine import Behaviour, MemoryEngine
 from tests.support.fakes.world import PROJECT, World
+from tests.support.waiting import wait_until
 from training_api.dialects.ml_v1.resources import Job, Scheduling
 from training_api.errors import EngineUnavailable, JobConflict, JobNotFound
 from training_api.job.machines import GIB
 from training_api.states import JobState
+from training_service.store.database import open_database
 
 
 def assert_nothing_is_left(world: World) -> None:
@@ -395,3 +398,29 @@ def test_output_only_fields_of_a_request_are_ignored(world: World) -> None:
 
     assert answered.state is JobState.QUEUED
     assert answered.error_message is None
+
+
+class Buggy(MemoryEngine):
+    """Fails as no engine should, until it is mended."""
+
+    is_buggy = True
+
+    def observe(self) -> EngineView:
+        if self.is_buggy:
+            raise KeyError("a bug")
+        return super().observe()
+
+
+def test_a_loop_that_fails_says_so_until_it_goes_on(tmp_path: Path) -> None:
+    engine = Buggy()
+    world = World(open_database(f"sqlite:///{tmp_path / 'jobs.db'}"), engine=engine)
+    before = world.scheduler.problem
+
+    world.scheduler.start()
+    wait_until(lambda: world.scheduler.problem == "KeyError", "the loop has failed")
+    engine.is_buggy = False
+    world.scheduler.notify()
+    wait_until(lambda: world.scheduler.problem == "", "the loop goes on")
+    world.scheduler.stop()
+
+    assert before == ""
