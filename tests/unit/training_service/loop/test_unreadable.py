@@ -9,9 +9,9 @@ import pytest
 
 from container_engines.base import EngineView
 from training_api.causes import Cause
-from training_api.dialects.ml_v1.resources import TrainingInput
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
 from training_api.job.capacity import Capacity
-from training_api.job.job_spec import JobSpec
+from training_api.job.job_spec import JobSpec, job_spec_from_wire
 from training_api.job.machines import GIB, Resources
 from training_api.states import JobState
 from training_service.loop.reconcile import reconcile
@@ -76,7 +76,9 @@ def test_its_containers_stay_until_its_end_is_written() -> None:
 
 def test_a_trial_whose_study_cannot_be_read_ends_with_it() -> None:
     trial = Trial(study_uid="uid", study_sequence=1, number=1, hyperparameters={"lr": "0.5"})
-    record = replace(make_broken().record, uid="trial", trial=trial)
+    training = TrainingInput(master_config=ReplicaConfig(image_uri="registry.test/p/trainer:1"))
+    spec = job_spec_from_wire("project", Job(job_id="job", training_input=training))
+    record = replace(make_broken().record, uid="trial", spec=spec, trial=trial)
 
     actions = reconcile(
         jobs=[record],
