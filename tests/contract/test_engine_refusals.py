@@ -18,10 +18,12 @@ from container_training.work.preflight.cluster_run import run_cluster
 from container_training.work.preflight.container_run import RunLimits, run_container
 from tests.support.fakes.docker_api import FakeDocker, Program, run_fake_docker
 from training_api.errors import (
+    CommandNotFound,
     DiskFull,
     EngineBusy,
     EngineError,
     EngineUnavailable,
+    ImageAccessDenied,
     ImageNotFound,
     ImageTestFailed,
     PushFailed,
@@ -63,8 +65,8 @@ def kind_of_error(do: Callable[[], object]) -> type[TrainingError] | None:
 
 #: Status (``None``: within the stream of the pull), what the engine says, what it is.
 PULLS = [
-    (401, "unauthorized: authentication required", ImageNotFound),
-    (403, "denied", ImageNotFound),
+    (401, "unauthorized: authentication required", ImageAccessDenied),
+    (403, "denied", ImageAccessDenied),
     (404, "manifest unknown", ImageNotFound),
     (400, "invalid reference format", EngineError),
     (429, "toomanyrequests", RegistryUnavailable),
@@ -114,7 +116,7 @@ def test_a_refused_pull_is_the_same_error_to_all(
 
 STARTS = [
     (400, "invalid mount config", EngineError),
-    (400, 'exec: "trainer": executable file not found in $PATH', EngineError),
+    (400, 'exec: "trainer": executable file not found in $PATH', CommandNotFound),
     (500, 'could not select device driver "nvidia"', EngineError),
     (500, "of this nothing is known", EngineBusy),
     (409, 'Conflict. The container name "/ct-1" is already in use', EngineBusy),
@@ -142,9 +144,9 @@ def test_a_refused_start_is_the_same_error_to_all_or_the_fault_of_what_was_to_st
     tested = kind_of_error(lambda: try_out(client))
     checked = kind_of_error(lambda: check(client))
 
-    if expected is EngineError:
+    if expected in (EngineError, CommandNotFound):
         # The image's fault: the test run says so, and the preflight has it in its table.
-        assert tested is (ImageTestFailed if step.endswith("start") else EngineError)
+        assert tested is (ImageTestFailed if step.endswith("start") else expected)
         assert checked is None
     else:
         assert tested is expected
