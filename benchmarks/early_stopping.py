@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from benchmarks.report import Figure, median_figure
 from training_api.dialects.ml_v1.resources import Goal
-from training_service.search.early_stopping import MIN_COMPLETED, MIN_POINTS, Curve, Point, should_stop
+from training_service.search.early_stopping import Curve, Point
+from training_service.search.stop_rules import MIN_COMPLETED, MIN_POINTS, should_stop
 
 STUDIES = 10
 TRIALS = 60

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
-import pynvml
 import structlog
 
 logger = structlog.get_logger(__name__)
@@ -37,19 +38,35 @@ class GpuMeter:
         """
         Return what the GPUs do; ``None``: the driver cannot tell, as for the slices of one (MIG).
 
+        Without the extra ``gpu`` there is nothing here that asks the driver, and the answer is ``None``, too.
+
         :param names: their places in the driver's list: ``0``, ``1``, ... (see ``docker_gpus``).
         """
+        nvml = find_nvml()
+        if nvml is None:
+            return None
         try:
             with self._lock:
                 if not self._is_loaded:
-                    pynvml.nvmlInit()
+                    nvml.nvmlInit()
                     self._is_loaded = True
-            handles = [pynvml.nvmlDeviceGetHandleByIndex(int(name)) for name in names]
+            handles = [nvml.nvmlDeviceGetHandleByIndex(int(name)) for name in names]
             return GpuUse(
-                gpus=sum(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu for handle in handles) / 100,
-                memory_bytes=sum(int(pynvml.nvmlDeviceGetMemoryInfo(handle).used) for handle in handles),
+                gpus=sum(nvml.nvmlDeviceGetUtilizationRates(handle).gpu for handle in handles) / 100,
+                memory_bytes=sum(int(nvml.nvmlDeviceGetMemoryInfo(handle).used) for handle in handles),
             )
-        except pynvml.NVMLError as error:
+        except nvml.NVMLError as error:
             # Nothing depends on samples, and each of them would say the same.
             logger.debug("GPUs not sampled", gpus=list(names), reason=str(error))
             return None
+
+
+@cache
+def find_nvml() -> Any | None:
+    """Return the module that asks NVIDIA's driver; ``None``, with one warning: it is missing."""
+    try:
+        import pynvml
+    except ModuleNotFoundError:
+        logger.warning("GPUs are not sampled: nvidia-ml-py is missing; install container-training-api[gpu]")
+        return None
+    return pynvml

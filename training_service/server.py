@@ -12,6 +12,7 @@ from training_service.access.signing_key import InvalidSigningKey
 from training_service.access.tokens_file import InvalidTokensFile
 from training_service.locking import DatabaseInUse, hold_database
 from training_service.settings import LogFormat, ServiceSettings
+from training_service.studies.installed import TuningNotInstalled
 from training_service.wiring import build_service
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -42,7 +43,7 @@ def serve(settings: ServiceSettings) -> int:
                 access_log=False,
                 timeout_graceful_shutdown=5,
             )
-    except (DatabaseInUse, InvalidTokensFile, InvalidSigningKey) as error:
+    except (DatabaseInUse, InvalidTokensFile, InvalidSigningKey, TuningNotInstalled) as error:
         logger.error("cannot start", reason=str(error))
         return 1
     return 0

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
-from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 import structlog
 from fastapi import FastAPI
@@ -16,6 +16,7 @@ from container_engines.docker.engine import DockerEngine
 from container_engines.swarm.engine import SwarmEngine
 from training_api.dialects.ml_v1.log_wire import Severity
 from training_api.job.job_spec import JobSpec
+from training_api.version import __version__
 from training_service.access.control import AccessControl
 from training_service.access.identity import Authenticator, IdentityTokens
 from training_service.access.image_access import CheckedImages
@@ -29,8 +30,6 @@ from training_service.faults.of_jobs import FaultyJobs
 from training_service.intake.log_collector import LogCollector
 from training_service.intake.log_limiter import LogLimit
 from training_service.intake.metric_collector import MetricCollector, check_metrics_can_be_read
-from training_service.intake.summary_collector import SummaryCollector
-from training_service.intake.summary_files import CloudStorage
 from training_service.intake.usage_sampler import UsageSampler
 from training_service.loop.collectors import Collectors
 from training_service.loop.performer import Actions
@@ -50,6 +49,11 @@ from training_service.store.policy_store import PolicyStore
 from training_service.store.span_store import SpanStore
 from training_service.store.trial_store import TrialStore
 from training_service.store.usage_store import UsageStore
+from training_service.studies.installed import (
+    check_studies_can_continue,
+    check_tuning_is_installed,
+    missing_for_tuning,
+)
 from training_service.studies.output import TuningOutputs
 from training_service.studies.studies import Studies
 from training_service.studies.trial_planner import TrialPlanner
@@ -61,6 +65,9 @@ from training_service.use_cases.fleet_reports import Reports
 from training_service.use_cases.job_policies import JobPolicies
 from training_service.use_cases.jobs import Jobs
 from training_service.use_cases.policies import Policies
+
+if TYPE_CHECKING:
+    from training_service.intake.summary_collector import SummaryCollector
 
 #: Slow actions side by side: pulls, starts, stops and removals of different jobs.
 _WORKERS = 16
@@ -75,6 +82,7 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
     :param engine: for tests; by default that of ``settings``.
     :raises InvalidTokensFile: the tokens file is needed and cannot be used.
     :raises InvalidSigningKey: the signing key cannot be used.
+    :raises TuningNotInstalled: the database has a tuning job, and the extra ``tuning`` is not installed.
     """
     key = SigningKey.load_or_make(settings.key_folder) if settings.key_folder else SigningKey.generate()
     identities = IdentityTokens(key)
@@ -105,7 +113,11 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
     def notify() -> None:
         scheduler.notify()
 
+    missing = missing_for_tuning()
+    check_studies_can_continue((job.spec for job in store.list_active()), missing)
+
     def check(spec: JobSpec) -> None:
+        check_tuning_is_installed(spec, missing)
         check_metrics_can_be_read(spec, engine)
         host.check_quota(spec)
 
@@ -121,8 +133,8 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
     )
     # Without an address of an object store, summary files are not read.
     summaries = (
-        [SummaryCollector(CloudStorage(settings.storage_endpoint), measurements, notify, note=warn)]
-        if settings.storage_endpoint
+        [_summary_collector(settings.storage_endpoint, measurements, notify, warn)]
+        if settings.storage_endpoint and not missing
         else []
     )
     search = JobSearch(database, store.queue_positions)
@@ -226,12 +238,25 @@ def build_service(settings: ServiceSettings, engine: Engine | None = None) -> Fa
         reports=ops,
         engine=engine,
         metrics=metrics,
-        version=version("airflow-container-training"),
+        version=__version__,
         loop_problem=lambda: scheduler.problem,
         running=running(),
         faults=faults,
         trusted_hosts=[*TRUSTED_HOSTS, settings.host, *settings.allowed_hosts],
     )
+
+
+def _summary_collector(
+    endpoint: str,
+    measurements: MeasurementStore,
+    on_drained: Callable[[], None],
+    warn: Callable[[JobRecord, str], None],
+) -> SummaryCollector:
+    # What reads the files is the extra ``tuning``.
+    from training_service.intake.summary_collector import SummaryCollector
+    from training_service.intake.summary_files import CloudStorage
+
+    return SummaryCollector(CloudStorage(endpoint), measurements, on_drained, note=warn)
 
 
 def _engine(settings: ServiceSettings, service_id: str) -> Engine:

@@ -1,3 +1,3 @@
 """Train models in custom containers from Apache Airflow."""
 
-__version__ = "0.1.0"
+from training_api.version import __version__ as __version__

@@ -1,10 +1,7 @@
 """
-Whether a running trial is worth its time, from its curve and those of the study's completed trials. Pure.
+What early stopping knows of trials, and what it saved in a study. Pure.
 
-Two rules, either of which stops a trial. The median rule: Golovin et al., Google Vizier: A Service for Black-Box Optimization
-(2017), section 3.1.2; a trial that starts slowly and for which the forecast still hopes is spared, which the paper does not do. A forecast of
-the curve's end: the same paper's section 3.1.1, with another regression (``curve_forecast.py``). Neither stops a trial whose
-best value is at least as good as the best end so far.
+The rules that stop a trial are in ``stop_rules.py``, which needs NumPy.
 """
 
 from __future__ import annotations
@@ -15,24 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-import numpy as np
-
 from training_api.dialects.ml_v1.resources import Goal
-from training_service.search.curve_forecast import Track, chance_to_exceed
 from training_service.search.wilson import wilson_interval
 
-#: [own choice] The least that a rule goes by: completed trials, as Optuna's MedianPruner, and the trial's own reports.
-MIN_COMPLETED = 5
-MIN_POINTS = 3
-#: The forecast stops a trial whose chance to end as the best is smaller, and spares one from the median rule whose chance is
-#: at least this. Chosen by benchmarks/early_stopping.py, where 2 to 5 % of the stops are false.
-MIN_CHANCE, HOPE = 0.01, 0.05
 #: Of the trials that a rule would stop, so many run on, to tell what the rules cost.
 SHADOW_SHARE = 0.05
 #: Shadow trials that end among so many of the best, at least one, were false stops.
 TOP_SHARE = 0.1
-#: Larger values are taken for this one: their squares are no doubles.
-_LARGEST = 1e150
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,54 +121,6 @@ class EarlyStoppingReport:
         )
 
 
-def should_stop(curve: Curve, completed: Sequence[Curve], goal: Goal) -> StopReason | None:
-    """
-    Return why the trial of ``curve`` should be stopped now, or ``None``: it should go on.
-
-    Pure. The answer for MAXIMIZE is that for MINIMIZE of the negated values. Curves are compared by step; by seconds if the
-    steps of one of them stand still, as where a trainer does not report any.
-
-    :param completed: the curves of the trials that ran to their end, shadow trials included, in any order.
-    """
-    sign = -1.0 if goal is Goal.MINIMIZE else 1.0
-    by_seconds = any(_stands_still(each) for each in (curve, *completed))
-    track = _track(curve, sign, by_seconds=by_seconds)
-    if track is None or len(track.values) < MIN_POINTS:
-        return None
-    tracks = [found for each in completed if (found := _track(each, sign, by_seconds=by_seconds))]
-    if len(tracks) < MIN_COMPLETED:
-        return None
-    best_end = max(each.end for each in tracks)
-    if track.best >= best_end:
-        return None
-    at = f"{track.places[-1]:.6g} s" if by_seconds else f"step {track.places[-1]:.0f}"
-    chance = chance_to_exceed(best_end, track, tracks)
-    if chance is not None and chance >= HOPE:
-        return None
-    if chance is not None and chance < MIN_CHANCE:
-        return StopReason(
-            rule=StopRule.FORECAST,
-            text=f"with {sign * track.end:.6g} at {at}, its chance to end better than the best, {sign * best_end:.6g}, "
-            f"is {chance:.1%}, less than {MIN_CHANCE:.0%}",
-        )
-    return _median_rule(track, tracks, sign, at)
-
-
-def _median_rule(track: Track, tracks: Sequence[Track], sign: float, at: str) -> StopReason | None:
-    now = track.places[-1]
-    averages = [each.values[each.places <= now].mean() for each in tracks if each.places[0] <= now]
-    if len(averages) < MIN_COMPLETED:
-        return None
-    median = float(np.median(averages))
-    if track.best >= median:
-        return None
-    return StopReason(
-        rule=StopRule.MEDIAN,
-        text=f"its best value by {at}, {sign * track.best:.6g}, is worse than {sign * median:.6g}, the median of the "
-        f"averages of {len(averages)} completed trials by then",
-    )
-
-
 def is_shadow(seed: int, trial_number: int) -> bool:
     """
     Whether the trial runs to its end although a rule would stop it: ``SHADOW_SHARE`` of all trials, the same on each call.
@@ -234,22 +172,3 @@ def _saved_seconds(trial: TrialOutcome, whole: Sequence[TrialOutcome]) -> float:
 
 def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
-
-
-def _stands_still(curve: Curve) -> bool:
-    return len(curve) > 1 and len({point.step for point in curve}) == 1
-
-
-def _track(curve: Curve, sign: float, *, by_seconds: bool) -> Track | None:
-    """Return the curve to calculate with, or ``None`` if it has no finite value."""
-    reports = {
-        point.seconds if by_seconds else float(point.step): sign * point.value
-        for point in curve
-        if math.isfinite(point.value)
-    }
-    if not reports:
-        return None
-    places = np.array(list(reports))
-    order = np.argsort(places)
-    values = np.clip(np.array(list(reports.values())), -_LARGEST, _LARGEST)
-    return Track(places=places[order], values=values[order])

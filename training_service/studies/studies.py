@@ -17,7 +17,7 @@ from training_api.job.job_spec import JobSpec
 from training_api.job.tuning.study_spec import StudySpec
 from training_api.states import JobState
 from training_service.model.records import JobRecord, Trial
-from training_service.search.early_stopping import Ending, Point, is_shadow, should_stop
+from training_service.search.early_stopping import Ending, Point, is_shadow
 from training_service.search.search_space import SearchSpace
 from training_service.store.database import to_us
 from training_service.store.job_store import JobStore
@@ -181,6 +181,9 @@ def points_of(trial: JobRecord, measurements: Sequence[Measurement]) -> list[Poi
 def _judge(
     job: JobRecord, study: StudySpec, trial: JobRecord, curve: Sequence[Point], known: _Known
 ) -> EarlyStop | None:
+    # NumPy is an extra, and only a service that tunes needs it.
+    from training_service.search.stop_rules import should_stop
+
     found = should_stop(curve, list(known.curves.values()), study.goal)
     if found is None or trial.trial is None:
         return None

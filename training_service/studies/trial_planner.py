@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from training_service.model.records import JobRecord
 from training_service.search.search_space import SearchSpace
-from training_service.search.suggest import Observation, suggest
 from training_service.store.trial_store import TrialStore
 from training_service.studies.studies import Studies, is_within, seed_of
 from training_service.studies.study import EndedTrial
@@ -26,6 +25,9 @@ class TrialPlanner:
         What comes next is a function of the study's seed, of the trials that have ended and of those that have not, so
         that a kill between the suggestion and the write changes nothing.
         """
+        # NumPy is an extra, and only a service that tunes needs it.
+        from training_service.search.suggest import Observation, suggest
+
         study = job.spec.study
         if study is None:
             raise ValueError(f"job {job.spec.job_id!r} is no tuning job")
@@ -42,8 +44,11 @@ class TrialPlanner:
         ]
         assignment = suggest(
             space,
-            # A trial whose row cannot be read has no hyperparameters.
-            _observations(space, [*prior, *(trial for trial in ended if trial.hyperparameters)]),
+            [
+                Observation(assignment=space.parse(dict(trial.hyperparameters)), value=trial.value)
+                for trial in (*prior, *ended)
+                if trial.hyperparameters  # a trial whose row cannot be read has none
+            ],
             assignments,
             seed_of(job.spec),
             goal=study.goal,
@@ -62,10 +67,3 @@ class TrialPlanner:
         numbers = [trial.number for trial in (*self._studies.prior(job), *ended)]
         numbers += [trial.trial.number for trial in running if trial.trial]
         return max(numbers, default=0) + 1
-
-
-def _observations(space: SearchSpace, trials: Sequence[EndedTrial]) -> list[Observation]:
-    return [
-        Observation(assignment=space.parse(dict(trial.hyperparameters)), value=trial.value)
-        for trial in trials
-    ]

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator, BaseOperatorLink
+from airflow.sdk.exceptions import AirflowFailException
 
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.storage import StorageHook
@@ -108,9 +109,7 @@ class PlotTrialsOperator(BaseOperator):
     def _write(
         self, study: StudySpec, rows: Sequence[TrialRow], folder: str, store: ObjectStore
     ) -> dict[str, dict[str, str]]:
-        # Imported here: 84 MB with a JavaScript engine, which no DAG parse may load.
-        import vl_convert
-
+        vl_convert = _import_vl_convert()
         written: dict[str, dict[str, str]] = {}
         for name, draw in _PLOTS.items():
             spec = draw(self.job_id, study, rows)
@@ -122,3 +121,15 @@ class PlotTrialsOperator(BaseOperator):
             self.pages[name] = store.browser_url(written[name]["html"])
             self.log.info("%s: %s and %s", name, written[name]["html"], written[name]["png"])
         return written
+
+
+def _import_vl_convert() -> Any:
+    # Imported on use: 84 MB with a JavaScript engine, which no DAG parse may load, and an extra.
+    try:
+        import vl_convert
+    except ModuleNotFoundError as error:
+        raise AirflowFailException(
+            "plots are drawn by vl-convert-python, which is not installed here; where tasks run, "
+            "pip install 'airflow-container-training[plots]'"
+        ) from error
+    return vl_convert

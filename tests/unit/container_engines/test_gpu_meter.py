@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ from container_engines.base import Usage
 from container_engines.docker.client import DockerConnection
 from container_engines.docker.engine import DockerEngine
 from container_engines.docker.gpus import GPUS_LABEL
-from container_engines.gpu_meter import GpuMeter, GpuUse
+from container_engines.gpu_meter import GpuMeter, GpuUse, find_nvml
 from container_engines.labels import JOB_UID
 
 GIB = 2**30
@@ -49,6 +50,15 @@ def test_a_machine_without_the_driver_has_no_use() -> None:
         pynvml.nvmlInit()
 
     assert GpuMeter().read(["0"]) is None
+
+
+def test_without_the_extra_there_is_no_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    find_nvml.cache_clear()
+
+    assert GpuMeter().read(["0"]) is None
+
+    find_nvml.cache_clear()
 
 
 @pytest.mark.parametrize(

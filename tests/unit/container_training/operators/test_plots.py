@@ -166,3 +166,15 @@ def test_a_job_that_cannot_be_plotted_says_why(
 
     with pytest.raises(AirflowFailException, match=message):
         plot(context)
+
+
+def test_without_the_extra_the_task_fails_with_what_to_install(
+    service: FakeService, bucket: FakeBucket, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.add(JOB)
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+
+    with pytest.raises(AirflowFailException, match=r"pip install 'airflow-container-training\[plots\]'"):
+        plot(context)
+
+    assert not bucket.objects
