@@ -1,5 +1,5 @@
 # Every target sets up what it needs, says what it does, and can be run twice.
-.PHONY: screenshots setup demo serve env status down test test-quick test-flaky check bench bench-search mlflow docs lock
+.PHONY: screenshots setup demo serve env status down test test-quick test-flaky test-newest check bench bench-search mlflow docs lock release
 .DEFAULT_GOAL := setup
 # The last line of the demo is its result, also where another make calls this one.
 MAKEFLAGS += --no-print-directory
@@ -7,7 +7,7 @@ MAKEFLAGS += --no-print-directory
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 UV := $(VENV)/bin/uv
-UV_VERSION := 0.13.8
+UV_VERSION := $(shell sed -n 's/^uv==\([0-9.]*\).*/\1/p' .ci/uv.txt)
 PYTEST_ARGUMENTS ?= -q
 
 setup: $(VENV)/.installed
@@ -18,20 +18,24 @@ $(VENV)/.created:
 
 $(VENV)/.uv-$(UV_VERSION): $(VENV)/.created
 	@echo "installing uv $(UV_VERSION)" >&2
-	@$(PYTHON) -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --require-hashes -r .ci/uv.txt
 	@touch $@
 
-$(VENV)/.installed: $(VENV)/.uv-$(UV_VERSION) requirements.txt pyproject.toml
+# Names, entry points and folders of what is installed as it lies here.
+DISTRIBUTIONS := packaging/api packaging/service packaging/airflow
+DESCRIPTIONS := pyproject.toml $(DISTRIBUTIONS:%=%/pyproject.toml) training_api/version.py
+
+$(VENV)/.installed: $(VENV)/.uv-$(UV_VERSION) requirements.txt $(DESCRIPTIONS)
 	@echo "installing the locked requirements (about 1.5 GB; minutes on a fresh machine)" >&2
-	@$(UV) pip install --quiet --python $(PYTHON) -r requirements.txt
-	@$(UV) pip install --quiet --python $(PYTHON) --no-deps -e .
+	@$(UV) pip install --quiet --python $(PYTHON) --require-hashes -r requirements.txt
+	@$(UV) pip install --quiet --python $(PYTHON) --no-deps --no-build-isolation $(DISTRIBUTIONS:%=-e %) -e .
 	@touch $@
 
 demo serve env status down: setup
 	@$(PYTHON) -m local_stack $@
 
 # The tests start their own registry, object store, database and services; the test bed is the engine and the base image.
-# ONLY=docker, e2e, gcloud, browser, swarm, quick or kill: that part alone. PYTEST_ARGUMENTS: a path, -k, -m, and the like.
+# ONLY=docker, e2e, gcloud, browser, swarm, quick, kill or wheels: that part alone. PYTEST_ARGUMENTS: a path, -k, -m, and the like.
 TEST_BED = $(PYTHON) -m local_stack test-bed $(PYTHON) -m tests.suite
 test: setup
 	@$(TEST_BED) --only "$(ONLY)" $(PYTEST_ARGUMENTS)
@@ -45,6 +49,14 @@ N ?= 5
 LOADED ?= 2
 test-flaky: setup
 	@$(TEST_BED) --only "$(ONLY)" --times $(N) --loaded $(LOADED) $(PYTEST_ARGUMENTS)
+
+# The unit tests of the Airflow side on the newest releases within its ranges, in a venv of its own: the lock may be older.
+NEWEST_VENV := .local/newest-venv
+test-newest: setup
+	@$(UV) venv --quiet --allow-existing --python $(PYTHON) $(NEWEST_VENV)
+	@$(UV) pip install --quiet --python $(NEWEST_VENV) --upgrade -e '.[dev]'
+	@$(UV) pip list --python $(NEWEST_VENV) | grep -E '^apache-airflow(-providers-(docker|google))? '
+	@$(NEWEST_VENV)/bin/python -m pytest -q tests/unit/container_training
 
 # The pictures of the README, made by tests that drive a real Airflow with real jobs.
 screenshots: setup
@@ -99,5 +111,13 @@ docs: setup
 	@mv docs/kill-table.md.new docs/kill-table.md
 
 lock: $(VENV)/.uv-$(UV_VERSION)
-	$(UV) pip compile pyproject.toml --python $(PYTHON) --extra dev -o requirements.txt \
-	  --no-emit-index-url --no-annotate --custom-compile-command "make lock"
+	$(UV) pip compile --quiet pyproject.toml --python $(PYTHON) --extra dev -o requirements.txt --generate-hashes \
+	  --no-emit-index-url --no-annotate --custom-compile-command "make lock" \
+	  --no-emit-package airflow-container-training --no-emit-package container-training-api \
+	  --no-emit-package container-training-service
+
+# Source distributions, wheels made from them, and what PyPI would say of them.
+release: setup
+	@rm -rf dist
+	@for folder in $(DISTRIBUTIONS); do $(PYTHON) -m build --no-isolation --outdir dist $$folder || exit 1; done
+	@$(VENV)/bin/twine check --strict dist/*

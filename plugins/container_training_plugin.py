@@ -1,50 +1,26 @@
-"""The project's Airflow plugin; the only module that Airflow loads from this folder (see ``.airflowignore``)."""
+"""
+The plugin, for an Airflow that has this folder but not the distribution (docs/adr/0023).
+
+The only module that Airflow loads from this folder (see ``.airflowignore``).
+"""
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
-from airflow.configuration import conf
-from airflow.plugins_manager import AirflowPlugin
-
-from container_training import listener
-from container_training.dashboard.lazy import LazyApp
-
-#: What a proxy puts before Airflow's own paths; pages are named by whole paths.
-_BASE = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/") + "/training"
-_ICON = {
-    "icon": f"{_BASE}/static/-/icons/jobs.svg",
-    "icon_dark_mode": f"{_BASE}/static/-/icons/jobs-dark.svg",
-}
+from importlib.metadata import PackageNotFoundError, distribution
 
 
-class ContainerTrainingPlugin(AirflowPlugin):
-    """Registers what the project adds to Airflow's own pages."""
+def is_registered_by_its_distribution() -> bool:
+    """
+    Whether an entry point of the installed distribution names the plugin.
 
-    name = "container_training"
-    listeners = [listener]
-    fastapi_apps = [{"app": LazyApp(), "url_prefix": "/training", "name": "Training dashboard"}]
-    external_views = [
-        {
-            "name": "Training jobs",
-            "href": f"{_BASE}/jobs",
-            "destination": "nav",
-            "category": "browse",
-            "url_route": "training-jobs",
-            **_ICON,
-        },
-        {
-            "name": "Training job",
-            "href": f"{_BASE}/task?dag_id={{DAG_ID}}&run_id={{RUN_ID}}&task_id={{TASK_ID}}&map_index={{MAP_INDEX}}",
-            "destination": "task_instance",
-            "url_route": "training-job",
-            **_ICON,
-        },
-        {
-            "name": "Training fleet",
-            "href": f"{_BASE}/fleet",
-            "destination": "nav",
-            "category": "browse",
-            "url_route": "training-fleet",
-        },
-    ]
+    Registered twice, Airflow 3.3.2 reports an import error, and a task's process loses the plugins after it.
+    """
+    try:
+        found = distribution("airflow-container-training").entry_points
+    except PackageNotFoundError:
+        return False
+    return any(entry.group == "airflow.plugins" for entry in found)
+
+
+if not is_registered_by_its_distribution():
+    from container_training.plugin import ContainerTrainingPlugin as ContainerTrainingPlugin

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,11 +15,11 @@ from airflow.providers_manager import ProvidersManager
 
 from container_training.get_provider_info import get_provider_info
 from container_training.hooks.training import InvalidConnection, TrainingHook
+from tests.support.distributions import AIRFLOW
 from tests.support.fakes.fake_service import AGENT, FakeService, error, make_job
 from tests.support.speed import scaled
 from training_api.errors import ServiceError, Throttled
-
-ROOT = Path(__file__).parents[4]
+from training_api.version import __version__
 
 
 def connect(monkeypatch: pytest.MonkeyPatch, **fields: Any) -> None:
@@ -185,12 +184,8 @@ def test_airflow_knows_the_connection_type_and_its_form() -> None:
 
 
 def test_the_provider_description_names_the_distribution() -> None:
-    import tomllib
-
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-
-    assert get_provider_info()["package-name"] == project["name"]
-    assert get_provider_info()["versions"] == [project["version"]]
+    assert get_provider_info()["package-name"] == AIRFLOW.name
+    assert get_provider_info()["versions"] == [__version__]
 
 
 def test_airflow_loads_one_file_of_the_plugins_folder_and_shadows_no_module() -> None:
