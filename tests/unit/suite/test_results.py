@@ -95,7 +95,7 @@ def test_the_table_of_several_runs_says_how_often_a_test_failed() -> None:
     assert "| a.py::test | 1.0 | 9.0 |" in text
 
 
-@pytest.mark.parametrize("only", ["docker", "e2e", "gcloud", "browser", "swarm", "quick", "kill"])
+@pytest.mark.parametrize("only", ["docker", "e2e", "gcloud", "browser", "swarm", "quick", "kill", "wheels"])
 def test_a_part_can_be_chosen_by_its_name(only: str) -> None:
     assert parts_for(only)
 

@@ -1,0 +1,242 @@
+"""Each wheel by itself, in a virtual environment with what it asks for (docs/adr/0023)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from zipfile import ZipFile
+
+import httpx
+import pytest
+from packaging.utils import canonicalize_name
+
+from tests.packaging.fresh_venv import FreshVenv
+from tests.support.distributions import (
+    AIRFLOW,
+    DISTRIBUTIONS,
+    ROOT,
+    SERVICE,
+    Distribution,
+    distribution_of,
+)
+from tests.support.ports import reserve_port
+from tests.support.speed import scaled
+from tests.support.waiting import wait_until
+from training_api.version import __version__
+
+#: The Airflow side beyond Airflow and its two providers, without extras (docs/adr/0023).
+LIMIT_BYTES = 30_000_000
+BASE = ("apache-airflow", "apache-airflow-providers-docker", "apache-airflow-providers-google")
+
+each_distribution = pytest.mark.parametrize(
+    "distribution", DISTRIBUTIONS, ids=lambda distribution: distribution.name
+)
+VenvOf = Callable[[Distribution], FreshVenv]
+
+
+@each_distribution
+def test_the_wheel_has_every_file_of_its_packages(
+    distribution: Distribution, wheels: Mapping[str, Path]
+) -> None:
+    wheel = wheels[distribution.name]
+
+    with ZipFile(wheel) as archive:
+        names = archive.namelist()
+
+    packed = {name for name in names if ".dist-info/" not in name}
+    assert packed == set(files_of(distribution))
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
+
+
+@each_distribution
+def test_the_source_distribution_has_them_too(distribution: Distribution, wheels: Mapping[str, Path]) -> None:
+    wheel = wheels[distribution.name]
+    name = f"{distribution.name.replace('-', '_')}-{__version__}"
+
+    with tarfile.open(wheel.with_name(f"{name}.tar.gz")) as archive:
+        members = {member.name.removeprefix(f"{name}/"): member for member in archive}
+
+    assert set(files_of(distribution)) <= set(members)
+    assert all(member.isfile() for member in members.values())  # no link to a folder that is not there
+
+
+def files_of(distribution: Distribution) -> Iterator[str]:
+    for package in distribution.packages:
+        for path in (ROOT / package).rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts:
+                yield str(path.relative_to((ROOT / package).parent))
+
+
+@each_distribution
+def test_every_module_is_imported_or_needs_the_extra_that_it_is_said_to_need(
+    distribution: Distribution, venv_of: VenvOf
+) -> None:
+    modules = [name for name, _ in distribution.modules()]
+
+    missing = venv_of(distribution).modules_missing_at_import(modules)
+
+    needing = {name: extra for name in modules if (extra := distribution.extra_of(name))}
+    asked = {extra: {each.name for each in lines} for extra, lines in distribution.extras.items()}
+    assert set(missing) == set(needing)
+    assert all(distribution_of(missing[name]) in asked[extra] for name, extra in needing.items())
+
+
+def test_the_service_is_healthy_where_there_is_no_airflow(venv_of: VenvOf, service: str) -> None:
+    answer = httpx.get(f"{service}/health", trust_env=False)
+
+    installed = set(venv_of(SERVICE).sizes())
+    assert not {name for name in installed if "airflow" in name}
+    # There is no engine behind that address: the service answers, and says so.
+    assert (answer.status_code, answer.json()["status"], answer.json()["version"]) == (
+        503,
+        "degraded",
+        __version__,
+    )
+
+
+def test_the_service_refuses_to_tune_without_the_extra(service: str) -> None:
+    job = {
+        "jobId": "tuned",
+        "trainingInput": {
+            "scaleTier": "BASIC",
+            "region": "us-central1",
+            "masterConfig": {"imageUri": "127.0.0.1:5000/demo-project/digits:1"},
+            "hyperparameters": {
+                "goal": "MAXIMIZE",
+                "maxTrials": 2,
+                "params": [
+                    {
+                        "parameterName": "x",
+                        "type": "DOUBLE",
+                        "minValue": 0,
+                        "maxValue": 1,
+                        "scaleType": "UNIT_LINEAR_SCALE",
+                    }
+                ],
+            },
+        },
+    }
+
+    answer = httpx.post(f"{service}/v1/projects/demo-project/jobs", json=job, trust_env=False)
+
+    assert answer.status_code == 400
+    assert "pip install 'container-training-service[tuning]'" in answer.json()["error"]["message"]
+
+
+@pytest.fixture(scope="module")
+def service(venv_of: VenvOf, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of ``training-service serve``, as its wheel installs it, with nothing behind it."""
+    venv = venv_of(SERVICE)
+    folder = tmp_path_factory.mktemp("service")
+    port, nobody = reserve_port(), reserve_port()
+    environment = venv.variables() | {
+        "TRAINING_DOCKER_HOST": f"tcp://127.0.0.1:{nobody}",
+        "TRAINING_METRICS_DIR": str(folder / "metrics"),
+        "TRAINING_STORAGE_ENDPOINT": f"http://127.0.0.1:{nobody}",
+    }
+    command = [venv.program("training-service"), "serve", "--port", str(port)]
+    with (folder / "service.log").open("wb") as log:
+        process = subprocess.Popen(
+            [*command, "--database-url", f"sqlite:///{folder / 'jobs.db'}"],
+            env=environment,
+            cwd=folder,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        wait_until(
+            lambda: process.poll() is not None or httpx.get(f"{address}/health", trust_env=False),
+            f"the service answers ({folder / 'service.log'})",
+            ignoring=httpx.TransportError,
+        )
+        assert process.poll() is None, (folder / "service.log").read_text("utf-8")[-2000:]
+        yield address
+    finally:
+        process.terminate()
+        process.wait(timeout=scaled(60))
+
+
+def test_the_commands_of_the_airflow_side_run(venv_of: VenvOf) -> None:
+    venv = venv_of(AIRFLOW)
+
+    shown = subprocess.run(
+        [venv.program("container-training"), "--help"],
+        env=venv.variables(),
+        cwd=venv.folder,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=scaled(60),
+    )
+
+    assert "migrate" in shown.stdout
+
+
+@pytest.mark.parametrize("discovery", ["True", "False"], ids=["lazy discovery", "eager discovery"])
+@pytest.mark.parametrize("folder", ["", str(ROOT / "plugins")], ids=["wheel alone", "with plugins folder"])
+def test_airflow_registers_everything_once(
+    venv_of: VenvOf, folder: str, discovery: str, tmp_path: Path
+) -> None:
+    """In core, and in a task's process, where a second registration hides other plugins."""
+    venv = venv_of(AIRFLOW)
+    code = """
+import json
+from airflow import plugins_manager
+from airflow.providers_manager import ProvidersManager
+from airflow.sdk import plugins_manager as of_tasks
+core, errors = plugins_manager._get_plugins()
+tasks, task_errors = of_tasks._get_plugins()
+views, _ = plugins_manager._get_ui_plugins()
+manager = ProvidersManager()
+print(json.dumps({
+    "core": [plugin.name for plugin in core],
+    "tasks": [plugin.name for plugin in tasks],
+    "errors": [*errors.values(), *task_errors.values()],
+    "source": [str(each.source).partition(":")[0] for each in core if each.name == "container_training"],
+    "views": [view["name"] for view in views],
+    "hooks": [name for name in manager.hooks if name in ("container_training", "mlflow_registry")],
+    "links": [name for name in manager.extra_links_class_names if name.startswith("container_training.")],
+    "provider": manager.providers["airflow-container-training"].version,
+}))
+"""
+
+    printed = venv.run_code(
+        code,
+        AIRFLOW__CORE__PLUGINS_FOLDER=folder or str(tmp_path),
+        AIRFLOW__CORE__LAZY_DISCOVER_PROVIDERS=discovery,
+        AIRFLOW__CORE__LOAD_EXAMPLES="False",
+    )
+
+    found = json.loads(printed.splitlines()[-1])
+    assert found["core"].count("container_training") == found["tasks"].count("container_training") == 1
+    assert found["errors"] == []
+    assert found["source"] == [f"airflow-container-training=={__version__}"]
+    assert found["views"] == ["Training jobs", "Training job", "Training fleet"]
+    assert sorted(found["hooks"]) == ["container_training", "mlflow_registry"]
+    assert len(found["links"]) == len(set(found["links"])) == 5
+    assert found["provider"] == __version__
+
+
+def test_the_airflow_side_adds_little_to_airflow_and_its_providers(venv_of: VenvOf) -> None:
+    venv = venv_of(AIRFLOW)
+    sizes = venv.sizes()
+
+    added = {name: sizes[name] for name in set(sizes) - venv.closure(BASE)}
+
+    print({name: f"{size / 1e6:.1f} MB" for name, size in sorted(added.items())}, file=sys.stderr)
+    assert canonicalize_name(AIRFLOW.name) in added
+    assert sum(added.values()) < LIMIT_BYTES
+    assert not set(added) & {
+        "container-training-service",
+        "gcp-storage-emulator",
+        "numpy",
+        "nvidia-ml-py",
+        "scipy",
+        "supervisor",
+        "vl-convert-python",
+    }
