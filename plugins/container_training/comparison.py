@@ -24,7 +24,11 @@ from container_training.sensors.training import TrainingJobSensor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The group and its tasks, in their order; ``submit`` and ``wait`` are mapped: one job a model."""
+    """
+    The group and its tasks, in their order.
+
+    ``submit`` and ``wait`` are mapped: one job for each model.
+    """
 
     group: TaskGroup
     prepare: PrepareEvaluationsOperator
@@ -58,14 +62,24 @@ def compare_with_champion(
     """
     Return the tasks prepare, submit, wait and decide.
 
-    Call it within a DAG. Both models are evaluated by a job each, in the image that trained them, with the same arguments: ``command``
-    and ``args``, then ``--model URI#GENERATION`` and ``--job-dir``. The job writes ``evaluation.json`` to its folder
-    (``container_training/work/models/promotion.py``: :class:`Evaluation`).
+    Call it within a DAG. One job for each model evaluates it, in the image that trained it and with the same
+    arguments: ``command`` and ``args``, then ``--model URI#GENERATION`` and ``--job-dir``. The job writes
+    ``evaluation.json`` to its folder (``container_training/work/models/promotion.py``: :class:`Evaluation`).
 
     :param challenger: output of ``RegisterModelOperator``.
+    :param model_folder: ``gs://`` folder of the model.
     :param command: entry point that evaluates, like ``["python", "evaluate.py"]``.
-    :param alpha: this, ``min_gain`` and ``min_accuracy`` as in ``DecidePromotionOperator``.
-    :param job_fields: further fields of ``SubmitTrainingJobOperator``: ``labels``, ``master_type`` ...
+    :param args: arguments of both jobs.
+    :param group_id: id of the task group.
+    :param alpha: as for ``DecidePromotionOperator``.
+    :param min_gain: as for ``DecidePromotionOperator``.
+    :param min_accuracy: as for ``DecidePromotionOperator``.
+    :param wait_timeout: limit of each wait.
+    :param training_conn_id: connection of the training service.
+    :param gcp_conn_id: Google connection of the object store.
+    :param registry_conn_id: connection of an MLflow server; it need not exist.
+    :param default_args: default arguments of the group's tasks.
+    :param job_fields: more arguments of ``SubmitTrainingJobOperator``: ``labels``, ``master_type`` ...
     """
     registry = {
         "model_folder": model_folder,

@@ -33,12 +33,12 @@ _ROLES = tuple(role.name for role in OTHER_ROLES)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleImage:
     """
-    The image of one role; what is ``None`` is the master's.
+    The image of one role; a value that is ``None`` is the master's.
 
     :param dockerfile: path of the Dockerfile within the context.
     :param context_dir: folder with the Dockerfile.
-    :param image: name under which it is pushed. In the master's repository, the default, its tag tells it apart, and layers that
-        the images share are sent once.
+    :param image: name under which it is pushed. By default it shares the master's repository, where its tag
+        distinguishes it and common layers are sent once.
     :param build_args: values of the Dockerfile's ARGs.
     :param test_args: arguments of the local test run.
     """
@@ -63,12 +63,15 @@ class ImageTasks:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingPipeline:
     """
-    The group and its tasks, in their order; hang other tasks before or after ``group``, or any task of it.
+    The group and its tasks, in their order.
 
-    :param preflight: beside test, push and grant; None if the chain has none.
-    :param plot: beside collect; None if the job does not tune.
-    :param bills_of_materials: beside the waits, for the master's image and then those of the roles; empty unless they were asked for.
-    :param roles: the tasks of the images that roles other than the master have of their own.
+    Put other tasks before or after ``group``, or before or after any task of it.
+
+    :param preflight: runs beside test, push and grant; ``None`` if the chain has none.
+    :param plot: runs beside collect; ``None`` if the job does not tune.
+    :param bills_of_materials: run beside the waits: for the master's image, then for those of the roles.
+        Empty unless they were asked for.
+    :param roles: the tasks of the images that roles other than the master have.
     """
 
     group: TaskGroup
@@ -88,7 +91,7 @@ class TrainingPipeline:
 
     @property
     def result(self) -> XComArg:
-        """The result of the job (``JobResult`` as JSON values), for tasks that come after."""
+        """The result of the job (``JobResult`` as JSON values), for later tasks."""
         return XComArg(self.collect)
 
     @property
@@ -128,31 +131,50 @@ def training_pipeline(
     **job_fields: Any,
 ) -> TrainingPipeline:
     """
-    Return the tasks build, test, push, grant, submit, wait_until_scheduled, wait_until_running, wait_until_finished, collect;
-    and plot, if the job tunes hyperparameters.
+    Return the tasks of a whole training run, from the build to the collected results.
 
-    Call it within a DAG. The job is described once, by a job file, by ``job`` in the API's own form and by ``job_fields``, the
-    later ones overriding the earlier ones; its image is the one that was built, by digest, and its job folder is
-    ``<job_bucket of the connection>/<job id>`` unless one of these gives it.
+    The tasks are build, test, preflight, push, grant, submit, wait_until_scheduled, wait_until_running,
+    wait_until_finished and collect, and plot if the job tunes hyperparameters.
+
+    Call it within a DAG. The job is described once: by a job file, by ``job`` in the API's own form and by
+    ``job_fields``; the later ones override the earlier ones. Its image is the one that was built, by digest.
+    Its folder is ``<job_bucket of the connection>/<job id>`` unless one of these gives it.
 
     :param context_dir: folder with the Dockerfile.
-    :param image: name under which the image is pushed, ``HOST/PROJECT/NAME``; the tag is derived from the content.
-    :param builder: of all images, like ``secrets`` and ``ssh``: see ``BuildImageOperator``.
-    :param test_args: arguments of the local test run and of the preflight; make it short.
+    :param image: name under which the image is pushed, ``HOST/PROJECT/NAME``; the tag is derived from the
+        content.
+    :param group_id: id of the task group.
+    :param dockerfile: path of the Dockerfile within the context.
+    :param build_args: values of the Dockerfile's ARGs.
+    :param builder: builder of all images, as for ``BuildImageOperator``.
+    :param secrets: secrets of all builds, as for ``BuildImageOperator``.
+    :param ssh: SSH agents or keys of all builds, as for ``BuildImageOperator``.
+    :param test_args: arguments of the local test run and of the preflight; choose ones that make it short.
+    :param test_timeout: time limit of the local test run.
     :param preflight: start one step of every role of the job on this machine before it is submitted.
-    :param bill_of_materials: write which packages are in each image into the job's folder, as ``sbom.cdx.json`` and ``sbom-ROLE.cdx.json``.
-    :param images: images of other roles, by ``worker``, ``parameter_server`` and ``evaluator``; each is built, tested, pushed and granted
-        beside the master's, by tasks like ``build_worker``. A role without one runs the master's image.
+    :param bill_of_materials: write which packages are in each image into the job's folder, as
+        ``sbom.cdx.json`` and ``sbom-ROLE.cdx.json``.
+    :param images: images of other roles, by ``worker``, ``parameter_server`` and ``evaluator``. Each is
+        built, tested, pushed and granted beside the master's, by tasks like ``build_worker``. A role without
+        one runs the master's image.
     :param config_file: path of the job file, from the folder of the DAG's file.
-    :param job_fields: fields of ``SubmitTrainingJobOperator``: ``args``, ``job_dir``, ``labels``, ``master_type``, ...
-    :param tuning: draw the trials; default: if ``job`` or ``hyperparameters`` says that it is a tuning job. A job file is only read when
-        the job is submitted, so say it where the search is in there.
-    :param max_cost: the job is cancelled once it has cost so much, at the prices of the connection (``TrainingJobSensor``).
+    :param job: ``Job`` resource as a mapping, or as JSON text.
+    :param tuning: plot the trials; default: whether ``job`` or ``hyperparameters`` describe a tuning job. A
+        job file is read only when the job is submitted, so set this if the search is in the file.
+    :param max_cost: cancel the job once it has cost this much, at the prices of the connection
+        (``TrainingJobSensor``).
     :param wait_timeout: limit of each of the three waits.
+    :param metrics_file: file of the metrics below the job's folder.
+    :param model_file: file of the model below the job's folder.
     :param reuse_results: take the results of an earlier job of the same content instead of training again
         (``SubmitTrainingJobOperator``), if ``metrics_file`` and ``model_file`` are still there.
-    :param data_uris: what the job reads, ``gs://`` objects or folders; part of the content.
-    :param outlets: assets that the results are; their events say which model it is, and how good.
+    :param data_uris: ``gs://`` objects or folders that the job reads; part of the content.
+    :param outlets: assets that stand for the results; their events say which model it is and how good.
+    :param training_conn_id: connection of the training service.
+    :param gcp_conn_id: Google connection of the object store.
+    :param default_args: default arguments of the group's tasks.
+    :param job_fields: arguments of ``SubmitTrainingJobOperator``: ``args``, ``job_dir``, ``labels``,
+        ``master_type``, ...
     :raises ValueError: ``images`` names an unknown role.
     """
     if unknown := sorted(set(images or {}) - set(_ROLES)):

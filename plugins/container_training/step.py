@@ -42,17 +42,23 @@ class TrainingStep:
 
     def file(self, name: str) -> str:
         """
-        Return a template for the address of a file that the job left, with its generation: this content, and no later one.
+        Return a template for the address, with its generation, of a file that the job left.
 
-        It orders no tasks: put the group before those that use it (``one.group >> other.group``).
+        The generation pins the content. The template orders no tasks: put the group before those that use it
+        (``one.group >> other.group``).
 
-        :param name: below the job folder.
+        :param name: path below the job's folder.
         """
         return file_of(self.collect.task_id, name)
 
 
 def file_of(task_id: str, name: str) -> str:
-    """Return a template for the address, with its generation, of a file that the job left which the task ``task_id`` collected. Pure."""
+    """
+    Return a template for the address, with its generation, of a file that a job left. Pure.
+
+    :param task_id: the task that collected the job's results.
+    :param name: path below the job's folder.
+    """
     return f"{{{{ ti.xcom_pull(task_ids={task_id!r}, key={URIS!r})[{name!r}] }}}}"
 
 
@@ -72,11 +78,20 @@ def training_step(
     """
     Return the tasks submit, wait and collect of one job.
 
-    Call it within a DAG. A step that failed is gone on with by clearing its ``submit`` with what is downstream; earlier
-    steps are not run again, as what they returned names images by digest and files by generation.
+    Call it within a DAG. To resume after a failed step, clear its ``submit`` task with downstream tasks.
+    Earlier steps are not run again: what they returned names images by digest and files by generation.
 
-    :param image: by digest: what ``PushImageOperator`` returned.
-    :param job_fields: fields of ``SubmitTrainingJobOperator``: ``args``, ``command``, ``hyperparameters``, ``worker_count`` ...
+    :param group_id: id of the task group.
+    :param image: image by digest: what ``PushImageOperator`` returned.
+    :param max_cost: cancel the job once it has cost this much (``TrainingJobSensor``).
+    :param wait_timeout: limit of the wait.
+    :param metrics_file: file of the metrics below the job's folder.
+    :param model_file: file of the model below the job's folder.
+    :param training_conn_id: connection of the training service.
+    :param gcp_conn_id: Google connection of the object store.
+    :param default_args: default arguments of the group's tasks.
+    :param job_fields: arguments of ``SubmitTrainingJobOperator``: ``args``, ``command``, ``hyperparameters``,
+        ``worker_count`` ...
     """
     job_fields.setdefault("default_job_dir", own_folder(training_conn_id))
     with job_group(group_id, default_args) as group:

@@ -1,4 +1,8 @@
-"""The example of each operator in the guide, run as it stands: real engine, registry, object store, service and Airflow API."""
+"""
+The example of each operator in the documentation, run as it stands.
+
+With a real engine, registry, object store, service and API of Airflow.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ from tests.support.bed.model_versions import make_author, make_version
 from tests.support.bed.object_store import connect
 from tests.support.bed.real_parts import PROJECT, end_all_jobs
 from tests.support.bed.tiny_trainer import write_trainer
-from tests.support.docs_examples import ROOT, Example, examples
+from tests.support.docs_examples import Example, examples
 from tests.support.own_images import remove_own_images
 from tests.support.public_operators import public_operators
 from training_api.clients.training import TrainingClient
@@ -31,7 +35,6 @@ from training_api.job.image_ref import ImageRef
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(900)]
 
-GUIDE = ROOT / "docs" / "operators.md"
 #: What the task of each operator returns, so far as it says that the operator did its work.
 RETURNS: dict[str, Callable[[Any], bool]] = {
     "BuildImageOperator": lambda value: ":ctx-" in value,
@@ -123,10 +126,10 @@ def test_it_is_known_of_every_operator_what_it_returns() -> None:
 
 @pytest.mark.parametrize(
     "example",
-    [example for name in public_operators() for example in examples(f"operator {name}", GUIDE)],
+    [example for name in public_operators() for example in examples(f"operator {name}")],
     ids=lambda example: example.kind.removeprefix("operator "),
 )
-def test_the_guides_example_runs(
+def test_the_example_of_the_reference_runs(
     example: Example,
     airflow: AirflowApi,
     folder: Path,

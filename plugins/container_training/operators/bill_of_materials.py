@@ -26,18 +26,21 @@ _FORM = "v1"
 
 class ImageBillOfMaterialsOperator(EngineOperator):
     """
-    Writes which packages are in an image, as CycloneDX JSON, into a job's folder; returns the file's ``gs://`` URI.
+    Writes which packages are in an image, as CycloneDX JSON, and returns the file's URI.
 
-    The packages are those that the image's databases list: dpkg, apk, Python (``*.dist-info``, ``*.egg-info``) and conda. A database of RPM is not
-    read; the bill and the log say so. The image is not run: the engine exports its files as a stream. An image that the engine lacks is pulled.
+    The packages are those that the image's databases list: dpkg, apk, Python (``*.dist-info``,
+    ``*.egg-info``) and conda. RPM databases are not read; the bill and the log say so. The image is not run:
+    the engine exports its files as a stream. An image that the engine lacks is pulled.
 
     :param image: the image's reference, best by digest. (templated)
-    :param job_id: the bill goes into this job's folder. (templated)
-    :param folder: or into this ``gs://`` folder. (templated)
-    :param file_name: of the bill. (templated)
-    :param keep_in: ``gs://`` folder in which bills are kept by the image's digest, so that the next job of the same image gets that one. (templated)
+    :param job_id: the bill goes into this job's folder. Set this or ``folder``. (templated)
+    :param folder: the bill goes into this ``gs://`` folder. (templated)
+    :param file_name: name of the bill's file. (templated)
+    :param keep_in: ``gs://`` folder in which bills are kept by the image's digest. The next job of the same
+        image gets the bill that is there. (templated)
+    :param training_conn_id: connection of the training service. (templated)
     :param gcp_conn_id: Google connection that may write there. (templated)
-    :return: the URI.
+    :return: the file's ``gs://`` URI.
     """
 
     template_fields: Sequence[str] = (

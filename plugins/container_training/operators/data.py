@@ -30,16 +30,21 @@ _MAX_BYTES = 64 * 1024 * 1024
 
 class SnapshotDataOperator(BaseOperator):
     """
-    Records what is at ``sources`` now, object by object with its generation, and copies it to where nobody writes.
+    Records which objects are at ``sources`` now, each with its generation, and copies them.
 
-    The same objects are the same snapshot: a retry, or another run before the next write, takes none anew.
+    The copies are in a folder that no other program writes to. The same objects are the same snapshot: a
+    retry, or another run before the next write, takes no new one.
 
-    :param sources: ``gs://`` addresses of objects, or of folders, which end with a slash. (templated)
+    :param sources: ``gs://`` addresses of objects or of folders. The address of a folder ends with a slash.
+        (templated)
     :param model_folder: the model's folder; snapshots are ``MODEL_FOLDER/snapshots/ID/``. (templated)
-    :param copy: ``False`` records generations only; a bucket without object versioning loses them with the next write. (templated)
-    :param max_files: more than so many objects are an error. (templated)
-    :return: the snapshot (:class:`DataSnapshot`); under the key ``uris`` the addresses of its files, each with its generation, and under
-        ``manifest_uri`` that of the snapshot itself.
+    :param copy: ``False`` records generations only. A bucket without object versioning loses them with the
+        next write. (templated)
+    :param max_files: the task fails if there are more objects. (templated)
+    :param gcp_conn_id: Google connection that may read the sources and write to the model's folder.
+        (templated)
+    :return: the snapshot (:class:`DataSnapshot`). The XCom key ``uris`` has the addresses of its files with
+        their generations, and ``manifest_uri`` the address of the snapshot itself.
     """
 
     template_fields: Sequence[str] = ("sources", "model_folder", "copy", "max_files", "gcp_conn_id")
@@ -84,16 +89,20 @@ class SnapshotDataOperator(BaseOperator):
 
 class ValidateDataOperator(BaseOperator):
     """
-    Checks the tables (CSV) of a snapshot: columns, rows, range, labels and their balance, and drift against the champion's data.
+    Checks the CSV files of a snapshot: columns, rows, range, labels, balance, and drift.
 
-    A check that fails, fails the task without retry, so that nothing downstream costs anything; the error has every one of
-    them. The profile of the data is kept beside the snapshot: it is what the data of the next challenger are compared with.
+    Drift is measured against the champion's data. If a check fails, the task fails without a retry, and no
+    later task costs anything; the error names every check that failed. The profile of the data is kept beside
+    the snapshot: the data of the next challenger are compared with it.
 
     :param snapshot: output of ``SnapshotDataOperator``. (templated)
     :param rules: :class:`DataRules` as a mapping. (templated)
     :param model_folder: the model's folder, with its champion. (templated)
-    :param skip_tried: skip the task, and with it what follows, if a version was made from this very snapshot before. (templated)
-    :param max_bytes: of all files together, as they are read by the Airflow worker. (templated)
+    :param skip_tried: skip this task and those after it if a version was made from this snapshot before.
+        (templated)
+    :param max_bytes: limit for all files together; the Airflow worker reads them. (templated)
+    :param gcp_conn_id: Google connection that may read the snapshot and write beside it. (templated)
+    :param registry_conn_id: connection of an MLflow server; it need not exist. (templated)
     :return: the report (:class:`DataReport`).
     """
 

@@ -35,22 +35,28 @@ class BuildImageOperator(EngineOperator):
     """
     Builds an image and returns its reference, ``HOST/PATH:ctx-<16 hex>``.
 
-    The tag is a hash of all that decides the image: the context after .dockerignore, the Dockerfile, the build
-    arguments and the base image's id. An image that the engine has under that tag is not built again.
+    The tag is a hash of all that decides the image: the context after .dockerignore, the Dockerfile, the
+    build arguments and the base images' ids. An image that the engine or the registry has under that tag is
+    not built again.
 
-    A step that fails ends the task without a retry; its output is in the log. A full disk, and an engine or a base
-    image's registry that does not answer, leave the task to Airflow's retries.
+    A step that fails ends the task without a retry; its output is in the log. Airflow retries the task if the
+    disk is full, or if the engine or the registry of a base image does not answer.
 
-    :param context_dir: the build context, a folder; a relative one starts at the folder of the DAG's file. (templated)
-    :param image: ``HOST/PATH`` of the image, without tag. (templated)
+    :param context_dir: the build context, a folder. A relative path starts at the folder of the DAG's file.
+        (templated)
+    :param image: ``HOST/PATH`` of the image, without a tag. (templated)
     :param dockerfile: path of the Dockerfile within the context. (templated)
-    :param build_args: values of the Dockerfile's ARGs; an empty one leaves the Dockerfile's default. (templated)
-    :param labels: labels of the image, beside the OCI ones that are set anyway. (templated)
+    :param build_args: values of the Dockerfile's ARGs; an empty value keeps the Dockerfile's default.
+        (templated)
+    :param labels: labels of the image, in addition to the OCI labels. (templated)
     :param network_mode: network of the Dockerfile's RUN steps; default: the engine's. (templated)
-    :param builder: ``classic``, ``buildkit``, or ``auto``: BuildKit if the Dockerfile, ``secrets`` or ``ssh`` need it. (templated)
-    :param secrets: for ``RUN --mount=type=secret``, source by id: ``connection:ID`` (its password), ``variable:KEY``, or the absolute path
-        of a file. Ids count in the tag; values are neither in it nor in image, log or XCom. (templated)
-    :param ssh: for ``RUN --mount=type=ssh``, by id the path of an agent's socket or of a key; empty: ``SSH_AUTH_SOCK``. (templated)
+    :param builder: ``classic``, ``buildkit``, or ``auto``: BuildKit if the Dockerfile, ``secrets`` or ``ssh``
+        need it. (templated)
+    :param secrets: for ``RUN --mount=type=secret``, source by id: ``connection:ID`` (its password),
+        ``variable:KEY``, or the absolute path of a file. Ids count in the tag; values are in neither tag,
+        image, log nor XCom. (templated)
+    :param ssh: for ``RUN --mount=type=ssh``, by id the path of an agent's socket or of a key; empty:
+        ``SSH_AUTH_SOCK``. (templated)
     :return: the image's reference.
     """
 
@@ -130,23 +136,26 @@ class BuildImageOperator(EngineOperator):
 
 class TestImageOperator(EngineOperator):
     """
-    Runs an image once on this machine's engine, as a job would, and returns its reference if it exits with 0.
+    Runs an image once on this machine's engine, as a job would run; returns its reference.
 
-    The container gets the environment of a job's master (CLUSTER_SPEC, TF_CONFIG, GOOGLE_CLOUD_PROJECT and the training
-    connection's ``container_env``), the master's host name, and this machine as ``host.docker.internal``. What it
-    prints is in the task's log as it comes. It is removed afterwards, in every case.
+    The container gets the environment of a job's master (``CLUSTER_SPEC``, ``TF_CONFIG``,
+    ``GOOGLE_CLOUD_PROJECT`` and the training connection's ``container_env``), the master's host name, and
+    this machine as ``host.docker.internal``. Its output appears in the task's log as it is printed. The
+    container is always removed afterwards.
 
-    Another exit code, no memory left, or no exit in time end the task without a retry.
+    The task fails without a retry if the container exits with another code than 0, runs out of memory, or
+    exceeds ``timeout``.
 
-    :param image: the image's reference, or id. (templated)
-    :param args: arguments, best ones that make it short; text is split as a shell would. (templated)
-    :param environment: environment variables; they win over those of a job. (templated)
-    :param timeout: time limit, or seconds. (templated)
-    :param job_dir: handed on as ``--job-dir``, as the service does. (templated)
-    :param memory_bytes: memory limit, swap included; None is none. (templated)
-    :param cpus: limit in cores; None is none. (templated)
+    :param image: the image's reference or id. (templated)
+    :param args: arguments; choose ones that make the run short. Text is split as a shell would split it.
+        (templated)
+    :param environment: environment variables; they override those of a job. (templated)
+    :param timeout: time limit, as a ``timedelta`` or in seconds. (templated)
+    :param job_dir: passed on as ``--job-dir``, as the service does. (templated)
+    :param memory_bytes: memory limit, swap included; ``None``: no limit. (templated)
+    :param cpus: limit in cores; ``None``: no limit. (templated)
     :param training_conn_id: connection of the training service; it may be missing. (templated)
-    :return: ``image``, so that what follows can be told to take what was tested.
+    :return: ``image``, so that later tasks can take the image that was tested.
     """
 
     __test__ = False  # the name makes pytest take it for a test
@@ -238,16 +247,16 @@ class TestImageOperator(EngineOperator):
 
 class PushImageOperator(EngineOperator):
     """
-    Pushes an image to its registry and returns its reference by digest, ``HOST/PATH@sha256:...``.
+    Pushes an image and returns its reference by digest, ``HOST/PATH@sha256:...``.
 
-    An image that the registry has under the same tag is not pushed again. A registry that does not answer is asked again
-    after random, growing waits; when that does not help, the task fails with ``RegistryUnavailable`` and is left to
-    Airflow's retries.
+    An image that the registry has under the same tag is not pushed again. If the registry does not answer,
+    the task asks again after random, growing pauses. If that does not help, it fails with
+    ``RegistryUnavailable``, and Airflow retries it.
 
     :param image: the image's reference by tag. (templated)
-    :param attempts: how often the registry is asked, in all. (templated)
-    :param max_wait_seconds: upper bound of one wait. (templated)
-    :return: the image's reference by digest.
+    :param attempts: how often the registry is asked in all. (templated)
+    :param max_wait_seconds: upper bound of one pause. (templated)
+    :return: the image's reference by digest, which never means another image.
     """
 
     template_fields: Sequence[str] = (

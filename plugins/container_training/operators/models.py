@@ -38,7 +38,8 @@ class ModelOperator(BaseOperator):
 
     :param model_folder: ``gs://`` folder of the model: pointer, versions, snapshots. (templated)
     :param gcp_conn_id: Google connection that may write there. (templated)
-    :param registry_conn_id: MLflow server that follows; the default connection need not exist. (templated)
+    :param registry_conn_id: connection of an MLflow server that follows the pointer; the default one need not
+        exist. (templated)
     """
 
     template_fields: Sequence[str] = ("model_folder", "gcp_conn_id", "registry_conn_id")
@@ -103,13 +104,16 @@ class ModelOperator(BaseOperator):
 
 class RegisterModelOperator(ModelOperator):
     """
-    Keeps the model of a job as a version: a copy of the very object that the job's result names, with what it was made from.
+    Keeps the model of a job as a version.
+
+    A version is a copy of the object that the job's result names, with the image and the data that it was
+    made from.
 
     :param result: output of ``CollectTrainingResultsOperator``. (templated)
     :param snapshot_uri: ``manifest_uri`` of the snapshot that the job was trained on. (templated)
-    :param version_id: default: the job's id. (templated)
-    :param evaluation: output of ``CollectTrainingResultsOperator`` for a job that evaluated the model; its metrics are added to the
-        version's, their names with ``evaluation_`` before them. (templated)
+    :param version_id: id of the version; default: the job's id. (templated)
+    :param evaluation: output of ``CollectTrainingResultsOperator`` for a job that evaluated the model. Its
+        metrics are added to the version's under names that begin with ``evaluation_``. (templated)
     :return: the version (:class:`ModelVersion`).
     """
 
@@ -169,11 +173,12 @@ class RegisterModelOperator(ModelOperator):
 
 class PromoteModelOperator(ModelOperator):
     """
-    Makes a version the champion, by one conditional write of the pointer; skips the task if the decision was against it.
+    Makes a version the champion, by one conditional write of the pointer.
 
-    The pointer must be at the generation at which the champion was read for the decision. If somebody changed it since, the task
-    fails without retry: clear the comparison, and what is downstream of it, to decide against the new champion. A retry of a try
-    whose answer was lost finds its own change.
+    The task is skipped if the decision was against the version. The pointer must be at the generation at
+    which the champion was read for the decision. If it was changed since, the task fails without a retry:
+    clear the comparison and what is downstream of it, to decide against the new champion. A retry after a
+    lost answer finds its own change.
 
     Assets among ``outlets`` get the metrics, the model's address and the change.
 
@@ -210,12 +215,12 @@ class RollbackModelOperator(ModelOperator):
     """
     Makes the previous champion the champion again, by one conditional write of the pointer.
 
-    A retry, or a clear of this task, goes back only once; for another step back start another run.
+    A retry or a clear of this task does not go back a second time; to go back further, start another run.
 
-    :param expected: version id that is to be rolled back; if another one is the champion by now, nothing is changed. Empty: whichever
-        it is. (templated)
-    :param why: kept in the pointer's history. (templated)
-    :return: as ``PromoteModelOperator``.
+    :param expected: id of the version to roll back. If another version is the champion by then, nothing is
+        changed. Empty: any champion is rolled back. (templated)
+    :param why: reason, kept in the pointer's history. (templated)
+    :return: the same keys as ``PromoteModelOperator``.
     """
 
     template_fields: Sequence[str] = (*ModelOperator.template_fields, "expected", "why")
@@ -237,10 +242,12 @@ class CleanUpModelsOperator(ModelOperator):
     """
     Deletes old versions, and snapshots that no remaining version was made from.
 
-    Never the champion, nor those before it that a rollback needs, nor the newest ``keep``, nor what is younger than ``min_age``.
+    It keeps the champion, the earlier champions that a rollback needs, the newest ``keep`` versions, and
+    everything younger than ``min_age``.
 
-    :param keep: newest versions that stay. (templated)
-    :param min_age: what is younger stays: longer than any run may take; also seconds. (templated)
+    :param keep: number of newest versions to keep. (templated)
+    :param min_age: minimum age of what is deleted, as a ``timedelta`` or in seconds; longer than any run may
+        take. (templated)
     :return: ``versions`` and ``snapshots`` that were deleted.
     """
 

@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 
 class CancelOrphanJobsOperator(BaseOperator):
     """
-    Cancels the jobs of a connection's project that no task looks after any more, and returns them.
+    Cancels the jobs of a connection's project that no task looks after any more.
 
-    A job has a live owner while the task that submitted it, or one that comes after it in the same run, is not over, or any
-    task anywhere waits for its id. Left alone are jobs that Airflow did not submit, jobs submitted with ``detached=True``,
-    and jobs that this Airflow does not know as its own: they are returned as ``UNKNOWN``.
+    A job has a live owner while the task that submitted it, or a later task of the same run, is not over, or
+    while any task waits for its id. Left alone are jobs that Airflow did not submit, jobs submitted with
+    ``detached=True``, and jobs that this Airflow does not know as its own; the last are returned as
+    ``UNKNOWN``.
 
-    :param cancel: ``False`` only lists. (templated)
-    :param grace: younger jobs are left alone; also seconds. (templated)
+    :param cancel: ``False`` lists the jobs and cancels none. (templated)
+    :param grace: younger jobs are left alone, as a ``timedelta`` or in seconds. (templated)
+    :param training_conn_id: connection of the training service. (templated)
     :param airflow_conn_id: connection of Airflow's own REST API (:class:`AirflowApiHook`). (templated)
     :return: a list of ``job_id``, ``state``, ``verdict``, ``why`` and ``cancelled``.
     """

@@ -23,19 +23,22 @@ _SCHEME = "gs://"
 
 class PackageTrainerOperator(BaseOperator):
     """
-    Packages a trainer's folder, uploads it and returns the URIs for ``package_uris`` of ``SubmitTrainingJobOperator``.
+    Packages a trainer's folder, uploads it, and returns the URIs for ``package_uris``.
 
-    The folder is a Python package, or a project with a ``setup.py`` or ``pyproject.toml``. The source distribution made from it
-    is the same for the same files, and its object is named by a hash of it: what is there already is not uploaded again,
-    and two versions never overwrite each other.
+    The folder is a Python package (with ``__init__.py``), or a project with a ``setup.py`` or ``pyproject.toml``. The same files
+    make the same source distribution, and its object is named by a hash of it. An object that is there
+    already is not uploaded again, and two versions never overwrite each other.
 
-    A folder that cannot be packaged ends the task without a retry. The project's ``setup.py`` runs on the worker.
+    A folder that cannot be packaged ends the task without a retry. The project's ``setup.py`` runs on the
+    worker.
 
-    :param package_path: the folder, ``.../trainer``; a relative one starts at the folder of the DAG's file. (templated)
-    :param packages: more packages of the job: built ones on this machine (``.tar.gz``, ``.zip``, ``.whl``), or ``gs://``
-        URIs, which are handed on. (templated)
+    :param package_path: the folder, ``.../trainer``. A relative path starts at the folder of the DAG's file.
+        (templated)
+    :param packages: more packages of the job: built ones on this machine (``.tar.gz``, ``.zip``, ``.whl``),
+        or ``gs://`` URIs, which are passed on. (templated)
     :param staging: ``gs://`` folder to upload to. (templated)
-    :param python_module: the module that the job is to run, ``trainer.task``; checked if it is given. (templated)
+    :param python_module: the module that the job will run, ``trainer.task``; it is checked if it is given.
+        (templated)
     :param gcp_conn_id: Google connection of the object store. (templated)
     :return: ``gs://`` URIs, the trainer's first.
     """

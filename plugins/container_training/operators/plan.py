@@ -26,19 +26,23 @@ class PlanTrainingOperator(JobDescriptionOperator):
     """
     Shows what building, pushing, granting and submitting would do, and does none of it.
 
-    The log has the body of the API's create request, the image that would be built and what changed in it, the change of
-    access, the machines and their cost per hour. The job is described as for :class:`SubmitTrainingJobOperator`; what that
-    task adds, the labels that begin with ``airflow-``, is not in the plan.
+    The log has the body of the API's create request, the image that would be built and what changed in it,
+    the change of access, the machines and their cost per hour. The job is described as for
+    :class:`SubmitTrainingJobOperator`. The labels that begin with ``airflow-``, which that task adds, are not
+    in the plan.
 
-    :param context_dir: build context of the image; a relative one starts at the folder of the DAG's file. ``image`` is then the name that it would be pushed as, ``HOST/PATH``, without
-        tag; without a context it is an image that exists. (templated)
+    :param context_dir: build context of the image. A relative path starts at the folder of the DAG's file.
+        With a context, ``image`` is the name to push it as, ``HOST/PATH`` without a tag; without one, it is
+        an image that exists. (templated)
     :param dockerfile: path of the Dockerfile within the context. (templated)
     :param build_args: values of the Dockerfile's ARGs; they are part of the result. (templated)
-    :param for_task: id of the task of this DAG that will submit the job, whose job id is shown; default: this task's own. (templated)
-    :param gcp_conn_id: whose credentials read policies on Google's own endpoints. (templated)
-    :param docker_conn_id: connection with the registry's host and login; may be missing. (templated)
-    :param docker_url: the engine; default: DOCKER_HOST, else the local socket. (templated)
-    :return: the plan as JSON; written to a file, it is what ``python -m container_training apply`` takes.
+    :param for_task: id of the task of this DAG that will submit the job; the plan shows the job id of that
+        task. Default: this task's own. (templated)
+    :param gcp_conn_id: Google connection whose credentials read policies on Google's own endpoints.
+        (templated)
+    :param docker_conn_id: connection with the registry's host and login; it may be missing. (templated)
+    :param docker_url: URL of the engine; default: ``DOCKER_HOST``, else the local socket. (templated)
+    :return: the plan as JSON. Written to a file, it is what ``python -m container_training apply`` takes.
     """
 
     template_fields: Sequence[str] = (

@@ -33,7 +33,11 @@ _SCALE = 2.0
 
 
 class _PlotLink(BaseOperatorLink):
-    """A button of the task that opens one plot; Airflow asks for the address when the task has ended, and keeps it."""
+    """
+    A button of the task that opens one plot.
+
+    Airflow asks for the address when the task has ended, and keeps it.
+    """
 
     plot = ""
 
@@ -58,13 +62,16 @@ class BestSoFarLink(_PlotLink):
 
 class PlotTrialsOperator(BaseOperator):
     """
-    Draws the trials of a tuning job and writes the plots to ``plots/`` in the job's folder, as HTML and PNG.
+    Draws the trials of a tuning job and writes the plots, as HTML and PNG, beside its results.
 
-    ``parallel-coordinates`` has a line a trial over its hyperparameters and objective; ``best-so-far`` the best objective after
-    so many trials; the task has a button for each. The HTML needs no network: all that draws it is in the file. The job need not have ended, nor well.
+    ``parallel-coordinates`` has a line for each trial over its hyperparameters and objective. ``best-so-far``
+    has the best objective after each trial. The files are in ``plots/`` in the job's folder, and the task has
+    a button for each. The HTML needs no network: all that draws it is in the file. The job need not have
+    ended or succeeded.
 
     :param job_id: the job. (templated)
-    :param gcp_conn_id: Google connection that may write to the job folder. (templated)
+    :param training_conn_id: connection of the training service. (templated)
+    :param gcp_conn_id: Google connection that may write to the job's folder. (templated)
     :return: ``{"parallel-coordinates": {"html": URI, "png": URI}, "best-so-far": ...}``.
     """
 

@@ -50,23 +50,26 @@ _SHOWN_FILES = 5
 
 class PreflightOperator(EngineOperator, JobDescriptionOperator):
     """
-    Starts one step of every role of a job on this machine's engine, and says in one table what would fail.
+    Starts one step of every role of a job on this machine, and reports what would fail.
 
-    Takes the arguments of ``SubmitTrainingJobOperator``. At most two replicas of each role run side by side, on a network of their
-    own, with the job's images, arguments, cluster variables and limits, and a job folder of their own within the job's. Checked are:
-    that each entry point starts and does not fail; that CLUSTER_SPEC and TF_CONFIG agree and are read; that SIGTERM ends each replica in
-    time; that the job folder can be written to. Containers get no GPUs. All of it is removed afterwards, in every case.
+    At most two replicas of each role run side by side, on a network of their own, with the job's images,
+    arguments, cluster variables and limits, and with a folder of their own within the job's. Each check has a
+    row in one table: every entry point starts and does not fail; ``CLUSTER_SPEC`` and ``TF_CONFIG`` agree and
+    are read; SIGTERM ends each replica in time; the job's folder can be written to. Containers get no GPUs.
+    Everything is removed afterwards, in every case.
 
-    A check that fails ends the task without a retry; an engine, a registry or an object store that does not answer leaves it to
-    Airflow's retries.
+    A check that fails ends the task without a retry. Airflow retries the task if the engine, the registry or
+    the object store does not answer.
 
-    :param preflight_args: arguments that make one step, in place of the job's; text is split as a shell would. Replicas whose
-        arguments differ from the master's keep their own. (templated)
-    :param seconds: how long the replicas are watched; less if the master ends well before, or one fails. (templated)
-    :param grace_seconds: between SIGTERM and SIGKILL. (templated)
-    :param memory_bytes: memory limit of each container; default: its machine type's, as far as the machine has it. (templated)
-    :param gcp_conn_id: Google connection that may write to the job folder. (templated)
-    :return: the table (``PreflightReport``); after a failed check, it is in the XCom all the same.
+    :param preflight_args: arguments that make one step; they replace the job's. Text is split as a shell
+        would split it. Replicas whose arguments differ from the master's keep their own. (templated)
+    :param seconds: how long the replicas are watched. The watch ends earlier if the master ends well, or if a
+        replica fails. (templated)
+    :param grace_seconds: seconds between SIGTERM and SIGKILL. (templated)
+    :param memory_bytes: memory limit of each container; default: that of its machine type, as far as the
+        machine has it. (templated)
+    :param gcp_conn_id: Google connection that may write to the job's folder. (templated)
+    :return: the table (``PreflightReport``). It is in the XCom after a failed check, too.
     """
 
     template_fields: Sequence[str] = (

@@ -30,14 +30,17 @@ CHAMPION = "champion"
 
 class PrepareEvaluationsOperator(ModelOperator):
     """
-    Reads the champion, and returns what to run: an evaluating job for the challenger, and one for the champion if there is one.
+    Reads the champion, and returns the jobs that evaluate it and the challenger.
 
-    Each model is loaded in the image that trained it, and both get the same arguments otherwise.
+    Each model is loaded in the image that trained it; otherwise both jobs get the same arguments. Without a
+    champion there is one job, the challenger's.
 
     :param challenger: output of ``RegisterModelOperator``. (templated)
-    :param args: arguments of both jobs; ``--model URI#GENERATION`` is added. A list among them stands for its words. (templated)
-    :return: ``image`` and ``args`` of each job, the challenger's first; for ``SubmitTrainingJobOperator.expand_kwargs``. Under the key
-        ``champion``: ``version`` (or ``None``) and ``generation`` of the pointer.
+    :param args: arguments of both jobs; ``--model URI#GENERATION`` is added. A list within it is inserted as
+        its words. (templated)
+    :return: ``image`` and ``args`` of each job, the challenger's first, for
+        ``SubmitTrainingJobOperator.expand_kwargs``. The XCom key ``champion`` has ``version`` (or ``None``)
+        and the pointer's ``generation``.
     """
 
     template_fields: Sequence[str] = (*ModelOperator.template_fields, "challenger", "args")
@@ -75,15 +78,19 @@ class PrepareEvaluationsOperator(ModelOperator):
 
 class DecidePromotionOperator(ModelOperator):
     """
-    Decides whether the challenger takes the champion's place: McNemar's exact test on the same held-out examples, and a minimum gain.
+    Decides whether the challenger replaces the champion.
+
+    Both were evaluated on the same held-out examples. The challenger must win McNemar's exact test and gain a
+    minimum of accuracy.
 
     :param challenger: output of ``RegisterModelOperator``. (templated)
     :param champion: output of ``PrepareEvaluationsOperator`` under the key ``champion``. (templated)
     :param job_ids: the evaluating jobs; each left an ``evaluation_file`` in its folder. (templated)
-    :param evaluation_file: below the job's folder. (templated)
-    :param alpha: chance that a challenger that is no better is promoted. (templated)
-    :param min_gain: accuracy that it must be better by. (templated)
-    :param min_accuracy: that it must have in any case; the only rule for the first model. (templated)
+    :param evaluation_file: path of the evaluation below the job's folder. (templated)
+    :param alpha: probability that a challenger that is no better is promoted. (templated)
+    :param min_gain: minimum gain of accuracy. (templated)
+    :param min_accuracy: minimum accuracy in any case; the only rule for the first model. (templated)
+    :param training_conn_id: connection of the training service. (templated)
     :return: the decision (:class:`Decision`).
     """
 

@@ -34,20 +34,24 @@ class GrantRegistryAccessOperator(BaseOperator):
     """
     Lets the account that runs the job pull ``image``.
 
-    An image of the job's own project needs nothing, and the task says so. For one of another project the account gets the
-    least role that may pull, on the one repository or bucket that the image is in. The policy is read, changed and written
-    back with its etag, so that no grant of somebody else is lost; a grant that is there already is left as it is.
+    An image of the job's own project needs no grant, and the task says so. For an image of another project
+    the account gets the least role that may pull, on the one repository or bucket that holds the image. The
+    policy is read, changed and written back with its etag, so that concurrent changes are kept. A grant that
+    exists is left as it is.
 
-    :param image: image reference (templated).
-    :param service_account: address of the account to let in (templated); default: the project's service agent. An account
-        that is named here gets the role in its own project, too.
-    :param project_wide: give ``roles/ml.serviceAgent`` on the image's whole project instead, as the guide does.
-    :param dry_run: log the change as a diff and make none.
+    :param image: image reference. (templated)
+    :param service_account: address of the account that gets the role; default: the project's service agent.
+        An account that is named here gets the role in its own project, too. (templated)
+    :param project_wide: grant ``roles/ml.serviceAgent`` on the image's whole project instead, as AI
+        Platform's guide does. (templated)
+    :param dry_run: log the change as a diff and make none. (templated)
     :param training_conn_id: connection of the training service; its extras say where the policies are.
-    :param gcp_conn_id: whose credentials change policies on Google's own endpoints.
+        (templated)
+    :param gcp_conn_id: Google connection whose credentials change policies on Google's own endpoints.
+        (templated)
     :return: ``granted`` (whether this task changed the policy), ``reason``, ``service_account``, ``project``,
-        ``image_project``, ``repository``, ``dry_run``; and ``resource_kind``, ``resource``, ``role``, ``member`` where there is a
-        policy, which is what ``RevokeRegistryAccessOperator`` takes.
+        ``image_project``, ``repository``, ``dry_run``. Where there is a policy, also ``resource_kind``,
+        ``resource``, ``role`` and ``member``, which ``RevokeRegistryAccessOperator`` takes.
     """
 
     template_fields: Sequence[str] = (
@@ -144,15 +148,17 @@ class GrantRegistryAccessOperator(BaseOperator):
 
 class RevokeRegistryAccessOperator(BaseOperator):
     """
-    Takes back what a ``GrantRegistryAccessOperator`` granted, and nothing that was there before.
+    Revokes what a ``GrantRegistryAccessOperator`` granted, and nothing that was there before.
 
-    Made for the end of a DAG, ``revoke.as_teardown(setups=grant)``: it runs however the tasks between end. Can be run again.
+    Use it at the end of a DAG, ``revoke.as_teardown(setups=grant)``: it runs however the tasks between end.
+    It can be run again.
 
-    :param grant: the grant's result, ``grant.output`` (templated); of a mapped grant, the results of all.
-    :param dry_run: log the change as a diff and make none.
-    :param training_conn_id: as for the grant.
-    :param gcp_conn_id: as for the grant.
-    :return: ``revoked``, the grants that this task took back, each with the time ``at`` which, and ``kept``, a reason for each other one.
+    :param grant: the grant's result, ``grant.output``; of a mapped grant, the results of all. (templated)
+    :param dry_run: log the change as a diff and make none. (templated)
+    :param training_conn_id: as for the grant. (templated)
+    :param gcp_conn_id: as for the grant. (templated)
+    :return: ``revoked``, the grants that this task revoked, each with the time ``at`` which, and ``kept``, a
+        reason for each other grant.
     """
 
     template_fields: Sequence[str] = ("grant", "is_dry_run", "training_conn_id", "gcp_conn_id")
@@ -219,8 +225,8 @@ def _is_own(grant: Grant, memory: Any, context: Context) -> bool:
     """
     Return whether this task made ``grant``, which the policy has.
 
-    A run that is cleared grants anew, and remembers what it granted before. If that was taken back meanwhile, the grant that is there
-    now is somebody else's.
+    A cleared run grants anew, and remembers what it granted before. If that was revoked meanwhile, another
+    task or person made the grant that is there now.
     """
     if not isinstance(memory, Mapping) or not grant.to_json().items() <= memory.items():
         return False

@@ -49,29 +49,35 @@ URIS = "uris"
 
 class CollectTrainingResultsOperator(BaseOperator):
     """
-    Returns the result of a job that SUCCEEDED: metrics, files, image, model, and seconds per state.
+    Returns the result of a job that SUCCEEDED: metrics, files, image, model, seconds per state.
 
-    The result (:class:`JobResult`) is small: names, sizes and checksums of the files, not their contents. A job without a
-    readable metrics file fails the task without retry, and the error names the files that are there.
+    The result (:class:`JobResult`) is small: names, sizes and checksums of the files, not their contents. If
+    the job left no readable metrics file, the task fails without a retry, and the error names the files that
+    are there.
 
-    Of a tuning job it is the result of the best trial, and ``study`` has the figures of the study and a table of the trials. The
-    arguments that train the best configuration again are also returned under the key ``best_trial_args``:
-    ``SubmitTrainingJobOperator(args=collect.output["best_trial_args"])``. ``cost`` says what the job has cost, where the connection
-    has prices. The key ``uris`` has the address of each file with its generation, by its name below the job folder: for jobs that go on
-    with these very files.
+    For a tuning job it is the result of the best trial, and ``study`` has the figures of the study and a
+    table of the trials. The XCom key ``best_trial_args`` has the arguments that train the best configuration
+    again: ``SubmitTrainingJobOperator(args=collect.output["best_trial_args"])``. ``cost`` says what the job
+    has cost, if the connection has prices. The XCom key ``uris`` has the address of each file with its
+    generation, by its name below the job's folder, for jobs that read these very files.
 
-    Of each asset among its ``outlets`` the event's ``extra`` says what was made: ``job_id``, ``job_url``, ``image``, ``metrics``, ``model_uri``,
-    ``job_dir`` and ``reused``.
+    The event of each asset among its ``outlets`` says in ``extra`` what was made: ``job_id``, ``job_url``,
+    ``image``, ``metrics``, ``model_uri``, ``job_dir`` and ``reused``.
 
-    :param accept_partial: take also a tuning job that FAILED or was CANCELLED, as ``max_cost`` does, if one of its trials ended well; with
-        ``trigger_rule="all_done"`` the task then runs after a wait that failed.
-    :param max_trials: rows of the table of trials; of more the best ones are kept.
-    :param metrics_file: below the job folder; a JSON object of at most 1 MiB.
-    :param model_file: below the job folder; ``model_uri`` is ``None`` where it is absent.
-    :param reused: whether the job is an earlier one, as ``SubmitTrainingJobOperator(reuse_results=...)`` says under the key ``reused``; its
-        result then costs nothing. (templated)
-    :param max_files: list at most so many files; the log says if there are more.
-    :param gcp_conn_id: Google connection that may read the job folder.
+    :param job_id: the job. (templated)
+    :param accept_partial: accept a tuning job that FAILED or was CANCELLED, as ``max_cost`` does, if one of
+        its trials ended well. With ``trigger_rule="all_done"`` the task runs after a wait that failed.
+        (templated)
+    :param max_trials: rows of the table of trials; the best ones are kept. (templated)
+    :param metrics_file: path below the job's folder; a JSON object of at most 1 MiB. (templated)
+    :param model_file: path below the job's folder; ``model_uri`` is ``None`` if it does not exist.
+        (templated)
+    :param reused: whether the job is an earlier one, as ``SubmitTrainingJobOperator(reuse_results=...)`` says
+        under the key ``reused``. The result then costs nothing. (templated)
+    :param max_files: maximum number of files to list; the log says if there are more. (templated)
+    :param training_conn_id: connection of the training service. (templated)
+    :param gcp_conn_id: Google connection that may read the job's folder. (templated)
+    :return: the result as JSON values.
     """
 
     template_fields: Sequence[str] = (
@@ -228,7 +234,11 @@ class CollectTrainingResultsOperator(BaseOperator):
 
 
 def _by_name(result: JobResult) -> dict[str, str]:
-    """Return the addresses of a result's files by their names below the folder of the job, or of its best trial."""
+    """
+    Return the addresses of a result's files by name.
+
+    The name is the path below the folder of the job, or of its best trial.
+    """
     best = result.study.best if result.study else None
     folder = f"{(best.job_dir if best else result.job_dir).rstrip('/')}/"
     return {file.uri.removeprefix(folder): file.pinned_uri for file in result.files}

@@ -52,28 +52,32 @@ _CANCELLED_FATES = frozenset({TaskFate.ENDED, TaskFate.DONE, TaskFate.LAST_DONE,
 
 class SubmitTrainingJobOperator(JobDescriptionOperator):
     """
-    Submits a training job and returns its id; never a second one by accident.
+    Submits a training job and returns its id; never submits a second one by accident.
 
-    The job is described by the arguments of :class:`JobDescriptionOperator`; it is checked before anything is sent.
+    The arguments of :class:`JobDescriptionOperator` describe the job; it is checked before anything is sent.
 
-    What the task means to submit is stored before the call. Whatever happens then - a retry, a clear, a lost answer,
-    a dead worker - the next run looks first: its own job with the same request is adopted if it lives or succeeded;
-    after one that failed or was cancelled, the next attempt is submitted under the next id.
+    The task stores what it means to submit before the call. After a retry, a clear, a lost answer or a dead
+    worker, the next run checks the service first. It adopts its own job with the same request if that job is
+    alive or succeeded. If that job failed or was cancelled, it submits the next attempt under the next id.
 
-    :param max_cost: the limit of cost that the ``TrainingJobSensor`` keeps; here it is only checked that there is a price for every
-        machine of the job, before it is submitted. (templated)
-    :param detached: the job is meant to outlive its DAG run; ``CancelOrphanJobsOperator`` leaves it alone.
+    :param max_cost: the limit of cost that the ``TrainingJobSensor`` keeps. Here it is only checked, before
+        the job is submitted, that there is a price for every machine of the job. (templated)
+    :param detached: the job may outlive its DAG run; ``CancelOrphanJobsOperator`` leaves it alone.
         (templated)
-    :param reuse_results: if a job of the project with the same content SUCCEEDED earlier, and its results are still there, return that
-        one's id and train nothing. The content is the request, but for the job's folder, limits of time, priority and labels; images
-        by their digests, packages and ``data_uris`` by the generations of their objects. Without a digest for every image it trains. (templated)
-    :param data_uris: ``gs://`` objects or folders that the job reads; a folder stands for all objects below it. Their generations are
-        read before the job is submitted, and returned under the key ``data``. (templated)
-    :param result_files: what the folder of an earlier job must hold for its results to be taken, of a tuning job that of its best trial; a
-        name that ends in ``/`` stands for anything below it. (templated)
-    :param gcp_conn_id: Google connection that may list ``data_uris`` and the folders of earlier jobs; without ``reuse_results`` and
-        ``data_uris`` it is not used. (templated)
-    :return: the job's id. Under the key ``job`` the whole job, under ``reused`` whether it is an earlier one.
+    :param reuse_results: train nothing if an earlier job of the project with the same content SUCCEEDED and
+        its results are still there; return the id of that job. The content is the request without the job's
+        folder, limits of time, priority and labels; images by digest; packages and ``data_uris`` by the
+        generations of their objects. If an image has no digest, the job is trained. (templated)
+    :param data_uris: ``gs://`` objects or folders that the job reads; a folder stands for all objects below
+        it. Their generations are read before the job is submitted, and returned under the XCom key ``data``.
+        (templated)
+    :param result_files: what the folder of an earlier job (of a tuning job: the folder of its best trial)
+        must hold for its results to be reused. A name that ends in ``/`` stands for anything below it.
+        (templated)
+    :param gcp_conn_id: Google connection that may list ``data_uris`` and the folders of earlier jobs; not
+        used without ``reuse_results`` and ``data_uris``. (templated)
+    :return: the job's id. The XCom key ``job`` has the whole job, and ``reused`` whether it is an earlier
+        one.
     """
 
     template_fields: Sequence[str] = (
@@ -150,10 +154,11 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
 
     def on_kill(self) -> None:
         """
-        Cancel the job if it is there already, is this task's own, and no other try may have it; ``execute`` looks again if it goes on.
+        Cancel the job if it is this task's own and no other try may have it.
 
-        That is so where a person ended or cleared the task. A worker that is stopped, a limit of time, and a scheduler that has given
-        the task to somebody else leave the job to the next try: it may have adopted it already.
+        That is so if a person ended or cleared the task. If a worker is stopped, a time limit is reached, or
+        the scheduler has given the task to another worker, the job is left to the next try, which may have
+        adopted it already. A job that does not exist yet is cancelled by ``execute``, if it is still running.
         """
         fate = fate_in_signal_handler(self._task_instance)
         if fate not in _CANCELLED_FATES:
@@ -198,7 +203,8 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         """
         Return the earlier job that makes this task's own needless.
 
-        Only asked before there is an intent: with one, a submission may be on its way, and its job must not be forgotten.
+        It is asked for only before there is an intent: with one, a submission may be on its way, and its job
+        must not be forgotten.
         """
         if context.get("task_state_store") is None and self._find(self._job_id(request, key, 1)) is not None:
             return None
@@ -258,7 +264,11 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
             return None
 
     def _submit(self, job: Job) -> Job | None:
-        """Return the submitted job, or ``None`` if its id is taken: perhaps by an earlier call whose answer was lost."""
+        """
+        Return the submitted job, or ``None`` if its id is taken.
+
+        An earlier call whose answer was lost may have taken it.
+        """
         try:
             created = self.hook.submit_job(job)
         except JobConflict:

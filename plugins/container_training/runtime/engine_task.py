@@ -18,8 +18,9 @@ class EngineOperator(BaseOperator):
     """
     A task that works on a Docker Engine.
 
-    :param docker_conn_id: connection with the registry's host and login; may be missing (see :class:`ImageHook`).
-    :param docker_url: the engine; default: DOCKER_HOST, else the local socket.
+    :param docker_conn_id: connection with the registry's host and login; it may be missing (see
+        :class:`ImageHook`). (templated)
+    :param docker_url: URL of the engine; default: ``DOCKER_HOST``, else the local socket. (templated)
     """
 
     ui_color = "#e2f0fb"

@@ -22,39 +22,60 @@ class JobDescriptionOperator(BaseOperator):
     """
     A task whose arguments describe a job.
 
-    The job is described by a job file, by ``job`` in the API's own form, by fields, or by all of these: ``job`` overrides the
-    file and a field that is set overrides both, field by field, as gcloud's flags override its ``--config``. ``args``, like the
-    user's arguments after gcloud's ``--``, and ``labels`` take the place of those in the file. All arguments are templated, the contents of the file are not.
+    A job is described by a job file, by ``job`` in the API's own form, by single arguments, or by all of
+    these. ``job`` overrides the file, and an argument that is set overrides both, field by field, as gcloud's
+    flags override its ``--config``. ``args`` (in gcloud: what follows ``--``) and ``labels`` replace those of
+    the file as a whole. All arguments are templates; the contents of the file are not.
 
-    :param config_file: path of a YAML or JSON file with any subset of the ``Job`` resource; a relative one starts at the folder
-        of the DAG's file.
-    :param job: ``Job`` resource as a mapping, or as JSON text.
+    :param config_file: path of a YAML or JSON file with any subset of the ``Job`` resource. A relative path
+        starts at the folder of the DAG's file. (templated)
+    :param job: ``Job`` resource as a mapping, or as JSON text. (templated)
     :param job_id: id of the first attempt; default: a pure function of DAG, task, run and map index.
-    :param image: ``masterConfig.imageUri``, best by digest.
-    :param args: arguments of the image; text is split as a shell would. A list among them stands for its words, so that the output
-        of another task fits in: ``args=[collect.output["best_trial_args"], "--epochs", "50"]``.
-    :param command: replaces the image's entry point (``masterConfig.containerCommand``).
-    :param job_dir: ``gs://`` folder for the results; the service passes it on as ``--job-dir``. ``{job_id}`` in it stands for
-        the job's id, so that every attempt has a folder of its own.
-    :param default_job_dir: the same, for a job whose folder is given neither by ``job_dir`` nor by ``job`` nor by the file.
+        (templated)
+    :param image: ``masterConfig.imageUri``, best by digest. (templated)
+    :param args: arguments of the image; text is split as a shell would split it. A list within it is inserted
+        as its words, so that the output of another task fits in:
+        ``args=[collect.output["best_trial_args"], "--epochs", "50"]``. (templated)
+    :param command: replaces the image's entry point (``masterConfig.containerCommand``). (templated)
+    :param job_dir: ``gs://`` folder for the results; the service passes it on as ``--job-dir``. ``{job_id}``
+        in it is replaced by the job's id, so that every attempt has a folder of its own. (templated)
+    :param default_job_dir: the same, for a job whose folder is given neither by ``job_dir`` nor by ``job``
+        nor by the file. (templated)
     :param labels: labels of the job; those that begin with ``airflow-`` are set when it is submitted.
-    :param region: default ``us-central1``, unless ``job`` or the file names one.
-    :param scale_tier: default ``CUSTOM`` where a machine type is given, else that of the file, ``job`` or the service.
-    :param master_type: machine type of the master.
-    :param master_config: what ``image`` and ``command`` do not say of the master, in the API's own form (``ReplicaConfig``), like
-        ``{"accelerator_config": {"type": "NVIDIA_TESLA_T4", "count": 1}}``; merged member by member with that of file and ``job``.
-    :param worker_count: number of workers; for each role there is a count, a machine type and a config.
-    :param worker_type: machine type of each worker.
-    :param worker_config: what workers run that the master does not, like ``{"image_uri": ...}``; as ``master_config``.
+        (templated)
+    :param region: region of the job; default ``us-central1``, unless ``job`` or the file names one.
+        (templated)
+    :param scale_tier: default ``CUSTOM`` if a machine type is given, else that of the file, ``job`` or the
+        service. (templated)
+    :param master_type: machine type of the master. (templated)
+    :param master_config: what ``image`` and ``command`` do not say of the master, in the API's own form
+        (``ReplicaConfig``), like ``{"accelerator_config": {"type": "NVIDIA_TESLA_T4", "count": 1}}``. It is
+        merged member by member with that of the file and of ``job``. (templated)
+    :param worker_type: machine type of each worker. (templated)
+    :param worker_count: number of workers. (templated)
+    :param worker_config: how workers differ from the master, like ``{"image_uri": ...}``; merged as
+        ``master_config`` is. (templated)
+    :param parameter_server_type: machine type of each parameter server. (templated)
+    :param parameter_server_count: number of parameter servers. (templated)
+    :param parameter_server_config: as ``worker_config``. (templated)
+    :param evaluator_type: machine type of the evaluator. (templated)
+    :param evaluator_count: number of evaluators. (templated)
+    :param evaluator_config: as ``worker_config``. (templated)
     :param use_chief_in_tf_config: ``TF_CONFIG`` calls the master ``chief``, as TensorFlow 2 wants it.
-    :param max_wait_time: limit on waiting for a machine, like ``3600s``.
-    :param max_running_time: limit on running, like ``3600s``.
-    :param priority: 0 to 1000, higher first.
+        (templated)
+    :param max_wait_time: limit of waiting for a machine, like ``3600s``. (templated)
+    :param max_running_time: limit of running, like ``3600s``. (templated)
+    :param priority: 0 to 1000, higher first. (templated)
+    :param service_account: account that the trainer acts as (``trainingInput.serviceAccount``). (templated)
+    :param network: ``trainingInput.network``. (templated)
     :param hyperparameters: makes it a tuning job: the search (``HyperparameterSpec``), in the API's own form.
-    :param package_uris: packages to run in place of an image, as ``PackageTrainerOperator`` returns them.
-    :param python_module: what runs of them, ``trainer.task``.
-    :param runtime_version: what they run on, like ``2.11``.
-    :param python_version: one that the runtime version has, like ``3.7``.
+        (templated)
+    :param package_uris: packages to run instead of an image, as ``PackageTrainerOperator`` returns them.
+        (templated)
+    :param python_module: module of the packages to run, like ``trainer.task``. (templated)
+    :param runtime_version: version of the image that runs the packages, like ``2.11``. (templated)
+    :param python_version: a Python version that the runtime version has, like ``3.7``. (templated)
+    :param training_conn_id: connection of the training service. (templated)
     """
 
     template_fields: Sequence[str] = (

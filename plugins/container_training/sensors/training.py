@@ -59,26 +59,32 @@ class TrainingJobSensor(BaseSensorOperator):
     """
     Waits until a job has left a state or has ended; fails if the job failed or was cancelled.
 
-    While the training service does not answer, the wait goes on, and the log says so; it ends at ``timeout``. A job that
-    outlives the wait goes on. ``until="finished"`` shows the job's new log lines in the task's log, and how far the trials of
-    a tuning job are; where the connection has prices, what it has cost, too.
+    While the training service does not answer, the wait continues and the log says so, until ``timeout``. A
+    job that outlives the wait continues. ``until="finished"`` shows the job's new log lines in the task's
+    log, the progress of a tuning job's trials, and, if the connection has prices, what the job has cost.
 
-    Deferrable unless told otherwise: the wait polls its job for three seconds, and then costs no worker. With ``deferrable=False`` the modes ``poke`` and
-    ``reschedule`` work as for every sensor.
+    The sensor is deferrable by default: the wait polls its job for three seconds, and then occupies no
+    worker. With ``deferrable=False`` the modes ``poke`` and ``reschedule`` work as for every sensor.
 
-    :param job_id: the job (templated), usually the output of ``SubmitTrainingJobOperator``.
+    :param job_id: the job, usually the output of ``SubmitTrainingJobOperator``. (templated)
     :param until: ``left_queued``, ``left_preparing`` or ``finished``. (templated)
-    :param stream_logs: ``None``: only when waiting for the end. (templated)
-    :param cancel_on_kill: cancel the job when this task is marked as failed, or as successful while no other task of its run is
-        to come, if this DAG run submitted it. A cleared task leaves the job alone and waits for it anew. (templated)
-    :param max_cost: cancel the job once it has cost so much, and fail; at the prices of the connection (its extra ``prices``),
-        which must have all machine types of the job then. Only where the end is waited for. The job may be anybody's. (templated)
-    :param poke_interval: seconds between two looks; 1, or 15 in reschedule mode. Deferred waits share their looks, and this is the
-        shortest pause that this one asks for (0.5): it grows with the time that a job has been in its state, to 10 s at most.
-    :param timeout: seconds until the wait gives up; Airflow's ``[sensors] default_timeout`` (7 days). ``execution_timeout`` limits each
-        try, too, also while it is deferred; unlike ``timeout`` it leaves the task to its retries.
-    :return: the job's state. Beside it, under the key ``study``, the figures of a tuning job and its best trial so far, and under
-        ``cost`` what the job has cost; both also where the task fails.
+    :param training_conn_id: connection of the training service. (templated)
+    :param deferrable: wait in the triggerer. Airflow must know this before it renders templates.
+    :param stream_logs: show the job's log; ``None``: only with ``until="finished"``. (templated)
+    :param cancel_on_kill: cancel the job if this task is marked as failed, or marked as successful when no
+        later task of its run is left, provided that this DAG run submitted the job. A cleared task leaves the
+        job alone and waits for it again. (templated)
+    :param max_cost: cancel the job once it has cost this much, and fail. Only with ``until="finished"``; any
+        job can be limited. The prices are those of the connection (its extra ``prices``), which must then
+        have all machine types of the job. (templated)
+    :param poke_interval: seconds between two polls: 1, or 15 in reschedule mode. Deferred waits share their
+        polls; there it is the shortest pause that this wait asks for (0.5). The pause grows with the time
+        that a job has been in its state, to 10 s at most.
+    :param timeout: seconds until the wait gives up; default: Airflow's ``[sensors] default_timeout`` (7
+        days). ``execution_timeout`` limits each try, also while it is deferred, and unlike ``timeout`` it
+        leaves the task to its retries.
+    :return: the job's state. The XCom key ``study`` has the figures of a tuning job and its best trial so
+        far, and ``cost`` what the job has cost; both are also set if the task fails.
     """
 
     # cancel_on_kill is here so that the API server, which has only the rendered fields, can read it (listener.py).
@@ -181,7 +187,11 @@ class TrainingJobSensor(BaseSensorOperator):
         return None  # unreachable: defer raises
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
-        """Go on after the trigger. Where the triggerer came too late to tell, ``execution_timeout`` still leaves the task to its retries."""
+        """
+        Resume after the trigger.
+
+        If the triggerer reported too late, ``execution_timeout`` still leaves the task to its retries.
+        """
         try:
             return super().resume_execution(next_method, next_kwargs, context)
         except AirflowSensorTimeout as error:
@@ -207,7 +217,11 @@ class TrainingJobSensor(BaseSensorOperator):
         return PokeReturnValue(is_done=False)
 
     def on_kill(self) -> None:
-        """Cancel the job if nobody waits for it any more; see ``JobTrigger.on_kill``. Only while a worker runs the task."""
+        """
+        Cancel the job if no task waits for it any more. Only while a worker runs the task.
+
+        See ``JobTrigger.on_kill``.
+        """
         if not (flag("cancel_on_kill", self.cancel_on_kill) and self._owner):
             return
         fate = fate_in_signal_handler(self._task_instance)
@@ -292,7 +306,11 @@ class TrainingJobSensor(BaseSensorOperator):
         return Meter(prices=self.hook.prices, max_cost=parse_max_cost(self.max_cost))
 
     def _finish(self, event: WaitEvent, context: Context) -> str | None:
-        """Return the job's state, or raise what the event stands for; what is known of trials and cost is kept in both cases."""
+        """
+        Return the job's state, or raise what the event stands for.
+
+        What is known of trials and cost is kept in both cases.
+        """
         self.report = make_report(
             self.hook,
             event["job_id"],
