@@ -308,7 +308,7 @@ def test_the_guides_commands_work(
 ) -> None:
     monkeypatch.chdir(trainer.config.parent)
     own = {"$BASE_IMAGE": base_image, "$IMAGE_PREFIX/mine": trainer.image}
-    plan, apply = example.code.splitlines()
+    plan, apply = example.code.replace("\\\n", "").splitlines()
     for name, value in own.items():
         plan = plan.replace(name, value)
 

@@ -21,9 +21,9 @@ def test_a_job_that_is_kept_has_a_task_that_looks_after_it() -> None:
     kept = [cell for cell in cells() if cell.expected.job is Job.KEPT]
 
     assert kept
-    assert {cell.expected.task for cell in kept} == {Task.GOES_ON, Task.AGAIN}
+    assert {cell.expected.task for cell in kept} == {Task.CONTINUES, Task.AGAIN}
 
 
 def test_a_task_that_does_not_go_on_has_a_next_attempt() -> None:
     for cell in cells():
-        assert (cell.expected.next is Next.NONE) is (cell.expected.task is Task.GOES_ON), cell
+        assert (cell.expected.next is Next.NONE) is (cell.expected.task is Task.CONTINUES), cell

@@ -122,11 +122,11 @@ class Case:
         jobs, task = self.jobs(view), self.task(view)
         if task.try_number > self.first_try:
             is_at_work = task.state == "success" or self._is_waiting(task)
-            fate = Task.AGAIN if is_at_work else Task.GOES_ON
+            fate = Task.AGAIN if is_at_work else Task.CONTINUES
         else:
-            fate = _ENDS.get(task.state, Task.GOES_ON)
+            fate = _ENDS.get(task.state, Task.CONTINUES)
             if fate is Task.SUCCESS and self.is_left_alone:
-                fate = Task.GOES_ON
+                fate = Task.CONTINUES
         return Outcome(
             job=self._job(jobs), task=fate, next=self._next(jobs) if fate is Task.AGAIN else Next.NONE
         )

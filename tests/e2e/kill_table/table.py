@@ -52,7 +52,7 @@ class Job(StrEnum):
 class Task(StrEnum):
     """What becomes of the task that is in the phase."""
 
-    GOES_ON = "goes on"
+    CONTINUES = "continues"
     AGAIN = "next try"
     FAILED = "failed"
     SUCCESS = "success"
@@ -95,7 +95,7 @@ def _row(task: Task, submitting: Outcome, waits: Outcome) -> dict[str, Outcome]:
     """Return a row in which the steps without a live job are alike: ``task``, and the step done again unless it goes on."""
 
     def step(job: Job, again: Next) -> Outcome:
-        return Outcome(job=job, task=task, next=Next.NONE if task is Task.GOES_ON else again)
+        return Outcome(job=job, task=task, next=Next.NONE if task is Task.CONTINUES else again)
 
     return {
         "building": step(Job.NONE, Next.BUILDS),
@@ -111,10 +111,10 @@ def _ended(task: Task) -> dict[str, Outcome]:
     return _row(task, cancelled, cancelled)
 
 
-_GOES_ON = Outcome(job=Job.KEPT, task=Task.GOES_ON, next=Next.NONE)
+_CONTINUES = Outcome(job=Job.KEPT, task=Task.CONTINUES, next=Next.NONE)
 _ADOPTED = Outcome(job=Job.KEPT, task=Task.AGAIN, next=Next.ADOPTS)
 _WAITS_AGAIN = Outcome(job=Job.KEPT, task=Task.AGAIN, next=Next.WAITS)
-_UNTOUCHED = _row(Task.GOES_ON, _GOES_ON, _GOES_ON)
+_UNTOUCHED = _row(Task.CONTINUES, _CONTINUES, _CONTINUES)
 
 #: Act -> group of phases -> what is expected.
 TABLE: Mapping[Act, Mapping[str, Outcome]] = {
@@ -126,7 +126,7 @@ TABLE: Mapping[Act, Mapping[str, Outcome]] = {
     Act.DEADLINE: _ended(Task.SKIPPED),
     Act.TRIGGERER_RESTART: _UNTOUCHED,
     Act.TRIGGERER_SIGKILL: _UNTOUCHED,
-    Act.SCHEDULER_RESTART: _row(Task.AGAIN, _ADOPTED, _GOES_ON),
+    Act.SCHEDULER_RESTART: _row(Task.AGAIN, _ADOPTED, _CONTINUES),
     Act.WORKER_SIGKILL: _row(Task.AGAIN, _ADOPTED, _WAITS_AGAIN),
     Act.SERVICE_RESTART: _UNTOUCHED,
 }
