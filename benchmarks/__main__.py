@@ -1,9 +1,10 @@
 """
 ``make bench``: bring the stack up, ask every question, print and keep the answers.
 
-``python -m benchmarks search`` asks one more, which takes too long to be asked each time (``search.py``), and ``python -m benchmarks dags``
-only those about the DAGs: how much longer a warm run is than the same by hand, and how long a file takes to read;
-``python -m benchmarks dashboard`` only those about the dashboard, which need no stack.
+``python -m benchmarks search`` asks one more, which takes too long to be asked each time (``search.py``), and
+``python -m benchmarks dags`` only those about the DAGs: how much longer a warm run is than the same by hand,
+and how long a file takes to read; ``python -m benchmarks dashboard`` only those about the dashboard, which
+need no stack.
 """
 
 from __future__ import annotations

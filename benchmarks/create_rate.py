@@ -1,10 +1,12 @@
 """
-Does the service take 200 creates a second for half a minute, lose none, and keep its memory?
+Measure whether the service takes 200 creates a second, and keeps them and its memory.
 
-The service is a process with SQLite and an engine in memory, on which a container runs a tenth of a second. Jobs come at
-fixed moments, whether or not earlier ones were answered. Memory is the process's resident set, sampled every half second
-from the start of the run until its last job has ended, against the median of the samples right before it; the service
-has by then done the same for a few seconds (the warm-up).
+The load lasts half a minute. No job may be lost.
+
+The service is a process with SQLite and an engine in memory, on which a container runs a tenth of a second.
+Jobs come at fixed moments, whether or not earlier ones were answered. Memory is the process's resident set,
+sampled every half second from the start of the run until its last job has ended, against the median of the
+samples right before it; the service has by then done the same for a few seconds (the warm-up).
 """
 
 from __future__ import annotations
@@ -40,7 +42,11 @@ _PATH = "/v1/projects/bench/jobs"
 
 @dataclass(slots=True)
 class _Run:
-    """What the clients saw: seconds of each answer from its due moment, and the ids that were answered with 200."""
+    """
+    What the clients saw: answer times, and the ids that were answered with 200.
+
+    The seconds of each answer count from the moment at which its request was due.
+    """
 
     seconds: list[float] = field(default_factory=list)
     accepted: list[str] = field(default_factory=list)

@@ -14,7 +14,11 @@ MAX_SECONDS = 0.5
 
 
 def measure() -> list[Figure]:
-    """Return the median of each file: the project's own modules are imported anew, Airflow's are there already."""
+    """
+    Return the median of each file.
+
+    The project's own modules are imported anew; Airflow's are loaded already.
+    """
     figures = []
     for path in sorted((REPOSITORY_ROOT / "dags").glob("*.py")):
         runpy.run_path(str(path))

@@ -1,7 +1,8 @@
 """
 What does the dashboard cost, with 10,000 jobs in the store?
 
-A service over an engine in memory, an API server of Airflow beside it, and a real Chromium, each of this benchmark's own.
+A service over an engine in memory, an API server of Airflow beside it, and a real Chromium, each of this
+benchmark's own.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class Bench:
 
 
 def measure() -> list[Figure]:
-    """Return first paint, weight, how long a change takes to be seen, and what 50 open pages cost."""
+    """Return first paint, weight, delay of a change, and the cost of 50 open pages."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, ExitStack() as stack:
         database = f"sqlite:///{Path(folder) / 'jobs.db'}"
         _fill(database)
@@ -210,7 +211,11 @@ def _create(client: httpx.Client, service: MemoryService, job_id: str) -> None:
 
 
 def _open_pages(bench: Bench) -> list[Figure]:
-    """Return what the two servers do for many open pages, when nothing changes and when something does each second."""
+    """
+    Return the load of the two servers with many open pages.
+
+    It is measured with no change, and with one change each second.
+    """
     alone = _percents(bench, [])
     with _pages(bench):
         quiet = _percents(bench, [])
@@ -253,7 +258,11 @@ def _cpu_seconds(process: psutil.Process) -> float:
 
 @contextmanager
 def _pages(bench: Bench) -> Iterator[None]:
-    """Do for each page what its script does: follow the stream, and ask for the list when it says so."""
+    """
+    Do what the script of each page does.
+
+    It follows the stream, and requests the list when the stream says so.
+    """
     done = threading.Event()
     threads = [threading.Thread(target=_page, args=(bench, done), daemon=True) for _ in range(PAGES)]
     for thread in threads:

@@ -1,11 +1,11 @@
 """
 Jobs of several replicas: how fast they start and end, and how well they share a machine.
 
-- Start: from create to RUNNING of one master, four workers and two parameter servers; beside it a loop of seven
-  ``docker run --detach`` on a network, until the last has returned. The two take turns.
+- Start: from create to RUNNING of one master, four workers and two parameter servers; beside it a loop of
+  seven ``docker run --detach`` on a network, until the last has returned. The two take turns.
 - End: from the master's end to the job's, with workers that ignore SIGTERM, less the grace period.
-- Room: twenty jobs of three replicas at once, room for six replicas; the share of the room that is used, from the first
-  start to the last end. On the engine in memory, so that the service and not two cores decides.
+- Room: twenty jobs of three replicas at once, room for six replicas; the share of the room that is used, from
+  the first start to the last end. On the engine in memory, so that the service and not two cores decides.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""What does stopping trials early save, and what does it cost? On made-up studies, of which all ends are known."""
+"""
+Measure what stopping trials early saves and costs.
+
+The studies are made up, so that the end of every trial is known.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +23,12 @@ from training_service.search.stop_rules import MIN_COMPLETED, MIN_POINTS, should
 STUDIES = 10
 TRIALS = 60
 REPORTS = 40
-#: Of the stopped trials, so many per cent may be ones that would have ended among the best tenth of the study; 10 % of trials stopped
-#: at random would be. In 50 other studies of each family they were 2.2, 4.0, 4.1 and 5.2 %.
+#: Of the stopped trials, so many per cent may be ones that would have ended among the best tenth of the
+#: study; 10 % of trials stopped at random would be. In 50 other studies of each family they were 2.2, 4.0,
+#: 4.1 and 5.2 %.
 MAX_FALSE_STOPS = 7.0
-#: The best end of a study may be worse than without stopping by so much on average; the ends spread over about 0.5.
+#: The best end of a study may be worse than without stopping by so much on average; the ends spread over
+#: about 0.5.
 MAX_LOST = 0.03
 MAX_DECISION_SECONDS = 0.02
 
@@ -42,14 +48,22 @@ def noisy(random: Generator) -> Values:
 
 
 def crossing(random: Generator) -> Values:
-    """Return one of a family in which those that start slowly end higher, as with small learning rates."""
+    """
+    Return a curve of a family in which slow starters end higher.
+
+    As with small learning rates.
+    """
     slowness = random.uniform()
     end = 0.6 + 0.3 * slowness + random.normal(0, 0.05)
     return end * (1 - np.exp(-_STEPS / (2 + 13 * slowness))) + random.normal(0, 0.005, REPORTS)
 
 
 def plateau(random: Generator) -> Values:
-    """Return one that stays on a plateau and then rises by an amount, and at a time, that nothing announces."""
+    """
+    Return a curve that stays on a plateau and then rises.
+
+    Nothing announces the time and the amount of the rise.
+    """
     base, rise, when = random.uniform(0.3, 0.7), random.uniform(0, 0.3), random.integers(3, 30)
     values: Values = (
         base - 0.3 / _STEPS + rise / (1 + np.exp(when - _STEPS)) + random.normal(0, 0.005, REPORTS)
@@ -71,7 +85,8 @@ class StudyResult:
     One study under a rule.
 
     :param used: trial time, in per cent of that without a rule.
-    :param false_stops: in per cent of the stopped trials: those that would have ended among the study's best tenth.
+    :param false_stops: in per cent of the stopped trials: those that would have ended among the study's best
+        tenth.
     :param lost: by how much the best end is worse than without a rule.
     """
 
@@ -86,7 +101,7 @@ def both_rules(curve: Curve, completed: Sequence[Curve]) -> bool:
 
 
 def median_only(curve: Curve, completed: Sequence[Curve]) -> bool:
-    """Return the verdict of the median rule as Vizier's paper has it, with the service's least numbers."""
+    """Return the verdict of Vizier's median rule, with the service's minimum numbers."""
     if len(curve) < MIN_POINTS or len(completed) < MIN_COMPLETED:
         return False
     averages = [statistics.fmean(point.value for point in other[: len(curve)]) for other in completed]
@@ -136,7 +151,11 @@ def _decision_seconds() -> list[float]:
 
 
 def measure() -> list[Figure]:
-    """Return time, false stops and loss for each family, with both rules and beside it with the median rule alone and without any."""
+    """
+    Return time, false stops and loss for each family.
+
+    Measured with both rules, with the median rule alone, and without any.
+    """
     figures = [
         median_figure(
             "one decision, 100 curves of 100 points", _decision_seconds(), limit=MAX_DECISION_SECONDS

@@ -1,8 +1,9 @@
 """
 What does the fleet page cost with 10,000 jobs of a month in the store?
 
-The service is a process of its own over an engine in memory; this program does what Airflow's API server does for the page:
-it keeps the ledger of jobs and reckons the report of each window. ``python -m benchmarks.fleet_report``
+The service is a process of its own over an engine in memory; this program does what Airflow's API server does
+for the page: it keeps the ledger of jobs and reckons the report of each window.
+``python -m benchmarks.fleet_report``
 """
 
 from __future__ import annotations
@@ -67,7 +68,11 @@ def _first_answer(client: OpsClient) -> list[Figure]:
 
 
 def _later_answers(client: OpsClient) -> list[Figure]:
-    """Of an API server that has the jobs: what has changed is asked for, and everything is reckoned anew."""
+    """
+    Time the answers of an API server that has the jobs.
+
+    It requests what has changed, and computes all figures anew.
+    """
     figures = []
     clock = [0.0]
     ledger = Ledger(client.search_jobs, clock=lambda: clock[0])
@@ -83,10 +88,12 @@ def _later_answers(client: OpsClient) -> list[Figure]:
 
 def _followed(client: OpsClient, service: psutil.Process, port: int) -> list[Figure]:
     """
-    Return the share of a core that the service needs for pages that stay open, whatever their number.
+    Return the share of a core that the service needs for open pages.
 
-    Their API server asks for the version each second; and as a job is created each second, for now, and for what has
-    changed as often as the ledger allows.
+    It does not depend on the number of pages.
+
+    Their API server asks for the version each second; and as a job is created each second, for now, and for
+    what has changed as often as the ledger allows.
     """
     ledger = Ledger(client.search_jobs)
     ledger.snapshot()

@@ -16,7 +16,7 @@ _MIB = 2**20
 
 
 def measure(stack: LocalStack) -> list[Figure]:
-    """Return memory and processor time of the idle service, and the memory of Airflow's parts together."""
+    """Return memory and processor time of the idle service, and the memory of Airflow's parts."""
     (pid,) = _pids(stack, Part.TRAINING)
     service = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
     before = sum(_cpu_seconds(process) for process in service)

@@ -1,7 +1,8 @@
 """
 What does a trainer that writes 10 MB/s for a minute cost, and whom?
 
-Beside it: ``docker run`` of the same program, its log read by nobody. A second job's ``get`` is timed meanwhile.
+Beside it: ``docker run`` of the same program, its log read by nobody. A second job's ``get`` is timed
+meanwhile.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ import os, sys, time
 seconds, rate, size = map(int, sys.argv[1:])
 begun, written, place = time.monotonic(), 0, 0
 while written < seconds * rate:
-    block = b"".join(b"%010d %s\\n" % (place + i, b"x" * (size - 12)) for i in range(max(rate // size // 20, 1)))
-    place += max(rate // size // 20, 1)
+    count = max(rate // size // 20, 1)
+    block = b"".join(b"%010d %s\\n" % (place + i, b"x" * (size - 12)) for i in range(count))
+    place += count
     view = memoryview(block)
     while view:
         view = view[os.write(1, view):]

@@ -1,7 +1,8 @@
 """
-The whole service as a process of its own over an engine in memory, whose clock is the wall's.
+The whole service as a separate process, over an engine in memory with a real clock.
 
-``python -m benchmarks.memory_service --database-url URL [--run-seconds S] [--spread-seconds S] [--side-by-side N] [--no-engine]``
+``python -m benchmarks.memory_service --database-url URL [--run-seconds S] [--spread-seconds S]
+[--side-by-side N] [--no-engine]``
 prints its port as its first line. Without an engine it answers requests, and moves no job.
 """
 
@@ -54,7 +55,9 @@ def memory_service(
     has_engine: bool = True,
 ) -> Iterator[MemoryService]:
     """
-    Run the service until the block ends; ``side_by_side`` containers run at a time, for ``run_seconds`` each.
+    Run the service until the block ends.
+
+    ``side_by_side`` containers run at a time, for ``run_seconds`` each.
 
     :param spread_seconds: up to so much longer; those of trials report ``TAG`` once.
     """

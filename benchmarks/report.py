@@ -48,7 +48,7 @@ def median_figure(name: str, samples: Sequence[float], unit: str = "s", limit: f
 
 
 def percentile_figure(name: str, samples: Sequence[float], percent: int, unit: str = "s") -> Figure:
-    """Return the ``percent``-th percentile (1 to 99) of ``samples`` as a figure, without the samples."""
+    """Return the ``percent``-th percentile (1 to 99) of ``samples`` as a figure."""
     value = statistics.quantiles(samples, n=100, method="inclusive")[percent - 1]
     return Figure(name=name, value=round(value, 5), unit=unit)
 
@@ -69,7 +69,11 @@ def print_report(figures: Mapping[str, Sequence[Figure]]) -> bool:
 
 
 def write_report(figures: Mapping[str, Sequence[Figure]], prefix: str = "") -> Path:
-    """Write all figures with a description of the machine; return the file, whose name is ``prefix`` and the day."""
+    """
+    Write all figures with a description of the machine; return the file.
+
+    Its name is ``prefix`` and the day.
+    """
     RESULTS.mkdir(parents=True, exist_ok=True)
     now = datetime.now(UTC)
     report = {

@@ -1,9 +1,9 @@
 """
-How good are the trials that a study suggests? Ours beside Optuna's samplers and a random search, from the same 10 seeds.
+Compare our search with Optuna's samplers and a random search, from the same 10 seeds.
 
-``make bench-search``, or ``python -m benchmarks search [--quick | --seeds N]``. Not part of ``make bench``: it takes half an hour on two idle
-cores, and Optuna's Gaussian process needs PyTorch. Studies are kept in ``.local/search-benchmark.jsonl`` as they end, and not run
-again while the code is the same.
+``make bench-search``, or ``python -m benchmarks search [--quick | --seeds N]``. Not part of ``make bench``:
+it takes half an hour on two idle cores, and Optuna's Gaussian process needs PyTorch. Studies are kept in
+``.local/search-benchmark.jsonl`` as they end, and not run again while the code is the same.
 """
 
 from __future__ import annotations
@@ -62,7 +62,11 @@ class Run:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, and write the results unless it was a quick look; return 0 if every figure is within its limit."""
+    """
+    Measure, print, and write the results; return 0 if every figure is within its limit.
+
+    A quick run writes no results.
+    """
     parser = argparse.ArgumentParser(prog="python -m benchmarks search", description=__doc__)
     parser.add_argument(
         "--quick", action="store_true", help="2 seeds, 50 trials, the four functions only: minutes"
@@ -155,7 +159,9 @@ def _suggestion_seconds(methods: Sequence[str]) -> list[Figure]:
 
 def time_suggestions(method: str) -> list[float]:
     """
-    Return the processor seconds between the reports of trials 200 to 210, what Hartmann-6 takes included (20 microseconds).
+    Return the processor seconds between the reports of trials 200 to 210.
+
+    They include the 20 microseconds of Hartmann-6 itself.
 
     Processor seconds of one thread are what a core takes, whoever else uses the machine.
     """

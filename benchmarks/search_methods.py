@@ -1,4 +1,8 @@
-"""The searches that are compared: each sees a problem's space, suggests as many trials as run at a time, and hears of them together."""
+"""
+The searches that are compared.
+
+Each gets a problem's space, suggests as many trials as run at a time, and gets their results together.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +89,11 @@ def optuna_study(sampler: str, seed: int) -> Any:
 
 
 def optuna_distribution(item: ParameterSpec) -> Any:
-    """Return a parameter as Optuna has it; it has no reverse log scale, and the problems have no DISCRETE."""
+    """
+    Return a parameter in Optuna's terms.
+
+    Optuna has no reverse log scale, and the problems have no DISCRETE.
+    """
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     if item.type is ParameterType.CATEGORICAL:
@@ -121,7 +129,11 @@ def missing_packages(method: str) -> list[str]:
 
 
 def version(method: str) -> str:
-    """Return a digest of the code that ``method``'s results depend on; results of another version are not used again."""
+    """
+    Return a digest of the code that ``method``'s results depend on.
+
+    Results of another version are not used again.
+    """
     digest = hashlib.sha256()
     own = [Path(str(search.__file__)).with_name(f"{name}.py") for name in SEARCH_MODULES.get(method, ())]
     for path in (Path(str(search_problems.__file__)), Path(__file__), *own):

@@ -1,4 +1,4 @@
-"""What the searches are measured on: four functions with known optima, and two classifiers of handwritten digits."""
+"""The benchmark problems: four functions with known optima, and two classifiers of digits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class Problem:
     """
     One function to minimise.
 
-    :param optimum: the least value that there is; ``None``: nobody knows, and the least that any run found stands for it.
+    :param optimum: the least value that there is; ``None``: nobody knows, and the least that any run found
+        stands for it.
     """
 
     name: str
@@ -57,7 +58,11 @@ _HARTMANN_P = 1e-4 * np.array(
 
 
 def hartmann(x: Assignment) -> float:
-    """Return Hartmann's function of six arguments. Source: https://www.sfu.ca/~ssurjano/hart6.html."""
+    """
+    Return Hartmann's function of six arguments.
+
+    Source: https://www.sfu.ca/~ssurjano/hart6.html.
+    """
     point = np.array([x[f"x{index}"] for index in range(1, 7)])
     exponents = np.sum(_HARTMANN_A * (point - _HARTMANN_P) ** 2, axis=1)
     return float(-np.array([1.0, 1.2, 3.0, 3.2]) @ np.exp(-exponents))
@@ -72,7 +77,11 @@ def levy(x: Assignment) -> float:
 
 
 def rosenbrock(x: Assignment) -> float:
-    """Return Rosenbrock's function of five arguments. Source: https://www.sfu.ca/~ssurjano/rosen.html."""
+    """
+    Return Rosenbrock's function of five arguments.
+
+    Source: https://www.sfu.ca/~ssurjano/rosen.html.
+    """
     point = np.array([x[f"x{index}"] for index in range(1, 6)])
     return float(np.sum(100 * (point[1:] - point[:-1] ** 2) ** 2 + (1 - point[:-1]) ** 2))
 
@@ -89,7 +98,11 @@ def _digits() -> tuple[Any, Any, Any, Any]:
 
 
 def support_vectors(x: Assignment) -> float:
-    """Return the error (0 to 1) of a support vector machine with four parameters: two real, one integer, one category."""
+    """
+    Return the error (0 to 1) of a support vector machine with four parameters.
+
+    Two are real, one is an integer, one a category.
+    """
     from sklearn.svm import SVC
 
     train, test, train_labels, test_labels = _digits()
@@ -98,7 +111,11 @@ def support_vectors(x: Assignment) -> float:
 
 
 def random_features(x: Assignment) -> float:
-    """Return the error (0 to 1) of a linear classifier on random Fourier features of principal components: eight parameters."""
+    """
+    Return the error (0 to 1) of a linear classifier with eight parameters.
+
+    It works on random Fourier features of principal components.
+    """
     from sklearn.decomposition import PCA
     from sklearn.kernel_approximation import RBFSampler
     from sklearn.linear_model import SGDClassifier

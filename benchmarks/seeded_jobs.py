@@ -1,4 +1,8 @@
-"""A month of a busy team's jobs, written straight into a service's database: what pages are measured, and looked at, with."""
+"""
+A month of a busy team's jobs, written straight into a service's database.
+
+The dashboard is measured and viewed with them.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +64,11 @@ _BATCH = 2_000
 def fill_with_jobs(
     database_url: str, project: str, count: int, now: datetime | None = None, seed: int = 7
 ) -> None:
-    """Write ``count`` jobs of the last ``DAYS`` days, some of which have not ended; the same ones for the same arguments."""
+    """
+    Write ``count`` jobs of the last ``DAYS`` days, some of which have not ended.
+
+    The same arguments give the same jobs.
+    """
     made = list(seeded_rows(project, count, now or datetime.now(UTC), seed))
     database = open_database(database_url)
     for first in range(0, count, _BATCH):

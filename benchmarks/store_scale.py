@@ -127,7 +127,11 @@ def _create(client: httpx.Client, turn: int) -> httpx.Response:
 
 
 def _token_after(place: int) -> str:
-    """Return the token of the page that follows the job at ``place``; its sequence is one more than its place."""
+    """
+    Return the token of the page after the job at ``place``.
+
+    Its sequence is one more than its place.
+    """
     return f"{_FIRST_US + place * 1_000_000}-{place + 1}"
 
 

@@ -1,11 +1,13 @@
 """
 Tuning jobs: how well they use their slots, and how fast a long study is decided.
 
-A slot is busy while a trial holds it: from PREPARING, when its containers are made, to its end. What is left is the service's:
-to notice an end, to read the last line and the last report, to ask the search, to admit the next trial.
+A slot is busy while a trial holds it: from PREPARING, when its containers are made, to its end. What is left
+is the service's: to notice an end, to read the last line and the last report, to ask the search, to admit the
+next trial.
 
 - In memory: four slots, trials of 2 to 6 seconds.
-- Real: four slots, containers that run for two seconds; beside it the share of RUNNING alone, without the engine's work.
+- Real: four slots, containers that run for two seconds; beside it the share of RUNNING alone, without the
+  engine's work.
 - A thousand trials, eight at a time, on a clock of the test's own: only what the service itself takes.
 """
 
@@ -120,7 +122,8 @@ def _use_of_slots(client: TrainingClient, image: str, command: list[str], trials
     starts = {each.trial_id or "": each.start_time.timestamp() for each in done if each.start_time}
     ends = {each.trial_id or "": each.end_time.timestamp() for each in done if each.end_time}
     whole = SLOTS * (max(ends.values()) - min(prepared.values()))
-    # The last round does not fill its slots, for want of trials; it counts as far as there was something to do.
+    # The last round does not fill its slots, for want of trials; it counts as far as there was something to
+    # do.
     idle_at_the_end = sum(max(ends.values()) - end for end in sorted(ends.values())[-SLOTS:])
     held = sum(end - prepared[trial] for trial, end in ends.items())
     ran = sum(end - starts[trial] for trial, end in ends.items())

@@ -1,9 +1,10 @@
 """
-What do the build and push tasks of an unchanged retraining run cost, beside ``docker build`` and ``docker push``?
+Compare the tasks of an unchanged run with ``docker build`` and ``docker push``.
 
-All is there already: the image on the engine and in the registry, every layer in the cache. Each task runs as Airflow runs it,
-in a fresh process that is forked from one with the DAG's file imported, so that what an operator imports in ``execute`` counts. By
-hand it is the two commands of docker's own command line. The two take turns.
+All is there already: the image on the engine and in the registry, every layer in the cache. Each task runs as
+Airflow runs it, in a fresh process that is forked from one with the DAG's file imported, so that what an
+operator imports in ``execute`` counts. By hand it is the two commands of docker's own command line. The two
+take turns.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ def _time_by_hand(settings: StackSettings) -> float:
 
 
 def _remove_images(settings: StackSettings) -> None:
-    """Remove the names that the registry of this run gave to images; what other names have stays."""
+    """Remove the names that the registry of this run gave to images; other names stay."""
     client = docker.APIClient(base_url=settings.engine_url)
     for image in client.images(name=f"{settings.image_prefix}/digits"):
         for name in image.get("RepoTags") or ():
@@ -134,7 +135,7 @@ def _remove_images(settings: StackSettings) -> None:
 
 
 def main() -> int:
-    """Measure this alone, on a stack of its own without Airflow; return 0 if the figure is within its limit."""
+    """Measure on a separate stack without Airflow; return 0 if the figure is within its limit."""
     with tempfile.TemporaryDirectory() as folder:
         settings = StackSettings(
             state_dir=Path(folder),

@@ -1,4 +1,8 @@
-"""A whole study on a virtual clock: the real service's parts around the engine in memory, in one thread."""
+"""
+A whole study on a virtual clock.
+
+The real service's parts run around the engine in memory, in one thread.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ _RUN_SECONDS = 10.0
 
 
 def run_study(search: HyperparameterSpec) -> float:
-    """Return the seconds of the wall that a study takes whose trials of ten virtual seconds cost nothing."""
+    """Return the real seconds of a study whose trials of ten virtual seconds cost nothing."""
     slots = search.max_parallel_trials or 1
     with tempfile.TemporaryDirectory() as folder:
         database = open_database(f"sqlite:///{Path(folder) / 'jobs.db'}")

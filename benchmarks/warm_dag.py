@@ -1,8 +1,8 @@
 """
 How much longer is a warm run of the DAG than the same work by hand?
 
-By hand: ``docker build``, ``docker run`` with one epoch, ``docker push`` and ``docker run`` with the job's arguments, one
-after the other, everything cached. The two take turns.
+By hand: ``docker build``, ``docker run`` with one epoch, ``docker push`` and ``docker run`` with the job's
+arguments, one after the other, everything cached. The two take turns.
 """
 
 from __future__ import annotations
@@ -68,12 +68,13 @@ def _time_by_hand(stack: LocalStack) -> float:
     for name, value in settings.container_environment.items():
         reach += ["--env", f"{name}={value}"]
     base = f"BASE_IMAGE={BaseImage.name_of(settings)}"
+    data = f"{settings.job_bucket}/data/digits.csv"
     commands = [
         ["docker", "build", "--quiet", "--build-arg", base, "--tag", image, str(_CONTEXT)],
         ["docker", "run", "--rm", image, "--epochs", "1"],
         ["docker", "push", "--quiet", image],
-        ["docker", "run", "--rm", *reach, image, "--data", f"{settings.job_bucket}/data/digits.csv", "--job-dir", job_dir],
-    ]  # fmt: skip
+        ["docker", "run", "--rm", *reach, image, "--data", data, "--job-dir", job_dir],
+    ]
     # The classic builder, as the operators use: the CLI's default needs a plugin that not every machine has.
     environment = {
         **os.environ,

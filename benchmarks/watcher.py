@@ -1,8 +1,8 @@
 """
-What do waiting jobs cost a triggerer and the service, and how soon does a wait notice that its job has changed?
+Measure what waits cost triggerer and service, and how soon they notice a change.
 
-The service, the waits and this program, which moves the jobs through their states, are processes of their own. Beside the
-shared poller: one ``get`` a job and second. Calls are those that the service has counted.
+The service, the waits and this program, which moves the jobs through their states, are processes of their
+own. Beside the shared poller: one ``get`` a job and second. Calls are those that the service has counted.
 """
 
 from __future__ import annotations
@@ -181,7 +181,11 @@ def _waits(
 
 
 def _settle(service: MemoryService, calls: re.Pattern[str]) -> None:
-    """Return once every wait has had its first look: calls come at an even pace then, if they ever do."""
+    """
+    Return once every wait has had its first poll.
+
+    From then on calls come at an even pace, if they ever do.
+    """
     before, rate = -1.0, -1.0
     for _ in range(_SETTLE_LOOKS):
         time.sleep(4.0)
@@ -199,7 +203,11 @@ def _count(service: MemoryService, calls: re.Pattern[str]) -> float:
 def _move(
     url: str, lanes: list[list[str]], ends_per_second: float, seconds_in_state: float
 ) -> dict[str, float]:
-    """Move jobs to their end at an even pace, those that are waited for first; return when each did."""
+    """
+    Move jobs to their end at an even pace; return when each ended.
+
+    Those that are waited for end first.
+    """
     database = open_database(url)
     store = JobStore(database, LogStore(database))
     order = [job_id for turn in itertools.zip_longest(*lanes) for job_id in turn if job_id]

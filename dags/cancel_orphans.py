@@ -1,10 +1,11 @@
 """
-### Cancel jobs that nobody waits for
+### Cancel jobs that no task waits for
 
-A job outlives its DAG run where a wait gave up, was marked as successful, or its worker died without a retry. This DAG looks for
-such jobs every ten minutes and cancels them; with `cancel` off it only lists them. It is paused until somebody wakes it.
+A job outlives its DAG run if a wait gave up or was marked as successful, or if its worker died without a
+retry. This DAG searches for such jobs every ten minutes and cancels them; with `cancel` off it only lists
+them. It is paused at first; unpause it in Airflow.
 
-The connection `airflow_api_default` says how Airflow's own REST API is asked.
+The connection `airflow_api_default` has the address and login of Airflow's own REST API.
 """
 
 from __future__ import annotations

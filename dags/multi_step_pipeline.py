@@ -1,11 +1,12 @@
 """
 ### From data to a registered model in five jobs
 
-Prepare the data, tune, train the best configuration on all of it with several replicas, evaluate on rows that nobody has seen, register. Every
-step is a job on the image that `image` made, and hands on what it left by generation: `prepare.collect` returns
-`gs://.../train.npz#GENERATION`.
+Prepare the data, tune, train the best configuration on all of it with several replicas, evaluate on unseen
+rows, register. Every step is a job on the image that `image` made, and passes on its files by generation:
+`prepare.collect` returns `gs://.../train.npz#GENERATION`.
 
-A step that failed is gone on with by clearing its `submit` and what is downstream of it; what came before is not run again.
+To resume after a failed step, clear its `submit` task with downstream tasks. The steps before it are not run
+again.
 """
 
 from __future__ import annotations
@@ -35,12 +36,20 @@ with DAG(
     doc_md=__doc__,
     params={
         "trials": Param(4, type="integer", minimum=1, maximum=200, description="Configurations to try"),
-        "trial_epochs": Param(5, type="integer", minimum=1, maximum=1000, description="Rounds of boosting of each trial"),
-        "epochs": Param(20, type="integer", minimum=1, maximum=1000, description="Rounds of the final training"),
-        "workers": Param(1, type="integer", minimum=0, maximum=16, description="Replicas that train beside the master"),
-        "seed": Param(0, type="integer", minimum=0, maximum=2**31, description="Decides the split of the trials' rows"),
+        "trial_epochs": Param(
+            5, type="integer", minimum=1, maximum=1000, description="Rounds of boosting of each trial"
+        ),
+        "epochs": Param(
+            20, type="integer", minimum=1, maximum=1000, description="Rounds of the final training"
+        ),
+        "workers": Param(
+            1, type="integer", minimum=0, maximum=16, description="Replicas that train beside the master"
+        ),
+        "seed": Param(
+            0, type="integer", minimum=0, maximum=2**31, description="Decides the split of the trials' rows"
+        ),
     },
-):  # fmt: skip
+):
     framework = BuildImageOperator(
         task_id="framework",
         context_dir=str(DOCKER / "frameworks" / "xgboost"),

@@ -1,12 +1,13 @@
 """
 ### Retrain a classifier of handwritten digits
 
-Every night, and when new data are written to `<job_bucket>/datasets/digits/`, and by hand: the data are taken as they are, checked, and a
-challenger is trained on them. Challenger and champion are evaluated on the same held-out rows; if the challenger is better, and that is
-no chance, it becomes the champion. `rollback_digits` goes back. How it works: `docs/retraining.md`.
+Every night, and when new data are written to `<job_bucket>/datasets/digits/`, and by hand: the data are taken
+as they are, checked, and a challenger is trained on them. Challenger and champion are evaluated on the same
+held-out rows; if the challenger is better, and that is no chance, it becomes the champion. `rollback_digits`
+goes back. How it works: `docs/retraining.md`.
 
-The first task puts scikit-learn's 1,797 images there if nothing is, so that the example runs by itself. A run that finds no new data
-ends after `validate`, unless somebody started it by hand.
+The first task puts scikit-learn's 1,797 images there if the folder is empty, so that the example runs by
+itself. A run that finds no new data ends after `validate`, unless it was started by hand.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ CHAMPION = Asset("digits-champion")
 
 with DAG(
     dag_id="retrain_digits",
-    schedule=AssetOrTimeSchedule(timetable=CronTriggerTimetable("0 3 * * *", timezone="UTC"), assets=[NEW_DATA]),
+    schedule=AssetOrTimeSchedule(
+        timetable=CronTriggerTimetable("0 3 * * *", timezone="UTC"), assets=[NEW_DATA]
+    ),
     start_date=datetime(2026, 1, 1),
     # Nights that were missed are not made up for: the newest data are all that a model is trained on.
     catchup=False,
@@ -67,8 +70,12 @@ with DAG(
     params={
         "epochs": Param(30, type="integer", minimum=1, maximum=1000, description="Passes over the rows"),
         "learning_rate": Param(0.002, type="number", exclusiveMinimum=0, maximum=1, description="Step size"),
-        "hidden_units": Param(128, type="integer", minimum=1, maximum=4096, description="Width of the hidden layer"),
-        "seed": Param(0, type="integer", minimum=0, maximum=2**32 - 1, description="Decides the first weights"),
+        "hidden_units": Param(
+            128, type="integer", minimum=1, maximum=4096, description="Width of the hidden layer"
+        ),
+        "seed": Param(
+            0, type="integer", minimum=0, maximum=2**32 - 1, description="Decides the first weights"
+        ),
         "min_rows": Param(1000, type="integer", minimum=1, description="Fewer rows stop the run"),
         "max_drift": Param(
             0.25,
@@ -83,13 +90,25 @@ with DAG(
             exclusiveMaximum=1,
             description="Chance that a challenger that is no better is promoted",
         ),
-        "min_gain": Param(0.0, type="number", minimum=0, maximum=1, description="Accuracy that the challenger must be better by"),
-        "min_accuracy": Param(0.9, type="number", minimum=0, maximum=1, description="Accuracy that any champion must have"),
-        "approval": Param(False, type="boolean", description="Ask a person before the challenger becomes the champion"),
+        "min_gain": Param(
+            0.0,
+            type="number",
+            minimum=0,
+            maximum=1,
+            description="Accuracy that the challenger must be better by",
+        ),
+        "min_accuracy": Param(
+            0.9, type="number", minimum=0, maximum=1, description="Accuracy that any champion must have"
+        ),
+        "approval": Param(
+            False, type="boolean", description="Ask a person before the challenger becomes the champion"
+        ),
         "keep_models": Param(10, type="integer", minimum=0, description="Newest versions that are kept"),
-        "keep_days": Param(7, type="number", minimum=0, description="Younger versions and snapshots are kept"),
+        "keep_days": Param(
+            7, type="number", minimum=0, description="Younger versions and snapshots are kept"
+        ),
     },
-):  # fmt: skip
+):
 
     @task(retries=2)
     def sample_data(folder: str) -> str:

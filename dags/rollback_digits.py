@@ -1,8 +1,9 @@
 """
 ### Restore the previous champion of the digits
 
-One step: the champion before the present one is the champion again, by one conditional write. `expected` names the version that is known
-to be bad: if another one is the champion by now, nothing is changed. A run goes back once; start another one for another step.
+One step: the champion before the present one is the champion again, by one conditional write. `expected`
+names the version that is known to be bad: if another one is the champion by now, nothing is changed. A run
+goes back once; start another one for another step.
 """
 
 from __future__ import annotations

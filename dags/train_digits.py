@@ -1,11 +1,12 @@
 """
 ### Train a classifier of handwritten digits
 
-From the Dockerfile in `docker/trainers/digits` to collected results: the image is built, tested, pushed and submitted as
-a job, which is followed to its end; `train.collect` returns its metrics, files, image and seconds per state.
+From the Dockerfile in `docker/trainers/digits` to collected results: the image is built, tested, pushed and
+submitted as a job, which is followed to its end; `train.collect` returns its metrics, files, image and
+seconds per state.
 
-The data, scikit-learn's 1,797 images, is put into the object store beside the jobs. Where that is, which registry is used and
-which project runs the job, the connection `training_default` says.
+The data, scikit-learn's 1,797 images, is put into the object store beside the jobs. Where that is, which
+registry is used and which project runs the job, the connection `training_default` says.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ with DAG(
 
         from container_training.hooks.storage import StorageHook
 
-        # The file that ``sklearn.datasets.load_digits`` reads: 64 pixels and the digit a line. Importing scikit-learn for
-        # it takes seconds, as long as the warm build beside this task.
+        # The file that ``sklearn.datasets.load_digits`` reads: 64 pixels and the digit a line. Importing
+        # scikit-learn for it takes seconds, as long as the warm build beside this task.
         package = find_spec("sklearn")
         (folder,) = package.submodule_search_locations if package else ()
         content = gzip.decompress((Path(folder) / "datasets" / "data" / "digits.csv.gz").read_bytes())

@@ -1,8 +1,8 @@
 """
 ### Train with an image that exists
 
-The smallest use of the operators: submit a job, wait for its end, collect its results. The image is one that the
-connection's project may pull; its arguments are split as a shell would.
+The smallest use of the operators: submit a job, wait for its end, collect its results. The image is one that
+the connection's project may pull; its arguments are split as a shell would.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """
 ### Train every trainer with every configuration
 
-Dynamic task mapping: each trainer becomes an image, and each image is trained with each configuration, all side by side. What
-fails or is ended by a person ends alone; `best` picks the best of the results that there are.
+Dynamic task mapping: each trainer becomes an image, and each image is trained with each configuration, all
+side by side. A job that fails or is ended by a person ends alone; `best` picks the best of the results.
 
-How many jobs run at a time, the service decides; the others are QUEUED.
+The service decides how many jobs run at a time; the others are QUEUED.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """
 ### Train with a Python package
 
-No image and no Dockerfile: the trainer in `docker/trainers/packaged` is packaged, uploaded and run on the service's runtime
-image, which installs it and what it requires first. The same as `gcloud ai-platform jobs submit training --package-path`.
+No image and no Dockerfile: the trainer in `docker/trainers/packaged` is packaged, uploaded and run on the
+service's runtime image, which installs it and what it requires first. The same as `gcloud ai-platform jobs
+submit training --package-path`.
 """
 
 from __future__ import annotations

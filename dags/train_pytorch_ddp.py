@@ -1,11 +1,12 @@
 """
 ### Train on several replicas with PyTorch
 
-`torch.distributed` over gloo: the master and the workers each take a part of every batch, and exchange their gradients. Rank and world
-size come from `CLUSTER_SPEC` (`docker/trainers/shared/replica.py`). The metrics say how far the exchanged gradient is from that of one
-process on the whole batch.
+`torch.distributed` over gloo: the master and the workers each take a part of every batch, and exchange their
+gradients. Rank and world size come from `CLUSTER_SPEC` (`docker/trainers/shared/replica.py`). The metrics say
+how far the exchanged gradient is from that of one process on the whole batch.
 
-`framework` builds the image with PyTorch, once a machine; the trainer's image, the same for all replicas, is made from it.
+`framework` builds the image with PyTorch, once a machine; the trainer's image, the same for all replicas, is
+made from it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """
-### Train with an image of another project, and give access to it for as long as the job runs
+### Train with an image of another project
 
-The service's account is let into the image's repository before the job, and no longer has access afterwards - also where the job
-fails, a person ends its wait, or the whole run. Access that was there before stays.
+Access to the image is granted for as long as the job runs.
+
+The service's account is let into the image's repository before the job, and no longer has access afterwards -
+also where the job fails, a person ends its wait, or the whole run. Access that was there before stays.
 """
 
 from __future__ import annotations
@@ -44,6 +46,6 @@ with DAG(
     revoke = RevokeRegistryAccessOperator(task_id="revoke", grant=grant.output)
     collect = CollectTrainingResultsOperator(task_id="collect", job_id=submit.output)
     grant >> submit >> finished >> collect
-    # A revoke that fails fails the run: access that stays behind is not to be overlooked. It does not hide a job that failed, as
-    # the run also ends by ``collect``.
+    # A revoke that fails fails the run: access that stays behind is not to be overlooked. It does not hide a
+    # job that failed, as the run also ends by ``collect``.
     finished >> revoke.as_teardown(setups=grant, on_failure_fail_dagrun=True)

@@ -1,11 +1,12 @@
 """
 ### Train on several replicas with TensorFlow
 
-A `ParameterServerStrategy`: the chief (the master) hands out steps to the workers, and the parameter servers keep the variables. The
-roles come from `TF_CONFIG`, where the master is the `chief`, as `use_chief_in_tf_config` asks.
+A `ParameterServerStrategy`: the chief (the master) hands out steps to the workers, and the parameter servers
+keep the variables. The roles come from `TF_CONFIG`, where the master is the `chief`, as
+`use_chief_in_tf_config` asks.
 
-`framework` builds the image with TensorFlow, once a machine. From it the images of master, workers and parameter servers are made side by
-side, each from a Dockerfile of its own.
+`framework` builds the image with TensorFlow, once a machine. From it the images of master, workers and
+parameter servers are made side by side, each from a Dockerfile of its own.
 """
 
 from __future__ import annotations

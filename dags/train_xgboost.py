@@ -1,10 +1,12 @@
 """
 ### Train on several replicas with XGBoost
 
-Each replica has a part of the rows, and all grow the same trees. They meet at XGBoost's own tracker, which runs beside the master; where
-that is, `CLUSTER_SPEC` says (`docker/trainers/shared/replica.py`): what any framework needs.
+Each replica has a part of the rows, and all grow the same trees. They meet at XGBoost's own tracker, which
+runs beside the master; where that is, `CLUSTER_SPEC` says (`docker/trainers/shared/replica.py`): what any
+framework needs.
 
-`framework` builds the image with XGBoost, once a machine; the trainer's image, the same for all replicas, is made from it.
+`framework` builds the image with XGBoost, once a machine; the trainer's image, the same for all replicas, is
+made from it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
 """
 ### Tune a classifier of handwritten digits, then train the best one in full
 
-The trainer in `docker/trainers/digits` is built, tested and pushed, as in `train_digits`. The job that is submitted searches: each of its
-trials trains a few epochs with another learning rate, width and activation, and reports its accuracy with `cloudml-hypertune`. The log
-of `tune.wait_until_finished` says how far the trials are, `tune.collect` returns the best one and a table of all, and
-`tune.plot` writes two plots beside them. A second job trains the best configuration for all epochs.
+The trainer in `docker/trainers/digits` is built, tested and pushed, as in `train_digits`. The job that is
+submitted searches: each of its trials trains a few epochs with another learning rate, width and activation,
+and reports its accuracy with `cloudml-hypertune`. The log of `tune.wait_until_finished` says how far the
+trials are, `tune.collect` returns the best one and a table of all, and `tune.plot` writes two plots beside
+them. A second job trains the best configuration for all epochs.
 
-`max_cost` ends the search once it has cost so much, at the prices of the connection `training_default` (extra `prices`).
+`max_cost` ends the search once it has cost this much, at the prices of the connection `training_default`
+(extra `prices`).
 """
 
 from __future__ import annotations

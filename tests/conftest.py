@@ -1,8 +1,8 @@
 """
-What every test needs before Airflow is imported: its home, and a database and log folder of its own.
+What every test needs before Airflow is imported: home, database and log folder.
 
-Airflow reads its configuration once, at import, so this runs when pytest loads the file, not in a fixture. The
-database is made only for tests that ask for ``airflow_db``.
+Airflow reads its configuration once, at import, so this runs when pytest loads the file, not in a fixture.
+The database is made only for tests that ask for ``airflow_db``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 def _isolate_airflow() -> Path:
-    """Point Airflow at this checkout's DAGs and plugins, and at a temporary folder for all that it writes."""
+    """Point Airflow at this checkout's DAGs and plugins, and at a temporary folder."""
     scratch = current_run().make_folder("airflow")
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     for name in [
@@ -67,8 +67,8 @@ def _isolate_airflow() -> Path:
 
 SCRATCH = _isolate_airflow()
 
-# The same examples in every run; HYPOTHESIS_PROFILE=search looks for new ones. How long the drawing of examples takes says
-# something about the machine, not about the code.
+# The same examples in every run; HYPOTHESIS_PROFILE=search looks for new ones. How long the drawing of
+# examples takes says something about the machine, not about the code.
 _ANY_SPEED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("same", derandomize=True, **_ANY_SPEED)
 settings.register_profile("search", **_ANY_SPEED)
@@ -82,7 +82,11 @@ _PROGRAMS = {"browser": "chromium", "gcloud": "gcloud", "airflow": "postgres"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by what they use, and leave out those that cannot run here: the runner names and counts them."""
+    """
+    Mark tests by what they use, and leave out those that cannot run here.
+
+    The runner names and counts them.
+    """
     for item in items:
         for fixture, marker in _MARKED_BY_FIXTURE.items():
             if fixture in getattr(item, "fixturenames", ()):
@@ -115,14 +119,18 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool:
-    """Let the timeout of a test, of ``pyproject.toml``, a mark or ``--timeout``, follow the machine's speed."""
+    """
+    Scale the timeout of a test by the machine's speed.
+
+    It comes from ``pyproject.toml``, a mark or ``--timeout``.
+    """
     scaled_settings = settings._replace(timeout=scaled(settings.timeout))
     return bool(pytest_timeout.pytest_timeout_set_timer(item, scaled_settings))
 
 
 @pytest.fixture(scope="session", autouse=True)
 def known_temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """If this process is killed, pytest's temporary folders go with what else is left of the run."""
+    """Register pytest's temporary folders, so that they are removed if this process is killed."""
     with current_run().temporary_folder(tmp_path_factory.getbasetemp()):
         yield
 

@@ -40,7 +40,7 @@ Every error of the project, one tree.
     |   + PushFailed                  the registry refused the image
     |   + RegistryUnavailable         the registry did not answer, also after retries
     + InvalidArgument(ValueError)     an operator's argument, once rendered, is not what it must be
-    + InvalidPrice(ValueError)        prices or a limit of cost that cannot be read, or a machine without a price
+    + InvalidPrice(ValueError)        prices or a limit of cost cannot be read, or a price is missing
     + InvalidRetrainingLimit(ValueError)  how old models may become cannot be read
     + InvalidCommand(ValueError)      a pasted command that cannot be read as one that submits a job
     + InvalidPlan(ValueError)         a plan file that cannot be read, or was edited
@@ -54,8 +54,8 @@ Every error of the project, one tree.
     + DataInvalid                     data to train on breaks a rule, or is not there
     + ChampionMoved                   the champion is another one than a decision was made against
     + ModelUnknown                    no such model version, or no champion, or none before it
-    + EvaluationInvalid               the evaluations of two models cannot be read, or are not of the same examples
-    + RegistryMirrorFailed            the model registry beside the object store did not answer or refused: retry
+    + EvaluationInvalid               evaluations cannot be read, or are not of the same examples
+    + RegistryMirrorFailed            the registry that follows the champion did not answer, or refused
 
 Messages say what is wrong, the rule, the value and the way out. ``raise ... from error`` keeps the cause. An error that can
 end a job has a ``cause`` in its class: what programs count (``causes.py``).
@@ -72,7 +72,11 @@ from training_api.causes import Cause
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldViolation:
-    """One broken rule: ``field`` is the camelCase path in the request (``trainingInput.jobDir``)."""
+    """
+    One broken rule.
+
+    ``field`` is the camelCase path in the request (``trainingInput.jobDir``).
+    """
 
     field: str
     description: str
@@ -111,7 +115,11 @@ class InvalidImageRef(TrainingError, ValueError):
 
 
 class InvalidFilter(TrainingError, ValueError):
-    """A list filter that does not follow the filter language (``training_api/dialects/ml_v1/filters.py``)."""
+    """
+    A list filter that breaks the filter language.
+
+    See ``training_api/dialects/ml_v1/filters.py``.
+    """
 
 
 class InvalidGrant(TrainingError, ValueError):
@@ -149,7 +157,11 @@ class JobConflict(ServiceError):
 
 
 class EditConflict(ServiceError):
-    """409, status ABORTED: what the caller read has changed since; to read it again and retry is safe."""
+    """
+    409, status ABORTED: what the caller read has changed since.
+
+    To read it again and retry is safe.
+    """
 
     def __init__(self, message: str) -> None:
         super().__init__(message, code=409, status="ABORTED")
@@ -272,7 +284,11 @@ class RegistryUnavailable(ImageError):
 
 
 class PackageInvalid(TrainingError):
-    """A trainer's folder is no package, cannot be built, or has no module of the name; building again would not help."""
+    """
+    A trainer's folder that cannot be packaged; building it again would not help.
+
+    It is no package, cannot be built, or has no module of the name.
+    """
 
 
 class JobFailed(TrainingError):
@@ -296,7 +312,7 @@ class ResultsMissing(TrainingError):
 
 
 class InvalidArgument(TrainingError, ValueError):
-    """An argument of an operator that, once rendered, is no number, flag or other value that it must be."""
+    """An operator's argument that, once rendered, is not the number, flag or value it must be."""
 
 
 class DataMissing(TrainingError):
@@ -312,7 +328,7 @@ class DataInvalid(TrainingError):
 
 
 class ChampionMoved(TrainingError):
-    """Another run changed the champion since this one looked; what it decided does not count any more."""
+    """Another run changed the champion after this one read it; this run's decision is void."""
 
 
 class ModelUnknown(TrainingError):
@@ -324,7 +340,11 @@ class EvaluationInvalid(TrainingError):
 
 
 class RegistryMirrorFailed(TrainingError):
-    """The registry that follows the champion did not answer, or refused; the champion itself is as the message says."""
+    """
+    The registry that follows the champion did not answer, or refused.
+
+    The champion itself is as the message says.
+    """
 
 
 class InvalidPrice(TrainingError, ValueError):

@@ -39,8 +39,8 @@ def backoff_seconds(failures: int, first_seconds: float, error: Exception, jitte
     """
     Return how long to wait after the ``failures``-th failure in a row.
 
-    Pure. Doubles from ``first_seconds`` up to 10 s, spread over the upper half so that many waiters do not come back at
-    once. A Retry-After that is longer wins: the service knows better.
+    Pure. Doubles from ``first_seconds`` up to 10 s, spread over the upper half so that many waiters do not
+    come back at once. A Retry-After that is longer wins: the service knows better.
 
     :param failures: 1 and up.
     :param jitter: random, from 0 to 1.

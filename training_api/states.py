@@ -1,9 +1,9 @@
 """
 The states of a job, and the only legal ways between them.
 
-A job is QUEUED until there is room for it, PREPARING while its image is pulled and its containers are started,
-RUNNING from the moment all its replicas run, and ends as SUCCEEDED, FAILED or CANCELLED. A cancel, by a person or by
-a limit, passes through CANCELLING while the containers are stopped::
+A job is QUEUED until there is room for it, PREPARING while its image is pulled and its containers are
+started, RUNNING from the moment all its replicas run, and ends as SUCCEEDED, FAILED or CANCELLED. A cancel,
+by a person or by a limit, passes through CANCELLING while the containers are stopped::
 
     QUEUED -> PREPARING -> RUNNING -> SUCCEEDED
        |          |           |
@@ -15,8 +15,8 @@ A job fails before it has left the queue only if it cannot be read as the servic
 
 ``docs/states.md`` draws the same table; a test compares the two.
 
-Source of the names: the discovery document's ``GoogleCloudMlV1__Job.state``. The order QUEUED -> CANCELLING is
-[unverified]: see docs/states.md.
+Source of the names: the discovery document's ``GoogleCloudMlV1__Job.state``. The order QUEUED -> CANCELLING
+is [unverified]: see docs/states.md.
 """
 
 from __future__ import annotations

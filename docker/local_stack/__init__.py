@@ -1,1 +1,5 @@
-"""The local stack: engine, registry, object store, training service and Airflow on one machine."""
+"""
+The local stack: all programs on one machine.
+
+Engine, registry, object store, training service and Airflow.
+"""

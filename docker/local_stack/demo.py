@@ -1,4 +1,4 @@
-"""``make demo``: from a machine where nothing runs to the result of a training job, under the real scheduler."""
+"""``make demo``: from a bare machine to the result of a job, under the real scheduler."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ class TaskProgress:
 
 def run_demo(stack: LocalStack) -> int:
     """
-    Bring everything up, run the DAG once, print its result as one line of JSON; the stack stays up.
+    Start everything, run the DAG once, and print its result as one line of JSON.
+
+    The stack stays up.
 
     :return: exit status: 0 if the run succeeded.
     :raises LocalStackError: a part does not come up, or the DAG cannot be run.

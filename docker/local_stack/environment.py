@@ -20,10 +20,10 @@ def client_environment(
     settings: StackSettings, *, base_image: str, finder_password: str = ""
 ) -> dict[str, str]:
     """
-    Return the variables for gcloud, Google's clients, Docker, and the search for orphans. Pure.
+    Return the variables for gcloud, Google's clients, Docker and the orphan search. Pure.
 
-    Sources: gcloud's properties (``gcloud topic configurations``: CLOUDSDK_SECTION_PROPERTY); STORAGE_EMULATOR_HOST of
-    the google-cloud-storage client.
+    Sources: gcloud's properties (``gcloud topic configurations``: CLOUDSDK_SECTION_PROPERTY);
+    STORAGE_EMULATOR_HOST of the google-cloud-storage client.
     """
     endpoint = f"{settings.training_url}/"
     environment = {
@@ -62,7 +62,7 @@ def client_environment(
 
 
 def export_lines(environment: Mapping[str, str]) -> list[str]:
-    """Return ``export NAME='value'`` lines that any POSIX shell reads back unchanged; sorted by name."""
+    """Return ``export NAME='value'`` lines for any POSIX shell, sorted by name."""
     return [f"export {name}={_quoted(value)}" for name, value in sorted(environment.items())]
 
 

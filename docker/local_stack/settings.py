@@ -1,8 +1,8 @@
 """
 What can be set about the local stack; the only place that reads the environment.
 
-Each field is an environment variable with the prefix ``LOCAL_STACK_``, in capitals; keyword arguments win over
-the environment, which is what the tests use.
+Each field is an environment variable with the prefix ``LOCAL_STACK_``, in capitals; keyword arguments win
+over the environment, which is what the tests use.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from local_stack.errors import LocalStackError
 REPOSITORY_ROOT = Path(__file__).resolve().parents[2]
 
 LOOPBACK = "127.0.0.1"
-"""Every part listens here; only the relay and the metadata of jobs are on the address that containers reach."""
+"""Address of every part; only the relay and the metadata of jobs use the one that containers reach."""
 
 CONTAINER_HOST_NAME = "host.docker.internal"
 """How containers name this machine; jobs get it with ``extra_hosts`` and the value ``host-gateway``."""
@@ -60,7 +60,8 @@ class StackSettings(BaseSettings):
     """
     Addresses, folders and names of one local stack; several can run at once if these differ.
 
-    :raises LocalStackError: the state folder's path is too long for a unix socket in it, or two parts share a port.
+    :raises LocalStackError: the state folder's path is too long for a unix socket in it, or two parts share a
+        port.
     """
 
     model_config = SettingsConfigDict(
@@ -85,15 +86,15 @@ class StackSettings(BaseSettings):
     training_environment: dict[str, str] = {}
     """More ``TRAINING_*`` settings for the training service."""
     prices: dict[str, float] = {}
-    """Price per second of a machine type or an accelerator, for Airflow's connection; without any, nothing is said of cost."""
+    """Price per second of a machine type or accelerator, for Airflow's connection; none: no cost is shown."""
     currency: str = ""
     """What the prices are in."""
     airflow_database: AirflowDatabase = AirflowDatabase.AUTO
     """What Airflow keeps its state in."""
     database_dir: Path | None = None
-    """PostgreSQL's folder; unset means one below the state folder, or, for root, below /var/lib/container-training."""
+    """PostgreSQL's folder; unset: below the state folder, or, for root, below /var/lib/container-training."""
     airflow_environment: dict[str, str] = {}
-    """More variables for Airflow's components: ``AIRFLOW__SECTION__KEY``, ``AIRFLOW_CONN_...``, what DAGs read."""
+    """More variables for Airflow: ``AIRFLOW__SECTION__KEY``, ``AIRFLOW_CONN_...``, and what DAGs read."""
 
     docker_host: str | None = Field(
         default=None, validation_alias=AliasChoices("LOCAL_STACK_DOCKER_HOST", "DOCKER_HOST")
@@ -111,7 +112,7 @@ class StackSettings(BaseSettings):
     """Whether missing programs may be installed with apt-get (as root, on Debian and Ubuntu)."""
 
     base_image: str | None = None
-    """What Dockerfiles start from; unset means: the public image, or a local one where that is out of reach."""
+    """Base image of Dockerfiles; unset: the public image, or a local one if that is not available."""
     public_base_image: str = "python:3.11-slim-bookworm"
     registry_probe_url: str = "https://registry-1.docker.io/v2/"
     registry_image: str = "registry:2"
@@ -121,7 +122,7 @@ class StackSettings(BaseSettings):
     build_dir: Path = Path("/var/tmp")  # noqa: S108  # a private folder is made below it; /tmp is often nodev
     """Where the root file system of the base image is built; must allow device files."""
     trust_host_authorities: bool | None = None
-    """Copy this machine's certificate bundle into the base image; unset means: if it trusts extra authorities."""
+    """Copy this machine's certificate bundle into the base image; unset: if it trusts extra authorities."""
 
     health_timeout_seconds: float = Field(default=60.0, gt=0)
 
@@ -131,7 +132,8 @@ class StackSettings(BaseSettings):
         size = len(bytes(socket))
         if size > MAX_SOCKET_PATH_BYTES:
             raise LocalStackError(
-                f"the path of the supervisor's socket must have at most {MAX_SOCKET_PATH_BYTES} bytes, got {size}: "
+                f"the path of the supervisor's socket must have at most {MAX_SOCKET_PATH_BYTES} bytes, got "
+                f"{size}: "
                 f"{str(socket)!r}; set LOCAL_STACK_STATE_DIR to a shorter folder"
             )
         if "%" in str(socket):

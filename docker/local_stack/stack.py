@@ -80,14 +80,18 @@ class LocalStack:
 
     def up(self, parts: Collection[Part] = SERVE_PARTS) -> None:
         """
-        Bring up ``parts``, in the order of :class:`Part`, each only when the ones before it are healthy.
+        Start ``parts`` in the order of :class:`Part`.
 
-        What runs already and is healthy is left alone, so that a second call is quick; what died is started again.
+        Each is started only when those before it are healthy.
+
+        What runs already and is healthy is left alone, so that a second call is quick; what died is started
+        again.
 
         :raises LocalStackError: a part cannot be brought up. What came up before it stays up.
         """
         with self._locked():
-            # Before anything is looked at: leftovers hold ports, and an engine of ours among them is to be ended.
+            # Before anything is looked at: leftovers hold ports, and an engine of ours among them is to be
+            # ended.
             self.processes.end_leftovers()
             for name in Part:
                 if name in parts:
@@ -105,7 +109,8 @@ class LocalStack:
             return False
         with self._locked():
             stopped = 0
-            # What others stand on goes last: Airflow on its database, the jobs of the training service on the engine.
+            # What others stand on goes last: Airflow on its database, the jobs of the training service on the
+            # engine.
             grounds = frozenset({Part.DATABASE, Part.ENGINE})
             for group in (frozenset(parts) - grounds, frozenset(parts) & grounds):
                 stopped += self.processes.stop_all(
@@ -162,7 +167,11 @@ class LocalStack:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Let only one command at a time change the stack; the lock ends with the process that holds it."""
+        """
+        Let only one command at a time change the stack.
+
+        The lock ends with the process that holds it.
+        """
         folder = self.settings.state_dir.absolute()
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "stack.lock").open("w") as lock:

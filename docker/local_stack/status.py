@@ -19,7 +19,11 @@ from local_stack.stack import LocalStack
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramUse:
-    """Age and memory of a program and its children; ``memory_bytes`` counts shared pages proportionally (PSS)."""
+    """
+    Age and memory of a program and its children.
+
+    ``memory_bytes`` counts shared pages proportionally (PSS).
+    """
 
     uptime_seconds: float
     memory_bytes: int

@@ -1,4 +1,8 @@
-"""What the tests need from this machine: an engine, a base image, and programs, installed where that is possible."""
+"""
+What the tests need from this machine: an engine, a base image, and programs.
+
+Programs are installed if that is possible.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +34,8 @@ def bring_up_test_bed(stack: LocalStack) -> None:
     """
     Bring up what the tests need, and print what they run against, and what is missing.
 
-    The tests start a registry, an object store and services of their own, on free ports. Tests of programs that are missing are not
-    run, and counted.
+    The tests start a registry, an object store and services of their own, on free ports. Tests of programs
+    that are missing are not run, and counted.
 
     :raises LocalStackError: there is no engine or base image.
     """

@@ -1,4 +1,8 @@
-"""Reading an object of Cloud Storage, or of the emulator at STORAGE_EMULATOR_HOST, with the standard library alone."""
+"""
+Reads an object of Cloud Storage with the standard library alone.
+
+Or of the emulator at STORAGE_EMULATOR_HOST.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +49,8 @@ def download(
     """
     Write the object ``gs://BUCKET/NAME`` to the file ``target`` and return its size in bytes.
 
-    A store that does not answer, answers 429 or 5xx, or breaks off, is asked ``ATTEMPTS`` times, with doubled waits.
+    A store that does not answer, answers 429 or 5xx, or breaks off, is asked ``ATTEMPTS`` times, with doubled
+    waits.
 
     :param say: told before each wait.
     :raises ObjectMissing: 404.
@@ -106,7 +111,11 @@ def _media_url(uri: str) -> str:
 
 
 def _credentials() -> dict[str, str]:
-    """Return the header with the job's identity, of the metadata server if there is one; an emulator needs none."""
+    """
+    Return the header with the job's identity.
+
+    It is the metadata server's, if there is one; an emulator needs none.
+    """
     host = os.environ.get("GCE_METADATA_HOST")
     if not host:
         if os.environ.get("STORAGE_EMULATOR_HOST"):

@@ -1,9 +1,12 @@
 """
-The entry point of runtime images: installs the packages of a job and becomes ``python -m MODULE ARGUMENTS``.
+The entry point of runtime images: installs a job's packages and becomes its module.
 
-Runs on the standard library of whatever Python the image has (3.8 or later). Its own failures go to standard error and
-have exit codes of sysexits.h, which a trainer seldom uses: 64 usage, 65 a package that cannot be installed or has no such
-module, 66 a package that is not there or may not be read, 69 a store that does not answer.
+It ends as ``python -m MODULE ARGUMENTS``.
+
+Runs on the standard library of whatever Python the image has (3.8 or later). Its own failures go to standard
+error and have exit codes of sysexits.h, which a trainer seldom uses: 64 usage, 65 a package that cannot be
+installed or has no such module, 66 a package that is not there or may not be read, 69 a store that does not
+answer.
 """
 
 from __future__ import annotations
@@ -85,7 +88,8 @@ def announce(options: argparse.Namespace) -> None:
     note = f", not {asked}" if is_other else ""
     say(
         f"runtime version {options.runtime_version} runs here on Python {real}{note}; "
-        "what the image does not have, such as TensorFlow, must be in install_requires of a package's setup.py"
+        "what the image does not have, such as TensorFlow, must be in install_requires of a package's "
+        "setup.py"
     )
 
 
@@ -131,8 +135,8 @@ def build(python: Path, file: Path, work: Path) -> list[Path]:
     """
     Return the wheel of a package.
 
-    A package without pyproject.toml is built by the image's setuptools, if it has one, which needs no network; one with it
-    by what it asks for there.
+    A package without pyproject.toml is built by the image's setuptools, if it has one, which needs no
+    network; one with it by what it asks for there.
     """
     if file.suffix == ".whl":
         return [file]
@@ -146,7 +150,11 @@ def build(python: Path, file: Path, work: Path) -> list[Path]:
 
 
 def has_setuptools() -> bool:
-    """Whether the image can make wheels by itself; setuptools 70.1 and later needs no ``wheel`` for it."""
+    """
+    Tell whether the image can make wheels.
+
+    setuptools 70.1 and later needs no ``wheel`` for it.
+    """
     names = ("wheel", "setuptools.command.bdist_wheel")
     return find_spec("setuptools") is not None and any(find_spec(name) for name in names)
 
@@ -163,7 +171,11 @@ def has_pyproject(file: Path) -> bool:
 
 
 def install(python: Path, wheels: Sequence[Path]) -> None:
-    """Install the wheels together, so that one may need another, and whatever else they need from the package index."""
+    """
+    Install the wheels together, with what they need from the package index.
+
+    So one wheel may need another.
+    """
     say(f"installing {', '.join(wheel.name for wheel in wheels)} and what they require")
     begun = time.monotonic()
     if pip(python, ["install", "--progress-bar=off", "--no-warn-script-location", *map(str, wheels)]):

@@ -1,4 +1,8 @@
-"""The arguments of an operator or a function: from its signature, with what its docstring says of each."""
+"""
+The arguments of an operator or a function.
+
+From its signature, with what its docstring says of each.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +116,7 @@ def untemplated_arguments(described: Any, arguments: list[Argument]) -> list[str
 
 
 def _owners(described: Any) -> list[Any]:
-    """Return what brings arguments: a function itself, or the classes of this project with an ``__init__``."""
+    """Return what brings arguments: a function, or this project's classes with an ``__init__``."""
     if not inspect.isclass(described):
         return [described]
     return [

@@ -1,5 +1,7 @@
 """
-Fills the argument lists of ``docs/reference/*.md`` from signatures and docstrings: ``make docs``.
+Fills the argument lists of ``docs/reference/*.md`` from signatures and docstrings.
+
+``make docs`` runs it.
 
 A page is written by hand, but for the text between two marks::
 

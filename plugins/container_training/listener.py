@@ -1,11 +1,13 @@
 """
-Cancels the job of a task that was ended while nobody was there to do it: by a person, or by its run's ``dagrun_timeout``.
+Cancels the job of a task that was ended without a process that could cancel it.
 
-Airflow tells a trigger that its task was ended (``JobTrigger.on_kill``), but only one that runs: for a second or two after
-a task is deferred none does. It tells a running task at its next heartbeat, and kills it five seconds later; one whose worker
-is dead, or whose API does not answer in time, cannot do anything about its job, and there is no next try. The API server (of
-a person's act) and the scheduler (of a run's limit) tell listeners, in every case. Cancelling twice is harmless, so none of
-them need know of the others.
+A person ended it, or its run's ``dagrun_timeout``.
+
+Airflow tells a trigger that its task was ended (``JobTrigger.on_kill``), but only one that runs: for a second
+or two after a task is deferred none does. It tells a running task at its next heartbeat, and kills it five
+seconds later; one whose worker is dead, or whose API does not answer in time, cannot do anything about its
+job, and there is no next try. The API server (of a person's act) and the scheduler (of a run's limit) tell
+listeners, in every case. Cancelling twice is harmless, so none of them need know of the others.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ _log = logging.getLogger(__name__)
 #: Class names as Airflow's database has them.
 _WAITS = frozenset({"TrainingJobSensor"})
 _SUBMISSIONS = frozenset({"SubmitTrainingJobOperator"})
-#: Pauses between looks for the job of a killed submission: it may still submit until its next heartbeat, and for five seconds more.
+#: Pauses between looks for the job of a killed submission: it may still submit until its next heartbeat, and
+#: for five seconds more.
 _PAUSES_SECONDS = (0.0, 3.0, 7.0, 10.0, 20.0)
 #: Listeners are told before the act is stored; how often, and for how long, it is looked whether it is.
 _STORED_EVERY_SECONDS = 0.5
@@ -62,7 +65,12 @@ def on_dag_run_failed(dag_run: Any, msg: str) -> None:
 
 
 def _look_after_job(task_instance: Any, *, is_success: bool) -> None:
-    """Only columns are read here: what hangs on them is not loaded where a person marks a whole run, and asking for it raises."""
+    """
+    Start the cancel of the task's job on another thread.
+
+    Only columns are read here: when a person marks a whole run, related rows are not loaded, and reading one
+    raises.
+    """
     operator = getattr(task_instance, "operator", None)
     if operator in _WAITS:
         _start(cancel_job_of_wait, TaskKey.of(task_instance), is_success)
@@ -71,7 +79,7 @@ def _look_after_job(task_instance: Any, *, is_success: bool) -> None:
 
 
 def _start(act: Callable[..., None], *args: Any) -> None:
-    """On a thread of its own: a person's click, and the scheduler, must not wait for the training service."""
+    """Start a thread: a person's click and the scheduler must not wait for the service."""
     threading.Thread(target=_logged, args=(act, *args), name="cancel-training-job", daemon=True).start()
 
 
@@ -89,7 +97,9 @@ def _logged(act: Callable[..., None], *args: Any) -> None:
 
 def cancel_job_of_wait(key: TaskKey, is_success: bool) -> None:
     """
-    Cancel the job that the task ``key`` has waited for, if its DAG run submitted it and nobody in it waits for it any more.
+    Cancel the job that the task ``key`` waited for, if no other task of its DAG run needs it.
+
+    That DAG run must have submitted the job.
 
     :param is_success: the wait was marked as successful: then other tasks of the run may need the job.
     """
@@ -112,9 +122,12 @@ def cancel_job_of_wait(key: TaskKey, is_success: bool) -> None:
 
 def cancel_job_of_submission(key: TaskKey) -> None:
     """
-    Cancel the job that the task ``key`` was about to submit when it was ended, even if it comes only now.
+    Cancel the job that the task ``key`` was about to submit when it was ended.
 
-    Looks for up to a minute. Does nothing if the task had submitted it and was over, and stops if the task is cleared.
+    Also if the job appears only later.
+
+    Looks for up to a minute. Does nothing if the task had submitted it and was over, and stops if the task is
+    cleared.
     """
     from container_training.hooks.training import TrainingHook
     from training_api.errors import JobNotFound
@@ -180,7 +193,11 @@ def _rendered_fields(key: TaskKey) -> Mapping[str, Any]:
 
 
 def _is_stored(key: TaskKey) -> bool:
-    """Whether the task is over now, or within half a minute; it is not if a person cleared it meanwhile."""
+    """
+    Tell whether the task is over now, or within half a minute.
+
+    It is not if a person cleared it meanwhile.
+    """
     for _ in range(_STORED_LOOKS):
         if _is_over(key):
             return True
@@ -234,7 +251,11 @@ def _has_returned(key: TaskKey) -> bool:
 
 
 def _stored_intent(key: TaskKey) -> Intent | None:
-    """Return what the task has written down before its request; ``None`` also where a backend of the workers' keeps it."""
+    """
+    Return what the task stored before its request.
+
+    ``None`` also if the workers' backend has stored it elsewhere.
+    """
     from airflow.state import TaskScope, get_state_backend
 
     from training_api.job.intent import INTENT_KEY, Intent

@@ -330,12 +330,20 @@ def _bill(
 
 
 def _is_tuning(job: Mapping[str, Any] | str | None, fields: Mapping[str, Any]) -> bool:
-    """Return whether a job has a search, as far as the DAG itself says it; text may be a template."""
+    """
+    Return whether a job has a search, as far as the DAG itself says it.
+
+    Text may be a template.
+    """
     own = job if isinstance(job, Mapping) else {}
     training = own.get("trainingInput") or own.get("training_input") or {}
     return bool(fields.get("hyperparameters") or training.get("hyperparameters"))
 
 
 def _output(task: Any, key: str | None = None) -> str:
-    """Return the task's output as a template value; operators declare what it will be once rendered."""
+    """
+    Return the task's output as a template value.
+
+    Operators declare what it is after rendering.
+    """
     return task.output[key] if key else task.output  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""One step of a pipeline of several jobs: a job on an image that is there, followed to its collected results."""
+"""One step of a pipeline of several jobs: a job on an existing image, up to its results."""
 
 from __future__ import annotations
 
@@ -122,5 +122,9 @@ def training_step(
 
 
 def _output(task: Any) -> str:
-    """Return the task's output as a template value; operators declare what it will be once rendered."""
+    """
+    Return the task's output as a template value.
+
+    Operators declare what it is after rendering.
+    """
     return task.output  # type: ignore[no-any-return]

@@ -1,7 +1,10 @@
 """
-Run many gcloud command lines in one process, with gcloud's own Python: its start takes longer than all of them.
+Run many gcloud command lines in one process, with gcloud's own Python.
 
-Reads a JSON list of word lists from standard input; writes a line ``::STATUS`` after what each of them printed.
+Starting gcloud takes longer than all of them.
+
+Reads a JSON list of word lists from standard input; writes a line ``::STATUS`` after what each of them
+printed.
 """
 
 import json

@@ -1,5 +1,5 @@
 """
-``gcloud ai-platform jobs`` as it is installed, against a real service: exit codes and what it prints.
+``gcloud ai-platform jobs`` as installed, against a real service: exit codes and output.
 
 gcloud takes seconds a call, so the tests share the jobs of one session.
 """
@@ -36,7 +36,7 @@ def jobs(gcloud: Jobs) -> Jobs:
 
 @pytest.fixture(scope="module")
 def submit(jobs: Jobs, pushed_image: ImageRef) -> Jobs:
-    """``submit training``: a job id, gcloud's own flags, and a program for Python with its arguments."""
+    """Run ``submit training`` with a job id, gcloud's flags, and a Python program."""
 
     def submit(
         job_id: str, program: str, *arguments: str, flags: tuple[str, ...] = ()

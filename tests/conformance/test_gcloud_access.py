@@ -1,4 +1,8 @@
-"""gcloud with a token of its own against a service that wants one: who may, who may not, and who is unknown."""
+"""
+gcloud with a token, against a service that wants one: three kinds of callers.
+
+Allowed, refused and unknown ones.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""``gcloud``'s commands for IAM policies against a real service and object store: the guide's, and those of least privilege."""
+"""
+gcloud's commands for IAM policies, against a real service and object store.
+
+Those of Google's guide, and those of least privilege.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +73,8 @@ def test_bindings_that_are_added_at_the_same_time_are_all_kept(policy: Gcloud) -
     with ThreadPoolExecutor(len(PEOPLE)) as pool:
         codes = list(pool.map(add, PEOPLE))
 
-    # gcloud reads, adds and writes with the etag; whoever loses says so, or tries again, and nobody's grant is lost.
+    # gcloud reads, adds and writes with the etag; whoever loses says so, or tries again, and nobody's grant
+    # is lost.
     granted = bindings_of(policy)["roles/viewer"]
     assert 0 in codes
     assert {person for person, code in zip(PEOPLE, codes, strict=True) if code == 0} <= set(granted)

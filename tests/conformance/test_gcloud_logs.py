@@ -1,8 +1,10 @@
 """
-``gcloud ai-platform jobs stream-logs`` as it is installed, against a real service: what it prints, and its exit codes.
+``gcloud ai-platform jobs stream-logs`` as installed, against a real service.
 
-gcloud looks at a job's state every 10 s and ends after two empty polls, so each call takes half a minute; the tests share
-two jobs.
+Its output, and its exit codes.
+
+gcloud looks at a job's state every 10 s and ends after two empty polls, so each call takes half a minute; the
+tests share two jobs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What ``migrate`` takes gcloud to do, the gcloud of this machine does: its flags, and the requests it sends."""
+"""gcloud does what ``migrate`` assumes: its flags, and the requests that it sends."""
 
 from __future__ import annotations
 

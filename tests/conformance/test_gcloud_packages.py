@@ -1,4 +1,4 @@
-"""``gcloud ai-platform jobs submit training`` with Python packages: gcloud builds and uploads them, a job runs them."""
+"""``submit training`` of gcloud with packages: gcloud uploads, a job runs them."""
 
 from __future__ import annotations
 

@@ -53,7 +53,11 @@ class Bench(ABC):
 
     @abstractmethod
     def launch(self, behaviour: str) -> ReplicaLaunch:
-        """Return a launch: ``prints``, ``fails``, ``sleeps``, ``stubborn``, ``hungry``, ``reports`` or ``broken``."""
+        """
+        Return a launch of a small program.
+
+        ``prints``, ``fails``, ``sleeps``, ``stubborn``, ``hungry``, ``reports`` or ``broken``.
+        """
 
     @abstractmethod
     def pass_time(self) -> None:
@@ -351,7 +355,8 @@ class TestEngineContract:
         threading.Thread(target=watch, daemon=True).start()
 
         def starts_and_sees() -> bool:
-            # Watching begins at some moment after the thread has started, so starts are repeated until one is seen.
+            # Watching begins at some moment after the thread has started, so starts are repeated until one is
+            # seen.
             bench.engine.start_replica(replace(launch, job_uid=uuid.uuid4().hex[:12]))
             return seen.wait(0.5)
 

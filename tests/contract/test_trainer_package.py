@@ -1,4 +1,8 @@
-"""Source distributions by the real ``build`` and setuptools: reproducible, complete, and refused in clear words."""
+"""
+Source distributions by the real ``build`` and setuptools.
+
+They are reproducible and complete, or refused in clear words.
+"""
 
 from __future__ import annotations
 

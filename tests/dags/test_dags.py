@@ -1,4 +1,4 @@
-"""The example DAGs: they are read without errors and without heavy imports, and have the shape that the guide shows."""
+"""The example DAGs import without errors and heavy modules, and have the shape of the guide."""
 
 from __future__ import annotations
 
@@ -263,10 +263,12 @@ def test_multi_step_pipeline_hands_on_images_by_digest_and_files_by_generation(a
 @pytest.fixture(scope="module")
 def modules(airflow_db: Path) -> dict[str, list[str]]:
     """
-    Return, for each file, the modules that reading it has added, and under ``after`` all that are there in the end.
+    Return, for each file, the modules that reading it has added.
 
-    All files in one fresh interpreter, read and serialized as the DAG processor does it. What Airflow loads while it starts is no
-    concern of a DAG's; what one file has loaded is blamed on that one.
+    The key ``after`` has all modules in the end.
+
+    All files in one fresh interpreter, read and serialized as the DAG processor does it. What Airflow loads
+    while it starts is no concern of a DAG's; what one file has loaded is blamed on that one.
     """
     code = f"""
 import json, sys

@@ -1,5 +1,7 @@
 """
-Runs the DAGs of ``lineage_dags`` in an Airflow of its own, and prints one line of JSON: the results, and what the consumer read.
+Runs the DAGs of ``lineage_dags`` in a separate Airflow, and prints one line of JSON.
+
+It has the results, and what the consumer read.
 
 A process of its own, as Airflow decides once, when it is loaded, whether it sends lineage events.
 """
@@ -29,7 +31,7 @@ def output_of(run: Any, task_id: str) -> Any:
 
 
 def run_consumer(consumer: DAG) -> Any:
-    """Let the scheduler's own code make the run that the asset asks for; run its task, return what that read."""
+    """Let the scheduler make the run for the asset; run its task, return what it read."""
     with create_session() as session, prohibit_commit(session) as guard:
         SchedulerJobRunner(job=Job())._create_dagruns_for_dags(guard, session)
     with create_session() as session:

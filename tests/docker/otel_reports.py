@@ -1,4 +1,8 @@
-"""Reports each of the project's metrics once through Airflow's real OpenTelemetry backends; a process of its own, which they outlive else."""
+"""
+Reports each of the project's metrics once through Airflow's OpenTelemetry backends.
+
+In a separate process, because the backends live as long as the process.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Prometheus of a test's own, and what turns Airflow's OpenTelemetry metrics into what it scrapes."""
+"""A Prometheus for tests, and a bridge from Airflow's OpenTelemetry metrics to it."""
 
 from __future__ import annotations
 
@@ -63,10 +63,12 @@ def _is_ready(client: httpx.Client) -> bool:
 
 class OtelBridge(ThreadingHTTPServer):
     """
-    Takes OTLP metrics at ``/v1/metrics`` and shows the newest values at ``/metrics``, under the names that Prometheus gives them.
+    Takes OTLP metrics at ``/v1/metrics`` and shows the newest values at ``/metrics``.
 
-    What Prometheus 3 does by itself (``/api/v1/otlp``); Debian's is older. Source of the names: the specification's
-    "Prometheus and OpenMetrics compatibility".
+    Under the names that Prometheus gives them.
+
+    What Prometheus 3 does by itself (``/api/v1/otlp``); Debian's is older. Source of the names: the
+    specification's "Prometheus and OpenMetrics compatibility".
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""A trainer that the base image can run, and the object store that it reads from and writes to."""
+"""A trainer that the base image can run, and the object store that it reads and writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds that need BuildKit, on a real engine: secrets, SSH agents, cache mounts, and what goes wrong."""
+"""Builds that need BuildKit, on a real engine: secrets, SSH agents, cache mounts, errors."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ def test_a_secret_that_cannot_be_had_is_named_before_anything_runs(tmp_path: Pat
     assert "secrets.third: 'relative' must be connection:ID, variable:KEY or the absolute path" in message
 
 
-#: Asks the agent for its identities (SSH agent protocol, message 11) and keeps the answer, which has the public keys. Its length comes
-#: first, and then it may arrive in pieces: ``read`` waits for all of them.
+#: Asks the agent for its identities (SSH agent protocol, message 11) and keeps the answer, which has the
+#: public keys. Its length comes first, and then it may arrive in pieces: ``read`` waits for all of them.
 ASK_AGENT = (
     "import os, socket, struct; agent = socket.socket(socket.AF_UNIX); agent.connect(os.environ['SSH_AUTH_SOCK']); "
     "agent.sendall(struct.pack('>IB', 1, 11)); answer = agent.makefile('rb'); "

@@ -1,4 +1,4 @@
-"""What the next run removes of a run that was killed, and what it leaves alone, on a real engine."""
+"""What a run removes of a killed run, and what it leaves alone, on a real engine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from tests.support.run_id import RUN_LABEL, RUN_VARIABLE, STATE_VARIABLE, curren
 
 pytestmark = pytest.mark.docker
 
-#: A run that makes one of each, says what, and stays; ``service`` is how a training service marks what it makes for the run.
+#: A run that makes one of each, says what, and stays; ``service`` is how a training service marks what it
+#: makes for the run.
 PROGRAM = """
 import io, json, subprocess, sys, time
 import docker
@@ -85,7 +86,7 @@ Begin = Callable[[str], tuple[subprocess.Popen[str], Made]]
 
 @pytest.fixture
 def begin(engine_client: docker.APIClient, base_image: str, tmp_path: Path) -> Iterator[Begin]:
-    """Begin a run of that id, with records of its own; whatever is left of all of them goes at the end."""
+    """Begin a run of that id, with separate records; all that is left of it goes at the end."""
     processes: list[subprocess.Popen[str]] = []
 
     def begin(run_id: str) -> tuple[subprocess.Popen[str], Made]:

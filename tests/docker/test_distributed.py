@@ -1,4 +1,8 @@
-"""Jobs of several replicas on a real engine: they find each other, are restarted, and end as the master does."""
+"""
+Jobs of several replicas on a real engine.
+
+They find each other, are restarted, and end as the master does.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +63,7 @@ SLEEP = "import time; print('up', flush=True); time.sleep(600)"
 
 @pytest.fixture
 def submit(training: TrainingClient, pushed_image: ImageRef, job_id: str) -> Callable[..., str]:
-    """Submit one master, two workers, one parameter server and one evaluator, each with its own program."""
+    """Submit a master, two workers, a parameter server and an evaluator, each with a program."""
 
     def submit(master: str, other: str, suffix: str = "", **training_input: Any) -> str:
         def runs(program: str) -> ReplicaConfig:

@@ -1,4 +1,8 @@
-"""The base image for GPU trainers builds, also where its own base has no CUDA; a GPU that is not there is named."""
+"""
+The base image for GPU trainers builds, also on a base without CUDA.
+
+A GPU that is missing is named.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Who may pull and push, on a real registry and engine: the policies decide, whatever the engine has already."""
+"""
+Who may pull and push, on a real registry and engine.
+
+The policies decide, whatever the engine has already.
+"""
 
 from __future__ import annotations
 

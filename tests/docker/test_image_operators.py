@@ -1,4 +1,4 @@
-"""The image operators on a real engine and a real registry: what works, and each way in which it does not."""
+"""The image operators on a real engine and registry: what works, and each way to fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images by content on a real engine and registry: what is not done again, and what is said about it."""
+"""Images by content on a real engine and registry: what is not repeated, and what is logged."""
 
 from __future__ import annotations
 

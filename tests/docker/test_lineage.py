@@ -1,4 +1,4 @@
-"""What a real run tells the world: OpenLineage's events, and the event of the asset that it publishes."""
+"""What a real run reports: OpenLineage's events, and the event of its asset."""
 
 from __future__ import annotations
 

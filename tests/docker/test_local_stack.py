@@ -255,7 +255,8 @@ def test_a_docker_host_that_does_not_answer_is_refused(state_dir: Path) -> None:
 def test_an_engine_of_our_own_starts_over_stale_pid_files_and_stops(
     state_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # In a network namespace of its own: with --bridge=none, dockerd removes docker0, which is another engine's here.
+    # In a network namespace of its own: with --bridge=none, dockerd removes docker0, which is another
+    # engine's here.
     wrapper = state_dir / "bin" / "dockerd"
     wrapper.parent.mkdir()
     wrapper.write_text(f'#!/bin/sh\nexec unshare --net -- {find_program("dockerd")} "$@"\n')

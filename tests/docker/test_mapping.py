@@ -1,4 +1,4 @@
-"""Dynamic task mapping over images, configurations and regions, on a real engine, registry, object store and service."""
+"""Dynamic task mapping over images, configurations and regions, on real parts."""
 
 from __future__ import annotations
 

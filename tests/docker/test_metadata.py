@@ -1,4 +1,8 @@
-"""Who a trainer is: ``google.auth.default()`` and google-cloud-storage in real containers of jobs, with no key and no change."""
+"""
+A trainer's identity in real containers of jobs.
+
+``google.auth.default()`` and google-cloud-storage work without a key and without a change.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alerts and dashboard: promtool's own tests, and every query asked of a real Prometheus that scraped a real run."""
+"""Alerts and dashboard: promtool's tests, and every query on a real Prometheus."""
 
 from __future__ import annotations
 
@@ -57,7 +57,11 @@ def prometheus(
     pushed_image: ImageRef,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[httpx.Client]:
-    """Prometheus, which has scraped a service while jobs succeeded, failed, were restarted and tuned, and Airflow's metrics."""
+    """
+    Prometheus after it has scraped a service with jobs, and Airflow's metrics.
+
+    The jobs succeeded, failed, were restarted and tuned.
+    """
     bridge = OtelBridge()
     service = stack.settings.training_url.removeprefix("http://")
     targets = {"training-service": service, "airflow": bridge.address}

@@ -1,4 +1,8 @@
-"""Five jobs one after another, by ``DAG.test()``; one of them is lost, and only that step and the later ones run again."""
+"""
+Five jobs one after another, by ``DAG.test()``.
+
+One of them is lost, and only that step and the later ones run again.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,7 @@ LOST = re.compile(r"multi_step_pipeline_train_submit_\w+_1")
 
 
 class Steps:
-    """The run of the pipeline: what its tasks are and returned, and how it goes on after a clear."""
+    """The pipeline's run: its tasks, what they returned, and how it continues after a clear."""
 
     def __init__(self, dag: DAG, run: DagRun) -> None:
         self.dag = dag
@@ -59,7 +63,11 @@ class Steps:
         return self._tasks()[task_id].xcom_pull(task_ids=task_id, key=key)
 
     def clear_and_go_on(self, task_id: str) -> str:
-        """Clear the task and what is downstream, as a person does, and run what is to be run; return how the run ended."""
+        """
+        Clear the task with downstream tasks, as a person does, run them, return the state.
+
+        The state is that of the run.
+        """
         scheduler_dag: SerializedDAG = DagSerialization.deserialize_dag(
             DagSerialization.serialize_dag(self.dag)
         )
@@ -125,7 +133,7 @@ def broken(stack: LocalStack, connected: None, register_dag: Callable[[DAG], DAG
 
 @pytest.fixture(scope="module")
 def before(broken: Steps) -> dict[str, Any]:
-    """What was there when the run had failed: states, the lost job, and what the earlier steps returned."""
+    """What was there when the run had failed: states, the lost job, the earlier steps' results."""
     return {
         "states": broken.states(),
         "lost": broken.xcom("train.submit"),
@@ -148,7 +156,7 @@ def input_of(run: Steps, step: str, stack: LocalStack) -> TrainingInput:
 
 
 def words_of(run: Steps, step: str, stack: LocalStack) -> list[str]:
-    """Return the arguments of the step's job; of one with a command of its own they are the container's."""
+    """Return the arguments of the step's job; with a command, they are the container's."""
     found = input_of(run, step, stack)
     config = found.master_config
     return [*(found.args or ()), *((config and config.container_args) or ())]

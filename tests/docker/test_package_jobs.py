@@ -1,4 +1,4 @@
-"""Jobs of packages for real: the example DAG from folder to result, signals, and packages that cannot run."""
+"""Jobs of packages for real: the example DAG, signals, and packages that cannot run."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def store(stack: LocalStack, monkeypatch: pytest.MonkeyPatch) -> Iterator[Object
 def submit(
     stack: LocalStack, store: ObjectStore, training: TrainingClient, job_id: str, tmp_path: Path
 ) -> Callable[..., str]:
-    """Package a ``trainer.task`` with the given source, upload it, and submit a job; returns its id."""
+    """Package a ``trainer.task`` with the given source, upload it, submit a job; return its id."""
 
     def submit(task: str, **more: Any) -> str:
         folder = tmp_path / "trainer"

@@ -1,4 +1,8 @@
-"""``plan`` and ``apply`` on a real engine, registry and service: a plan changes nothing, and does what it says or nothing."""
+"""
+``plan`` and ``apply`` on a real engine, registry and service.
+
+A plan changes nothing; ``apply`` does what it says or nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The preflight on a real engine and object store: what passes, and each way in which a job fails in its first minute."""
+"""The preflight on a real engine and object store: what passes, and each way to fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The retraining DAG from data to champion on the real engine, registry, object store and service, by ``DAG.test()``."""
+"""The retraining DAG from data to champion on real parts, by ``DAG.test()``."""
 
 from __future__ import annotations
 
@@ -47,7 +47,11 @@ def read(name: str) -> DAG:
 
 
 class RunInPlace:
-    """A run by ``DAG.test()`` that has ended; the DAG is read anew, as a run leaves its params in it."""
+    """
+    A run by ``DAG.test()`` that has ended.
+
+    The DAG is read anew, because a run leaves its params in it.
+    """
 
     def __init__(self, register_dag: Callable[[DAG], DAG], name: str, **conf: Any) -> None:
         self._run = register_dag(read(name)).test(run_conf=conf)

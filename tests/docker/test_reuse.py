@@ -1,4 +1,4 @@
-"""``reuse_results`` for real: train, take the results again, and train anew once the data have changed."""
+"""``reuse_results`` for real: train, reuse the results, train again after a change."""
 
 from __future__ import annotations
 

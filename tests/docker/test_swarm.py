@@ -1,4 +1,8 @@
-"""Jobs on several machines: replicas are spread, find each other by name, outlive a machine, and leave nothing behind."""
+"""
+Jobs on several machines.
+
+Replicas are spread, find each other by name, outlive a machine, and leave nothing behind.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +43,8 @@ pytestmark = pytest.mark.docker
 
 PROJECT = "demo-project"
 WORKERS = 3
-#: A worker answers with its name and a number that is another one each time it is started. The master meets all of them,
-#: and once more when ``again`` is asked for: with one that was started again among them.
+#: A worker answers with its name and a number that is another one each time it is started. The master meets
+#: all of them, and once more when ``again`` is asked for: with one that was started again among them.
 MEET = """
 import json, os, random, socket, socketserver, sys, threading, time
 spec = json.loads(os.environ["CLUSTER_SPEC"])
@@ -187,7 +191,7 @@ def machines(engines: dict[str, docker.APIClient], job_id: str) -> dict[str, str
 
 
 def lines_written(engines: dict[str, docker.APIClient], job_id: str) -> int:
-    """Return how many lines the job's running containers have written so far, as their engines know."""
+    """Return how many lines the job's running containers have written, as their engines know."""
     label = {"label": f"container-training.job={job_id}"}
     return sum(
         engine.logs(item["Id"]).count(b"\n")

@@ -1,4 +1,4 @@
-"""Jobs on a real engine, pulled from a real registry, by a service that is a process of its own."""
+"""Jobs on a real engine, pulled from a real registry, by a service in a separate process."""
 
 from __future__ import annotations
 
@@ -66,7 +66,11 @@ def nothing_is_left(engine_client: docker.APIClient, job_id: str) -> Iterator[No
 
 
 def wait_for(training: TrainingClient, job_id: str, *states: JobState) -> Job:
-    """Return the job once it is in one of ``states``, or has ended otherwise; a service that is away is asked again."""
+    """
+    Return the job once it is in one of ``states``, or has ended otherwise.
+
+    A service that does not answer is asked again.
+    """
 
     def reached() -> Job:
         job = training.get_job(job_id)

@@ -1,4 +1,4 @@
-"""Metrics of real containers: the unmodified ``cloudml-hypertune``, and summary files in the object store."""
+"""Metrics of real containers: the unmodified ``cloudml-hypertune``, and summary files."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def trainer(stack: LocalStack, engine_client: docker.APIClient, base_image: str)
 def run_trial(
     training: TrainingClient, job_id: str, image: str, program: str, state: JobState, job_dir: str = ""
 ) -> list[int]:
-    """Run a tuning job of one trial to ``state``; return the steps at which the metric was reported, in their order."""
+    """Run a tuning job of one trial to ``state``; return the steps of its reports in order."""
     learning_rate = ParameterSpec(
         parameter_name="lr", type=ParameterType.DOUBLE, min_value=0.1, max_value=1.0
     )

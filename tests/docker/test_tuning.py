@@ -1,4 +1,4 @@
-"""Tuning jobs on the real engine: trials of several replicas, and a service that is killed in the midst of a study."""
+"""Tuning jobs on the real engine: trials of several replicas, and a kill of the service."""
 
 from __future__ import annotations
 

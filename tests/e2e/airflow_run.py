@@ -70,7 +70,8 @@ class Run:
         """
         Return once the triggerer runs the newest try's trigger.
 
-        Of one that is marked or cleared in the second before, the API server looks after the job, and the task's log says nothing.
+        Of one that is marked or cleared in the second before, the API server looks after the job, and the
+        task's log says nothing.
         """
         wait_until(
             lambda: _TRIGGER_STARTS.search(self.log(task_id, self.tries(task_id))) is not None,

@@ -21,7 +21,8 @@ from tests.support.speed import scaled
 SCREENSHOTS = Path(os.environ.get("SCREENSHOTS", REPOSITORY_ROOT / ".local" / "screenshots"))
 AXE = Path(__file__).parent / "vendor" / "axe.js"
 WIDE, NARROW = {"width": 1360, "height": 850}, {"width": 400, "height": 850}
-#: How long an idle machine may take to show what a page or an action of it is waited for; Airflow's own pages take seconds.
+#: How long an idle machine may take to show what a page or an action of it is waited for; Airflow's own pages
+#: take seconds.
 PATIENCE_SECONDS = 30.0
 _ARGUMENTS = [
     "--no-sandbox",
@@ -43,7 +44,8 @@ def chromium() -> Iterator[Browser]:
     """
     Run the packaged Chromium, headless.
 
-    Not for a whole test session: Playwright keeps an event loop in this thread, in which no other one can run meanwhile.
+    Not for a whole test session: Playwright keeps an event loop in this thread, in which no other one can run
+    meanwhile.
     """
     program = find_program("chromium") or find_program("chromium-browser")
     assert program, "the tests of pages need the program chromium: apt-get install chromium"
@@ -109,8 +111,8 @@ class Person:
         """
         Show ``path`` in ``page``.
 
-        Chromium drops all requests when the machine's networks change, which each job on the engine causes. The
-        dashboard's pages retry. Airflow's own pages stay empty until somebody reloads them, as this does.
+        Chromium drops all requests when the machine's networks change, which each job on the engine causes.
+        The dashboard's pages retry. Airflow's own pages stay empty until somebody reloads them, as this does.
         """
         dropped: list[str] = []
 
@@ -126,7 +128,8 @@ class Person:
         page.remove_listener("requestfailed", hear)
 
     def _hear(self, message: Any) -> None:
-        # The browser says by itself what a test wanted: that a request was refused. Airflow's own pages have errors of their own.
+        # The browser says by itself what a test wanted: that a request was refused. Airflow's own pages have
+        # errors of their own.
         is_airflows = "/static/assets/" in message.location["url"]
         if message.type == "error" and not is_airflows and "Failed to load resource" not in message.text:
             self.errors.append(message.text)

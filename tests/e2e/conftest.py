@@ -38,7 +38,8 @@ def start_program(
     """
     Start a run of ``train_from_image`` whose job is a Python program.
 
-    No job is left at the end, however the test went: one that stays would take the room that the next test's needs.
+    No job is left at the end, however the test went: one that stays would take the room that the next test's
+    needs.
     """
 
     def start(program: str) -> Run:

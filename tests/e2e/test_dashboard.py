@@ -40,7 +40,8 @@ pytestmark = [pytest.mark.docker, pytest.mark.e2e]
 
 SLEEPS = "import time; time.sleep(900)"
 DAG = "train_from_image"
-#: The issue's bar is 2 s; a machine that also runs these tests gets twice that, and benchmarks/dashboard.py the bar itself.
+#: The issue's bar is 2 s; a machine that also runs these tests gets twice that, and benchmarks/dashboard.py
+#: the bar itself.
 VISIBLE_SECONDS = 4.0
 
 

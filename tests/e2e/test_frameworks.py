@@ -1,4 +1,8 @@
-"""The example DAGs of three frameworks under the real scheduler: replicas that train together, on images made on this machine."""
+"""
+The example DAGs of three frameworks under the real scheduler.
+
+Their replicas train together, on images made on this machine.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +77,8 @@ def test_three_pytorch_replicas_have_the_gradient_of_one_process(pytorch: Traine
 
     assert metrics["replicas"] == 3
     assert metrics["gradient_difference"] <= GRADIENT_TOLERANCE
-    # What a replica computes from its part alone is another gradient: the one above is a result of the exchange.
+    # What a replica computes from its part alone is another gradient: the one above is a result of the
+    # exchange.
     assert metrics["gradient_difference_unshared"] > 1000 * GRADIENT_TOLERANCE
 
 

@@ -67,7 +67,7 @@ def start(airflow: AirflowApi, image: str, args: str) -> Run:
 
 
 def wait_for_running(run: Run, training: TrainingClient) -> str:
-    """Return the id of the run's job once it runs and the triggerer has its wait, which shows the trainer's line."""
+    """Return the id of the run's job once it runs and the triggerer shows the trainer's line."""
     run.wait_for_task(WAIT, "deferred")
     wait_until(lambda: "the trainer is up" in run.log(WAIT, run.tries(WAIT)), "the trainer's line")
     job_id: str = run.xcom("submit")

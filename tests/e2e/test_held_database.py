@@ -1,4 +1,8 @@
-"""A process that holds Airflow's database for as long as SQLite would wait for: no task is lost, and no job cancelled."""
+"""
+A process that holds Airflow's database for as long as SQLite would wait.
+
+No task is lost, and no job cancelled.
+"""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ FAILS_WITH = 3
 
 
 def talks(steps: int, status: int) -> str:
-    """Return the program, which writes slowly enough for a page to see it at work on this machine."""
+    """Return the program; it writes slowly enough for a page to see it at work on this machine."""
     return (
         TALKS.replace("STEPS", str(steps)).replace("PAUSE", str(scaled(0.5))).replace("STATUS", str(status))
     )
@@ -234,7 +234,11 @@ def test_no_secret_is_in_any_address(admin: Person, submit: Callable[..., str]) 
 def test_what_the_browser_dropped_is_asked_for_again(
     admin: Person, submit: Callable[..., str], dropped: str
 ) -> None:
-    """Chromium drops all requests when the machine's networks change, as with each job of an engine on it."""
+    """
+    Chromium drops all requests when the machine's networks change.
+
+    They change with each job of an engine on the machine.
+    """
     job_id = submit("pass")
     asked = []
 

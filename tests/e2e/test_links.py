@@ -1,4 +1,4 @@
-"""The buttons of tasks, as Airflow's own server shows them: while a wait is deferred, and at the end."""
+"""The buttons of tasks in Airflow's server, during a deferred wait and at the end."""
 
 from __future__ import annotations
 

@@ -54,7 +54,9 @@ RETURNS: dict[str, Callable[[Any], bool]] = {
     ),
     "CancelOrphanJobsOperator": lambda value: isinstance(value, list),
     "SnapshotDataOperator": lambda value: value["files"][0]["generation"] > 0,
-    "ValidateDataOperator": lambda value: value["rows"] == 4 and all(check["passed"] for check in value["checks"]),
+    "ValidateDataOperator": lambda value: (
+        value["rows"] == 4 and all(check["passed"] for check in value["checks"])
+    ),
     "RegisterModelOperator": lambda value: "/versions/" in value["model"]["uri"],
     "PrepareEvaluationsOperator": lambda value: len(value) == 2 and "#" in value[0]["args"][-1],
     "DecidePromotionOperator": lambda value: value["promote"] is False and value["won"] == 0,
@@ -95,7 +97,11 @@ def folder(
 
 
 def make_champions(stack: LocalStack, image: str) -> None:
-    """Make two versions champions, one after the other: the examples compare with the second, and go back to the first."""
+    """
+    Make two versions champions, one after the other.
+
+    The examples compare with the second, and roll back to the first.
+    """
     with closing(connect(stack.settings.object_store_url)) as store:
         registry = ModelRegistry(store, f"{stack.settings.job_bucket}/models/mine")
         for name in ("first", "second"):

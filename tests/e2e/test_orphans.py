@@ -1,4 +1,8 @@
-"""Jobs without a live owner, under the real scheduler: seen by the command and by the DAG, and never one that somebody waits for."""
+"""
+Jobs without a live owner, under the real scheduler.
+
+The command and the DAG find them, and never a job that a task waits for.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +69,9 @@ def wait_for_job(training: TrainingClient, run: Run) -> str:
 
 def end_without_their_jobs(airflow: AirflowApi, runs: list[Run]) -> None:
     """
-    Mark the waits as done while the rest of their runs is held back, so that the jobs stay for it; then let it go on.
+    Mark the waits as done while the rest of their runs is held back, then release the rest.
+
+    So the jobs are kept for the rest of the run.
 
     It finds no results, and the runs are over; the jobs are not.
     """

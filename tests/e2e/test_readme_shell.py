@@ -1,4 +1,4 @@
-"""The shell blocks of the documentation as they stand, with gcloud and docker, against a stack of the tests' own."""
+"""The shell blocks of the documentation, with gcloud and docker, against a test's stack."""
 
 from __future__ import annotations
 
@@ -43,7 +43,11 @@ def clients() -> None:
 
 @pytest.fixture
 def run(stack: LocalStack, engine_client: docker.APIClient, tmp_path: Path) -> Iterator[Run]:
-    """Run a script as a person would in the repository, and return what it printed; its images are removed afterwards."""
+    """
+    Run a script in the repository, as a person would; return its output.
+
+    Its images are removed afterwards.
+    """
     settings = stack.settings
     environment = os.environ | {
         "LOCAL_STACK_STATE_DIR": str(settings.state_dir),

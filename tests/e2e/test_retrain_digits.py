@@ -1,4 +1,8 @@
-"""Retraining under the real scheduler: promoted with a person's consent, stopped by bad data, rolled back."""
+"""
+Retraining under the real scheduler.
+
+Promoted with a person's approval, stopped by bad data, rolled back.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +42,7 @@ def registry(stack: LocalStack, objects: ObjectStore) -> ModelRegistry:
 
 @pytest.fixture(scope="module")
 def runs(airflow: AirflowApi) -> tuple[Run, Run]:
-    """Two runs that were started at the same moment: a weak model, and a good one for which a person is asked."""
+    """Two runs that were started at the same moment: a weak model, and a good one with approval."""
     stop_last_nights_run(airflow)
     first = Run.start(airflow, DAG_ID, WEAK)
     second = Run.start(airflow, DAG_ID, {"epochs": 20, "approval": True, "min_gain": 0.01})
@@ -69,7 +73,11 @@ def promoted(runs: tuple[Run, Run], registry: ModelRegistry) -> ChampionPointer:
 
 
 def stop_last_nights_run(airflow: AirflowApi) -> None:
-    """A DAG that is woken first does what its schedule wanted last: here a good model, which no other would beat."""
+    """
+    Stop the run that a DAG makes for last night when it is unpaused.
+
+    Here it would make a good model, which no other would beat.
+    """
     wait_until(lambda: airflow.has_dag(DAG_ID), f"DAG {DAG_ID} is parsed")
     airflow.unpause(DAG_ID)
     read_again(airflow)
@@ -79,7 +87,11 @@ def stop_last_nights_run(airflow: AirflowApi) -> None:
 
 
 def read_again(airflow: AirflowApi) -> None:
-    """Have the DAG file parsed now: an unpaused DAG's watcher starts when the file is next parsed."""
+    """
+    Have the DAG file parsed now.
+
+    An unpaused DAG's watcher starts when the file is next parsed.
+    """
     token = airflow.call("GET", f"/api/v2/dags/{DAG_ID}")["file_token"]
     airflow.call("PUT", f"/api/v2/parseDagFile/{token}")
 

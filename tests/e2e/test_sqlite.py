@@ -1,4 +1,4 @@
-"""Airflow on SQLite, which a machine without PostgreSQL has: a whole pipeline under the real scheduler."""
+"""Airflow on SQLite, as on a machine without PostgreSQL: a pipeline, the real scheduler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The main job: from a Dockerfile to collected results, under the real scheduler, on real containers."""
+"""From a Dockerfile to collected results, under the real scheduler, on real containers."""
 
 from __future__ import annotations
 

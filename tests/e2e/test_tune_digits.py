@@ -1,4 +1,4 @@
-"""Tuning under the real scheduler: trials as containers, the best one trained in full, and a limit of cost that is kept."""
+"""Tuning under the real scheduler: trials as containers, the best one trained, a cost limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole training service in a thread, on a free port of loopback, over an engine in memory."""
+"""A training service in a thread, on a free port of loopback, over an engine in memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,11 @@ class LiveService:
 
 @contextmanager
 def run_service(folder: Path, behaviour: Behaviour | None = None, **changes: Any) -> Iterator[LiveService]:
-    """Run a service until the block ends; its image ``IMAGE`` behaves as told, ``changes`` are settings."""
+    """
+    Run a service until the block ends.
+
+    Its image ``IMAGE`` behaves as ``behaviour`` says; ``changes`` are settings.
+    """
     engine = MemoryEngine()
     engine.add_image(parse_image_ref(IMAGE), behaviour or Behaviour(run_seconds=10**9))
     settings = ServiceSettings(database_url=f"sqlite:///{folder / 'jobs.db'}", port=0, **changes)

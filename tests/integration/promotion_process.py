@@ -1,5 +1,7 @@
 """
-A run that promotes a version in a process of its own: ``promotion_process.py URL FOLDER NUMBER GENERATION``.
+A process that promotes a version.
+
+``promotion_process.py URL FOLDER NUMBER GENERATION``.
 
 It registers its version, says ``ready``, and promotes when its standard input is closed.
 """

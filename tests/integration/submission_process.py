@@ -1,10 +1,10 @@
 """
-A task that submits a job, in a process that kills itself right before the n-th thing that it does to the outside.
+A submitting task in a process that kills itself right before its n-th outside effect.
 
-It reads one JSON object a line and answers with one, on the file descriptor that is its argument: each is a fresh fork of this process,
-which has imported everything already. Points are not written down anywhere: every ``send``, ``recv`` and ``connect`` of a
-socket and every change of a file counts, whoever makes it. What lies between two of them changes nothing outside, so that a kill
-there is the same as one right before the second.
+It reads one JSON object a line and answers with one, on the file descriptor that is its argument: each is a
+fresh fork of this process, which has imported everything already. Points are not written down anywhere: every
+``send``, ``recv`` and ``connect`` of a socket and every change of a file counts, whoever makes it. What lies
+between two of them changes nothing outside, so that a kill there is the same as one right before the second.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from container_training.operators.training import SubmitTrainingJobOperator
 
 DAG_ID = "killed"
 TASK_ID = "submit"
-#: Audit events of the interpreter that stand for an act upon the outside; see docs.python.org/3.11/library/audit_events.html.
+#: Audit events of the interpreter that stand for an act upon the outside; see
+#: docs.python.org/3.11/library/audit_events.html.
 _ACTS = {
     "os.rename",
     "os.remove",
@@ -84,7 +85,11 @@ def _writes(arguments: tuple[Any, ...]) -> bool:
 
 
 class FileStore:
-    """``task_state_store``: a value is there as a whole or not at all, and outlives the process, as in Airflow's database."""
+    """
+    A ``task_state_store`` in files.
+
+    A value is stored whole or not at all, and outlives the process, as in Airflow's database.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -1,4 +1,4 @@
-"""What Airflow's callbacks are told of a task's job: a run's own, with mapped tasks, over the live service."""
+"""What Airflow's callbacks get of a task's job: a whole run with mapped tasks, live service."""
 
 from __future__ import annotations
 

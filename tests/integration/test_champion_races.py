@@ -1,4 +1,8 @@
-"""The champion's pointer under concurrency: on the real object store, from threads and from processes, with lost answers."""
+"""
+The champion's pointer under concurrency, on the real object store.
+
+From threads and from processes, with lost answers.
+"""
 
 from __future__ import annotations
 

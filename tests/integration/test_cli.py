@@ -1,4 +1,8 @@
-"""``python -m training_service jobs`` against a live service: in a pipe, on a terminal, and when things go wrong."""
+"""
+``python -m training_service jobs`` against a live service.
+
+In a pipe, on a terminal, and with errors.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +44,11 @@ END_SECONDS = 60.0
 
 @pytest.fixture(params=[0])
 def service(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[LiveService]:
-    """Its jobs run 1,000 virtual seconds, write ``LINES`` and end with the parameter's exit code."""
+    """
+    A service whose jobs run 1,000 virtual seconds and write ``LINES``.
+
+    They end with the parameter's exit code.
+    """
     with run_service(tmp_path, Behaviour(run_seconds=1000, lines=LINES, exit_code=request.param)) as service:
         yield service
 

@@ -1,4 +1,4 @@
-"""What the page of a job asks for, answered by a whole training service; and who gets an answer at all."""
+"""The API of a job's page, answered by a whole training service; and who gets an answer."""
 
 from __future__ import annotations
 

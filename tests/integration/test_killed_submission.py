@@ -1,4 +1,8 @@
-"""Exactly one job per intent: the submitting task is killed at every point at which it touches the outside, and run again."""
+"""
+Exactly one job per intent.
+
+The submitting task is killed before each outside effect, and run again.
+"""
 
 from __future__ import annotations
 
@@ -123,7 +127,8 @@ def points(tasks: Tasks) -> list[str]:
 
 
 def test_the_points_are_those_between_intent_request_response_and_record(points: list[str]) -> None:
-    # The look, the intent, the request, the result and the record are all among them; how many more is up to the code.
+    # The look, the intent, the request, the result and the record are all among them; how many more is up to
+    # the code.
     assert points.count("os.rename") == 1
     assert points.count("socket.connect") >= 1
     sends = [place for place, name in enumerate(points) if name in ("socket.send", "socket.sendall")]
@@ -145,7 +150,8 @@ def test_task_killed_at_any_point_has_one_job(
 
 
 def test_task_killed_twice_has_one_job(tasks: Tasks, training: TrainingClient, points: list[str]) -> None:
-    # Before whatever changes something; a second kill before an answer is read differs in nothing from one after it.
+    # Before whatever changes something; a second kill before an answer is read differs in nothing from one
+    # after it.
     changes = [place for place, name in enumerate(points) if name not in ("socket.recv", "socket.connect")]
     for first, second in product(changes, repeat=2):
         run_id = killed_at(tasks, first)

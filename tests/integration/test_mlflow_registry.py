@@ -1,4 +1,8 @@
-"""MLflow follows the pointer: a real server with SQLite, in an environment of its own (``make mlflow``)."""
+"""
+MLflow follows the pointer: a real server with SQLite, in a separate environment.
+
+``make mlflow`` makes it.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +38,11 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def mlflow_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a server; the first time on a machine MLflow is installed into ``.local/mlflow-venv``."""
+    """
+    The URL of a server.
+
+    The first time on a machine, MLflow is installed into ``.local/mlflow-venv``.
+    """
     makefile = (ROOT / "Makefile").read_text("utf-8")
     (version,) = re.findall(r"^MLFLOW_VERSION := (\S+)$", makefile, re.MULTILINE)
     venv = ROOT / ".local" / "mlflow-venv"
@@ -123,7 +131,12 @@ def test_versions_have_their_origin_and_the_alias_is_the_champion(
         params={"filter": f"name = '{model}'"},
         trust_env=False,
     ).json()
-    found = {tag["value"]: version for version in answer["model_versions"] for tag in version["tags"] if tag["key"] == VERSION_TAG}  # fmt: skip
+    found = {
+        tag["value"]: version
+        for version in answer["model_versions"]
+        for tag in version["tags"]
+        if tag["key"] == VERSION_TAG
+    }
     assert set(found) == {"a", "b"}
     tags = {tag["key"]: tag["value"] for tag in found["b"]["tags"]}
     kept_b = registry.find("b")

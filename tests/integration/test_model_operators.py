@@ -1,4 +1,4 @@
-"""The operators of retraining on the real object store, without a scheduler: what they return, refuse and skip."""
+"""The operators of retraining on the real object store: what they return, refuse and skip."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """
-Jobs of every kind, good and bad, by the handful: each is refused in the API's form or kept, listed and brought to an end.
+Jobs of every kind, valid and invalid, several at a time.
+
+Each is refused in the API's form, or kept, listed and brought to an end.
 
 The service is whole, over HTTP, with its loop running; what its containers do is up to the image.
 """
@@ -70,7 +72,7 @@ _JUNK = st.sampled_from(
 
 @st.composite
 def _jobs(draw: st.DrawFn) -> dict[str, Any]:
-    """A valid job, or one in which a field, at whatever depth, holds something else or has an unknown neighbour."""
+    """A valid job, or one in which a field at any depth is replaced or has an unknown neighbour."""
     job = draw(_VALID)
     if draw(st.integers(0, 2)):
         return job
@@ -144,8 +146,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
                 live.engine.add_image(parse_image_ref(image), behaviour)
         service = Service(live, http)
         yield service
-        # The property says little if hardly any job was good enough. How many are depends on what else is imported:
-        # Hypothesis tries the constants of the modules that it sees.
+        # The property says little if hardly any job was good enough. How many are depends on what else is
+        # imported: Hypothesis tries the constants of the modules that it sees.
         assert sum(len(project.accepted) for project in service.projects) >= len(service.projects) // 3
 
 

@@ -1,4 +1,4 @@
-"""No request, however odd, breaks the service: it is accepted, or refused in the form of the API."""
+"""No odd request breaks the service: it is accepted, or refused in the form of the API."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """
-The service does what its own OpenAPI page says. schemathesis makes the requests from the page, so that routes of
-tomorrow are tested without a line here: good ones, ones that break the page's rules, and methods that a path lacks.
+The service does what its own OpenAPI page says.
+
+schemathesis makes the requests from the page, so that new routes are tested without a change here: good
+requests, requests that break the page's rules, and methods that a path lacks.
 """
 
 from __future__ import annotations
@@ -26,11 +28,12 @@ EXISTING = {"project": "demo-project", "job_id": "job", "location": "us-central1
 JOBS = f"/v1/projects/{EXISTING['project']}/jobs"
 
 EXCLUDED: list[CheckFunction] = [
-    # The page cannot say all rules: those between fields, the language of filters, which page tokens were given out.
-    # A request that breaks one of them fits the page and is refused with 400.
+    # The page cannot say all rules: those between fields, the language of filters, which page tokens were
+    # given out. A request that breaks one of them fits the page and is refused with 400.
     positive_data_acceptance,
 ]
-#: Asked with another HTTP method, ``NAME:verb`` reads as a name, which is malformed (400) or of nothing (404), not 405.
+#: Asked with another HTTP method, ``NAME:verb`` reads as a name, which is malformed (400) or of nothing
+#: (404), not 405.
 EXCLUDED_OF_CUSTOM_VERBS = [*EXCLUDED, unsupported_method]
 
 _app = build_service(ServiceSettings(database_url="sqlite://"), MemoryEngine())

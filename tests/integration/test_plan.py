@@ -1,4 +1,8 @@
-"""``plan`` against a live service: jobs whose image exists, jobs that tune or run packages, and what cannot be planned."""
+"""
+``plan`` against a live service.
+
+Jobs whose image exists, jobs that tune or run packages, and what cannot be planned.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +64,7 @@ Plan = Callable[..., Done]
 def plan(
     service: LiveService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Plan:
-    """Run ``plan`` on a job file, with the environment of ``make env`` and no connection of Airflow's."""
+    """Run ``plan`` on a job file, with the environment of ``make env`` and without a connection."""
     monkeypatch.setenv("AIRFLOW_CONN_TRAINING_DEFAULT", "")  # so that what the command sets is taken back
     monkeypatch.delenv("AIRFLOW_CONN_TRAINING_DEFAULT")
     monkeypatch.setenv("TRAINING_ENDPOINT", service.endpoint)

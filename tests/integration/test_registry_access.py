@@ -1,4 +1,4 @@
-"""Grant and revoke against the live service: one at a time, fifty at once, killed in the middle, refused."""
+"""Grant and revoke against the live service: single, fifty at once, killed midway, refused."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_cleared_run_grants_anew_and_leaves_what_somebody_else_granted_meanwhi
     results: list[tuple[dict[str, Any], dict[str, Any]]] = []
 
     def run_again(before: Callable[[], object]) -> None:
-        """Run both tasks as they do in a run that was cleared: with their store, and with the XComs of their last try."""
+        """Run both tasks as in a cleared run: with their store, and the XComs of their last try."""
         before()
         given = grant_task.execute(cleared)
         results.append((given, revoke_task_of(given)))

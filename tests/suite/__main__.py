@@ -1,9 +1,10 @@
 """
-Runs the suite: its parts side by side, or one of them, or the quick tests, or all of it several times.
+Runs the suite: its parts side by side, one part, the quick tests, or all repeatedly.
 
     python -m tests.suite [--only NAME] [--quick] [--times N] [--loaded N] [PYTEST OPTION ...]
 
-With a path, ``-k`` or ``-m`` among pytest's options it is one pytest process with these, and nothing else is run.
+With a path, ``-k`` or ``-m`` among pytest's options it is one pytest process with these, and nothing else is
+run.
 """
 
 from __future__ import annotations
@@ -37,21 +38,27 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 RESULTS = REPOSITORY / ".local" / "test-results"
 #: The folders of tests that are to be removed when the runner is started the next time, a line each.
 KEPT = RESULTS / "kept"
-#: Not /tmp, which is small on some machines; a socket's path must be short, which one in a deep checkout is not.
+#: Not /tmp, which is small on some machines; a socket's path must be short, which one in a deep checkout is
+#: not.
 SCRATCH = Path(os.environ.get("TESTS_SCRATCH", "/var/tmp"))
 #: A user who is not root cannot run some tests; with this set to 1 that is no failure.
 PARTIAL = "ALLOW_PARTIAL"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what ``arguments`` ask for; return 0 if every test ran and passed, or if those that need root were allowed out."""
+    """
+    Run what ``arguments`` select; return 0 if every test ran and passed.
+
+    Tests that need root may be left out, if that was allowed.
+    """
     options, pytest_options = _parser().parse_known_args(arguments)
     try:
         parts = _parts(options, pytest_options)
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    # A shell ignores SIGINT for what it starts in the background, and would for the parts; SIGTERM ends a run in the same way.
+    # A shell ignores SIGINT for what it starts in the background, and would for the parts; SIGTERM ends a run
+    # in the same way.
     for interrupt in (signal.SIGINT, signal.SIGTERM):
         signal.signal(interrupt, signal.default_int_handler)
     _clean_up()
@@ -78,7 +85,11 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run(parts: Sequence[Part], options: Sequence[str], results: Path, *, is_loaded: bool) -> Repetition:
-    """Run ``parts`` once; if one fails, keep the folders of its tests until the runner is started again."""
+    """
+    Run ``parts`` once.
+
+    If one fails, the folders of its tests are kept until the runner is started again.
+    """
     results.mkdir(parents=True, exist_ok=True)
     scratch = Path(mkdtemp(prefix="ct-tests-", dir=SCRATCH))
     with KEPT.open("a", encoding="utf-8") as kept:
@@ -121,7 +132,11 @@ def _forget_last_runs() -> None:
 
 
 def _clean_up() -> None:
-    """Remove what runs left behind that were killed; without an engine, the next run that has one does it."""
+    """
+    Remove what killed runs left behind.
+
+    Without an engine, the next run that has one does it.
+    """
     with suppress(docker.errors.DockerException):
         client = docker.APIClient(**kwargs_from_env())
         try:

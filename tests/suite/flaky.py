@@ -1,4 +1,4 @@
-"""What several runs of the same tests say together: which failed, how often, and how far their times spread."""
+"""The combined results of several runs: which tests failed, how often, and how times vary."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Repetition:
 
 
 def table(repetitions: Sequence[Repetition]) -> str:
-    """Return Markdown: a row a run, a row a test that failed, and the tests whose times spread most. Pure."""
+    """Return Markdown tables: runs, failed tests, tests whose times vary most. Pure."""
     lines = ["| run | load | result | passed | failed | minutes | memory |", "|---|---|---|---|---|---|---|"]
     for number, run in enumerate(repetitions, 1):
         failed = [result for result in run.results if result.outcome in (Outcome.FAILED, Outcome.ERROR)]

@@ -16,7 +16,9 @@ _COMPUTE_ROUNDS = 200_000
 @contextmanager
 def loaded(folder: Path) -> Iterator[None]:
     """
-    Keep one core busy, and write and sync 64 MiB in ``folder`` again and again, until the block ends.
+    Keep one core and the disk busy until the block ends.
+
+    64 MiB are written to ``folder`` and synced again and again.
 
     It ends with this process too, however that ends: it looks for its parent.
     """

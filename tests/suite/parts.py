@@ -1,4 +1,4 @@
-"""The parts of the suite: what each selects, what it needs, and how long it may take. Data only."""
+"""The parts of the suite: what each selects and needs, and how long it may take. Data only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ class Part:
 
     :param selection: arguments of pytest; each test of the suite is in exactly one part.
     :param budget_seconds: how long it takes at most on two idle cores, beside the other parts.
-    :param niceness: of its processes (nice(1)); parts that only compute leave the cores to those that have deadlines.
+    :param niceness: of its processes (nice(1)); parts that only compute leave the cores to those that have
+        deadlines.
     """
 
     name: str
@@ -40,8 +41,8 @@ PARTS: tuple[Part, ...] = (
     Part(name="gcloud", selection=("tests/conformance",), budget_seconds=300),
     Part(name="wheels", selection=("tests/packaging",), budget_seconds=300, niceness=5),
 )
-#: How many parts run at once: each waits for containers and schedulers for much of the time, and four keep two cores so busy that all of
-#: them spend it on heartbeats and polls.
+#: How many parts run at once: each waits for containers and schedulers for much of the time, and four keep
+#: two cores so busy that all of them spend it on heartbeats and polls.
 WIDTH = 3
 
 #: What ``make test ONLY=...`` runs: the name of a part, or of a marker.

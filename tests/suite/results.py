@@ -1,4 +1,4 @@
-"""What pytest's reports say: each test with its outcome and time, and tables of them for people."""
+"""The content of pytest's reports: each test with outcome and time, and tables for people."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class TestResult:
     """
     One test.
 
-    :param seconds: of its call, set-up and tear-down; fixtures of a session count with the test that asked first.
+    :param seconds: of its call, set-up and tear-down; fixtures of a session count with the test that asked
+        first.
     :param reason: why it was not run, or the first line of its failure.
     """
 
@@ -40,9 +41,12 @@ class TestResult:
 
 def read_report(report: Path) -> list[TestResult]:
     """
-    Return the tests of a JUnit report; empty if there is none, as when pytest did not get to its end.
+    Return the tests of a JUnit report; empty without a report.
 
-    An error of tear-down is an entry of its own in pytest's reports, beside that of the test; both are returned.
+    There is none if pytest was killed.
+
+    An error of tear-down is an entry of its own in pytest's reports, beside that of the test; both are
+    returned.
     """
     if not report.is_file():
         return []
@@ -102,7 +106,7 @@ def _failed(counts: Counter[Outcome]) -> int:
 
 
 def _reasons(results: Iterable[TestResult]) -> Iterator[str]:
-    """Yield a line for each test that failed, and one for each reason for which tests were not run."""
+    """Yield a line for each failed test, and one for each reason for which tests were not run."""
     for result in results:
         if result.outcome in (Outcome.FAILED, Outcome.ERROR):
             yield f"{result.outcome.value.upper()} {result.name}: {result.reason}"

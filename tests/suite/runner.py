@@ -1,4 +1,4 @@
-"""Runs parts of the suite side by side, each a pytest process of its own, and keeps what they write."""
+"""Runs parts of the suite side by side, each in a pytest process, and keeps their output."""
 
 from __future__ import annotations
 
@@ -69,7 +69,11 @@ class Runner:
         self.peak_memory_bytes = 0
 
     def run(self, parts: Sequence[Part]) -> list[PartRun]:
-        """Run ``parts``, :data:`WIDTH` at a time, and return what became of each; an interrupt ends them all."""
+        """
+        Run ``parts``, :data:`WIDTH` at a time; return their outcomes.
+
+        An interrupt ends them all.
+        """
         waiting: queue.SimpleQueue[Part] = queue.SimpleQueue()
         for part in parts:
             waiting.put(part)
@@ -131,7 +135,11 @@ class Runner:
         )
 
     def _show(self, name: str, output: IO[bytes] | None, log: IO[bytes]) -> None:
-        """Print whole lines as they come; of a line that is not done yet, now and then what there is."""
+        """
+        Print whole lines as they come.
+
+        An unfinished line is printed now and then, as far as it is.
+        """
         assert output is not None
         line, said_at = b"", time.monotonic()
         while data := os.read(output.fileno(), _CHUNK_BYTES):
@@ -158,9 +166,12 @@ class Runner:
 
 def _used_memory_bytes() -> int:
     """
-    Return the machine's memory that is neither free nor cache, which counts shared pages once.
+    Return the machine's memory that is neither free nor cache.
 
-    Programs of the stacks are children of supervisord, not of pytest, so that no tree of processes has them all.
+    Shared pages count once.
+
+    Programs of the stacks are children of supervisord, not of pytest, so that no tree of processes has them
+    all.
     """
     memory = psutil.virtual_memory()
     return int(memory.total - memory.available)

@@ -1,10 +1,12 @@
 """
-Removes what runs of tests left behind that were killed: processes, folders, containers, networks, images.
+Removes what killed test runs left: processes, folders, containers, networks, images.
 
-A run is dead when nobody holds the lock of its record (:mod:`tests.support.run_id`). What is the run's is known exactly:
+A run is dead when nobody holds the lock of its record (:mod:`tests.support.run_id`). What is the run's is
+known exactly:
 
 - processes by ``TESTS_RUN_ID`` in their environment, and what they have started;
-- containers and networks by the run's label, or by a label that the record names, such as a training service's id;
+- containers and networks by the run's label, or by a label that the record names, such as a training
+  service's id;
 - containers also by their image, if that is the run's;
 - images by the run's label; names of images by the run's id or by a registry port that only this run had.
 """
@@ -49,8 +51,8 @@ def clean_up_after_dead_runs(client: docker.APIClient, state: Path | None = None
     """
     Remove what dead runs left; things of live runs and of strangers stay.
 
-    Runs that are in use on another engine keep their record until somebody cleans up there. What cannot be removed is
-    said on standard error and left to the next call.
+    Runs that are in use on another engine keep their record until somebody cleans up there. What cannot be
+    removed is said on standard error and left to the next call.
 
     :param client: of the engine that the tests use.
     :param state: the folder of the records; default: this user's.
@@ -77,7 +79,11 @@ def clean_up_after_dead_runs(client: docker.APIClient, state: Path | None = None
 
 
 def _remove_machines() -> None:
-    """Remove what is left of swarms' machines, which have records of their own: they end with one process, not with a run."""
+    """
+    Remove what is left of swarms' machines.
+
+    They have separate records, because they end with one process and not with a run.
+    """
     from tests.support.bed.swarm_nodes import remove_leftovers  # which is about runs, too
 
     try:

@@ -1,4 +1,8 @@
-"""Reads the examples out of the documentation: code blocks below a comment like ``<!-- example: shell -->``."""
+"""
+Reads the examples out of the documentation.
+
+Code blocks below a comment like ``<!-- example: shell -->``.
+"""
 
 from __future__ import annotations
 

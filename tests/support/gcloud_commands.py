@@ -1,8 +1,8 @@
 """
 Commands as people have them in their scripts, and the request that gcloud makes of each.
 
-``tests/conformance/test_gcloud_migrate.py`` runs them through the gcloud that is installed, and compares what it sends;
-the tests of ``migrate`` compare what the DAG sends.
+``tests/conformance/test_gcloud_migrate.py`` runs them through the gcloud that is installed, and compares what
+it sends; the tests of ``migrate`` compare what the DAG sends.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the programs that a test runs write their logs; the message of a failure names these folders."""
+"""The folders of the logs of a test's programs; the message of a failure names them."""
 
 from __future__ import annotations
 

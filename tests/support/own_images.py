@@ -1,4 +1,4 @@
-"""Images that tests make on the engine: labelled as their run's, and removed by their own names."""
+"""Images that tests make on the engine: labelled with their run, and removed by their names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def remove_own_images(client: docker.APIClient, is_meant: Callable[[str], bool])
     """
     Remove the names that are meant, by tag and by digest, unless they are another process's.
 
-    Names, not images: the same content is the same image, and may have names of other tests and of other runs.
+    Names, not images: the same content is the same image, and may have names of other tests and of other
+    runs.
 
     :param is_meant: whether a name, of those that belong to this process, is to go.
     """

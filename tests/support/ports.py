@@ -18,7 +18,7 @@ _ATTEMPTS = 1000
 
 def reserve_port() -> int:
     """
-    Return a port that no other run gets, nobody listens on, and no outgoing connection can take.
+    Return a free port that neither other runs nor outgoing connections take.
 
     It stays the run's until all its processes have ended, whether something listens on it or not.
     """
@@ -32,7 +32,11 @@ def reserve_port() -> int:
 
 @cache
 def port_range() -> range:
-    """Return the ports to choose from: outside the ephemeral range where there is enough room beside it."""
+    """
+    Return the ports to choose from.
+
+    They are outside the ephemeral range, if there are enough ports outside of it.
+    """
     try:
         first, last = map(int, _EPHEMERAL.read_text().split())
     except OSError:

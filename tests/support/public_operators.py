@@ -1,4 +1,8 @@
-"""Every operator and sensor that a DAG's author may use, found by looking, so that a new one is tested from its first day."""
+"""
+Every operator and sensor for authors of DAGs, found by a search of the packages.
+
+So a new one is tested from its first day.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +37,7 @@ def public_operators() -> dict[str, type[Any]]:
 
 
 def own_arguments(operator: type[Any]) -> dict[str, inspect.Parameter]:
-    """Return the arguments that this project gave ``operator``, without those of every task of Airflow."""
+    """Return the arguments that this project gave ``operator``, not those of Airflow's tasks."""
     return {
         name: parameter
         for base in operator.__mro__

@@ -1,10 +1,10 @@
 """
 The run of tests that this process belongs to, and the record of what the run has made.
 
-Several runs share a machine and a Docker Engine, and several pytest processes may share a run. Each run has an id: that of
-``TESTS_RUN_ID``, which the suite's runner sets for its processes, or a random one. A run is alive as long as one of its
-processes holds the lock in the run's folder; the kernel releases the lock however the process ends. What a run makes is
-found by its record alone::
+Several runs share a machine and a Docker Engine, and several pytest processes may share a run. Each run has
+an id: that of ``TESTS_RUN_ID``, which the suite's runner sets for its processes, or a random one. A run is
+alive as long as one of its processes holds the lock in the run's folder; the kernel releases the lock however
+the process ends. What a run makes is found by its record alone::
 
     /var/tmp/container-training-tests-<uid>/
         claims/<kind>-<name>   a port or the like that belongs to one run: a link whose target is the run's id
@@ -34,7 +34,8 @@ from pathlib import Path
 
 import docker
 
-#: The run's id. Each process that a run starts inherits it, which is how the next run finds processes that are left.
+#: The run's id. Each process that a run starts inherits it, which is how the next run finds processes that
+#: are left.
 RUN_VARIABLE = "TESTS_RUN_ID"
 #: The label of containers, networks and images of a run; its value is the run's id.
 RUN_LABEL = "container-training.test-run"
@@ -87,7 +88,7 @@ class Run:
         return self.image_prefix + name
 
     def owns_image(self, name: str) -> bool:
-        """Tell whether ``name`` is local to this process, or in a registry on a port that this process has claimed."""
+        """Tell whether ``name`` is local to this process, or in a registry on a port claimed by it."""
         hosts = {f"{host}:{port}" for port in self._ports for host in ("127.0.0.1", "localhost")}
         return name.startswith(self.image_prefix) or name.partition("/")[0] in hosts
 
@@ -119,7 +120,11 @@ class Run:
 
     @contextmanager
     def temporary_folder(self, folder: Path) -> Iterator[None]:
-        """While open, ``folder`` belongs to the run: the next run removes it if this one is killed meanwhile."""
+        """
+        Own ``folder`` until the block ends.
+
+        If this run is killed meanwhile, the next run removes the folder.
+        """
         link = self.folder / f"tmp-{self.member}"
         link.symlink_to(folder)
         yield
@@ -172,7 +177,11 @@ def claims_of(state: Path, run_id: str) -> Mapping[str, Path]:
 
 
 def remove_record(state: Path, run_id: str) -> None:
-    """Remove the record of a run of which the caller holds the only lock; nothing may be left of the run."""
+    """
+    Remove the record of a run whose only lock the caller holds.
+
+    No other part of the run may be left.
+    """
     for link in claims_of(state, run_id).values():
         link.unlink()
     shutil.rmtree(state / run_id, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""How much slower this machine is now than an idle one: the factor of every deadline in the tests."""
+"""How much slower this machine is now than an idle one: the factor of the tests' deadlines."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import sys
 import time
 from collections.abc import Callable
 
-#: Names the factor for the processes of one run, so that it is measured once, before they load the machine themselves.
+#: Names the factor for the processes of one run, so that it is measured once, before they load the machine
+#: themselves.
 VARIABLE = "TESTS_SLOWNESS"
-#: What takes the time: to start an interpreter and to load some two hundred modules, compiled ones among them.
+#: What takes the time: to start an interpreter and to load some two hundred modules, compiled ones among
+#: them.
 _PROGRAM = "import httpx, pydantic"
 #: Seconds that it takes on an idle machine with two cores.
 REFERENCE_SECONDS = 0.37
@@ -22,9 +24,12 @@ _RUNS = 3
 @functools.cache
 def slowness() -> float:
     """
-    Return how many times slower this machine is than an idle one with two cores; at least 1.0.
+    Return how many times slower this machine is than an idle one; at least 1.0.
 
-    Taken from ``TESTS_SLOWNESS`` where that is set, else measured (about 1.5 s on an idle machine), once a process.
+    The idle one has two cores.
+
+    Taken from ``TESTS_SLOWNESS`` where that is set, else measured (about 1.5 s on an idle machine), once a
+    process.
 
     :raises ValueError: ``TESTS_SLOWNESS`` is not a number.
     """

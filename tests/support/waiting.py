@@ -1,4 +1,8 @@
-"""Waiting for events in tests. Deadlines follow the machine's speed, and cost time only where a test fails."""
+"""
+Waiting for events in tests.
+
+Deadlines follow the machine's speed, and cost time only if a test fails.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +59,7 @@ def _tries(
     ignoring: type[Exception] | tuple[type[Exception], ...],
     clock: Callable[[], float],
 ) -> Iterator[T | None]:
-    """Yield ``None`` for each time that ``condition`` does not hold, then its value; fail after the deadline."""
+    """Yield ``None`` while ``condition`` does not hold, then its value; fail after the deadline."""
     limit = scaled(seconds)
     deadline = clock() + limit
     while True:

@@ -1,4 +1,4 @@
-"""Every relative link of the documentation leads to a file, and every ``#part`` of it to a heading."""
+"""Relative links of the documentation lead to a file, and their ``#part`` to a heading."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,8 @@
-"""``docs/fidelity.md`` is what the code does, and its hand-kept notes are neither stale nor incomplete."""
+"""
+``docs/fidelity.md`` is what the code does.
+
+Its hand-written notes are neither stale nor incomplete.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The page of the kill table is the table that the end-to-end test runs, and the table has no hole."""
+"""
+The page of the kill table is the table that the end-to-end test runs.
+
+The table has no hole.
+"""
 
 from __future__ import annotations
 

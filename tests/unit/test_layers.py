@@ -1,4 +1,8 @@
-"""Packages and rooms are in a fixed order; imports point downwards only (docs/architecture.md)."""
+"""
+Packages and rooms have a fixed order; imports point downwards.
+
+See docs/architecture.md.
+"""
 
 from __future__ import annotations
 

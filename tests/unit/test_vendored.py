@@ -1,4 +1,4 @@
-"""The code of others that is committed is what its packages have, by the list that ``.ci/fetch-assets`` works from."""
+"""The committed third-party code equals its packages, by the list of ``.ci/fetch-assets``."""
 
 from __future__ import annotations
 

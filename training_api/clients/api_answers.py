@@ -51,7 +51,11 @@ def read_answer(response: httpx.Response, advice: Mapping[int, str] | None = Non
 
 
 def read_model(model: type[_M], answer: Any) -> _M:
-    """Return ``answer``, the training service's, as a ``model``. :raises TransportError: it is none."""
+    """
+    Return ``answer``, the training service's, as a ``model``.
+
+    :raises TransportError: it is not one.
+    """
     try:
         # A field that a newer service adds is none of this client's business.
         return model.model_validate(answer, extra="ignore")

@@ -1,4 +1,4 @@
-"""What clients and hooks have in common that keep connections: a context manager that closes them."""
+"""What clients and hooks with connections share: a context manager that closes them."""
 
 from __future__ import annotations
 

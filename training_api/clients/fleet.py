@@ -30,7 +30,9 @@ _M = TypeVar("_M", bound=WireModel)
 
 class OpsClient(ServiceConnection):
     """
-    Client of ``/ops/v1``; close it after use. Every method raises what those of ``TrainingClient`` do.
+    Client of ``/ops/v1``; close it after use.
+
+    Every method raises what those of ``TrainingClient`` do.
 
     :param endpoint: ``http://host:port``.
     :param transport: for tests.

@@ -1,8 +1,8 @@
 """
-IAM policies of projects, repositories and buckets over HTTP, each by the API that holds it.
+IAM policies of projects, repositories and buckets over HTTP, each by its own API.
 
-Policies are changed by reading, changing and writing them back with the etag that was read: whoever was overtaken starts
-again from the new policy, so that no writer loses another's change.
+Policies are changed by reading, changing and writing them back with the etag that was read: whoever was
+overtaken starts again from the new policy, so that no writer loses another's change.
 """
 
 from __future__ import annotations
@@ -40,7 +40,11 @@ class IamEndpoints:
 
     @property
     def are_remote(self) -> bool:
-        """Whether they are Google's, or others by TLS, to which a proxy of the environment may be the only way."""
+        """
+        Tell whether they are Google's, or others by TLS.
+
+        A proxy of the environment may be the only way to these.
+        """
         return all(
             url.startswith("https://")
             for url in (self.resource_manager, self.artifact_registry, self.storage)
@@ -117,9 +121,12 @@ class IamPoliciesClient(HttpSession):
         before_write: Callable[[], None] = lambda: None,
     ) -> PolicyEdit:
         """
-        Apply ``change`` to the policy of ``resource``, again after a conflict or a missing answer.
+        Apply ``change`` to the policy of ``resource``.
 
-        :param change: returns the new policy, or ``None`` where nothing has to change; may be called several times.
+        It is applied again after a conflict or a missing answer.
+
+        :param change: returns the new policy, or ``None`` where nothing has to change; may be called several
+            times.
         :param before_write: called before each write, to note what is about to happen.
         :raises EditConflict: others were faster for the whole time.
         """

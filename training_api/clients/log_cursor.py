@@ -87,9 +87,12 @@ class LogCursor:
 
 def log_line(entry: LogEntry) -> tuple[int, str]:
     """
-    Return the level of ``logging`` and the text under which ``entry`` is shown: ``master-replica-0: epoch 1``.
+    Return the level of ``logging`` and the text that shows ``entry``.
 
-    A line of a trial's replica begins with the trial: ``trial 3, master-replica-0: epoch 1``; the service's own say it themselves.
+    ``master-replica-0: epoch 1``.
+
+    A line of a trial's replica begins with the trial: ``trial 3, master-replica-0: epoch 1``; the service's
+    own say it themselves.
     """
     is_of_trial = entry.trial_id and entry.task_name != SERVICE_TASK_NAME
     trial = f"trial {entry.trial_id}, " if is_of_trial else ""

@@ -1,4 +1,4 @@
-"""Asking again for a while: what may pass by itself is asked for once more, with pauses that grow and differ."""
+"""Retrying for a while, with pauses that grow and differ."""
 
 from __future__ import annotations
 
@@ -23,10 +23,13 @@ def patiently(
     say: Callable[[RetryCallState], None] | None = None,
 ) -> Retrying:
     """
-    Return what calls a function again while it raises one of ``errors``, and then raises the last of them.
+    Return a caller that retries a function while it raises one of ``errors``.
 
-    A Retry-After of the service is kept to. It is given up at once where the next pause would end after ``seconds``, which
-    count from the first error: a call that hung until its service was restarted has cost time, but no patience.
+    After that it raises the last of them.
+
+    A Retry-After of the service is kept to. It is given up at once where the next pause would end after
+    ``seconds``, which count from the first error: a call that hung until its service was restarted has cost
+    time, but no patience.
 
     :param seconds: 0: called once.
     :param say: called before each pause, for the log.

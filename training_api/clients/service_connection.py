@@ -1,4 +1,4 @@
-"""The connection of a client for threads to the training service: one question, its answer or the error that it stands for."""
+"""A threaded client's connection to the training service: one request, its answer or error."""
 
 from __future__ import annotations
 

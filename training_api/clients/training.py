@@ -1,5 +1,5 @@
 """
-The training API over HTTP: one client for threads, one for asyncio, the same requests and errors in both.
+The training API over HTTP: clients for threads and asyncio, the same requests.
 
 A client does one request a call and never retries by itself: whoever waits knows better how long it may.
 """
@@ -79,8 +79,8 @@ class TrainingClient(ServiceConnection):
     """
     Client for threads; use as a context manager, or call ``close``.
 
-    Every method raises :class:`TransportError` when the service does not answer, and a :class:`ServiceError` of the
-    fitting kind when it answers with an error.
+    Every method raises :class:`TransportError` when the service does not answer, and a :class:`ServiceError`
+    of the fitting kind when it answers with an error.
 
     :param endpoint: ``http://host:port``.
     :param project: project id, the ``*`` of ``projects/*``.
@@ -121,7 +121,7 @@ class TrainingClient(ServiceConnection):
 
     def service_agent(self) -> str:
         """
-        Return the address of the account as which the project's jobs run and pull, unless they name another.
+        Return the address of the account that runs and pulls for the project's jobs by default.
 
         :raises ServiceError: the service names none.
         """
@@ -202,10 +202,10 @@ class AsyncTrainingClient:
 
 def job_log_filter(job_id: str, received_after: datetime | None = None, task_name: str = "") -> str:
     """
-    Return the ``entries:list`` filter for the lines of ``job_id`` that were stored after ``received_after``.
+    Return the ``entries:list`` filter for lines of ``job_id`` after ``received_after``.
 
-    Pure. A follower passes the largest ``receive_timestamp`` that it has seen: replicas write side by side, so a line
-    may be stored after a newer one, and asking by ``timestamp`` would miss it.
+    Pure. A follower passes the largest ``receive_timestamp`` that it has seen: replicas write side by side,
+    so a line may be stored after a newer one, and asking by ``timestamp`` would miss it.
     """
     clauses = [f'resource.type="ml_job" AND resource.labels.job_id={_quoted(job_id)}']
     if task_name:

@@ -1,4 +1,4 @@
-"""What a job's machines hold of the service's room, told from what a row of ``jobs:search`` shows of its input."""
+"""What a job's machines hold of the service's capacity, from a row of ``jobs:search``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def capacity_from(total: Room, largest: Room | None) -> Capacity:
 
 def promised_room(training: TrainingInput, capacity: Capacity | None) -> Load:
     """
-    Return what one run of the job holds while it prepares, runs and ends; of a tuning job: what one trial holds.
+    Return what one run of the job holds from PREPARING to its end.
+
+    For a tuning job: what one trial holds.
 
     Pure. A machine type that is not known here counts as a replica without size.
 

@@ -16,7 +16,11 @@ _PEERS = frozenset({"master", "chief", "worker"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """From the first beginning of a replica to its last end, in seconds since the epoch; ``end``: or to now."""
+    """
+    From the first start of a replica to its last end, in seconds since the epoch.
+
+    ``end``: the last end, or now.
+    """
 
     start: float
     end: float
@@ -24,7 +28,11 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delay:
-    """By how many seconds a replica began, and ended, later than its peers; ``None``: not noticeably."""
+    """
+    By how many seconds a replica began and ended later than its peers.
+
+    ``None``: not noticeably.
+    """
 
     start: float | None = None
     end: float | None = None
@@ -34,8 +42,8 @@ def find_stragglers(stretches: Mapping[str, Stretch]) -> dict[str, Delay]:
     """
     Return those that are late, by task name (``worker-replica-2``).
 
-    A replica is compared with the median of its peers: master and workers are each other's, every other role has its own. It
-    is late from 5 s, and from a tenth of the longest time that a peer ran.
+    A replica is compared with the median of its peers: master and workers are each other's, every other role
+    has its own. It is late from 5 s, and from a tenth of the longest time that a peer ran.
 
     :param stretches: the replicas of one job, or of one trial.
     """

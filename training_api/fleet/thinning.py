@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 def kept_places(values: Sequence[float | None], most: int) -> list[int]:
     """
-    Return which of ``values`` to draw so that no peak is lost: of each stretch the least and the largest.
+    Return which of ``values`` to draw so that no peak is lost.
+
+    Of each section the least and the largest.
 
     Pure. At most ``most`` places, ascending, the first and the last among them.
     """

@@ -1,4 +1,4 @@
-"""From intervals to series over time: how high a level was, on average and at most, in each of equal stretches."""
+"""From intervals to series over time: mean and maximum of a level in each bucket."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-#: ``(start, end, amount)``: from ``start`` until before ``end``, in seconds since the epoch, the level is ``amount`` higher.
+#: ``(start, end, amount)``: from ``start`` until before ``end``, in seconds since the epoch, the level is
+#: ``amount`` higher.
 Interval = tuple[float, float, float]
 
 
@@ -31,7 +32,11 @@ class Buckets:
 
     @classmethod
     def until(cls, end: float, window_seconds: float, seconds: float) -> Buckets:
-        """Return the buckets of the window before ``end``; they begin at multiples of ``seconds`` since the epoch. Pure."""
+        """
+        Return the buckets of the window before ``end``. Pure.
+
+        They begin at multiples of ``seconds`` since the epoch.
+        """
         return cls(
             start=math.floor((end - window_seconds) / seconds) * seconds,
             end=end,
@@ -67,7 +72,8 @@ def levels(intervals: Iterable[Interval], buckets: Buckets) -> Levels:
     """
     Return the sum of the amounts of all intervals, over time.
 
-    Pure; takes as long as sorting the intervals does. An interval that ends before it begins, or where it does, counts nothing.
+    Pure; takes as long as sorting the intervals does. An interval that ends before it begins, or where it
+    does, counts nothing.
     """
     times = buckets.times
     integral, peak = [0.0] * len(times), [0.0] * len(times)

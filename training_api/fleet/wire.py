@@ -1,8 +1,8 @@
 """
 What the training service tells those who watch it (``/ops/v1``), as pydantic models.
 
-Not Google's: the API of AI Platform Training has no replicas' times, no use of resources, and no totals. Whoever needs no
-more than a job's state and results should ask Google's own methods.
+Not Google's: the API of AI Platform Training has no replicas' times, no use of resources, and no totals.
+Whoever needs no more than a job's state and results should ask Google's own methods.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class SearchJobsRequest(WireModel):
     Which jobs are asked for, newest first.
 
     :param filter: as in ``projects.jobs.list``.
-    :param dags: only jobs whose label ``airflow-dag`` is one of these; ``None``: all jobs, whoever submitted them.
+    :param dags: only jobs whose label ``airflow-dag`` is one of these; ``None``: all jobs, whoever submitted
+        them.
     :param changed_after: only jobs that have not ended, or ended later.
     """
 
@@ -91,7 +92,11 @@ class JobRow(WireModel):
 
 
 class SearchJobsResponse(WireModel):
-    """One page of jobs; ``total`` and ``states`` count all that were asked for, whatever the page."""
+    """
+    One page of jobs.
+
+    ``total`` and ``states`` count all matching jobs, whatever the page.
+    """
 
     jobs: list[JobRow] = []
     next_page_token: str = ""
@@ -141,7 +146,8 @@ class UsageSeries(WireModel):
     :param cpu_limit: cores that it may use.
     :param times: seconds since the epoch, ascending; a series may have gaps.
     :param cpu_cores: cores in use, on average since the sample before.
-    :param gpus: GPUs that were busy at that moment, each by the share of the time; ``None``: it had none, or nobody could tell.
+    :param gpus: GPUs that were busy at that moment, each by the share of the time; ``None``: it had none, or
+        nobody could tell.
     :param gpu_memory_bytes: in use on all of its GPUs together; ``None`` as above.
     """
 
@@ -165,7 +171,9 @@ class UsageResponse(WireModel):
 
 class Curve(WireModel):
     """
-    What a job, or one of its trials, reported under one tag; the lists are of one length, in the order of the reports.
+    What a job, or one of its trials, reported under one tag.
+
+    The lists have one length, in the order of the reports.
 
     :param times: seconds since the epoch.
     :param values: ``None`` for what was not a number.

@@ -1,8 +1,8 @@
 """
 Grants: one member, one role, one resource, and what they do to a policy. Without I/O.
 
-Policies are handled as the JSON that an API sent, not as models: whatever a policy holds that this project does not know is
-sent back as it came.
+Policies are handled as the JSON that an API sent, not as models: whatever a policy holds that this project
+does not know is sent back as it came.
 """
 
 from __future__ import annotations
@@ -69,7 +69,11 @@ class Grant:
         return cls(kind=ResourceKind(kind), resource=resource, role=role, member=member)
 
     def is_in(self, policy: PolicyDocument) -> bool:
-        """Whether ``policy`` has it, without a condition: who has the role under one may not have it now."""
+        """
+        Tell whether ``policy`` has it without a condition.
+
+        With a condition, the member may not have the role now.
+        """
         return any(self.member in (binding.get("members") or []) for binding in self._bindings(policy))
 
     def added_to(self, policy: PolicyDocument) -> dict[str, Any]:
@@ -82,7 +86,8 @@ class Grant:
         principals = sum(len(binding.get("members") or []) for binding in bindings) + 1
         if principals > MAX_PRINCIPALS:
             raise PolicyTooLarge(
-                f"the policy of {self.resource!r} may name at most {MAX_PRINCIPALS} principals and would name "
+                f"the policy of {self.resource!r} may name at most {MAX_PRINCIPALS} principals and would "
+                "name "
                 f"{principals}; remove bindings that nobody needs, or grant {self.role!r} to a group"
             )
         place = next((at for at, binding in enumerate(bindings) if self._is_mine(binding)), None)
@@ -138,7 +143,9 @@ class Grant:
 
 def service_account_member(account: str) -> str:
     """
-    Return the principal of a service account: ``serviceAccount:EMAIL``, in lower case as IAM keeps it.
+    Return the principal of a service account, in lower case as IAM keeps it.
+
+    ``serviceAccount:EMAIL``.
 
     :param account: the address, with or without ``serviceAccount:``.
     :raises InvalidGrant: it is no address.

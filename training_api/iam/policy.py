@@ -74,8 +74,8 @@ def check_readable(policy: Policy, requested_version: int) -> None:
     """
     Check that a reader who understands ``requested_version`` can be shown ``policy``.
 
-    :raises InvalidRequest: it cannot. Source: discovery, "Requests for policies with any conditional role bindings
-        must specify version 3".
+    :raises InvalidRequest: it cannot. Source: discovery, "Requests for policies with any conditional role
+        bindings must specify version 3".
     """
     check_version(requested_version, "options.requestedPolicyVersion")
     if has_conditions(policy) and requested_version != CONDITIONS_VERSION:
@@ -85,10 +85,12 @@ def check_readable(policy: Policy, requested_version: int) -> None:
 
 def merged_policy(current: Policy, request: SetIamPolicyRequest) -> Policy:
     """
-    Return ``current`` with the fields of ``request`` that its mask names, checked and in order; it has no etag.
+    Return ``current`` with the fields of ``request`` in its mask, checked and in order.
 
-    Pure. Bindings of the same role and condition become one, and a binding without members none. Does not compare
-    etags: that belongs to the write.
+    It has no etag.
+
+    Pure. Bindings of the same role and condition become one, and a binding without members none. Does not
+    compare etags: that belongs to the write.
 
     :raises InvalidRequest: with every rule that the policy breaks.
     """
@@ -99,7 +101,8 @@ def merged_policy(current: Policy, request: SetIamPolicyRequest) -> Policy:
     check_version(policy.version or 0, "policy.version")
     if violations := [*_broken_bindings(policy)]:
         raise InvalidRequest(violations)
-    # discovery, Policy.version: conditions need version 3 in every write; without an etag one may replace them all.
+    # discovery, Policy.version: conditions need version 3 in every write; without an etag one may replace
+    # them all.
     if policy.version != CONDITIONS_VERSION and (
         has_conditions(policy) or (policy.etag and has_conditions(current))
     ):

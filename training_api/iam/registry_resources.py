@@ -1,7 +1,8 @@
 """
-Which IAM policy lets somebody pull an image, and what the resources are called that have one. Without I/O.
+Which IAM policy lets a principal pull an image, and the names of resources. Without I/O.
 
-The one place where these names are made: the service enforces pulls with them, the operators grant access with them.
+The one place where these names are made: the service enforces pulls with them, the operators grant access
+with them.
 """
 
 from __future__ import annotations
@@ -49,7 +50,11 @@ class PolicyResource:
 
 
 def project_resource(project: str) -> PolicyResource:
-    """Return the resource of a whole project; its least role for jobs is the guide's ``roles/ml.serviceAgent``."""
+    """
+    Return the resource of a whole project.
+
+    Its least role for jobs is that of Google's guide, ``roles/ml.serviceAgent``.
+    """
     return PolicyResource(
         kind=ResourceKind.PROJECT,
         name=f"projects/{project}",
@@ -69,22 +74,29 @@ def repository_resource(project: str, location: str, repository: str) -> PolicyR
 
 
 def bucket_resource_name(bucket: str) -> str:
-    """Return the name of a bucket's policy; which project a bucket is of, its name does not tell."""
+    """
+    Return the name of a bucket's policy.
+
+    The bucket's name does not say which project it belongs to.
+    """
     return f"buckets/{bucket}"
 
 
 def registry_resource(image: ImageRef) -> PolicyResource | None:
     """
-    Return the resource whose policy lets a principal pull ``image``: one bucket, or one repository.
+    Return the resource whose policy lets a principal pull ``image``.
 
-    Pure. ``None``: the image's registry is neither Google's nor on loopback, and no IAM policy decides about it.
+    A bucket or a repository.
+
+    Pure. ``None``: the image's registry is neither Google's nor on loopback, and no IAM policy decides about
+    it.
 
     :raises InvalidImageRef: the reference names a project but no repository in it.
 
-    Sources: Container Registry, "Access control" (buckets ``[REGION.]artifacts.PROJECT.appspot.com``; those of
-    domain-scoped projects follow App Engine's default buckets, ``PROJECT.DOMAIN.a.appspot.com``); Artifact Registry,
-    "Repository and image names". Deviation: in the local registry ``PROJECT/REPOSITORY`` is a repository with the
-    location ``local``, with or without an image name below it.
+    Sources: Container Registry, "Access control" (buckets ``[REGION.]artifacts.PROJECT.appspot.com``; those
+    of domain-scoped projects follow App Engine's default buckets, ``PROJECT.DOMAIN.a.appspot.com``); Artifact
+    Registry, "Repository and image names". Deviation: in the local registry ``PROJECT/REPOSITORY`` is a
+    repository with the location ``local``, with or without an image name below it.
     """
     is_local = _LOOPBACK.fullmatch(image.host) is not None
     if image.kind is RegistryKind.OTHER and not is_local:

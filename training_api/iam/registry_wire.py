@@ -1,4 +1,4 @@
-"""How a registry's HTTP API is spoken to: addresses, manifest types, challenges. Without I/O."""
+"""The protocol of a registry's HTTP API: addresses, manifest types, challenges. Without I/O."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ MANIFEST_TYPES = (
     "application/vnd.docker.distribution.manifest.v2+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
 )
-#: User name of a login whose password is an access token. Source: Artifact Registry, "Authentication with an access token".
+#: User name of a login whose password is an access token. Source: Artifact Registry, "Authentication with an
+#: access token".
 ACCESS_TOKEN_USER = "oauth2accesstoken"  # noqa: S105  # a user's name
 
 
 def registry_url(host: str) -> str:
-    """Return the base URL of a registry: plain HTTP for loopback hosts, as the engine does, else HTTPS."""
+    """
+    Return the base URL of a registry.
+
+    Plain HTTP for loopback hosts, as the engine does, else HTTPS.
+    """
     return f"{'http' if is_loopback(host) else 'https'}://{host}"
 
 
@@ -33,7 +38,11 @@ def is_loopback(host: str) -> bool:
 
 
 def is_same_registry(host: str, other: str) -> bool:
-    """Tell whether both are one registry: the same name, or any two names of this machine with the same port."""
+    """
+    Tell whether both are one registry.
+
+    The same name, or any two names of this machine with the same port.
+    """
     return host == other or (is_loopback(host) and is_loopback(other) and _port(host) == _port(other))
 
 

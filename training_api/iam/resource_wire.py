@@ -1,8 +1,10 @@
 """
-The resources beside jobs that have IAM policies, as their own APIs show them; only what clients of policies need.
+Resources other than jobs that have IAM policies, in the form of their own APIs.
 
-Names are those of the discovery documents ``cloudresourcemanager.v1``, ``artifactregistry.v1`` and ``storage.v1``; a
-test compares them.
+Only what clients of policies need.
+
+Names are those of the discovery documents ``cloudresourcemanager.v1``, ``artifactregistry.v1`` and
+``storage.v1``; a test compares them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
 """
-IAM policies (``google.iam.v1``) as ``getIamPolicy``, ``setIamPolicy`` and ``testIamPermissions`` carry them.
+IAM policies (``google.iam.v1``) as the three methods carry them.
 
-Names and nesting are those of the discovery documents; tests compare them. The rules are in ``iam_policy.py``.
+``getIamPolicy``, ``setIamPolicy`` and ``testIamPermissions``.
+
+Names and nesting are those of the discovery documents; tests compare them. The rules are in
+``iam_policy.py``.
 """
 
 from __future__ import annotations
@@ -66,7 +69,7 @@ class Policy(WireModel):
 
 
 class GetPolicyOptions(WireModel):
-    """``GetPolicyOptions`` of Resource Manager: the newest form of a policy that the reader understands."""
+    """``GetPolicyOptions`` of Resource Manager: the newest policy form that the reader knows."""
 
     requested_policy_version: Int32 | None = None
 

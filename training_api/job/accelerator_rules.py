@@ -1,4 +1,4 @@
-"""Which accelerators a replica has: those of its machine type, or those that its configuration attaches."""
+"""The accelerators of a replica: those of its machine type, or attached ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ def accelerators_from_wire(
     *,
     is_custom: bool,
 ) -> tuple[int, AcceleratorType | None]:
-    """Return how many accelerators of which kind a replica has: its machine's own, or those that are attached."""
+    """
+    Return how many accelerators of which kind a replica has.
+
+    Those of its machine type, or those that are attached.
+    """
     built_in = (machine.gpus, machine.gpu) if machine else (0, None)
     count = (config and config.count) or 0
     if config is None or not count:

@@ -1,8 +1,9 @@
 """
-How much of this machine the replicas of a job get, and whether there is room for one more job.
+How much of this machine a job's replicas get, and whether one more job fits.
 
-A machine type is a limit that a container may reach, not a reservation that it holds: a machine is promised to its jobs
-``overcommit`` times over. A job that is larger than all of that is scaled down, so that it runs, and never waits for ever.
+A machine type is a limit that a container may reach, not a reservation that it holds: a machine is promised
+to its jobs ``overcommit`` times over. A job that is larger than all of that is scaled down, so that it runs,
+and never waits for ever.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ def grants(replicas: Sequence[Wanted], capacity: Capacity) -> list[Resources]:
     """
     Return what each replica of one job gets, in their order.
 
-    Pure. Each gets its machine type, cut to what one container may have; if all of them together are more than the
-    whole capacity, every one is cut by the same factor.
+    Pure. Each gets its machine type, cut to what one container may have; if all of them together are more
+    than the whole capacity, every one is cut by the same factor.
     """
     fitted = [fit(replica.machine, capacity.each) for replica in replicas]
     cpu_share = _share(sum(each.cpus for each in fitted), capacity.total.cpus)
@@ -94,7 +95,9 @@ def load_of(granted: Iterable[Resources]) -> Load:
 
 def has_room(used: Load, job: Load, capacity: Capacity) -> bool:
     """
-    Whether ``job`` may start beside what is ``used``; a job that has the machine to itself always may.
+    Tell whether ``job`` may start beside what is ``used``.
+
+    A job that has the machine to itself always may.
 
     Pure. All of a job's replicas are counted: it starts whole or not at all.
     """

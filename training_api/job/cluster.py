@@ -1,9 +1,10 @@
 """
 Who is who in a job's cluster: host names, ``CLUSTER_SPEC`` and ``TF_CONFIG``.
 
-Both variables are set in every replica of every job, a single master included [code: public trainers]. The shape is
-that of the guide's CLUSTER_SPEC table (keys cluster, task, job, environment); as a whole it is composed from the guide and from
-public trainers' logs, so [unverified]. Deviation: ``task.cloud`` is left out, as nothing reads it.
+Both variables are set in every replica of every job, a single master included [code: public trainers]. The
+shape is that of the guide's CLUSTER_SPEC table (keys cluster, task, job, environment); as a whole it is
+composed from the guide and from public trainers' logs, so [unverified]. Deviation: ``task.cloud`` is left
+out, as nothing reads it.
 """
 
 from __future__ import annotations
@@ -41,15 +42,22 @@ class ReplicaId:
 
     @property
     def task_name(self) -> str:
-        """The name under which its log lines are found: ``master-replica-0`` [issue: tensorflow#18984]."""
+        """
+        The name under which its log lines are found.
+
+        ``master-replica-0`` [issue: tensorflow#18984].
+        """
         return f"{self.role}-replica-{self.index}"
 
 
 def replica_host(job_id: str, replica: ReplicaId) -> str:
     """
-    Return the host name of ``replica`` within its job's network: ``cmle-training-master-1a2b3c4d5e-0``.
+    Return the host name of ``replica`` in its job's network.
 
-    Pure; a valid DNS label (at most 63 characters) for every job id. The pattern is that of public trainers' logs.
+    ``cmle-training-master-1a2b3c4d5e-0``.
+
+    Pure; a valid DNS label (at most 63 characters) for every job id. The pattern is that of public trainers'
+    logs.
     """
     digest = hashlib.sha256(job_id.encode()).hexdigest()[:10]
     return f"cmle-training-{replica.role}-{digest}-{replica.index}"

@@ -1,4 +1,8 @@
-"""What a job costs: machines x seconds of running x the price of the machine. There are no prices but those of the settings."""
+"""
+What a job costs: machines x seconds of running x the price of the machine.
+
+The only prices are those of the settings.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ from training_api.job.tuning.trials import study_of, trial_rows
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceList:
     """
-    Prices by machine type and by accelerator, each for one machine, or one accelerator, and second.
+    Prices by machine type and by accelerator, each for one machine or accelerator per second.
 
     :param source: the setting that they come from, for messages.
     :param currency: what amounts are shown in; empty: amounts without a unit.
@@ -32,7 +36,7 @@ class PriceList:
 
     def cost_per_second(self, training: TrainingInput) -> float:
         """
-        Return what all replicas of one run of the job cost in a second; of a tuning job: of one trial.
+        Return the cost per second of one run's replicas; for a tuning job, of one trial.
 
         Pure. A machine type that comes with GPUs has one price for both.
 
@@ -49,7 +53,8 @@ class PriceList:
             return self.per_second[name]
         known = f"; it has {', '.join(sorted(self.per_second))}" if self.per_second else ""
         raise InvalidPrice(
-            f"{self.source} has no price for {name!r}{known}; add its price per second, like {{{json.dumps(name)}: 0.0001}}"
+            f"{self.source} has no price for {name!r}{known}; add its price per second, like "
+            f"{{{json.dumps(name)}: 0.0001}}"
         )
 
 
@@ -66,7 +71,7 @@ class Meter:
 
     def cost_per_second(self, job: Job) -> float | None:
         """
-        Return what one run of the job's replicas costs in a second; ``None`` if a price is missing.
+        Return the cost per second of one run's replicas; ``None`` if a price is missing.
 
         :raises InvalidPrice: a price is missing, and there is a limit, which could not be kept.
         """
@@ -78,7 +83,11 @@ class Meter:
             raise
 
     def cost(self, job: Job, now: datetime) -> Cost | None:
-        """Return what ``job`` has cost until ``now``; ``None`` if a price is missing. :raises InvalidPrice: as above."""
+        """
+        Return what ``job`` has cost until ``now``; ``None`` if a price is missing.
+
+        :raises InvalidPrice: as above.
+        """
         rate = self.cost_per_second(job)
         if rate is None:
             return None
@@ -99,10 +108,12 @@ class Meter:
 
 def running_seconds(job: Job, now: datetime) -> float:
     """
-    Return how long the replicas of ``job`` ran: the job's time in RUNNING, or the time of all trials together.
+    Return how long the replicas of ``job`` ran.
 
-    Pure. Trials run side by side, each on machines of its own, so theirs are added up; a trial that the service does not show
-    is not counted.
+    The job's time in RUNNING, or the time of all trials together.
+
+    Pure. Trials run side by side, each on machines of its own, so theirs are added up; a trial that the
+    service does not show is not counted.
     """
     if study_of(job) is not None:
         return sum(row.seconds or 0.0 for row in trial_rows(job, now))
@@ -113,7 +124,9 @@ def running_seconds(job: Job, now: datetime) -> float:
 
 def parse_prices(value: object, source: str, currency: object = "") -> PriceList:
     """
-    Return the prices of a setting: an object of name and price per second, or its JSON text; empty: none.
+    Return the prices of a setting; empty: none.
+
+    The setting is an object of name and price per second, or its JSON text.
 
     Pure.
 
@@ -129,14 +142,19 @@ def parse_prices(value: object, source: str, currency: object = "") -> PriceList
         return PriceList(source=source, per_second={}, currency=str(currency or ""))
     if not isinstance(value, Mapping):
         raise InvalidPrice(
-            f'{source} must be an object of prices per second, like {{"n1-standard-4": 0.0001}}, got {type(value).__name__}'
+            f'{source} must be an object of prices per second, like {{"n1-standard-4": 0.0001}}, '
+            f"got {type(value).__name__}"
         )
     prices = {str(name): _amount(price, f"{source}[{name!r}]", 0.0) for name, price in value.items()}
     return PriceList(source=source, per_second=prices, currency=str(currency or ""))
 
 
 def parse_max_cost(value: float | str | None) -> float | None:
-    """Return the limit that a task was given; empty text, as of a template, is none. :raises InvalidPrice: not above 0."""
+    """
+    Return the limit that a task was given; empty text, as of a template, is none.
+
+    :raises InvalidPrice: not above 0.
+    """
     if value is None or value == "":
         return None
     limit = _amount(value, "max_cost", 0.0)

@@ -1,4 +1,4 @@
-"""Image references: ``HOST/REPOSITORY[:TAG][@DIGEST]``, as the registry API and the engine read them."""
+"""Image references: ``HOST/REPOSITORY[:TAG][@DIGEST]``, as registry and engine read them."""
 
 from __future__ import annotations
 
@@ -83,11 +83,13 @@ class ImageRef:
     @property
     def project(self) -> str:
         """
-        The project that owns the image: the first path component, on every registry kind known here.
+        The project that owns the image.
+
+        The first path component, on every registry kind known here.
 
         Project ids have no dots, so a first component with one is the domain of a domain-scoped project:
-        ``gcr.io/example.com/vision/train`` is of ``example.com:vision``. Source: Container Registry, "Domain-scoped
-        projects".
+        ``gcr.io/example.com/vision/train`` is of ``example.com:vision``. Source: Container Registry,
+        "Domain-scoped projects".
         """
         first, _, rest = self.repository.partition("/")
         return f"{first}:{rest.partition('/')[0]}" if "." in first and rest else first

@@ -1,8 +1,9 @@
 """
-What a task means to submit, written down before the call, and what to do once one has looked.
+What a task means to submit, stored before the call, and what to do on the next look.
 
-A task may die between any two steps, and an answer may be lost. So the decision never rests on memory alone: it is made
-from the intent and from the job that the service shows, whose labels say who submitted it and with which request.
+A task may die between any two steps, and an answer may be lost. So the decision never rests on memory alone:
+it is made from the intent and from the job that the service shows, whose labels say who submitted it and with
+which request.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ def why_left_alone(job: Job, owner: str, *, is_success: bool = False) -> str:
 
 
 def is_of_task(job: Job, key: TaskKey) -> bool:
-    """Whether ``job`` was submitted by the task ``key``, perhaps by an earlier run of the same name."""
+    """Tell whether the task ``key`` submitted ``job``, perhaps in an earlier run of that name."""
     wanted = {DAG_LABEL: key.dag_id, TASK_LABEL: key.task_id, RUN_LABEL: key.run_id}
     return all((job.labels or {}).get(label) == label_value(value) for label, value in wanted.items())
 
@@ -141,10 +142,12 @@ def next_step(key: TaskKey, intent: Intent, wanted_hash: str, found: Job | None)
         return Step.SUBMIT
     if not is_owned(found, intent.owner):
         if is_of_task(found, key) and found.state and found.state.is_terminal:
-            # The run was deleted and made again under its name, or the store has forgotten: the old job is history.
+            # The run was deleted and made again under its name, or the store has forgotten: the old job is
+            # history.
             return Step.NEXT_ATTEMPT
         raise _conflict(
-            f"job id {intent.job_id!r} is taken by a job that this task did not submit (state {found.state}); "
+            f"job id {intent.job_id!r} is taken by a job that this task did not submit (state "
+            f"{found.state}); "
             "choose another job_id, or cancel that job if it belongs to an earlier run of the same name"
         )
     state = found.state or JobState.QUEUED
@@ -155,8 +158,10 @@ def next_step(key: TaskKey, intent: Intent, wanted_hash: str, found: Job | None)
     if state.is_terminal:
         return Step.NEXT_ATTEMPT
     raise _conflict(
-        f"job {intent.job_id!r} of this task is still {state} with another request: it was submitted with request "
-        f"{(found.labels or {}).get(REQUEST_LABEL)}, the task now asks for request {wanted_hash} (its image, arguments or "
+        f"job {intent.job_id!r} of this task is still {state} with another request: it was submitted with "
+        "request "
+        f"{(found.labels or {}).get(REQUEST_LABEL)}, the task now asks for request {wanted_hash} (its image, "
+        "arguments or "
         "machine changed since); cancel it or wait for its end, then clear this task"
     )
 

@@ -1,4 +1,4 @@
-"""Names of a job that are pure functions of the Airflow task that submits it: its id, and its labels' values."""
+"""Names of a job that are pure functions of the Airflow task: its id, and label values."""
 
 from __future__ import annotations
 
@@ -58,7 +58,11 @@ def job_id_for(key: TaskKey, attempt: int) -> str:
 
 
 def numbered_job_id(job_id: str, attempt: int) -> str:
-    """Return the id of the ``attempt``-th job where the user chose the first one's: ``job_id``, ``job_id_2`` ..."""
+    """
+    Return the id of the ``attempt``-th job if the user chose the first one's.
+
+    ``job_id``, ``job_id_2`` ...
+    """
     if attempt == 1:
         return job_id
     tail = f"_{attempt}"
@@ -69,7 +73,8 @@ def label_value(text: str) -> str:
     """
     Return ``text`` as the value of a label: ``[a-z0-9_-]``, at most 63 long.
 
-    Pure. What is too long keeps its beginning and ends in a digest, so that two run ids never share a label by length.
+    Pure. What is too long keeps its beginning and ends in a digest, so that two run ids never share a label
+    by length.
     """
     value = re.sub(r"[^a-z0-9_-]", "-", text.lower())
     if len(value) <= MAX_LABEL_LENGTH:

@@ -1,4 +1,4 @@
-"""The documented rules of a job as a whole, each with its source: identity, labels, formats, scheduling."""
+"""The documented rules of a job, with sources: identity, labels, formats, scheduling."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ DEFAULT_RUNNING = timedelta(seconds=604800)
 
 #: Fields of the API that this version refuses by name rather than ignoring: path -> why.
 _NOT_YET = {
-    "enable_web_access": "this service has no interactive shells; leave it out and use `docker exec` on its machine",
+    "enable_web_access": (
+        "this service has no interactive shells; leave it out and use `docker exec` on its machine"
+    ),
 }
 
 
@@ -49,7 +51,11 @@ class Limits:
 
 
 def check_identity(rules: Violations, job: Job) -> None:
-    """Check the job's id and labels. [unverified] the rule's wording; the pattern is what gcloud's tests and users report."""
+    """
+    Check the job's id and labels.
+
+    [unverified] the rule's wording; the pattern is what gcloud's tests and users report.
+    """
     if not job.job_id or not JOB_ID.fullmatch(job.job_id):
         rules.add("jobId", f"{JOB_ID_RULE}; got {job.job_id!r}")
     rules.found += label_violations(job.labels or {})
@@ -63,7 +69,11 @@ def check_supported(rules: Violations, training: TrainingInput) -> None:
 
 
 def check_formats(rules: Violations, training: TrainingInput) -> None:
-    """Check the forms that the discovery document gives, also of what has no effect on one machine."""
+    """
+    Check the forms that the discovery document gives.
+
+    Also of fields without an effect on one machine.
+    """
     if training.job_dir is not None and not _BUCKET_PATH.fullmatch(training.job_dir):
         rules.add(
             "trainingInput.jobDir",

@@ -1,8 +1,9 @@
 """
 From the wire's Job to a ``JobSpec`` that is known to be good.
 
-``job_spec_from_wire`` reports every broken rule at once, by the camelCase path of the field, so that a caller mends a
-request in one go. The rules themselves: ``job_rules.py``, ``replica_spec.py`` and ``hyperparameter_rules.py``.
+``job_spec_from_wire`` reports every broken rule at once, by the camelCase path of the field, so that a caller
+mends a request in one go. The rules themselves: ``job_rules.py``, ``replica_spec.py`` and
+``hyperparameter_rules.py``.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ def job_spec_from_wire(project: str, job: Job, runtimes: Runtimes | None = None)
 
 def accepted_job_spec(project: str, job: Job) -> JobSpec:
     """
-    Return the job of a request that was accepted before, perhaps under other rules; a new rule does not undo it.
+    Return the job of a request that was accepted before.
+
+    Perhaps under other rules: a new rule does not reject it.
 
     Pure.
 

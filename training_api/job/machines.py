@@ -1,8 +1,8 @@
 """
 Machine types and accelerators as data, and how a machine type fits onto this host.
 
-The real tables are no longer served. Sizes of the n1 types: [docs: machine-types-online-prediction]; everything marked
-``certain=False`` is [unverified]: recalled or inferred, kept so that a tutorial's job runs.
+The real tables are no longer served. Sizes of the n1 types: [docs: machine-types-online-prediction];
+everything marked ``certain=False`` is [unverified]: recalled or inferred, kept so that a tutorial's job runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ HOST_RESERVE_BYTES = GIB
 
 
 class MachineFamily(StrEnum):
-    """The two categories of machine types; the types of one job are all of one [discovery: masterType, workerType]."""
+    """
+    The two categories of machine types.
+
+    The types of one job are all of one [discovery: masterType, workerType].
+    """
 
     COMPUTE_ENGINE = "Compute Engine machine types"
     LEGACY = "legacy machine types"
@@ -30,7 +34,9 @@ class MachineFamily(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineType:
     """
-    A machine as the API names it: ``cpus`` cores, ``memory_bytes`` bytes, ``gpus`` built-in accelerators.
+    A machine as the API names it.
+
+    ``cpus`` cores, ``memory_bytes`` bytes, ``gpus`` built-in accelerators.
 
     :param gpu: the kind of the built-in accelerators; ``None``: it has none.
     """
@@ -142,7 +148,9 @@ ACCELERATOR_COUNTS: Mapping[AcceleratorType, tuple[int, ...]] = {
 
 def usable(host: Resources, *, cpu_limit: float = 0, memory_limit_bytes: int = 0) -> Resources:
     """
-    Return what one container may have of ``host``: less a reserve for the host itself, and within the limits.
+    Return what one container may have of ``host``.
+
+    Less a reserve for the host itself, and within the limits.
 
     Pure. On a tiny host the reserve is three quarters of the memory at most. A limit of 0 is none.
     """
@@ -156,7 +164,9 @@ def usable(host: Resources, *, cpu_limit: float = 0, memory_limit_bytes: int = 0
 
 def fit(machine: MachineType, available: Resources) -> Resources:
     """
-    Return what a container of ``machine`` gets: the machine's size, never more than what is ``available``.
+    Return what a container of ``machine`` gets.
+
+    The machine's size, never more than what is ``available``.
 
     Pure.
     """

@@ -1,9 +1,9 @@
 """
-A job of Python packages instead of a container: the documented rules, and what its replicas run.
+A job of Python packages instead of a container: the documented rules, and what it runs.
 
-Such a job runs on the image of its runtime version. Which image that is, and which versions there are, only a service
-knows; this module names it by its version (``runtime_image``) and gives the arguments for the image's entry point
-(``docker/runtime/run_package.py``).
+Such a job runs on the image of its runtime version. Which image that is, and which versions there are, only a
+service knows; this module names it by its version (``runtime_image``) and gives the arguments for the image's
+entry point (``docker/runtime/run_package.py``).
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ def package_violations(training: TrainingInput, runtimes: Runtimes | None = None
     :param runtimes: what the service has; ``None``, on a client: any version is taken.
 
     Source: discovery, TrainingInput: "You must either specify this field or specify `masterConfig.imageUri`"
-    (runtimeVersion, pythonVersion), "Required" (packageUris, pythonModule), "Only one of `masterConfig.imageUri` and
-    `runtimeVersion` should be set" (masterConfig). That an image excludes the other fields too is [unverified].
+    (runtimeVersion, pythonVersion), "Required" (packageUris, pythonModule), "Only one of
+    `masterConfig.imageUri` and `runtimeVersion` should be set" (masterConfig). That an image excludes the
+    other fields too is [unverified].
     """
     if _has_image(training):
         return [
@@ -65,7 +66,11 @@ def package_violations(training: TrainingInput, runtimes: Runtimes | None = None
 
 
 def runtime_image(training: TrainingInput) -> ImageRef:
-    """Return the name of the image of the job's runtime version, which a service replaces by its own; pure."""
+    """
+    Return the name of the image of the job's runtime version. Pure.
+
+    A service replaces it by its own.
+    """
     version = training.runtime_version or ""
     return ImageRef(
         host=LOCAL_HOST,
@@ -75,14 +80,16 @@ def runtime_image(training: TrainingInput) -> ImageRef:
 
 
 def runtime_of(image: ImageRef) -> str | None:
-    """Return the runtime version that ``runtime_image`` named ``image`` by; ``None`` for any other image. Pure."""
+    """Return the runtime version behind the name ``image``; ``None`` for any other image. Pure."""
     is_runtime = image.host == LOCAL_HOST and image.repository == _RUNTIME_REPOSITORY
     return image.tag if is_runtime else None
 
 
 def runtime_args(training: TrainingInput) -> tuple[str, ...]:
     """
-    Return the arguments of a runtime image's entry point: what to install and run, ``--``, the trainer's own arguments.
+    Return the arguments of a runtime image's entry point.
+
+    What to install and run, ``--``, the trainer's own arguments.
 
     Pure. ``--job-dir PATH`` follows the user's arguments, as for containers.
     """

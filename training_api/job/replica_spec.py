@@ -1,7 +1,10 @@
 """
-Which replicas a job has, and what each runs: tiers, machine types, accelerators, images and arguments by role.
+Which replicas a job has, and what each runs.
 
-Source of the rules, unless another is named: the discovery document's ``TrainingInput`` and ``ReplicaConfig``.
+Tiers, machine types, accelerators, images and arguments by role.
+
+Source of the rules, unless another is named: the discovery document's ``TrainingInput`` and
+``ReplicaConfig``.
 """
 
 from __future__ import annotations
@@ -36,7 +39,8 @@ from training_api.job.python_package import (
 from training_api.job.roles import OTHER_ROLES, RoleMachines, machines_of
 from training_api.job.violations import Violations
 
-#: Replicas of one job, all roles together. A bound of this service's own, against a count with a digit too many.
+#: Replicas of one job, all roles together. A bound of this service's own, against a count with a digit too
+#: many.
 MAX_REPLICAS = 128
 #: discovery: DiskConfig.bootDiskType "Valid values".
 _DISK_TYPES = ("pd-ssd", "pd-standard")
@@ -65,7 +69,9 @@ def replicas_from_wire(
     rules: Violations, training: TrainingInput, runtimes: Runtimes | None = None
 ) -> tuple[ReplicaSpec, ...]:
     """
-    Return the replicas of a job, the master first, then workers, parameter servers and evaluators by index.
+    Return the replicas of a job, the master first.
+
+    Then workers, parameter servers and evaluators by index.
 
     :param runtimes: the runtime versions of the service; ``None``, on a client: any is taken.
 

@@ -1,9 +1,10 @@
 """
-When a replica is started again: the exit-code table, the counts, and which run of a replica is the newest.
+When a replica is started again: the exit-code table, the counts, the newest run.
 
-A replica that ends with a status other than 0 is restarted at once under the same host name, unless the status is one
-that would come again; after five restarts of a replica the whole job is tried again, three times, then it fails
-[docs: understanding-training-service]. That page's table of statuses was not found: see ``RETRYABLE_EXIT_CODES``.
+A replica that ends with a status other than 0 is restarted at once under the same host name, unless the
+status is one that would come again; after five restarts of a replica the whole job is tried again, three
+times, then it fails [docs: understanding-training-service]. That page's table of statuses was not found: see
+``RETRYABLE_EXIT_CODES``.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from training_api.job.cluster import ReplicaId
 MAX_REPLICA_RESTARTS = 5
 MAX_JOB_RETRIES = 3
 
-#: Statuses that speak of the machine and not of the program: 128 + the signal that ended it. Every other is permanent.
-#: [unverified]: the table of Kubeflow's tf-operator, whose authors knew this service.
+#: Statuses that speak of the machine and not of the program: 128 + the signal that ended it. Every other is
+#: permanent. [unverified]: the table of Kubeflow's tf-operator, whose authors knew this service.
 RETRYABLE_EXIT_CODES: Mapping[int, str] = {
     130: "SIGINT",
     137: "SIGKILL, and the memory was not full",
@@ -30,13 +31,17 @@ EXIT_MEANINGS: Mapping[int, str] = {126: "the program cannot be executed", 127: 
 
 
 def is_retryable(exit_code: int, *, out_of_memory: bool) -> bool:
-    """Whether a replica that ended so may do better next time; a full memory would be full again. Pure."""
+    """
+    Tell whether a replica that ended so may succeed next time. Pure.
+
+    A full memory would be full again.
+    """
     return exit_code in RETRYABLE_EXIT_CODES and not out_of_memory
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Attempt:
-    """Which run of a replica: how often the job was retried, and the replica restarted since. ``str()``: ``"1.2"``."""
+    """Which run of a replica: retries of the job and restarts since. ``str()``: ``"1.2"``."""
 
     retry: int = 0
     restart: int = 0

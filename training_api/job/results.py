@@ -129,16 +129,20 @@ class StudyResult(ResultModel):
 
 class JobResult(ResultModel):
     """
-    The result of one job; of a tuning job, ``metrics``, ``model_uri`` and ``files`` are those of its best trial.
+    The result of one job.
+
+    For a tuning job, ``metrics``, ``model_uri`` and ``files`` are those of its best trial.
 
     :param image: the image by digest, ``HOST/REPOSITORY@sha256:...``.
     :param metrics: the contents of the metrics file, a JSON object; of a trial without one, its objective.
     :param model_uri: the job directory's model, if the trainer wrote one.
     :param model_generation: of the object at ``model_uri``.
-    :param bill_of_materials_uri: the packages of the image, if a task has written them into the job directory.
+    :param bill_of_materials_uri: the packages of the image, if a task has written them into the job
+        directory.
     :param study: of a tuning job.
     :param cost: ``None`` where the connection has no price for a machine of the job; 0 where ``reused``.
-    :param reused: it is the result of an earlier job of the same content (``reuse_results``); ``seconds`` are those of that job.
+    :param reused: it is the result of an earlier job of the same content (``reuse_results``); ``seconds`` are
+        those of that job.
     :param job_url: address of the job's record at the service.
     """
 

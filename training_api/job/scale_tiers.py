@@ -1,8 +1,8 @@
 """
 Scale tiers as data: which machines each tier has, and how many.
 
-No page that is still served has the table. All sizes are recalled [unverified]; one second-hand source gives STANDARD_1 a
-single parameter server instead of three.
+No page that is still served has the table. All sizes are recalled [unverified]; one second-hand source gives
+STANDARD_1 a single parameter server instead of three.
 """
 
 from __future__ import annotations

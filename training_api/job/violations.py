@@ -1,4 +1,4 @@
-"""What is wrong with a request, collected: every broken rule at once, by the camelCase path of the field."""
+"""All broken rules of a request, by the camelCase path of the field."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ class Violations:
         self.found.append(FieldViolation(field=path, description=description))
 
     def check_form(self, path: str, text: str | None, pattern: re.Pattern[str], form: str) -> None:
-        """Record a ``text`` that ``pattern`` does not match whole; empty text is an unset field in the API's terms."""
+        """
+        Record a ``text`` that ``pattern`` does not match whole.
+
+        Empty text is an unset field in the API's terms.
+        """
         if text and not pattern.fullmatch(text):
             self.add(path, f"must be {form}; got {text!r}")

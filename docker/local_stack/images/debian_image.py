@@ -28,7 +28,9 @@ BUILD_TIMEOUT_SECONDS = 900
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DebianRecipe:
     """
-    What the image contains; its name is a hash of all of this, so a changed recipe is another image.
+    What the image contains.
+
+    Its name is a hash of all of this, so that a changed recipe is another image.
 
     :param authorities: certificate bundle that replaces the image's own; None keeps Debian's.
     """
@@ -40,8 +42,8 @@ class DebianRecipe:
         "ca-certificates",
         "python-is-python3",
     )
-    # Small, and not needed in a container. EXTERNALLY-MANAGED forbids `pip install` outside a virtual environment,
-    # which the public Python images allow.
+    # Small, and not needed in a container. EXTERNALLY-MANAGED forbids `pip install` outside a virtual
+    # environment, which the public Python images allow.
     removed: tuple[str, ...] = (
         "var/cache/apt/*",
         "var/lib/apt/lists/*",
@@ -81,7 +83,9 @@ def build_debian_image(
     mirror: str | None,
 ) -> str:
     """
-    Build the image with debootstrap and import it into the engine; needs root, Debian or Ubuntu, and about a minute.
+    Build the image with debootstrap and import it into the engine.
+
+    This needs root, Debian or Ubuntu, and about a minute.
 
     :param build_dir: a private folder is made below it, and removed afterwards.
     :param mirror: where debootstrap gets packages; None means its default.

@@ -1,8 +1,8 @@
 """
-Runs the registry's image in the foreground, so that it is supervised like every other program.
+Runs the registry's image in the foreground, so that supervisor can watch it.
 
-The way where ``docker-registry`` cannot be had from Debian. The container is named by its port; one that was left
-behind by a killed process is removed first.
+The way where ``docker-registry`` cannot be had from Debian. The container is named by its port; one that was
+left behind by a killed process is removed first.
 """
 
 from __future__ import annotations

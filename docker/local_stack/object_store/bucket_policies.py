@@ -1,5 +1,5 @@
 """
-IAM policies of buckets: asked at the object store, kept by the training service, which holds all policies.
+IAM policies of buckets, served by the object store and kept by the training service.
 
 The emulator's own answers are made up: every policy is empty, and what is set is forgotten.
 """
@@ -21,7 +21,7 @@ _TIMEOUT_SECONDS = 10.0
 
 
 def bucket_of_policy(target: str) -> str | None:
-    """Return the bucket whose policy the request target asks for; ``None``: it asks for something else."""
+    """Return the bucket whose policy the request target is about; ``None``: no policy."""
     found = _PATH.fullmatch(urlsplit(target).path)
     return unquote(found["bucket"]) if found else None
 
@@ -60,7 +60,10 @@ class BucketPolicies:
                 404, "notFound", f"bucket {bucket!r} does not exist; gcloud storage buckets create makes it"
             )
         if self._url is None:
-            message = "this object store keeps no bucket policies: it was started without --training-url, the service that does"
+            message = (
+                "this object store keeps no bucket policies: it was started without --training-url, "
+                "the service that does"
+            )
             return _error(501, "notImplemented", message)
         passed_on = {name: value for name in _PASSED_ON if (value := headers.get(name))}
         url = f"{self._url}/storage/v1/b/{found['bucket']}{found['rest']}?{split.query}"

@@ -1,11 +1,12 @@
 """
-Preconditions and generations of requests for objects, which gcp-storage-emulator (2026.7.19) does not look at.
+Preconditions and generations, which gcp-storage-emulator (2026.7.19) ignores.
 
-Without them a write that asks for "only if nobody wrote since" always succeeds, and who asks for a generation that was overwritten gets
-the new contents.
+Without them a write that asks for "only if nobody wrote since" always succeeds, and who asks for a generation
+that was overwritten gets the new contents.
 
-Source: https://cloud.google.com/storage/docs/request-preconditions and .../json_api/v1/objects (2026-11-20). The store keeps one generation
-of an object, as a bucket without object versioning does: any other one is not found.
+Source: https://cloud.google.com/storage/docs/request-preconditions and .../json_api/v1/objects (2026-11-20).
+The store keeps one generation of an object, as a bucket without object versioning does: any other one is not
+found.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class ConditionNotMet(Exception):
     """
     The object is not as the request wants it.
 
-    :param is_unchanged: a ``...NotMatch`` of a read: the reader has the contents already (304 instead of 412).
+    :param is_unchanged: a ``...NotMatch`` of a read: the reader has the contents already (304 instead of
+        412).
     """
 
     def __init__(self, condition: str, wanted: str, found: str, *, is_unchanged: bool = False) -> None:
@@ -54,7 +56,11 @@ class Conditions:
 
     @classmethod
     def of(cls, path: str) -> Conditions:
-        """Return the conditions in the query of ``path``. :raises BadCondition: one is no number. Pure."""
+        """
+        Return the conditions in the query of ``path``. Pure.
+
+        :raises BadCondition: one is not a number.
+        """
         query = {name: values[0] for name, values in parse_qs(urlsplit(path).query).items()}
         for name, value in query.items():
             if name.removeprefix("ifSource").removeprefix("if") in _CONDITIONS and not value.isdecimal():
@@ -71,17 +77,32 @@ class Conditions:
         self._check("if", present, is_read=False)
 
     def check_read(self, present: Metadata) -> None:
-        """Return if the object may be read. :raises ConditionNotMet: no. :raises NotFound: the generation is gone."""
+        """
+        Return if the object may be read.
+
+        :raises ConditionNotMet: a condition does not hold.
+        :raises NotFound: the generation does not exist any more.
+        """
         self._require_generation("generation", present)
         self._check("if", present, is_read=True)
 
     def check_source(self, present: Metadata) -> None:
-        """Return if the object may be copied from. :raises ConditionNotMet: no. :raises NotFound: the generation is gone."""
+        """
+        Return if the object may be copied from.
+
+        :raises ConditionNotMet: a condition does not hold.
+        :raises NotFound: the generation does not exist any more.
+        """
         self._require_generation("sourceGeneration", present)
         self._check("ifSource", present, is_read=False)
 
     def check_delete(self, present: Metadata) -> None:
-        """Return if the object may be deleted. :raises ConditionNotMet: no. :raises NotFound: the generation is gone."""
+        """
+        Return if the object may be deleted.
+
+        :raises ConditionNotMet: a condition does not hold.
+        :raises NotFound: the generation does not exist any more.
+        """
         self._require_generation("generation", present)
         self.check_write(present)
 
@@ -102,5 +123,9 @@ class Conditions:
 
 
 def next_generation(present: Metadata | None, proposed: str) -> str:
-    """Return ``proposed``, or one more than the present generation: they only grow, also when a clock is set back. Pure."""
+    """
+    Return ``proposed``, or one more than the present generation. Pure.
+
+    Generations only grow, also when a clock is set back.
+    """
     return str(max(int(proposed), int(present["generation"]) + 1 if present else 0))

@@ -1,21 +1,22 @@
 """
 gcp-storage-emulator behind a server that holds what a training job does to it.
 
-The emulator (2026.7.19) answers one connection at a time, with a backlog of five: a client that connects and says
-nothing stops everybody, and parallel trials wait for retransmitted connection requests. Its metadata file is written
-in place, so a kill in that moment loses the store. It keeps objects under their own names, so ``model/`` and
-``model/weights`` cannot both exist, which Google's clients and TensorFlow rely on. Here:
+The emulator (2026.7.19) answers one connection at a time, with a backlog of five: a client that connects and
+says nothing stops everybody, and parallel trials wait for retransmitted connection requests. Its metadata
+file is written in place, so a kill in that moment loses the store. It keeps objects under their own names, so
+``model/`` and ``model/weights`` cannot both exist, which Google's clients and TensorFlow rely on. Here:
 
-- each connection has a thread; a request is read completely, answered under one lock (the emulator's storage is not
-  thread-safe), and only then written back;
+- each connection has a thread; a request is read completely, answered under one lock (the emulator's storage
+  is not thread-safe), and only then written back;
 - files are replaced atomically;
 - contents lie under the hash of their object's name;
 - policies of buckets are the training service's (``bucket_policies.py``), and containers cannot reach them;
 - preconditions and generations of requests are kept (``object_conditions.py``);
 - uploads of gcloud are taken: a multipart one whose boundary is in single quotes, and a resumable one below
   ``/resumable/upload``;
-- links to an object's content name the host that the reader asked, not the one that the writer did: containers and this
-  machine reach the store under different names, and the client for Python downloads from the link.
+- links to an object's content name the host that the reader asked, not the one that the writer did:
+  containers and this machine reach the store under different names, and the client for Python downloads from
+  the link.
 """
 
 from __future__ import annotations
@@ -65,9 +66,10 @@ class AtomicFileStore(_FileStore):  # type: ignore[misc]  # the emulator has no 
 
 class DurableStorage(Storage):  # type: ignore[misc]  # the emulator has no types
     """
-    The emulator's storage with atomic writes, in which one object's name may begin with another's.
+    The emulator's storage with atomic writes; object names may be prefixes of others.
 
-    ``reader_url`` is the store's URL as the client of the present request knows it, ``conditions`` what it demands of the objects.
+    ``reader_url`` is the store's URL as the client of the present request knows it, ``conditions`` what it
+    demands of the objects.
     """
 
     reader_url = ""

@@ -31,8 +31,8 @@ class Airflow(StackPart):
     """
     api-server, scheduler, dag-processor and triggerer.
 
-    Not ``airflow standalone``: it does not notice an api-server that cannot listen, leaves its children behind when it
-    is terminated, and opens log servers on all interfaces.
+    Not ``airflow standalone``: it does not notice an api-server that cannot listen, leaves its children
+    behind when it is terminated, and opens log servers on all interfaces.
     """
 
     name = Part.AIRFLOW
@@ -65,7 +65,7 @@ class Airflow(StackPart):
 
     def prepare(self) -> None:
         """
-        Bring the database to the version of Airflow that is installed; it also makes the secrets' files.
+        Migrate the database to the installed Airflow, and make the files of the secrets.
 
         :raises PartFailed: ``airflow db migrate`` failed.
         """
@@ -97,7 +97,11 @@ class Airflow(StackPart):
         return f"{version('apache-airflow-core')} {database_identity(self.settings)}"
 
     def programs(self) -> Sequence[Program]:
-        """Return the four components; the log servers that would listen on all interfaces are left out."""
+        """
+        Return the four components.
+
+        The log servers, which would listen on all interfaces, are left out.
+        """
         ensure_credentials(self.settings)
         environment = airflow_environment(
             self.settings,
@@ -129,9 +133,10 @@ def own_environment(program: str, settings: StackSettings) -> Mapping[str, str]:
     """
     Return what only ``program`` gets.
 
-    SQLite lets one process write at a time. A scheduler that waits in vain for 5 s, its default, dies of it, but its process
-    stays for as long as there are tasks. The api-server keeps the default: while one of its requests waits, all do, also the one
-    that holds the lock (with 15 s it answered nobody for minutes in the kill table).
+    SQLite lets one process write at a time. A scheduler that waits in vain for 5 s, its default, dies of it,
+    but its process stays for as long as there are tasks. The api-server keeps the default: while one of its
+    requests waits, all do, also the one that holds the lock (with 15 s it answered nobody for minutes in the
+    kill table).
     """
     url = airflow_database_url(settings)
     if program != "airflow-scheduler" or not url.startswith("sqlite:"):
@@ -154,7 +159,11 @@ _AIRFLOW = (sys.executable, "-m", "airflow")
 
 
 def airflow_state(settings: StackSettings) -> Path:
-    """Return the folder of Airflow's database, logs and passwords; airflow.cfg names the one of the default stack."""
+    """
+    Return the folder of Airflow's database, logs and passwords.
+
+    airflow.cfg names the folder of the default stack.
+    """
     return settings.state_dir.absolute() / "airflow"
 
 
@@ -167,7 +176,7 @@ def airflow_environment(
     settings: StackSettings, *, base_image: str, token: str = "", finder_password: str = ""
 ) -> Mapping[str, str]:
     """
-    Return what Airflow's processes find in their environment: its home, and the connections to the local stack.
+    Return the environment of Airflow's processes: its home, and the connections to the stack.
 
     Pure. Connections by environment are read by every component, and nothing has to be stored or encrypted.
 
@@ -211,7 +220,8 @@ def airflow_environment(
     state = airflow_state(settings)
     return {
         "AIRFLOW_HOME": str(REPOSITORY_ROOT),
-        # Whoever starts the stack, the tests too: in that mode Airflow reads no airflow.cfg, and its scheduler never rests.
+        # Whoever starts the stack, the tests too: in that mode Airflow reads no airflow.cfg, and its
+        # scheduler never rests.
         "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
         # As in airflow.cfg, for whatever state folder and database this stack has.
         **_database(settings),

@@ -28,9 +28,9 @@ class BaseImage(StackPart):
     """
     The public Python image, or a stand-in.
 
-    In this order: the image of the settings; an image that the engine has already; the public image if an image
-    registry answers; an image made from Debian packages. The last two contain this machine's certificate authorities
-    if it trusts extra ones. The choice is noted in the state folder.
+    In this order: the image of the settings; an image that the engine has already; the public image if an
+    image registry answers; an image made from Debian packages. The last two contain this machine's
+    certificate authorities if it trusts extra ones. The choice is noted in the state folder.
     """
 
     name = Part.BASE_IMAGE
@@ -57,7 +57,11 @@ class BaseImage(StackPart):
             return "not chosen yet"
 
     def is_healthy(self) -> bool:
-        """Tell whether an image was chosen and the engine still has it (an image of the settings may be pulled)."""
+        """
+        Tell whether an image was chosen and the engine still has it.
+
+        An image that the settings name may be pulled.
+        """
         if self.settings.base_image is not None:
             return True
         if not _note(self.settings).exists() or not answers(self.settings.engine_url):
@@ -72,7 +76,8 @@ class BaseImage(StackPart):
         """Choose the image, and get or build it unless the engine has it."""
         if self.settings.base_image is not None:
             return
-        # A build step sends and imports for minutes, so there is no short time limit on answers of the engine.
+        # A build step sends and imports for minutes, so there is no short time limit on answers of the
+        # engine.
         client = connect(self.settings.engine_url, timeout_seconds=900)
         try:
             with one_build():
@@ -95,7 +100,8 @@ class BaseImage(StackPart):
             return HOST_BUNDLE.read_bytes()
         except OSError as error:
             raise LocalStackError(
-                f"this machine has no certificate bundle {HOST_BUNDLE}; unset LOCAL_STACK_TRUST_HOST_AUTHORITIES"
+                f"this machine has no certificate bundle {HOST_BUNDLE}; unset "
+                "LOCAL_STACK_TRUST_HOST_AUTHORITIES"
             ) from error
 
     def _choose(self, client: docker.DockerClient) -> str:
@@ -113,7 +119,8 @@ class BaseImage(StackPart):
         if reason is not None:
             raise PartFailed(
                 self.name.value,
-                f"{self.settings.public_base_image} cannot be pulled, and it cannot be built from Debian packages"
+                f"{self.settings.public_base_image} cannot be pulled, and it cannot be built from Debian "
+                "packages"
                 f" here ({reason}); set LOCAL_STACK_BASE_IMAGE to an image with Python 3.11 and pip",
             )
         return build_debian_image(
@@ -126,7 +133,7 @@ class BaseImage(StackPart):
         )
 
     def _public_name(self) -> str:
-        """The public image itself, or the name of the image that adds this machine's authorities to it."""
+        """Return the public image, or the image that adds this machine's authorities to it."""
         public = self.settings.public_base_image
         if self._authorities is None:
             return public

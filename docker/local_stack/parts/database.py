@@ -1,4 +1,4 @@
-"""Airflow's database: PostgreSQL on a unix socket where it can be installed, else SQLite, which is Airflow's default."""
+"""Airflow's database: PostgreSQL on a unix socket if it can be installed, else SQLite."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ _NAME = "airflow"
 _SYSTEM_USER = "postgres"
 #: Debian keeps the programs of each version in a folder that is not on PATH.
 _VERSIONS = Path("/usr/lib/postgresql")
-#: Of Debian's postgresql-common(7): whether an installation makes a server of the machine's own, which starts at boot.
+#: Of Debian's postgresql-common(7): whether an installation makes a server of the machine's own, which starts
+#: at boot.
 _CLUSTER_CONFIG = Path("/etc/postgresql-common/createcluster.conf")
-#: A commit returns before it is on disk: a power cut may lose the last half second of Airflow's states, and never more.
+#: A commit returns before it is on disk: a power cut may lose the last half second of Airflow's states, and
+#: never more.
 _SETTINGS = {
     "listen_addresses": "",
     "shared_buffers": "32MB",
@@ -125,7 +127,11 @@ class Database(StackPart):
 
 
 def airflow_database_url(settings: StackSettings) -> str:
-    """Return the SQLAlchemy URL of the database that this stack's Airflow has, or would have if it were started now."""
+    """
+    Return the SQLAlchemy URL of the database of this stack's Airflow.
+
+    If Airflow does not run, it is the one with which it would start now.
+    """
     folder = _folder_in_use(settings)
     if folder is None:
         return f"sqlite:///{sqlite_file(settings)}"
@@ -133,7 +139,7 @@ def airflow_database_url(settings: StackSettings) -> str:
 
 
 def database_identity(settings: StackSettings) -> str:
-    """Return what changes whenever Airflow's database is another one, or a new one at the same place."""
+    """Return a text that changes when Airflow's database is replaced, also at the same place."""
     folder = _folder_in_use(settings)
     place = sqlite_file(settings) if folder is None else folder / "data"
     return f"{place} {place.stat().st_ino if place.exists() else 'missing'}"
@@ -162,7 +168,8 @@ def _default_folder(settings: StackSettings) -> Path:
     """
     Return a folder that the server's user can reach.
 
-    PostgreSQL refuses to run as root; the system user that runs it instead cannot enter a checkout below ``/root``.
+    PostgreSQL refuses to run as root; the system user that runs it instead cannot enter a checkout below
+    ``/root``.
     """
     if os.geteuid() != 0:
         return settings.state_dir.absolute() / "postgresql"
@@ -215,7 +222,7 @@ def _answers(folder: Path) -> bool:
 
 
 def server_program(name: str) -> Path | None:
-    """Return a program of the newest PostgreSQL server that is installed, ``None`` if there is none."""
+    """Return a program of the newest installed PostgreSQL server; ``None`` if there is none."""
     folders = [folder for folder in _VERSIONS.glob("*/bin") if folder.parent.name.isdecimal()]
     for folder in sorted(folders, key=lambda folder: int(folder.parent.name), reverse=True):
         if (folder / name).is_file():
@@ -242,7 +249,7 @@ def ensure_server_programs(packages: PackageInstaller) -> Path:
 
 @contextmanager
 def _no_cluster_of_the_machine() -> Iterator[None]:
-    """Install the programs without the server that Debian's package would make and start at each boot."""
+    """Install the programs without the server that Debian's package would start at each boot."""
     if _CLUSTER_CONFIG.exists() or os.geteuid() != 0:  # the machine has its own policy
         yield
         return

@@ -48,7 +48,11 @@ def answers(url: str) -> bool:
 
 
 class Engine(StackPart):
-    """The engine at DOCKER_HOST or the default socket; else, as root on Debian or Ubuntu, a supervised dockerd."""
+    """
+    The engine that the stack uses.
+
+    The one at DOCKER_HOST or the default socket; else, as root on Debian or Ubuntu, a supervised dockerd.
+    """
 
     name = Part.ENGINE
 
@@ -80,7 +84,7 @@ class Engine(StackPart):
         )
 
     def start_lock(self) -> AbstractContextManager[None]:
-        """Return the lock of the machine's engine: a second stack uses the one that the first has started."""
+        """Return the lock of the machine's engine: a second stack uses the engine of the first."""
         return one_engine_start()
 
     def prepare(self) -> None:
@@ -94,7 +98,8 @@ class Engine(StackPart):
             return
         if self.settings.engine_url != self.settings.default_engine_url:
             raise EngineMissing(
-                f"no Docker Engine answers at DOCKER_HOST={self.settings.engine_url}; start it, or unset DOCKER_HOST"
+                f"no Docker Engine answers at DOCKER_HOST={self.settings.engine_url}; start it, or unset "
+                "DOCKER_HOST"
                 f" to use {self.settings.default_engine_url}"
             )
         if find_program("dockerd") is None or find_program("iptables") is None:
@@ -168,8 +173,8 @@ def _remove_stale_pid_file(file: Path, program: str) -> None:
     """
     Remove a pid file whose process is gone, or is another program by now.
 
-    dockerd refuses to start while *any* process has the pid, and takes whatever has containerd's pid for containerd;
-    after a restart of the machine that is often another program.
+    dockerd refuses to start while *any* process has the pid, and takes whatever has containerd's pid for
+    containerd; after a restart of the machine that is often another program.
 
     :raises LocalStackError: the program does run.
     """

@@ -1,4 +1,4 @@
-"""The way from containers to this machine: the engine's bridge, and the relay that listens on it."""
+"""The way from containers to this machine: the engine's bridge, and the relay on it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def gateway_address(client: docker.DockerClient) -> str | None:
     """
     Return the address at which containers reach this machine as ``host-gateway``.
 
-    :return: None if the address is not one of this machine's (Docker Desktop's engine runs in a virtual machine,
-        which forwards to loopback by itself).
+    :return: None if the address is not one of this machine's (Docker Desktop's engine runs in a virtual
+        machine, which forwards to loopback by itself).
     """
     network: dict[str, Any] = client.networks.get("bridge").attrs
     bridge = network.get("Options", {}).get("com.docker.network.bridge.name", "docker0")
@@ -32,7 +32,8 @@ def gateway_address(client: docker.DockerClient) -> str | None:
         if address.family.name == "AF_INET"
     }
     for config in network.get("IPAM", {}).get("Config") or []:
-        # Engine 20.10 leaves out the gateway of a bridge that it chose itself: the first address of the subnet.
+        # Engine 20.10 leaves out the gateway of a bridge that it chose itself: the first address of the
+        # subnet.
         address = config.get("Gateway") or str(next(ip_network(config["Subnet"]).hosts()))
         if address in local:
             return str(address)
@@ -52,7 +53,7 @@ def find_gateway(engine_url: str) -> str | None:
 
 
 class Relay(StackPart):
-    """Makes the object store reachable for containers, at the address that they know as host.docker.internal."""
+    """Makes the object store reachable for containers, as host.docker.internal."""
 
     name = Part.RELAY
 

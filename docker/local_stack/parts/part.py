@@ -30,7 +30,7 @@ class Listener:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workshop:
-    """What parts work with: the settings, the process manager, the package installer, the progress lines."""
+    """What parts work with: settings, process manager, package installer, progress lines."""
 
     settings: StackSettings
     processes: ProcessManager
@@ -42,9 +42,10 @@ class StackPart(ABC):
     """
     One part of the stack.
 
-    :class:`~local_stack.stack.LocalStack` calls, in this order: :meth:`prepare`, then starts :meth:`programs` after
-    it has checked that the ports of :meth:`listeners` are free, waits until :meth:`is_healthy`, then :meth:`complete`.
-    All of them may be called again at any time, and are quick when there is nothing left to do.
+    :class:`~local_stack.stack.LocalStack` calls, in this order: :meth:`prepare`, then starts :meth:`programs`
+    after it has checked that the ports of :meth:`listeners` are free, waits until :meth:`is_healthy`, then
+    :meth:`complete`. All of them may be called again at any time, and are quick when there is nothing left to
+    do.
     """
 
     name: ClassVar[Part]

@@ -1,4 +1,4 @@
-"""The image registry: distribution's ``docker-registry``, from the Debian package or the image ``registry:2``."""
+"""The image registry: Debian's ``docker-registry``, or the image ``registry:2``."""
 
 from __future__ import annotations
 
@@ -44,7 +44,11 @@ def ensure_registry_program(settings: StackSettings, packages: PackageInstaller)
 
 
 class Registry(StackPart):
-    """A registry on loopback whose images lie in the state folder; the training service says who may do what."""
+    """
+    A registry on loopback with its images in the state folder.
+
+    The training service decides who may do what.
+    """
 
     name = Part.REGISTRY
 

@@ -1,4 +1,4 @@
-"""The image that jobs of Python packages run on, built from the base image and named by its content."""
+"""The image for jobs of Python packages, built from the base image, named by content."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from local_stack.settings import REPOSITORY_ROOT
 FOLDER = REPOSITORY_ROOT / "docker" / "runtime"
 #: ``localhost``: on the engine only, in no registry.
 REPOSITORY = "localhost/container-training/runtime"
-#: Those that have Python 3.7 (discovery, TrainingInput.pythonVersion), which is what tutorials ask for. All of them are
-#: the one image: the packages of the old runtimes, TensorFlow 1.15 among them, exist for no Python of today.
+#: Those that have Python 3.7 (discovery, TrainingInput.pythonVersion), which is what tutorials ask for. All
+#: of them are the one image: the packages of the old runtimes, TensorFlow 1.15 among them, exist for no
+#: Python of today.
 VERSIONS = ("1.15", *(f"2.{minor}" for minor in range(1, 12)))
 
 
@@ -30,7 +31,7 @@ def runtime_image_name(base_image: str) -> str:
 
 
 def runtime_images(base_image: str) -> dict[str, str]:
-    """Return what the training service's TRAINING_RUNTIME_IMAGES is to say: the image of each runtime version."""
+    """Return the value of TRAINING_RUNTIME_IMAGES: the image of each runtime version."""
     return dict.fromkeys(VERSIONS, runtime_image_name(base_image))
 
 

@@ -34,7 +34,7 @@ class Training(StackPart):
         return answers_ok(f"{self.settings.training_url}/health")
 
     def prepare(self) -> None:
-        """Make the folder of the database, the image of the runtime versions, and the developer's credentials."""
+        """Make the database's folder, the runtime versions' image, the developer's credentials."""
         self._data.mkdir(parents=True, exist_ok=True)
         client = connect(self.settings.engine_url, timeout_seconds=BUILD_TIMEOUT_SECONDS)
         try:

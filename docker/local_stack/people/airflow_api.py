@@ -117,7 +117,11 @@ class AirflowApi:
         return [line for event in content for line in _event_lines(event)]
 
     def call(self, method: str, path: str, **arguments: Any) -> Any:
-        """Return the JSON answer to a request. :raises LocalStackError: it was refused, or nobody answered."""
+        """
+        Return the JSON answer to a request.
+
+        :raises LocalStackError: it was refused, or the server did not answer.
+        """
         with self._errors():
             return self._send(method, path, **arguments).raise_for_status().json()
 
@@ -135,7 +139,8 @@ class AirflowApi:
         except httpx.HTTPStatusError as error:
             answer = error.response
             raise LocalStackError(
-                f"Airflow refused {answer.request.method} {answer.request.url.path} with status {answer.status_code}:"
+                f"Airflow refused {answer.request.method} {answer.request.url.path} with status "
+                f"{answer.status_code}:"
                 f" {answer.text[:500]}"
             ) from error
         except httpx.HTTPError as error:

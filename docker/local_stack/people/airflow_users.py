@@ -16,9 +16,10 @@ _OWNER_ONLY = 0o600
 
 def ensure_password(file: Path, user: str) -> str:
     """
-    Return the password of ``user`` in the simple auth manager's file, made up unless it is there.
+    Return the password of ``user`` in the simple auth manager's file; make a missing one.
 
-    Airflow makes up those that are missing, but only when its API server starts: too late for the environment of the tasks.
+    Airflow makes up those that are missing, but only when its API server starts: too late for the environment
+    of the tasks.
     """
     found: dict[str, str] = json.loads(file.read_text("utf-8") or "{}") if file.exists() else {}
     if user not in found:

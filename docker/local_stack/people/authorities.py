@@ -1,8 +1,9 @@
 """
 Which certificate authorities this machine trusts beyond the usual ones.
 
-A network that inspects TLS is common in companies: its machines trust the inspector's authority, and containers that
-do not cannot install a package. So the base image gets this machine's bundle where that has extra authorities.
+A network that inspects TLS is common in companies: its machines trust the inspector's authority, and
+containers that do not cannot install a package. So the base image gets this machine's bundle where that has
+extra authorities.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def extra_authorities(
     bundle: Path = HOST_BUNDLE, packaged: Path = PACKAGED, added: Path = ADDED
 ) -> frozenset[bytes]:
     """
-    Return the certificates that this machine trusts and the package ca-certificates did not bring.
+    Return the certificates that this machine trusts and the package ca-certificates lacks.
 
     :param bundle: what programs of this machine trust.
     :param packaged: files of the package; where there are none (not Debian), only ``added`` counts.

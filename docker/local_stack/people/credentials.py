@@ -28,7 +28,11 @@ _OWNER_ONLY = 0o600
 
 
 def ensure_credentials(settings: StackSettings) -> None:
-    """Make the developer's token, the tokens file of the training service, and a Docker configuration with the login."""
+    """
+    Make the developer's token, the service's tokens file, and Docker's configuration.
+
+    The configuration has a login.
+    """
     if not settings.developer_token_file.exists():
         _write(settings.developer_token_file, secrets.token_urlsafe(32))
     token = developer_token(settings)
@@ -53,13 +57,13 @@ def developer_token(settings: StackSettings) -> str:
 
 
 def registry_login(settings: StackSettings) -> dict[str, str]:
-    """Return the developer's login for the stack's registry, as docker-py's ``auth_config`` takes it."""
+    """Return the developer's login for the stack's registry, as docker-py's ``auth_config``."""
     return {"username": REGISTRY_USER, "password": developer_token(settings)}
 
 
 def registry_auth(settings: StackSettings) -> dict[str, Any]:
     """
-    Return how the registry is told to want the training service's tokens; makes the service's key if need be.
+    Return the registry's settings for the training service's tokens; make the key if needed.
 
     :raises PartFailed: the service's program failed.
     """

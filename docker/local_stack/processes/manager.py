@@ -60,7 +60,11 @@ class ProcessManager:
     log_dir: Path
 
     def is_running(self) -> bool:
-        """Tell whether a supervisord answers on the socket; a socket left by a dead one does not count."""
+        """
+        Tell whether a supervisord answers on the socket.
+
+        A socket that a dead one left does not count.
+        """
         try:
             self._call("getState")
         except (OSError, xmlrpc.Error):
@@ -69,7 +73,9 @@ class ProcessManager:
 
     def ensure_running(self) -> None:
         """
-        Start supervisord unless it runs. What an earlier one left behind when it was killed is ended first.
+        Start supervisord unless it runs.
+
+        Processes that an earlier, killed one left are ended first.
 
         :raises LocalStackError: it does not start.
         """
@@ -164,7 +170,11 @@ class ProcessManager:
         return len(alive)
 
     def info(self, name: str) -> ProcessInfo | None:
-        """Return what supervisord knows about a program; None if it does not know it or does not run."""
+        """
+        Return what supervisord knows about a program.
+
+        ``None`` if it does not know the program or does not run.
+        """
         return self.all().get(name)
 
     def all(self) -> dict[str, ProcessInfo]:
@@ -191,16 +201,20 @@ class ProcessManager:
                 psutil.Process(pid).wait(STOP_TIMEOUT_SECONDS)
         except psutil.TimeoutExpired as error:
             raise LocalStackError(
-                f"supervisord (process {pid}) still runs {STOP_TIMEOUT_SECONDS:.0f} s after it was asked to stop"
+                f"supervisord (process {pid}) still runs {STOP_TIMEOUT_SECONDS:.0f} s after it was asked to "
+                "stop"
             ) from error
         self.end_leftovers()
         return True
 
     def end_leftovers(self) -> int:
         """
-        End the processes of this stack that no supervisord watches any more, found by the mark in their environment.
+        End the processes of this stack that no supervisord watches any more.
 
-        There are some after ``kill -9`` of supervisord, or when a program died without ending its own children.
+        They are found by the mark in their environment.
+
+        There are some after ``kill -9`` of supervisord, or when a program died without ending its own
+        children.
 
         :return: how many there were; 0 while supervisord runs.
         """
@@ -266,7 +280,11 @@ def _not_running_is_fine(name: str) -> Iterator[None]:
 
 
 def _write_private(file: Path, text: str) -> None:
-    """Write a file that only its owner may read: the environment of a program may hold a password."""
+    """
+    Write a file that only its owner may read.
+
+    The environment of a program may contain a password.
+    """
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as output:
         output.write(text)

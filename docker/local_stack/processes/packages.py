@@ -23,7 +23,11 @@ _WAIT_FOR_OTHERS = ("-o", "DPkg::Lock::Timeout=300")
 
 
 def find_program(name: str) -> Path | None:
-    """Return where a program lies, the administrator's folders included (``sbin`` is often not on PATH)."""
+    """
+    Return the path of a program.
+
+    It also searches the administrator's folders: ``sbin`` is often not on PATH.
+    """
     found = shutil.which(name, path=os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin:/usr/local/sbin")
     return Path(found) if found else None
 
@@ -135,7 +139,11 @@ class PackageInstaller:
 
 @contextmanager
 def _services_not_started() -> Iterator[None]:
-    """Keep packages from starting their services, with the policy file of invoke-rc.d(8) and deb-systemd-invoke(1)."""
+    """
+    Keep packages from starting their services.
+
+    With the policy file of invoke-rc.d(8) and deb-systemd-invoke(1).
+    """
     if POLICY_RC_D.exists():  # the machine has its own policy, and it is not ours to change
         yield
         return

@@ -12,7 +12,11 @@ ALL_INTERFACES = ("0.0.0.0", "::")  # noqa: S104  # compared with, never bound t
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """Return a TCP port of ``host`` on which nobody listens now; somebody may before the caller does."""
+    """
+    Return a TCP port of ``host`` that is free now.
+
+    Another process may take it before the caller does.
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
         listener.bind((host, 0))
         port: int = listener.getsockname()[1]
@@ -32,7 +36,11 @@ def is_free(host: str, port: int) -> bool:
 
 
 def listener_on(host: str, port: int) -> psutil.Process | None:
-    """Return the process that listens on ``host:port``, or None where nobody does or the system does not tell."""
+    """
+    Return the process that listens on ``host:port``.
+
+    ``None`` if there is none or the system does not tell.
+    """
     try:
         connections = psutil.net_connections(kind="tcp")
     except psutil.AccessDenied:

@@ -1,4 +1,4 @@
-"""Progress of long steps as plain lines on standard error, so that standard output stays for results."""
+"""Progress of long steps, as plain lines on standard error; standard output is for results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Progress:
 
     @contextmanager
     def step(self, doing: str) -> Iterator[None]:
-        """Print ``doing`` before the body runs, and the elapsed seconds after it; a failure is said too."""
+        """Print ``doing`` before the body runs, and the elapsed seconds after it, also if it fails."""
         self.say(f"{doing} ...")
         started = time.monotonic()
         try:

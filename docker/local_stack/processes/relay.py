@@ -1,8 +1,10 @@
 """
-Carries connections of containers to a program on loopback: ``python -m local_stack.processes.relay --listen A --to B``.
+Forwards connections of containers to a program on loopback.
 
-Containers reach this machine at the engine's bridge only, and nothing but this relay listens there. It imports the
-standard library only, to stay small.
+``python -m local_stack.processes.relay --listen A --to B``.
+
+Containers reach this machine at the engine's bridge only, and nothing but this relay listens there. It
+imports the standard library only, to stay small.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from typing import NamedTuple
 
 CHUNK_BYTES = 64 * 1024
 CONNECT_TIMEOUT_SECONDS = 5.0
-#: Where relayed connections come from on loopback, so that a program there can tell containers from this machine's users.
+#: Where relayed connections come from on loopback, so that a program there can tell containers from this
+#: machine's users.
 CONTAINERS_ADDRESS = "127.0.0.2"
 
 
@@ -76,7 +79,11 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, to:
 
 
 async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-    """Copy until the source ends, and pass that on; the other direction may go on (TCP half-close)."""
+    """
+    Copy until the source ends, and pass the end on.
+
+    The other direction may continue (TCP half-close).
+    """
     while chunk := await source.read(CHUNK_BYTES):
         target.write(chunk)
         await target.drain()

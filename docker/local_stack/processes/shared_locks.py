@@ -18,10 +18,12 @@ FOLDER = Path("/var/tmp")  # noqa: S108  # shared on purpose; the files are empt
 @contextmanager
 def one_build() -> Iterator[None]:
     """
-    Hold the lock for building the stack's own images; one process of this user on this machine has it.
+    Hold the lock for building the stack's own images.
 
-    The second of two builds would take the name from the first image, which is in use already. Images that are
-    built from it are named by its id, and their names would change.
+    One process of this user on this machine has it.
+
+    The second of two builds would take the name from the first image, which is in use already. Images that
+    are built from it are named by its id, and their names would change.
     """
     with _one_at_a_time("own-images"):
         yield
@@ -29,7 +31,11 @@ def one_build() -> Iterator[None]:
 
 @contextmanager
 def one_installation() -> Iterator[None]:
-    """Hold the lock for installing packages: apt-get fails while another one reads the lists of packages."""
+    """
+    Hold the lock for installing packages.
+
+    apt-get fails while another one reads the lists of packages.
+    """
     with _one_at_a_time("packages"):
         yield
 
@@ -53,7 +59,8 @@ def engine_in_use(engine_url: str, folder: Path = FOLDER) -> Iterator[Callable[[
     Note that this process uses the engine, so that no other test bed stops it meanwhile.
 
     :param folder: where the locks of all engines lie.
-    :return: a function: is this process the only user? Once it has returned true, others wait until the block ends.
+    :return: a function: is this process the only user? Once it has returned true, others wait until the block
+        ends.
     """
     name = f"container-training-engine-{hashlib.sha256(engine_url.encode()).hexdigest()[:12]}.lock"
     file = folder / name

@@ -1,4 +1,4 @@
-"""What supervisord reads: its own configuration file, and one file a program. Pure text, no files or processes."""
+"""supervisord's configuration file, and one file per program, as text. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from local_stack.errors import LocalStackError
 
 OWNER_VARIABLE = "LOCAL_STACK_OWNER"
-"""Each program has this variable in its environment; its value is the state folder of the stack that started it."""
+"""Variable in the environment of each program; its value is the state folder of its stack."""
 
 PRIVATE_UMASK = 0o077
 """For programs whose files are their owner's alone."""
@@ -76,11 +76,12 @@ def render_program(program: Program, *, log: Path, owner: Path) -> str:
     :raises LocalStackError: supervisord's format cannot express a value of the environment or the command.
     """
     environment = {**program.environment, OWNER_VARIABLE: str(owner)}
+    variables = [f"{name}={_quote(name, value)}" for name, value in sorted(environment.items())]
     lines = [
         f"[program:{program.name}]",
         f"command = {_escape(shlex.join(program.command))}",
         f"directory = {_escape(str(program.directory or owner))}",
-        f"environment = {','.join(f'{name}={_quote(name, value)}' for name, value in sorted(environment.items()))}",
+        f"environment = {','.join(variables)}",
         "autostart = false",
         "autorestart = true",
         "startsecs = 1",
@@ -117,7 +118,8 @@ def _quote(name: str, value: str) -> str:
     if quote in value or value.strip("'\"") != value:
         # Not the value itself: it may be a secret.
         raise LocalStackError(
-            f"the environment variable {name} must not begin or end with a quote, nor contain both kinds of quotes"
+            f"the environment variable {name} must not begin or end with a quote, nor contain both kinds of "
+            "quotes"
         )
     try:
         return quote + _escape(value) + quote

@@ -1,4 +1,8 @@
-"""What the arguments of a trainer may be; each function is an argparse ``type``, whose error names the rule and the value."""
+"""
+Argparse types of a trainer's arguments.
+
+Their errors name the rule and the value.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,11 @@ import argparse
 
 
 def count(text: str) -> int:
-    """Return a whole number of at least 1; a tuning service may hand on the integer 30 as ``30.0``."""
+    """
+    Return a whole number of at least 1.
+
+    A tuning service may pass on the integer 30 as ``30.0``.
+    """
     value = _number(text)
     if not value.is_integer() or value < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number >= 1, got {text!r}")

@@ -1,8 +1,8 @@
 """
 The data: images of 8 x 8 pixels, each 0 to 16, and the digit that each shows.
 
-A data set is a CSV file with 65 columns (64 pixels row by row, then the digit; a header line is skipped), or an NPZ
-file with the arrays ``data`` (N x 64) and ``target`` (N).
+A data set is a CSV file with 65 columns (64 pixels row by row, then the digit; a header line is skipped), or
+an NPZ file with the arrays ``data`` (N x 64) and ``target`` (N).
 """
 
 from __future__ import annotations
@@ -67,7 +67,11 @@ def load(location: str | None) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
 def load_all(
     locations: Sequence[str] | None,
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the images and labels of several files as one data set; see ``load``, also for what is raised."""
+    """
+    Return the images and labels of several files as one data set.
+
+    It raises what ``load`` raises.
+    """
     if not locations:
         return load(None)
     parts = [load(location) for location in locations]
@@ -115,7 +119,9 @@ def split(
     images: NDArray[np.float64], labels: NDArray[np.int64], *, test_fraction: float, seed: int
 ) -> Split:
     """
-    Return the rows shuffled by ``seed`` and split, each digit in the same proportion on both sides; pure.
+    Return the rows shuffled by ``seed`` and split. Pure.
+
+    Each digit has the same proportion on both sides.
 
     :raises DataError: too few rows for that.
     """
@@ -135,7 +141,9 @@ def split(
 
 def is_held_out(images: NDArray[np.float64], fraction: float) -> NDArray[np.bool_]:
     """
-    Return which rows are held out, by their own content: the same image is so in every version of the data. Pure.
+    Return which rows are held out, by their own content. Pure.
+
+    The same image is held out in every version of the data.
 
     Who trains on the others never sees these, however the data grow; a copy of an image is on the same side.
 

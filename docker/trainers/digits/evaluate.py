@@ -1,8 +1,8 @@
 """
-Evaluate a model that ``task.py`` wrote, on the rows that ``--hold-out=content`` never trains on.
+Evaluate a model of ``task.py`` on the rows that ``--hold-out=content`` never trains on.
 
-Writes ``evaluation.json`` and ``metrics.json`` to the job directory. Exit code: 0 done, 1 failed (the reason is on stderr), 2 wrong
-arguments. Reading a model runs what is in its file: give it only models of your own.
+Writes ``evaluation.json`` and ``metrics.json`` to the job directory. Exit code: 0 done, 1 failed (the reason
+is on stderr), 2 wrong arguments. Reading a model runs what is in its file: give it only models of your own.
 """
 
 from __future__ import annotations

@@ -18,7 +18,9 @@ def write_evaluation(
     answers: NDArray[np.int64],
 ) -> None:
     """
-    Write ``evaluation.json`` to ``job_dir``: which of the N rows ``model`` had right, and a digest of the rows.
+    Write ``evaluation.json`` to ``job_dir``.
+
+    It says which of the N rows ``model`` had right, and has a digest of the rows.
 
     Two evaluations are of the same rows in the same order if the digests are the same.
 

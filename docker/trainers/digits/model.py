@@ -18,7 +18,11 @@ ACTIVATIONS = ("relu", "tanh", "logistic")
 
 @dataclass(frozen=True, kw_only=True)
 class Epoch:
-    """What one pass over the training rows led to; ``number`` counts from 1, ``test_*`` are on held-out rows."""
+    """
+    The result of one pass over the training rows.
+
+    ``number`` counts from 1; ``test_*`` are on held-out rows.
+    """
 
     number: int
     train_loss: float

@@ -17,7 +17,9 @@ class StorageError(Exception):
 
 def read(location: str) -> bytes:
     """
-    Return the contents of the file or object at ``location``, or of that generation of the object which it names.
+    Return the contents of the file or object at ``location``.
+
+    If it names a generation of an object, the contents of that one.
 
     :raises StorageError: it is not there, or may not be read.
     """
@@ -31,7 +33,7 @@ def read(location: str) -> bytes:
 
 
 def split_generation(location: str) -> tuple[str, int | None]:
-    """Return a location and the generation of the object that ``gs://BUCKET/NAME#GENERATION`` names; pure."""
+    """Return the location and the generation in ``gs://BUCKET/NAME#GENERATION``. Pure."""
     address, mark, generation = location.rpartition("#")
     if mark and location.startswith(SCHEME) and generation.isdecimal():
         return address, int(generation)

@@ -1,8 +1,8 @@
 """
 Train a classifier of handwritten digits.
 
-Writes ``model.joblib`` and ``metrics.json`` to the job directory. Exit code: 0 done, 1 failed (the reason is on
-stderr), 2 wrong arguments.
+Writes ``model.joblib`` and ``metrics.json`` to the job directory. Exit code: 0 done, 1 failed (the reason is
+on stderr), 2 wrong arguments.
 """
 
 from __future__ import annotations
@@ -74,7 +74,11 @@ def run(options: argparse.Namespace) -> None:
 
 
 def load_rows(options: argparse.Namespace) -> data.Split:
-    """Return the rows to train and to test on. Raises ``data.DataError``, ``storage.StorageError``."""
+    """
+    Return the rows to train and to test on.
+
+    It raises ``data.DataError`` and ``storage.StorageError``.
+    """
     images, labels = data.load_all(options.data)
     if options.hold_out == "content":
         rows = data.split_by_content(images, labels, test_fraction=options.test_fraction)
@@ -86,7 +90,11 @@ def load_rows(options: argparse.Namespace) -> data.Split:
 
 
 def write_results(job_dir: str, network: object, metrics: dict[str, float]) -> None:
-    """Write model and metrics to ``job_dir``, the metrics last: who finds them finds the model. Raises ``StorageError``."""
+    """
+    Write model and metrics to ``job_dir``.
+
+    The metrics come last: if they exist, the model does. It raises ``StorageError``.
+    """
     pickled = io.BytesIO()
     joblib.dump(network, pickled, compress=3)
     for name, contents in {

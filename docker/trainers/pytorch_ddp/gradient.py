@@ -1,4 +1,8 @@
-"""Shows that replicas that each see a part of a batch learn what one process learns from the whole."""
+"""
+Shows that replicas with a part of a batch each learn what one process learns.
+
+That process sees the whole batch.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +19,13 @@ def compare_gradients(
     network: DistributedDataParallel, replica: Replica, images: torch.Tensor, labels: torch.Tensor
 ) -> dict[str, float]:
     """
-    Return how far gradients are from that of one process on the whole batch, each the largest of all replicas and parameters.
+    Return the differences between gradients and those of one process on the whole batch.
+
+    Each is the largest over all replicas and parameters.
 
     ``gradient_difference`` is that of the gradient which all replicas share after their exchange;
-    ``gradient_difference_unshared`` that of the part which a replica computes alone, so that the first is not small for want of
-    difference. Every replica must call this, with the same batch.
+    ``gradient_difference_unshared`` that of the part which a replica computes alone, so that the first is not
+    small for want of difference. Every replica must call this, with the same batch.
     """
     own = slice(replica.rank, None, replica.world_size)
     whole = _gradient(copy.deepcopy(network.module), images, labels)

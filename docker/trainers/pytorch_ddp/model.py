@@ -14,14 +14,20 @@ BATCH_ROWS = 16
 
 
 def make_network(*, hidden_units: int, seed: int) -> nn.Module:
-    """Return an untrained network, 64 pixels to 10 scores; the same arguments lead to the same weights."""
+    """
+    Return an untrained network, 64 pixels to 10 scores.
+
+    The same arguments lead to the same weights.
+    """
     torch.manual_seed(seed)
     return nn.Sequential(nn.Linear(PIXELS, hidden_units), nn.ReLU(), nn.Linear(hidden_units, len(DIGITS)))
 
 
 def batches(rows: Split, *, world_size: int, seed: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """
-    Yield the batches of one pass over the training rows, in an order that ``seed`` decides; rows that fill no batch are left out.
+    Yield the batches of one pass over the training rows, in an order that ``seed`` decides.
+
+    Rows that do not fill a batch are left out.
 
     Each is the batch of all replicas together: ``world_size * BATCH_ROWS`` images and labels.
     """

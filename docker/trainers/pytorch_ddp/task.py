@@ -1,9 +1,11 @@
 """
-Train a classifier of handwritten digits on all replicas of a job: torch.distributed over gloo.
+Train a classifier of handwritten digits on all replicas of a job, by torch.distributed.
 
-Rank and world size come from ``CLUSTER_SPEC``; alone, the world is one process. The master writes ``model.pt`` and
-``metrics.json`` to the job directory. Exit code: 0 done, 1 failed (the reason is on stderr), 2 wrong arguments, 138 a peer is
-gone: the service starts this replica again, and all begin anew.
+The backend is gloo.
+
+Rank and world size come from ``CLUSTER_SPEC``; alone, the world is one process. The master writes
+``model.pt`` and ``metrics.json`` to the job directory. Exit code: 0 done, 1 failed (the reason is on stderr),
+2 wrong arguments, 138 a peer is gone: the service starts this replica again, and all begin anew.
 """
 
 from __future__ import annotations
@@ -51,7 +53,11 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def run(options: argparse.Namespace, replica: Replica) -> None:
-    """Train with the other replicas; the master evaluates and writes the results. Raises what ``main`` catches."""
+    """
+    Train with the other replicas; the master evaluates and writes the results.
+
+    It raises what ``main`` catches.
+    """
     rows = data.split(*data.load(None), test_fraction=0.2, seed=options.seed)
     with process_group(replica):
         network = DistributedDataParallel(

@@ -1,4 +1,8 @@
-"""Who this container is among the replicas of its job, from ``CLUSTER_SPEC``; on its own, it is the only one."""
+"""
+This container's place among the replicas of its job, from ``CLUSTER_SPEC``.
+
+Without it, it is the only replica.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +75,9 @@ def read_replica(environment: Mapping[str, str]) -> Replica:
 
 def wait_for_name(host: str, *, timeout_seconds: float = PATIENCE_SECONDS) -> str:
     """
-    Return the address of ``host`` once its name resolves: replicas start in no order, and have no name until they do.
+    Return the address of ``host`` once its name resolves.
+
+    Replicas start in any order, and have no name until then.
 
     :raises ClusterError: not within the time.
     """

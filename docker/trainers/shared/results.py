@@ -12,7 +12,7 @@ import storage
 
 def write_results(job_dir: str, model: Mapping[str, bytes], metrics: Mapping[str, Any]) -> None:
     """
-    Write the files of a model and ``metrics.json``, the metrics last: who finds them finds the model.
+    Write the files of a model, then ``metrics.json``: if the metrics exist, the model does.
 
     :param job_dir: local folder or ``gs://BUCKET/FOLDER``.
     :param model: contents by name below ``job_dir``.

@@ -1,9 +1,11 @@
 """
-The program of the master: trains on the workers, with the variables on the parameter servers.
+The program of the master: trains on the workers.
 
-The roles are those of ``TF_CONFIG``, in which the job must ask for a ``chief``. Alone, it trains by itself. Writes a
-SavedModel below ``model/`` and ``metrics.json`` to the job directory. Exit code: 0 done, 1 failed (the reason is on
-stderr), 2 wrong arguments.
+The variables are on the parameter servers.
+
+The roles are those of ``TF_CONFIG``, in which the job must ask for a ``chief``. Alone, it trains by itself.
+Writes a SavedModel below ``model/`` and ``metrics.json`` to the job directory. Exit code: 0 done, 1 failed
+(the reason is on stderr), 2 wrong arguments.
 """
 
 from __future__ import annotations
@@ -90,7 +92,11 @@ def alone(
 def distributed(
     rows: data.Split, options: argparse.Namespace, steps: int
 ) -> tuple[model.Network, Callable[[], None]]:
-    """Return the network, on the parameter servers, and a function that lets the workers train for one epoch."""
+    """
+    Return the network and a function that lets the workers train for one epoch.
+
+    The network is on the parameter servers.
+    """
     strategy = tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     scope: AbstractContextManager[Any] = strategy.scope()

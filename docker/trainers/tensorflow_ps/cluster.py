@@ -14,7 +14,9 @@ ROLES = ("chief", "worker", "ps")
 
 def task_of(environment: Mapping[str, str]) -> tuple[str, int]:
     """
-    Return the role of this replica (``chief``, ``worker``, ``ps``) and its index within it; alone, it is the chief. Pure.
+    Return the role (``chief``, ``worker``, ``ps``) and index of this replica. Pure.
+
+    Alone, it is the chief.
 
     :raises ClusterError: not the variable's form.
     """

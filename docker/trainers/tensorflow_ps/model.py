@@ -1,4 +1,8 @@
-"""The model: a network with one hidden layer, whose variables lie wherever its scope puts them."""
+"""
+The model: a network with one hidden layer.
+
+Its variables are where its scope puts them.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +50,7 @@ def batches(rows: Split, *, seed: int) -> tf.data.Dataset:
 def make_step(
     network: Network, learning_rate: float
 ) -> Callable[[Iterator[tuple[tf.Tensor, tf.Tensor]]], tf.Tensor]:
-    """Return a function that takes one batch, moves the variables against its gradient, and returns its loss."""
+    """Return a function that trains on one batch and returns its loss."""
 
     @tf.function
     def step(iterator: Iterator[tuple[tf.Tensor, tf.Tensor]]) -> tf.Tensor:

@@ -1,8 +1,8 @@
 """
 The program of workers and parameter servers: serves the chief until the job ends.
 
-Takes and ignores the arguments of the job, which are the chief's. Alone, it starts, runs one operation, and exits with 0: what
-a test of the image can see.
+Takes and ignores the arguments of the job, which are the chief's. Alone, it starts, runs one operation, and
+exits with 0: what a test of the image can see.
 """
 
 from __future__ import annotations

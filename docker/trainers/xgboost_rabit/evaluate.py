@@ -1,8 +1,8 @@
 """
 Evaluate a model that ``task.py`` wrote, on all rows of ``--data``.
 
-Writes ``evaluation.json`` and ``metrics.json`` to the job directory. Exit code: 0 done, 1 failed (the reason is on stderr), 2 wrong
-arguments.
+Writes ``evaluation.json`` and ``metrics.json`` to the job directory. Exit code: 0 done, 1 failed (the reason
+is on stderr), 2 wrong arguments.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
-Prepare the data: rows that occur twice are left out, and a part is held out for the evaluation at the end.
+Prepare the data: drop duplicate rows, and hold out a part for the final evaluation.
 
-Writes ``train.npz``, ``holdout.npz`` and ``metrics.json`` to the job directory. Exit code: 0 done, 1 failed (the reason is on stderr),
-2 wrong arguments.
+Writes ``train.npz``, ``holdout.npz`` and ``metrics.json`` to the job directory. Exit code: 0 done, 1 failed
+(the reason is on stderr), 2 wrong arguments.
 """
 
 from __future__ import annotations

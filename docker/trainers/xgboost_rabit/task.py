@@ -1,9 +1,11 @@
 """
-Train a classifier of handwritten digits on all replicas of a job: XGBoost, whose tracker runs beside the master.
+Train a classifier of handwritten digits on all replicas of a job, by XGBoost.
 
-Each replica has a part of the rows, and all grow the same trees. Who is who comes from ``CLUSTER_SPEC``; alone, one replica
-has all rows. The master writes ``model.json`` and ``metrics.json`` to the job directory. Exit code: 0 done, 1 failed (the
-reason is on stderr), 2 wrong arguments.
+XGBoost's tracker runs beside the master.
+
+Each replica has a part of the rows, and all grow the same trees. Who is who comes from ``CLUSTER_SPEC``;
+alone, one replica has all rows. The master writes ``model.json`` and ``metrics.json`` to the job directory.
+Exit code: 0 done, 1 failed (the reason is on stderr), 2 wrong arguments.
 """
 
 from __future__ import annotations
@@ -41,7 +43,11 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def run(options: argparse.Namespace, replica: Replica) -> None:
-    """Train with the other replicas; the master evaluates and writes the results. Raises what ``main`` catches."""
+    """
+    Train with the other replicas; the master evaluates and writes the results.
+
+    It raises what ``main`` catches.
+    """
     rows = load_rows(options)
     own = slice(replica.rank, None, replica.world_size)
     with communicator(replica):
@@ -79,7 +85,11 @@ def run(options: argparse.Namespace, replica: Replica) -> None:
 
 
 def load_rows(options: argparse.Namespace) -> data.Split:
-    """Return the rows to train and to test on: all of two files, or one file split by chance. Raises as ``data.load``."""
+    """
+    Return the rows to train and to test on.
+
+    All of two files, or one file split by chance. It raises what ``data.load`` raises.
+    """
     images, labels = data.load_all(options.data)
     if not options.test_data:
         return data.split(images, labels, test_fraction=0.2, seed=options.seed)
@@ -91,7 +101,11 @@ def load_rows(options: argparse.Namespace) -> data.Split:
 
 @contextmanager
 def communicator(replica: Replica) -> Iterator[None]:
-    """Meet the other replicas at the master's tracker, and part from them when all are done. Raises ``ClusterError``."""
+    """
+    Meet the other replicas at the master's tracker; leave when all are done.
+
+    It raises ``ClusterError``.
+    """
     address = wait_for_name(replica.master_host)
     tracker = None
     try:

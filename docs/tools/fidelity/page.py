@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -20,8 +21,10 @@ from docs.tools.fidelity.notes import METHOD_NOTES, NOTES, Note
 from training_service.settings import ServiceSettings
 from training_service.wiring import build_service
 
-#: The resources that training needs; the page names the others in one line.
+#: The resources that training needs; the page names the others in one paragraph.
 RESOURCES = ("projects", "projects.jobs", "projects.locations", "projects.operations")
+#: Of lines that are no rows of a table.
+_WIDTH = 130
 _PARAMETER = re.compile(r"\{[^}]*\}")
 
 _HEAD = """\
@@ -140,7 +143,7 @@ def render(rows: FidelityRows) -> str:
     """Return the page as Markdown. Pure."""
     parts = [_HEAD.format(revision=rows.revision), "## Methods\n", _method_table(rows.methods)]
     others = ", ".join(f"`{name}`" for name in rows.other_resources)
-    parts.append(f"Not served, as they are not about training: {others}.\n")
+    parts.append(textwrap.fill(f"Not served, as they are not about training: {others}.", _WIDTH) + "\n")
     for schema, group in groupby(rows.fields, key=lambda row: row.schema):
         its = list(group)
         parts += [f"## {schema}\n", _introduction(schema)]

@@ -1,8 +1,9 @@
 """
 Who asks, and what Airflow lets them do.
 
-The only module that uses ``airflow.api_fastapi``'s own security functions, which are no public API: what a new version of Airflow
-changes, changes here. An app that a plugin mounts inherits no authentication, so each of our routes goes through ``User``.
+The only module that uses ``airflow.api_fastapi``'s own security functions, which are no public API: what a
+new version of Airflow changes, changes here. An app that a plugin mounts inherits no authentication, so each
+of our routes goes through ``User``.
 """
 
 from __future__ import annotations
@@ -28,7 +29,11 @@ ACTION_HEADER = "X-Training-Action"
 
 
 def rights_of(user: GetUserDep) -> Rights:
-    """Return what the person who asks may do; read anew with each request, so that a right that is taken away is gone."""
+    """
+    Return what the user may do.
+
+    It is read anew with each request, so that a right that is revoked is gone.
+    """
     manager = get_auth_manager()
     with airflow_database() as session:
         known = frozenset(session.scalars(select(DagModel.dag_id)))
@@ -62,10 +67,10 @@ def _may_edit(manager: Any, user: Any, dag_id: str | None, known: frozenset[str]
 
 def requires_own_page(request: Request) -> None:
     """
-    Refuse a change that another site's page asks for in the name of somebody who is logged in.
+    Refuse a change that another site's page requests with the session of a logged-in user.
 
-    The session's cookie is ``SameSite=Lax``; beside it, the header that only our own script sends, and where the browser says
-    which page asks.
+    The session's cookie is ``SameSite=Lax``; beside it, the header that only our own script sends, and where
+    the browser says which page asks.
 
     :raises HTTPException: 403.
     """

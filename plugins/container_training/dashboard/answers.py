@@ -13,7 +13,9 @@ _T = TypeVar("_T")
 
 class Answers:
     """
-    Answers by question; each is asked for once, however many threads want it at the same moment.
+    Answers by request.
+
+    Each is requested once, however many threads want it at the same moment.
 
     Errors are answers too: a service that is down is not asked by each page anew.
 
@@ -31,7 +33,8 @@ class Answers:
         """
         Return the answer to ``question``, at most ``keep_seconds`` old when this was called.
 
-        :param ask: is called at most once for it, in the thread of the first who wants it; what it raises is raised for all.
+        :param ask: is called at most once for it, in the thread of the first who wants it; what it raises is
+            raised for all.
         """
         now = self._clock()
         with self._lock:

@@ -23,9 +23,11 @@ from container_training.dashboard.routes import pages
 from container_training.dashboard.shared import FEEDS, SERVICES
 from training_api.errors import TrainingError
 
-#: What a page may load and do: its own files and its own data, nothing else; of inline scripts the one for the theme. Only Airflow may frame it.
+#: What a page may load and do: its own files and its own data, nothing else; of inline scripts the one for
+#: the theme. Only Airflow may frame it.
 _POLICY = (
-    f"default-src 'none'; script-src 'self' '{pages.theme_digest()}'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
+    f"default-src 'none'; script-src 'self' '{pages.theme_digest()}'; style-src 'self'; img-src 'self' "
+    "data:; font-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'self'"
 )
 _HEADERS = {
@@ -40,7 +42,11 @@ events_router = APIRouter(prefix="/api", include_in_schema=False)
 
 @events_router.get("/events")
 async def events(conn_id: str = DEFAULT_CONN_ID) -> StreamingResponse:
-    """Tell that something changed, and nothing of what: pages then ask for what their reader may see."""
+    """
+    Send an event when something changed, without saying what.
+
+    Pages then request what their reader may see.
+    """
     await asyncio.to_thread(SERVICES.get, conn_id)  # an unknown connection is said at once
     # X-Accel-Buffering: nginx would keep the lines until it has many.
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}

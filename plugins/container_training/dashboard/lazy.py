@@ -1,4 +1,8 @@
-"""The app that the plugin names: made when the first request comes, as every process of Airflow imports the plugin."""
+"""
+The app that the plugin names, made when the first request comes.
+
+Every process of Airflow imports the plugin.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Live updates: one question a second to a service, whatever the number of pages that are open."""
+"""Live updates: one request a second to a service, however many pages are open."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _log = logging.getLogger(__name__)
 POLL_SECONDS = 1.0
 #: The longest pause while the service does not answer.
 _MAX_PAUSE_SECONDS = 5.0
-#: A stream ends after so long, and the browser opens the next one at once: the login is looked at again, and a server that is
-#: told to stop, which waits for open answers, does not wait for long.
+#: A stream ends after so long, and the browser opens the next one at once: the login is looked at again, and
+#: a server that is told to stop, which waits for open answers, does not wait for long.
 STREAM_SECONDS = 15.0
 _RECONNECT_MILLISECONDS = 200
 
@@ -41,7 +41,9 @@ class Update:
 
 class Feed:
     """
-    The updates of one service, shared by all streams; asks only while there is one. For one event loop.
+    The updates of one service, shared by all streams. For one event loop.
+
+    It polls only while there is a stream.
 
     :param ask: returns the service's version; called in a thread.
     """

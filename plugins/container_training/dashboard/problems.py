@@ -1,4 +1,4 @@
-"""What went wrong, for people: a sentence that says what it is, and one that says what to do."""
+"""Errors for people: one sentence that says what is wrong, and one that says what to do."""
 
 from __future__ import annotations
 
@@ -34,18 +34,27 @@ _ADVICE: tuple[tuple[type[TrainingError], int, str], ...] = (
     (
         AccessDenied,
         502,
-        "Airflow's connection is refused: its password must be a token that the service knows, with the right to list jobs.",
+        (
+            "Airflow's connection is refused: its password must be a token that the service knows, with the "
+            "right to list jobs."
+        ),
     ),
     (
         FolderUnreadable,
         502,
-        "The object store must answer, and Airflow's connection google_cloud_default must be allowed to list and read the bucket.",
+        (
+            "The object store must answer, and Airflow's connection google_cloud_default must be allowed to list "
+            "and read the bucket."
+        ),
     ),
     (Throttled, 503, "The service has too much to do; the page asks again by itself."),
     (
         TransportError,
         503,
-        "Is the training service running, and are host and port of the connection right? The page asks again by itself.",
+        (
+            "Is the training service running, and are host and port of the connection right? The page asks again "
+            "by itself."
+        ),
     ),
     (ServiceUnavailable, 503, "The service is there but cannot answer now; the page asks again by itself."),
     (ServiceError, 502, "The service's log says more."),

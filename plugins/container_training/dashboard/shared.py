@@ -1,4 +1,4 @@
-"""What all requests of one server process share: clients, answers of the last moment, and feeds of updates."""
+"""What all requests of one server process share: clients, recent answers, feeds of updates."""
 
 from __future__ import annotations
 

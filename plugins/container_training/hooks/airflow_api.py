@@ -14,8 +14,9 @@ class AirflowApiHook(BaseHook):
 
     A task is told of its own run only; who looks after the jobs of all runs, only the API tells.
 
-    :param airflow_conn_id: connection with host, port and schema of the API server, and either a login and its password, or
-        a bearer token as the password alone. The right to read DAGs and task instances is enough.
+    :param airflow_conn_id: connection with host, port and schema of the API server, and either a login and
+        its password, or a bearer token as the password alone. The right to read DAGs and task instances is
+        enough.
     """
 
     conn_name_attr = "airflow_conn_id"

@@ -1,4 +1,4 @@
-"""From the sources of a build's secrets - files, Airflow connections and variables - to their values."""
+"""Reads the values of a build's secrets from files, Airflow connections and variables."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ def read_secrets(sources: Mapping[str, str]) -> dict[str, bytes]:
     """
     Return the value of each secret by its id, and have Airflow mask it in the task's log.
 
-    :param sources: by id: ``connection:ID`` is the password of a connection, ``variable:KEY`` a variable, anything else the absolute path
-        of a file on the worker.
-    :raises InvalidRequest: a source that does not exist, is empty or too large; all of them. Values are not in the message.
+    :param sources: by id: ``connection:ID`` is the password of a connection, ``variable:KEY`` a variable,
+        anything else the absolute path of a file on the worker.
+    :raises InvalidRequest: a source that does not exist, is empty or too large; all of them. Values are not
+        in the message.
     """
     values: dict[str, bytes] = {}
     violations = []

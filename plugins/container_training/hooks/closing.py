@@ -19,7 +19,11 @@ class ClosingHook(Closing, BaseHook):
     kept: ClassVar[tuple[str, ...]] = ()
 
     def close(self) -> None:
-        """Close the connections of the clients that were made; may be called twice. The next use makes new clients."""
+        """
+        Close the clients that were made; may be called twice.
+
+        The next use makes new clients.
+        """
         for name in self.kept:
             client = self.__dict__.pop(name, None)
             if client is not None:

@@ -1,4 +1,4 @@
-"""From Airflow connections to a Docker Engine, the logins of its registries, and the environment of test runs."""
+"""From Airflow connections to a Docker Engine, registries' logins, test environments."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ DEFAULT_TIMEOUT_SECONDS = 300
 
 class ImageHook(ClosingHook):
     """
-    A Docker Engine, and the logins of the registries that it pulls from and pushes to; close it after use.
+    A Docker Engine, and the logins of its registries; close it after use.
 
-    The Docker provider's own hook reaches the engine. It is not asked to log in, as it refuses a connection without
-    credentials, and would make each build wait for the registry; the connection's login goes along with each pull and
-    push to its host instead.
+    The Docker provider's own hook reaches the engine. It is not asked to log in, as it refuses a connection
+    without credentials, and would make each build wait for the registry; the connection's login goes along
+    with each pull and push to its host instead.
 
-    :param docker_conn_id: connection of type ``docker``: a registry's host, port, login and password. It may be missing,
-        or have no login: then the logins count that ``docker login`` or a credential helper keeps, if there are any.
+    :param docker_conn_id: connection of type ``docker``: a registry's host, port, login and password. It may
+        be missing, or have no login: then the logins count that ``docker login`` or a credential helper
+        keeps, if there are any.
     :param docker_url: the engine; default: DOCKER_HOST, else the local socket.
     """
 
@@ -103,10 +104,10 @@ class ImageHook(ClosingHook):
 
 def training_environment(training_conn_id: str) -> dict[str, str]:
     """
-    Return the environment variables that jobs of a training connection find beside the cluster's.
+    Return the environment variables of jobs of a training connection, without the cluster's.
 
-    They are ``GOOGLE_CLOUD_PROJECT`` (extra ``project``) and what the extra ``container_env`` lists, as an object or as
-    its JSON text; nothing if there is no such connection.
+    They are ``GOOGLE_CLOUD_PROJECT`` (extra ``project``) and what the extra ``container_env`` lists, as an
+    object or as its JSON text; nothing if there is no such connection.
 
     :raises InvalidJobSpec: ``container_env`` is not a flat JSON object.
     """

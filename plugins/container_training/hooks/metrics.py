@@ -1,5 +1,7 @@
 """
-What tasks and triggers report through Airflow's own metrics (StatsD or OpenTelemetry, ``[metrics]`` of airflow.cfg).
+What tasks and triggers report through Airflow's own metrics.
+
+StatsD or OpenTelemetry, ``[metrics]`` of airflow.cfg.
 
 Tags are bounded: kinds of errors, outcomes, connections, DAGs. Without a backend each call does nothing.
 """
@@ -34,7 +36,11 @@ def count_retry(error: BaseException | None) -> None:
 
 
 def count_poll_error(error: Exception) -> None:
-    """Count a look at the waiting jobs that failed; in the triggerer, which has metrics of its own."""
+    """
+    Count a failed poll of the waiting jobs.
+
+    It happens in the triggerer, which has its own metrics.
+    """
     from airflow.observability import stats
 
     stats.incr(f"{PREFIX}.poll_errors", tags={"kind": type(error).__name__})

@@ -1,4 +1,8 @@
-"""The registry of one model: a folder of the object store, and MLflow beside it where a connection names a server."""
+"""
+The registry of one model: a folder of the object store.
+
+MLflow follows it if a connection names a server.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +23,8 @@ class ModelRegistryHook(ClosingHook):
     The versions, the champion and the snapshots below one folder; close it after use.
 
     :param model_folder: ``gs://`` folder of the model; its last part is the model's name in MLflow.
-    :param registry_conn_id: connection of type ``mlflow_registry``: MLflow follows the pointer. Without one - the default need not exist -
-        the folder is all there is.
+    :param registry_conn_id: connection of type ``mlflow_registry``: MLflow follows the pointer. Without one -
+        the default need not exist - the folder is all there is.
     """
 
     conn_name_attr = "registry_conn_id"

@@ -21,13 +21,14 @@ _GOOGLE = ".googleapis.com"
 
 class RegistryIamHook(ClosingHook):
     """
-    Policies of the registries' resources, where a training connection says that they are; close it after use.
+    Policies of the registries' resources, at a connection's endpoints; close after use.
 
-    Google's own APIs are asked with the credentials of the Google connection; every other endpoint, the local service
-    above all, with the training connection's password as bearer token, if it has one.
+    Google's own APIs are asked with the credentials of the Google connection; every other endpoint, the local
+    service above all, with the training connection's password as bearer token, if it has one.
 
     :param training_conn_id: its extras ``resource_manager_endpoint``, ``artifact_registry_endpoint`` and
-        ``storage_endpoint`` are base URLs; default: the training service itself, and Google's if that is Google's.
+        ``storage_endpoint`` are base URLs; default: the training service itself, and Google's if that is
+        Google's.
     :param gcp_conn_id: connection of type ``google_cloud_platform``; used for Google's own endpoints only.
     """
 
@@ -71,7 +72,11 @@ def iam_endpoints(connection: Connection) -> IamEndpoints:
 
 
 class _ByEndpoint(httpx.Auth):
-    """Puts Google's credentials on requests to Google over TLS, and the training service's token on all others."""
+    """
+    Authenticates requests: to Google over TLS with Google's credentials, else the token.
+
+    The token is the training service's.
+    """
 
     def __init__(self, gcp_conn_id: str, headers: dict[str, str]) -> None:
         self._gcp_conn_id = gcp_conn_id

@@ -43,6 +43,10 @@ class StorageHook(ClosingHook):
 
 
 def object_store_endpoint() -> str:
-    """Return the URL of a local object store, as Google's client finds it, without importing that; empty: Google's own."""
+    """
+    Return the URL of a local object store; empty: Google's own.
+
+    It is found as Google's client does, without importing that.
+    """
     host = os.environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/")
     return host if "://" in host or not host else f"http://{host}"

@@ -1,4 +1,4 @@
-"""The connection type ``container_training``: from an Airflow connection to a client of the training API."""
+"""The connection type ``container_training``: from a connection to a client of the API."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ DEFAULT_PATIENCE_SECONDS = 60.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceAddress:
     """
-    What a connection says of the service, so that waits of one service and project find each other.
+    What a connection says of the service.
+
+    Waits of one service and project find each other by it.
 
     :param token: bearer token; empty: none.
     :param min_poll_seconds: shortest pause between two looks at the waiting jobs.
@@ -60,13 +62,14 @@ class TrainingHook(ClosingHook):
     """
     Talks to the training service of one connection; close it after use.
 
-    :param training_conn_id: connection with host, port, schema (``http`` unless given), the extra ``project``, and
-        as its password a bearer token, if the service wants one. The extras ``prices``, an object of machine types or
-        accelerators and their prices per second, and ``currency`` say what jobs cost; ``retraining_max_age_days``, an object
-        of models and days, when the dashboard calls a model overdue. The extra ``min_poll_seconds`` is the
-        shortest pause between two looks at jobs that are waited for in the triggerer, for a service that is not one's own.
-    :param patience_seconds: how long a question - not a submission - is asked again while the service does not answer, answers 429
-        or 5xx: a minute, or 0 for those who ask again by themselves.
+    :param training_conn_id: connection with host, port, schema (``http`` unless given), the extra
+        ``project``, and as its password a bearer token, if the service wants one. The extras ``prices``, an
+        object of machine types or accelerators and their prices per second, and ``currency`` say what jobs
+        cost; ``retraining_max_age_days``, an object of models and days, when the dashboard calls a model
+        overdue. The extra ``min_poll_seconds`` is the shortest pause between two looks at jobs that are
+        waited for in the triggerer, for a service that is not one's own.
+    :param patience_seconds: how long a question - not a submission - is asked again while the service does
+        not answer, answers 429 or 5xx: a minute, or 0 for those who ask again by themselves.
     """
 
     conn_name_attr = "training_conn_id"
@@ -110,7 +113,11 @@ class TrainingHook(ClosingHook):
         return service_address(await self.aget_connection(self.training_conn_id)).connect()
 
     async def aget_service(self) -> tuple[ServiceAddress, PriceList]:
-        """Return the service's address, and the prices of the connection. :raises InvalidPrice: they cannot be read."""
+        """
+        Return the service's address, and the prices of the connection.
+
+        :raises InvalidPrice: they cannot be read.
+        """
         connection = await self.aget_connection(self.training_conn_id)
         return service_address(connection), _prices(connection)
 
@@ -126,7 +133,7 @@ class TrainingHook(ClosingHook):
 
     @property
     def job_bucket(self) -> str | None:
-        """The ``gs://`` folder for jobs that name none (extra ``job_bucket``), if the connection has one."""
+        """The ``gs://`` folder for jobs that name none (extra ``job_bucket``); ``None`` without one."""
         return self._connection.extra_dejson.get("job_bucket") or None
 
     @property
@@ -152,11 +159,13 @@ class TrainingHook(ClosingHook):
         Return the record of ``job_id``.
 
         :raises JobNotFound: there is none.
-        :raises InvalidArgument: there is no id, as where the task that submits the job was marked as successful before it had.
+        :raises InvalidArgument: there is no id, as where the task that submits the job was marked as
+            successful before it had.
         """
         if is_unset(job_id):
             raise InvalidArgument(
-                f"job_id must be the id of a job, got {job_id!r}: the task that submits the job returned none; "
+                f"job_id must be the id of a job, got {job_id!r}: the task that submits the job returned "
+                "none; "
                 "clear that task with what is downstream of it"
             )
         return self._ask(self.client.get_job, job_id)
@@ -198,7 +207,11 @@ class TrainingHook(ClosingHook):
 
 
 def endpoint_of(connection: Connection) -> str:
-    """Return the training service's URL, ``http://host:port``. :raises InvalidConnection: the host is missing."""
+    """
+    Return the training service's URL, ``http://host:port``.
+
+    :raises InvalidConnection: the host is missing.
+    """
     host = connection.host
     if not host:
         raise InvalidConnection(connection.conn_id, "host", "the host of the training service")
@@ -213,7 +226,11 @@ def bearer_headers(connection: Connection) -> dict[str, str]:
 
 
 def _address(connection: Connection) -> tuple[str, str]:
-    """Return endpoint and project of ``connection``. :raises InvalidConnection: host or project is missing."""
+    """
+    Return endpoint and project of ``connection``.
+
+    :raises InvalidConnection: host or project is missing.
+    """
     endpoint = endpoint_of(connection)
     project = connection.extra_dejson.get("project")
     if not project:
@@ -224,7 +241,11 @@ def _address(connection: Connection) -> tuple[str, str]:
 
 
 def service_address(connection: Connection) -> ServiceAddress:
-    """Return what ``connection`` says of the service. :raises InvalidConnection: a field is missing, or no number."""
+    """
+    Return what ``connection`` says of the service.
+
+    :raises InvalidConnection: a field is missing, or not a number.
+    """
     endpoint, project = _address(connection)
     value = connection.extra_dejson.get("min_poll_seconds") or 0
     try:

@@ -11,8 +11,9 @@ class _JobLink(BaseOperatorLink):
     """
     A button of a task that is about one job.
 
-    Airflow asks for its address each time when a worker puts the task down - it ended, failed, or waits in the triggerer from now
-    on - and keeps it as an XCom. A task that comes back from the triggerer to fail may know nothing of its job any more.
+    Airflow asks for its address each time when a worker puts the task down - it ended, failed, or waits in
+    the triggerer from now on - and keeps it as an XCom. A task that comes back from the triggerer to fail may
+    know nothing of its job any more.
     """
 
     field = ""
@@ -48,7 +49,11 @@ JOB_LINKS = (JobPageLink(), JobLogLink(), JobFolderLink())
 
 
 def _kept(task_instance: Any, key: str) -> str:
-    """Return what an earlier worker of the same try kept; in a task, Airflow hands over the task instance itself."""
+    """
+    Return what an earlier worker of the same try kept.
+
+    In a task, Airflow passes the task instance itself.
+    """
     pull = getattr(task_instance, "xcom_pull", None)
     if pull is None:
         return ""

@@ -147,7 +147,8 @@ class RegisterModelOperator(ModelOperator):
         with self.hook as hook, final_unless_transient():
             if result.model_uri is None:
                 raise ResultsMissing(
-                    f"job {result.job_id!r} left no model to register; the trainer must write one, and model_file name it"
+                    f"job {result.job_id!r} left no model to register; the trainer must write one, and "
+                    "model_file name it"
                 )
             source = pinned(result.model_uri, result.model_generation)
             version = ModelVersion(
@@ -205,7 +206,8 @@ class PromoteModelOperator(ModelOperator):
         with self.hook as hook, final_unless_transient():
             if decision.challenger != version.version_id:
                 raise ValueError(
-                    f"the decision is about {decision.challenger!r}, and the version is {version.version_id!r}; they must be the same"
+                    f"the decision is about {decision.challenger!r}, and the version is "
+                    f"{version.version_id!r}; they must be the same"
                 )
             changed = hook.registry.promote(version, author, generation=decision.champion_generation)
         return self._publish(context, changed)

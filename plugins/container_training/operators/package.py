@@ -1,4 +1,8 @@
-"""A trainer without an image: its folder packaged and uploaded, as gcloud's ``--package-path`` does."""
+"""
+A trainer without an image: packages and uploads its folder.
+
+As gcloud's ``--package-path`` does.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +29,9 @@ class PackageTrainerOperator(BaseOperator):
     """
     Packages a trainer's folder, uploads it, and returns the URIs for ``package_uris``.
 
-    The folder is a Python package (with ``__init__.py``), or a project with a ``setup.py`` or ``pyproject.toml``. The same files
-    make the same source distribution, and its object is named by a hash of it. An object that is there
-    already is not uploaded again, and two versions never overwrite each other.
+    The folder is a Python package (with ``__init__.py``), or a project with a ``setup.py`` or
+    ``pyproject.toml``. The same files make the same source distribution, and its object is named by a hash of
+    it. An object that is there already is not uploaded again, and two versions never overwrite each other.
 
     A folder that cannot be packaged ends the task without a retry. The project's ``setup.py`` runs on the
     worker.
@@ -101,7 +105,11 @@ class PackageTrainerOperator(BaseOperator):
 
 
 def _require_different_names(packages: Sequence[TrainerPackage], remote: Sequence[str]) -> None:
-    """Refuse packages of one file name, as gcloud does: the job would install one over the other."""
+    """
+    Refuse packages with the same file name, as gcloud does.
+
+    The job would install one over the other.
+    """
     names = Counter(
         [*(package.file_name for package in packages), *(uri.rpartition("/")[2] for uri in remote)]
     )

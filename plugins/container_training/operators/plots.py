@@ -62,7 +62,7 @@ class BestSoFarLink(_PlotLink):
 
 class PlotTrialsOperator(BaseOperator):
     """
-    Draws the trials of a tuning job and writes the plots, as HTML and PNG, beside its results.
+    Draws the trials of a tuning job, and writes the plots as HTML and PNG beside its results.
 
     ``parallel-coordinates`` has a line for each trial over its hyperparameters and objective. ``best-so-far``
     has the best objective after each trial. The files are in ``plots/`` in the job's folder, and the task has

@@ -182,5 +182,6 @@ def _of(version: ModelVersion, found: Mapping[str, Evaluation]) -> Evaluation:
         return found[version.model_uri]
     except KeyError:
         raise EvaluationInvalid(
-            f"none of the jobs evaluated {version.model_uri} of version {version.version_id!r}; they evaluated {', '.join(sorted(found)) or 'nothing'}"
+            f"none of the jobs evaluated {version.model_uri} of version {version.version_id!r}; they "
+            f"evaluated {', '.join(sorted(found)) or 'nothing'}"
         ) from None

@@ -1,4 +1,4 @@
-"""Giving the training service's account access to a job's image, and taking back what was given."""
+"""Grants the service's account access to a job's image, and revokes what was granted."""
 
 from __future__ import annotations
 
@@ -123,7 +123,8 @@ class GrantRegistryAccessOperator(BaseOperator):
                 grant.kind,
                 grant.resource,
                 lambda policy: None if grant.is_in(policy) else grant.added_to(policy),
-                # A try that dies after the write must not make the next one believe that somebody else granted.
+                # A try that dies after the write must not make the next one believe that somebody else
+                # granted.
                 before_write=lambda: store.set(
                     _MEMORY, {**grant.to_json(), _AT: datetime.now(UTC).isoformat()}, retention=NEVER_EXPIRE
                 ),
@@ -240,7 +241,11 @@ def _is_own(grant: Grant, memory: Any, context: Context) -> bool:
 
 
 def _earlier_revokes(context: Context) -> list[Mapping[str, Any]]:
-    """Return what the run's revokes returned when they ran last: a clear leaves it until they run again."""
+    """
+    Return what the run's revokes returned when they ran last.
+
+    A clear keeps it until they run again.
+    """
     dag, task_instance = context.get("dag"), context.get("ti")
     if dag is None or task_instance is None:
         return []
@@ -260,7 +265,8 @@ def _explained(grant: Grant, verb: str) -> Iterator[None]:
         yield
     except AccessDenied as error:
         raise AccessDenied(
-            f"the policy of {grant.resource} may not be changed with these credentials: {error}; ask its owner to run: "
+            f"the policy of {grant.resource} may not be changed with these credentials: {error}; ask its "
+            "owner to run: "
             f"{grant.gcloud_command(verb)}",
             code=error.code,
             status=error.status,
@@ -270,7 +276,8 @@ def _explained(grant: Grant, verb: str) -> Iterator[None]:
         if grant.kind is ResourceKind.BUCKET:
             hint = (
                 "the first push to Container Registry made it; where Artifact Registry serves gcr.io, grant "
-                "roles/artifactregistry.reader on the project's repository 'gcr.io' (or 'REGION.gcr.io') instead"
+                "roles/artifactregistry.reader on the project's repository 'gcr.io' (or 'REGION.gcr.io') "
+                "instead"
             )
         raise ResourceNotFound(
             f"{grant.resource} does not exist: {error}; {hint}", code=error.code, status=error.status

@@ -49,7 +49,7 @@ URIS = "uris"
 
 class CollectTrainingResultsOperator(BaseOperator):
     """
-    Returns the result of a job that SUCCEEDED: metrics, files, image, model, seconds per state.
+    Returns the result of a job that SUCCEEDED: metrics, files, image, model, times.
 
     The result (:class:`JobResult`) is small: names, sizes and checksums of the files, not their contents. If
     the job left no readable metrics file, the task fails without a retry, and the error names the files that

@@ -1,4 +1,4 @@
-"""What a job that is about to be submitted computes from, and the earlier job that has computed it already."""
+"""The content of a job to submit, and the earlier job with the same content."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ _RECORD_KEY = "job_data"
 
 class JobContent:
     """
-    The content of one job, read when it is first asked for and then kept: image digests, request, generations of data.
+    The content of one job: image digests, request, generations of data.
+
+    It is read on first use and then kept.
 
     :param data_uris: what the job reads.
     :param is_reused: an earlier job of the same content will do.
@@ -67,7 +69,11 @@ class JobContent:
 
     @cached_property
     def data(self) -> list[DataVersion]:
-        """What the job would read now, its packages included. :raises DataMissing: there is nothing at an address."""
+        """
+        What the job would read now, its packages included.
+
+        :raises DataMissing: there is nothing at an address.
+        """
         if not (self._is_reused or self._data_uris):
             return []
         packages = self._spec.training_input.package_uris or [] if self._is_package else []
@@ -88,14 +94,19 @@ class JobContent:
         if tags := images_without_digest(self._spec):
             self._say(
                 logging.WARNING,
-                f"the content of {', '.join(tags)} is not known, as a tag may name another image tomorrow: the job is trained, and is "
+                f"the content of {', '.join(tags)} is not known, as a tag may name another image tomorrow: "
+                "the job is trained, and is "
                 "not found later; name images by digest, as PushImageOperator returns them",
             )
             return {}
         return {CONTENT_LABEL: content_hash(self._spec.training_input, self.data)}
 
     def store_record(self, store: Any) -> None:
-        """Keep what the data are, before the job is submitted: a later try adopts it, whatever they are then."""
+        """
+        Store the generations of the data before the job is submitted.
+
+        A later try that adopts the job reads them, whatever the data are then.
+        """
         if store is not None and self.data:
             store.set(_RECORD_KEY, data_record(self.data), retention=NEVER_EXPIRE)
 
@@ -103,14 +114,19 @@ class JobContent:
         """
         Return what the data of the task's job were, as JSON values (``DataVersion``).
 
-        :param store: the task's state store; ``None``: there is none, and so nothing is known of an adopted job.
+        :param store: the task's state store; ``None``: there is none, and so nothing is known of an adopted
+            job.
         """
         if self.taken is not None:
             return list(data_record(self.data))
         return list((store.get(_RECORD_KEY) if store is not None else None) or [])
 
     def earlier_job(self) -> Job | None:
-        """Return the earlier job whose results are to be taken, if that is wanted and there is one; says so."""
+        """
+        Return the earlier job whose results are to be taken, if there is one, and log it.
+
+        ``None`` also if reuse is not wanted.
+        """
         if not self._is_reused or not self.labels:
             return None
         jobs = EarlierJobs(
@@ -131,7 +147,8 @@ class JobContent:
         ended = self.taken.end_time or self.taken.create_time
         self._say(
             logging.INFO,
-            f"job {self.taken.job_id} of {f'{ended:%Y-%m-%d %H:%M} UTC' if ended else 'an unknown time'} has the same content: not "
+            f"job {self.taken.job_id} of {f'{ended:%Y-%m-%d %H:%M} UTC' if ended else 'an unknown time'} has "
+            "the same content: not "
             f"trained again; {report_of(self._hook, self.taken).record_url}",
         )
         return self.taken

@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
 
-#: How long one attempt of the task asks a service that does not answer; after that, Airflow's retries take over.
+#: How long one attempt of the task asks a service that does not answer; after that, Airflow's retries take
+#: over.
 _PATIENCE_SECONDS = 60.0
 _MAX_CONFLICTS = 3
 _CANCELLED_FATES = frozenset({TaskFate.ENDED, TaskFate.DONE, TaskFate.LAST_DONE, TaskFate.RESTARTED})
@@ -180,7 +181,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         return self.data_uris.split() if isinstance(self.data_uris, str) else self.data_uris
 
     def _check(self, request: Job, key: TaskKey) -> JobSpec:
-        """Apply the API's rules here, so that a mistake is found before the call and in all its parts."""
+        """Apply the API's rules here, so that all mistakes are found before the call."""
         probe = Intent(request_hash="0", job_id=self._job_id(request, key, 1), owner="0")
         spec = job_spec_from_wire(self.hook.project, self._labelled(request, key, probe, {}))
         if parse_max_cost(self.max_cost) is not None:
@@ -220,7 +221,11 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
     def _settle(
         self, key: TaskKey, request: Job, intent: Intent, content: JobContent, context: Context
     ) -> Job:
-        """Look, decide, act, until one job stands for this task; a lost answer is followed by another look."""
+        """
+        Read, decide, act, until one job stands for this task.
+
+        After a lost answer the job is read again.
+        """
         retrying = self._retrying()
         wanted = request_hash(request)
         conflicts = 0
@@ -252,7 +257,8 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
             conflicts += 1
             if conflicts >= _MAX_CONFLICTS:
                 raise JobConflict(
-                    f"job id {intent.job_id!r} is taken, but no job with this id can be read; choose another job_id",
+                    f"job id {intent.job_id!r} is taken, but no job with this id can be read; choose another "
+                    "job_id",
                     code=409,
                     status="ALREADY_EXISTS",
                 )

@@ -17,7 +17,7 @@ _FIELDS = ("job_id", "job_url", "image", "metrics", "model_uri", "job_dir", "reu
 
 
 def describe_outlets(outlets: Iterable[Any], context: Context, result: JobResult) -> None:
-    """Add to the event of each asset among ``outlets`` what was made; what others put there stays."""
+    """Add what was made to the event of each asset among ``outlets``; other values there stay."""
     extra = result.model_dump(mode="json", include=set(_FIELDS))
     for outlet in outlets:
         if isinstance(outlet, Asset | AssetRef):

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
 
 
 def dag_folder(context: Context) -> Path:
-    """Return the folder of the DAG's file: what its author sees beside it; a worker's own folder is nobody's to know."""
+    """
+    Return the folder of the DAG's file, at which relative paths start.
+
+    The working folder of a worker says nothing to the author of a DAG.
+    """
     dag = context.get("dag")
     return Path(dag.fileloc).parent if dag is not None and dag.fileloc else Path()

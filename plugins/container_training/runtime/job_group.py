@@ -1,4 +1,4 @@
-"""What the groups of tasks around jobs have in common: retries, and where a job writes that says nothing of it."""
+"""What the groups of tasks around jobs share: retries, and a job's default folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ _RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=10)}
 
 
 def job_group(group_id: str, default_args: Mapping[str, Any] | None) -> TaskGroup:
-    """Return a group whose tasks are retried, unless ``default_args`` say otherwise; to be entered within a DAG."""
+    """
+    Return a group with retries; enter it within a DAG.
+
+    ``default_args`` override them.
+    """
     return TaskGroup(group_id=group_id, default_args={**_RETRIES, **(default_args or {})})  # type: ignore[arg-type]
 
 

@@ -37,7 +37,8 @@ def fate_of(task_instance: Any) -> TaskFate:
     """
     Return the fate of ``task_instance``, from its state in Airflow's database.
 
-    Blocking; asks through the process's supervisor. Any state but a final one means that the task is to run again.
+    Blocking; asks through the process's supervisor. Any state but a final one means that the task is to run
+    again.
 
     :param task_instance: anything with dag_id, task_id, run_id and map_index.
     """
@@ -66,8 +67,8 @@ def fate_in_signal_handler(task_instance: Any) -> TaskFate:
     """
     Return what :func:`fate_of` returns, or ``UNKNOWN`` after three seconds.
 
-    A signal handler may have stopped this very thread in the middle of a message to the supervisor, which holds a lock; asking
-    from another thread with a limit cannot deadlock.
+    A signal handler may have stopped this very thread in the middle of a message to the supervisor, which
+    holds a lock; asking from another thread with a limit cannot deadlock.
     """
     executor = ThreadPoolExecutor(max_workers=1)
     try:

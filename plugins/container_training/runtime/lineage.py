@@ -1,7 +1,8 @@
 """
-Which lineage the operators report, once somebody asks for it: Airflow's OpenLineage provider, if it is installed.
+The lineage that the operators report, if Airflow's OpenLineage provider is installed.
 
-What stands for OpenLineage's classes is imported within the functions: without the extra ``openlineage`` nobody calls them.
+What stands for OpenLineage's classes is imported within the functions: without the extra ``openlineage``
+nobody calls them.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def submit_lineage(
     report: JobReport | None = None,
 ) -> OperatorLineage[Any, Any]:
     """
-    Return the lineage of a task that submits a job: its images, packages and data, and its folder.
+    Return the lineage of a submitting task: its images, packages, data and folder.
 
     :param done: ``None``: it has not come to a job, and only the arguments are known.
     """
@@ -70,7 +71,7 @@ def submit_lineage(
 
 
 def collect_lineage(job: Job, result: JobResult) -> OperatorLineage[Any, Any]:
-    """Return the lineage of a task that collected ``result``: from the job's folder to the model."""
+    """Return the lineage of a task that collected ``result``: the job's folder, and the model."""
     from container_training.runtime.openlineage_facets import make_lineage
 
     facts = facts_of(job, result.job_url or "", reused=result.reused, result=result)

@@ -1,7 +1,10 @@
 """
-The project's own facet, and lineage as OpenLineage's classes. Imported within functions only: the client is an optional dependency.
+The project's own facet, and lineage as OpenLineage's classes.
 
-The classes come from the extra ``openlineage``; Airflow's provider of that name calls the operators, nobody else does.
+Import it within functions only: the client is an optional dependency.
+
+The classes come from the extra ``openlineage``; Airflow's provider of that name calls the operators, nobody
+else does.
 """
 
 from __future__ import annotations

@@ -15,7 +15,11 @@ from container_training.work.submission.job_attempt import JOB_ID_MARK
 
 @contextmanager
 def plan_sources(inputs: PlanInputs) -> Iterator[PlanSources]:
-    """While open, the clients of the connections of ``inputs``. :raises InvalidConnection: one lacks a field."""
+    """
+    Yield the clients of the connections of ``inputs``; close them afterwards.
+
+    :raises InvalidConnection: a connection lacks a field.
+    """
     with (
         TrainingHook(inputs.training_conn_id) as training,
         RegistryIamHook(inputs.training_conn_id, inputs.gcp_conn_id) as policies,

@@ -1,9 +1,9 @@
 """
 Whether the worker that started this task is still there.
 
-An Airflow worker starts each task in a process of its own. SIGKILL to the worker - of an out-of-memory killer, or because a
-scheduler with a LocalExecutor does not stop in time - leaves that process alone: it works on, nobody hears of it, and the
-next try does the same work beside it.
+An Airflow worker starts each task in a process of its own. SIGKILL to the worker - of an out-of-memory
+killer, or because a scheduler with a LocalExecutor does not stop in time - leaves that process alone: it
+works on, nobody hears of it, and the next try does the same work beside it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class WorkerWatch:
     """
     Remembers the worker of this process.
 
-    A process that no worker started, as in ``dag.test()`` and in tests, has none to lose: there the parent is a shell, whose end
-    means nothing.
+    A process that no worker started, as in ``dag.test()`` and in tests, has none to lose: there the parent is
+    a shell, whose end means nothing.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,11 @@ class WorkerWatch:
         return self._worker is not None and os.getppid() != self._worker
 
     def call_when_alone(self, act: Callable[[], object]) -> None:
-        """Call ``act`` on a thread of its own, within a second of the worker's end; never without a worker."""
+        """
+        Call ``act`` on another thread within a second of the worker's end.
+
+        Never without a worker.
+        """
         if self._worker is not None:
             threading.Thread(target=self._wait, args=(act,), name="worker-watch", daemon=True).start()
 

@@ -87,7 +87,8 @@ class TrainingJobSensor(BaseSensorOperator):
         far, and ``cost`` what the job has cost; both are also set if the task fails.
     """
 
-    # cancel_on_kill is here so that the API server, which has only the rendered fields, can read it (listener.py).
+    # cancel_on_kill is here so that the API server, which has only the rendered fields, can read it
+    # (listener.py).
     template_fields: Sequence[str] = (
         "job_id",
         "until",
@@ -300,7 +301,11 @@ class TrainingJobSensor(BaseSensorOperator):
             question = following
 
     def _meter(self) -> Meter | None:
-        """Return what is known of money, where the end is waited for. :raises InvalidPrice: it cannot be read."""
+        """
+        Return prices and limit of cost, if the end of the job is waited for.
+
+        :raises InvalidPrice: they cannot be read.
+        """
         if self._until is not Until.FINISHED:
             return None
         return Meter(prices=self.hook.prices, max_cost=parse_max_cost(self.max_cost))
@@ -337,7 +342,11 @@ class TrainingJobSensor(BaseSensorOperator):
 
     @property
     def _limit(self) -> timedelta:
-        """How long this try waits. Airflow 3.3 counts ``execution_timeout`` only while a worker runs the task."""
+        """
+        How long this try waits.
+
+        Airflow 3.3 counts ``execution_timeout`` only while a worker runs the task.
+        """
         limit = timedelta(seconds=self.timeout)
         return min(limit, self.execution_timeout) if self.execution_timeout and self.deferrable else limit
 

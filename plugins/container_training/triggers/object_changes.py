@@ -24,16 +24,19 @@ _SHOWN = 20
 
 class ObjectChangeTrigger(BaseEventTrigger):
     """
-    Fires whenever objects were written or deleted at an address, once they rest: for an ``AssetWatcher``.
+    Fires when objects were written or deleted at an address, once they rest.
 
-    What lies there when the watch begins is no news. What was seen is kept in the asset's state store, so that a restart of the
-    triggerer neither misses a change nor tells of it again; a restart at the very moment of an event may tell of it twice.
+    It is made for an ``AssetWatcher``.
 
-    The event's payload has ``uri``, ``objects`` (the newest 20, with their generations) and ``count``. Nothing is fired for a place
-    that was emptied.
+    What lies there when the watch begins is no news. What was seen is kept in the asset's state store, so
+    that a restart of the triggerer neither misses a change nor tells of it again; a restart at the very
+    moment of an event may tell of it twice.
 
-    :param uri: ``gs://`` address of an object, or of a folder, which ends with a slash; ``{job_bucket}`` stands for that of
-        ``training_conn_id``.
+    The event's payload has ``uri``, ``objects`` (the newest 20, with their generations) and ``count``.
+    Nothing is fired for a place that was emptied.
+
+    :param uri: ``gs://`` address of an object, or of a folder, which ends with a slash; ``{job_bucket}``
+        stands for that of ``training_conn_id``.
     :param poll_interval_seconds: between two looks; a change is told when two looks found the same.
     :param max_objects: more than so many are not looked at, and the log says so.
     """
@@ -80,7 +83,8 @@ class ObjectChangeTrigger(BaseEventTrigger):
                 if place is None:
                     place = await sync_to_async(self._place)()
                 store, uri = place
-                # In a thread of its own: a store that does not answer must not hold up what other triggers do.
+                # In a thread of its own: a store that does not answer must not hold up what other triggers
+                # do.
                 files = await sync_to_async(self._look, thread_sensitive=False)(store, uri)
             except Exception as error:
                 # Whatever keeps the store from answering, the watch must outlive it; the log says so once.
@@ -104,7 +108,11 @@ class ObjectChangeTrigger(BaseEventTrigger):
             await self.sleep(self.poll_interval_seconds)
 
     def _place(self) -> tuple[ObjectStore, str]:
-        """Return the store and the address; asks for connections, which Airflow answers in one thread only."""
+        """
+        Return the store and the address.
+
+        It reads connections, which Airflow allows in one thread only.
+        """
         uri = self.uri
         if BUCKET_MARK in uri:
             extra = TrainingHook(self.training_conn_id).get_connection(self.training_conn_id).extra_dejson

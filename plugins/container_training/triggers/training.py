@@ -48,18 +48,22 @@ class JobTrigger(BaseTrigger):
     """
     Waits until a job has left a state or has ended, and yields one :class:`WaitEvent`.
 
-    The waits of one service and project share one poller (``watcher.py``); only pages of the log are asked for by each.
+    The waits of one service and project share one poller (``watcher.py``); only pages of the log are asked
+    for by each.
 
-    A service that does not answer does not end the wait; only ``deadline_at``, the job itself, or an error that waiting
-    cannot mend does. ``cleanup`` does nothing: it also runs when the triggerer stops, and the job must live on.
+    A service that does not answer does not end the wait; only ``deadline_at``, the job itself, or an error
+    that waiting cannot mend does. ``cleanup`` does nothing: it also runs when the triggerer stops, and the
+    job must live on.
 
     :param until: value of :class:`Until`.
-    :param deadline_at: aware time in ISO form at which the wait gives up; a moment, not a duration, so that a triggerer's
-        restart does not prolong it.
-    :param poll_interval_seconds: pause between two looks while something is about to change; else it grows, to 10 s at most.
+    :param deadline_at: aware time in ISO form at which the wait gives up; a moment, not a duration, so that a
+        triggerer's restart does not prolong it.
+    :param poll_interval_seconds: pause between two looks while something is about to change; else it grows,
+        to 10 s at most.
     :param stream_logs: show the job's new log lines in the task's log.
     :param max_cost: cancel the job once it has cost so much; at the prices of the connection.
-    :param owner: token of the job's owner label; a killed task cancels the job only if the label still has it.
+    :param owner: token of the job's owner label; a killed task cancels the job only if the label still has
+        it.
     :param watch: what the task saw already, so that nothing is said twice.
     """
 
@@ -151,8 +155,8 @@ class JobTrigger(BaseTrigger):
         """Say what is new, and keep the limit of cost; return the job as it is now."""
         if is_fresh:
             self._say(watch.see(job, self.now()))
-        # The service stores every line before it writes a state that ends the job: nothing is left behind. While it is
-        # QUEUED nobody writes, and thousands of waits may begin at once.
+        # The service stores every line before it writes a state that ends the job: nothing is left behind.
+        # While it is QUEUED nobody writes, and thousands of waits may begin at once.
         reads_log = self.stream_logs and job.state is not JobState.QUEUED
         if reads_log:
             async with news.watcher.turn:
@@ -195,11 +199,13 @@ class JobTrigger(BaseTrigger):
 
     async def on_kill(self) -> None:
         """
-        Cancel the job if a person ended the task for good, or marked the last task of its run as successful; else leave it.
+        Cancel the job if the task was ended, or was the last of its run and marked successful.
 
-        Runs in the triggerer, only after a person's act, and after that act is stored: so the task's state tells them
-        apart. A cleared task runs again at once and adopts the job; cancelling it then would fail the new attempt. After one
-        that was marked as successful, the rest of the run may need the job.
+        In all other cases the job is left.
+
+        Runs in the triggerer, only after a person's act, and after that act is stored: so the task's state
+        tells them apart. A cleared task runs again at once and adopts the job; cancelling it then would fail
+        the new attempt. After one that was marked as successful, the rest of the run may need the job.
 
         Airflow may cancel this coroutine while it runs, and says nothing; the work goes on all the same.
         """

@@ -2,7 +2,8 @@
 One poller for all waits of one service and project in one triggerer.
 
 It lives on the event loop of the waits, from the first to the last of them, and asks one question for all
-(``container_training/work/waiting/watching.py``). A wait gets its job when that is not as it was, or the error of a question that got no answer.
+(``container_training/work/waiting/watching.py``). A wait gets its job when that is not as it was, or the
+error of a question that got no answer.
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ _watchers: dict[tuple[asyncio.AbstractEventLoop, ServiceAddress], JobWatcher] = 
 @asynccontextmanager
 async def watch_job(address: ServiceAddress, job_id: str, interval_seconds: float) -> AsyncIterator[JobNews]:
     """
-    Have ``job_id`` watched until the block ends, by the poller that the waits of ``address`` share.
+    Watch ``job_id`` until the block ends, by the poller that the waits of ``address`` share.
 
-    The last wait to leave closes the poller's connections before it goes: its event loop may end with it, as in ``dag.test()``.
+    The last wait to leave closes the poller's connections before it goes: its event loop may end with it, as
+    in ``dag.test()``.
 
-    :param interval_seconds: the pause between two looks that this wait asks for, while something is about to change.
+    :param interval_seconds: the pause between two looks that this wait asks for, while something is about to
+        change.
     """
     key = (asyncio.get_running_loop(), address)
     if key not in _watchers or _watchers[key].has_ended:
@@ -54,7 +57,11 @@ async def watch_job(address: ServiceAddress, job_id: str, interval_seconds: floa
 
 
 class JobNews:
-    """What one wait hears of its job. Only the newest is kept: whoever is slow misses what lies between."""
+    """
+    What one wait hears of its job.
+
+    Only the newest state is kept: a slow reader misses those between.
+    """
 
     def __init__(self, watcher: JobWatcher, job_id: str, interval_seconds: float) -> None:
         self.watcher = watcher
@@ -67,7 +74,9 @@ class JobNews:
 
     async def next(self) -> Job:
         """
-        Return the job once it is not as it was, or once the service answers again; the first time at the first look.
+        Return the job once it has changed, or once the service answers again.
+
+        The first call returns after the first poll.
 
         :raises TrainingError: the last look failed, or there is no such job.
         """
@@ -145,7 +154,11 @@ class JobWatcher:
         await asyncio.wait([self._task])
 
     def log_pause(self, news: JobNews, *, reads: bool) -> float | None:
-        """Return how long ``news`` should wait for its next page of the log; ``None``: it does not read now."""
+        """
+        Return how long ``news`` should wait for its next page of the log.
+
+        ``None``: it does not read now.
+        """
         if not reads:
             self._log_readers.discard(news)
             return None
@@ -174,11 +187,12 @@ class JobWatcher:
             # What they were told does not hold any more.
             if news.has_error and news.job is not None:
                 news.tell(news.job)
-        # More than a page is there only when much has changed at once: the mean stays at one call an interval.
+        # More than a page is there only when much has changed at once: the mean stays at one call an
+        # interval.
         return pages * self._roster.pause_seconds(self._loop.time()) if self._news else 0.0
 
     async def _look(self) -> int:
-        """Ask until every newcomer was looked at; return the number of calls that were about anything else."""
+        """Poll until every new job was seen; return the number of calls that were about other jobs."""
         while True:
             if not self._may_list:
                 await self._ask_for_each(self._roster.due())
@@ -227,7 +241,11 @@ class JobWatcher:
                     self._tell([job])
 
     async def _nap(self, started: float, pause: float) -> None:
-        """Wait for ``pause``; shorter if somebody joins, but never so that looks come closer than they may."""
+        """
+        Wait for ``pause``, or less if a new wait joins.
+
+        Polls never come closer together than they may.
+        """
         end = self._loop.time() + pause
         while self._news and (left := end - self._loop.time()) > 0:
             self._joined.clear()

@@ -1,4 +1,8 @@
-"""A DAG that trains and publishes an asset, and one that runs on it. What they need is in the variables ``LINEAGE_*``."""
+"""
+A DAG that trains and publishes an asset, and one that runs on it.
+
+The variables ``LINEAGE_*`` have their settings.
+"""
 
 from __future__ import annotations
 

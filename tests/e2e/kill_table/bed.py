@@ -1,4 +1,4 @@
-"""What the campaign of the kill table works with: services, gates that hold answers back, and an engine."""
+"""The parts of the kill table's campaign: services, gates that hold answers back, an engine."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Bed:
         return find_manifest(ref, login=registry_login(self.stack.settings)) is not None
 
     def orphans(self) -> dict[str, str]:
-        """Run the search for orphans against both services: the label ``cell`` of each job found -> verdict."""
+        """Search for orphans on both services; return a verdict for the label ``cell`` of each job."""
         found = {}
         for client, port in (
             (self.training, self.stack.settings.training_port),

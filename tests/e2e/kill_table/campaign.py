@@ -1,9 +1,10 @@
 """
 Runs every cell of the kill table side by side in one Airflow, and notes what happened.
 
-First one run for each act upon one task, and for each limit of time: it is brought into its phase, acted upon, and looked at until
-nothing moves any more. When all are there, one search for orphans; then the next attempt of what has ended. Last, one run a phase
-that must outlive, one after the other, what happens to the parts of the system.
+First one run for each act upon one task, and for each limit of time: it is brought into its phase, acted
+upon, and looked at until nothing moves any more. When all are there, one search for orphans; then the next
+attempt of what has ended. Last, one run a phase that must outlive, one after the other, what happens to the
+parts of the system.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ _START_SECONDS = 90.0
 _STARTS_AT_ONCE = 4
 #: The engine uploads five layers at a time, for everybody; a push that is held keeps one of them.
 _PUSHES_AT_ONCE = 3
-#: Where a limit of time came before the phase was reached, which happens on a busy machine, the run is begun again.
+#: Where a limit of time came before the phase was reached, which happens on a busy machine, the run is begun
+#: again.
 _RUNS_A_CASE = 3
 _SURVIVED = (Act.TRIGGERER_RESTART, Act.TRIGGERER_SIGKILL, Act.SERVICE_RESTART, Act.SCHEDULER_RESTART)
 _LIMITS = {Act.DEADLINE: "_deadline", Act.EXECUTION_TIMEOUT: "_execution_timeout"}
@@ -55,7 +57,11 @@ class _NotThere(AssertionError):
 
 
 class Campaign:
-    """All cells: :attr:`outcomes` has what happened, :attr:`notes` what should not have been seen."""
+    """
+    All cells.
+
+    :attr:`outcomes` has what happened, :attr:`notes` what should not have been seen.
+    """
 
     def __init__(self, bed: Bed) -> None:
         self.bed = bed
@@ -133,7 +139,7 @@ class Campaign:
         await asyncio.to_thread(request, *args)
 
     async def _kill(self, cell: Cell) -> Case | None:
-        """Bring a run into the cell's phase, act, and note what has come of it when nothing moves any more."""
+        """Bring a run into the cell's phase, act, and note the outcome once it is stable."""
         try:
             if cell.phase is not Phase.PUSHING:
                 return await self._kill_now(cell)
@@ -170,7 +176,7 @@ class Campaign:
         return is_over and case.is_there(self._view)
 
     async def _settle(self, cell: Cell, case: Case) -> None:
-        """Note what is so once it is as expected and stays so, or for so long not that it never will be."""
+        """Note the state once it is as expected and stays so, or once it will never be."""
         deadline = time.monotonic() + _SETTLE_SECONDS * self.bed.slowness
         settled_at: float | None = None
         view = await self._next_view()
@@ -188,7 +194,11 @@ class Campaign:
         self.notes[cell] = [] if settled_at else [case.describe(view)]
 
     async def _end_without_worker(self) -> list[str]:
-        """Mark a submission as failed that is dead, with its worker: nobody is left to be told. Return what is wrong then."""
+        """
+        Mark a submission as failed whose process and worker are dead; return what is wrong then.
+
+        No process is left that could learn of it.
+        """
         case = Case(self.bed, "mark-failed-dead-submitting", Phase.SUBMITTING)
         async with self._starts:
             if not await self._is_brought_there(case):
@@ -201,7 +211,11 @@ class Campaign:
         return [] if is_cancelled else [f"the job of a dead submission goes on: {case.describe(self._view)}"]
 
     async def _follow_up(self, cell: Cell, case: Case) -> None:
-        """Clear what has ended, and note what its next attempt does; what is at its next one already is ended."""
+        """
+        Clear what has ended, and note what its next attempt does.
+
+        A task that is at its next attempt already is ended.
+        """
         if self.outcomes[cell].task is Task.AGAIN:
             if (
                 cell.act is Act.EXECUTION_TIMEOUT and cell.phase in WAITS

@@ -35,7 +35,8 @@ class Case:
     """
     One run.
 
-    :param limit: ending of the DAG's name, for what the DAG itself sets: limits of time, or the mode of the wait.
+    :param limit: ending of the DAG's name, for what the DAG itself sets: limits of time, or the mode of the
+        wait.
     :param first_try: the task's try that is in the phase; what a later one does is the next attempt.
     :param is_left_alone: nobody marks the task; then its success is its own.
     :param must_finish: the task cannot stay where it is: it goes on only if it comes to its end.
@@ -113,7 +114,11 @@ class Case:
         return bool(jobs) and jobs[0].state is WAITS[self.phase] and self._is_waiting(task)
 
     def has_missed(self, view: View) -> bool:
-        """Whether the phase was over before it was seen: on a machine so busy that a limit of time came first."""
+        """
+        Tell whether the phase was over before it was seen.
+
+        On a busy machine a time limit may come first.
+        """
         task = self.task(view)
         return task.try_number > self.first_try or task.state in {*_ENDS, "up_for_retry", "upstream_failed"}
 
@@ -132,7 +137,11 @@ class Case:
         )
 
     def is_at_rest(self, view: View) -> bool:
-        """Whether nothing of it is under way: a wait has its triggerer, and of what has ended no process or build is left."""
+        """
+        Tell whether nothing of the case is in progress.
+
+        A wait has its triggerer, and of what has ended no process or build is left.
+        """
         task = self.task(view)
         if task.state == "deferred":
             return task.is_watched
@@ -177,10 +186,12 @@ class Case:
 
     def let_go(self, view: View) -> None:
         """
-        Hold back nothing any more once the act is over: a killed push must come to nothing all the same.
+        Release all held answers once the act is over.
 
-        The next try would wait, too: the engine sends a layer once, even if two pushes have it. And a task without its worker
-        ends when it is answered.
+        A killed push must have no effect all the same.
+
+        The next try would wait, too: the engine sends a layer once, even if two pushes have it. And a task
+        without its worker ends when it is answered.
         """
         task = self.task(view)
         is_ended = task.state in _ENDS and self._is_gone(task)
@@ -229,7 +240,11 @@ class Case:
         return Next.ADOPTS if self.phase is Phase.SUBMITTING else Next.WAITS
 
     def _kill_worker(self, view: View) -> None:
-        """SIGKILL to the worker alone, as the kernel does it when memory is short: the task is left without one."""
+        """
+        SIGKILL the worker alone, as the kernel does when memory is short.
+
+        The task is left without a worker.
+        """
         worker = psutil.Process(self.task(view).pid).parent()
         assert worker is not None
         worker.kill()

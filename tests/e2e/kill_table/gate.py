@@ -1,4 +1,8 @@
-"""A proxy that holds back the first answer to chosen requests: it keeps a task in the middle of a call."""
+"""
+A proxy that holds back the first answer to chosen requests.
+
+It keeps a task in the middle of a call.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,8 @@ class Gate:
     """
     Forwards TCP connections; an answer to a request that matches is held, once for each key.
 
-    Whatever end goes away meanwhile takes the other with it: the answer is then lost, as it is on a real network.
+    Whatever end goes away meanwhile takes the other with it: the answer is then lost, as it is on a real
+    network.
 
     :param upstream: port on loopback.
     :param request: what a held request begins with, like ``POST /v1/projects/[^ ]+/jobs ``.
@@ -72,7 +77,7 @@ class Gate:
             _Exchange(self, client, server).start()
 
     def claim(self, request: bytes) -> str | None:
-        """Return the key under which the answer to ``request`` is held from now on; ``None`` if it is not to be held."""
+        """Return the key under which the answer to ``request`` is held; ``None`` if it is not."""
         found = self._key.search(request) if self._request.match(request) else None
         if found is None:
             return None
@@ -113,7 +118,11 @@ class _Exchange:
             threading.Thread(target=pump, daemon=True).start()
 
     def is_broken(self) -> bool:
-        """Whether the client has closed its connection, or the server is gone; one that is there may close an idle one."""
+        """
+        Tell whether the client has closed its connection, or the server is gone.
+
+        A live server may close an idle connection.
+        """
         if self._is_client_gone:
             return True
         try:
@@ -143,7 +152,9 @@ class _Exchange:
 
     def _hold(self, key: str, answer: bytes) -> bytes:
         """
-        Return what is left of ``answer`` once it may go; a byte now and then keeps the client from giving up.
+        Return the rest of ``answer`` once it may be sent.
+
+        A byte now and then keeps the client from giving up.
 
         :raises OSError: an end went away.
         """

@@ -195,7 +195,11 @@ def _connections(
 
 
 def _limits(slowness: float) -> Mapping[str, str]:
-    """Return the limits of time; where they come too early all the same, the campaign begins a run again."""
+    """
+    Return the time limits.
+
+    If one is reached too early all the same, the campaign begins a run again.
+    """
     slowness = min(slowness, 2.0)
     return {
         "KILL_TABLE_EXECUTION_SECONDS": str(EXECUTION_SECONDS * slowness),
@@ -207,7 +211,11 @@ def _limits(slowness: float) -> Mapping[str, str]:
 
 
 def _warm_up(settings: StackSettings) -> None:
-    """Ask the API of tasks once: its first answer takes seconds, in which the API server answers nobody else."""
+    """
+    Ask the API of tasks once.
+
+    Its first answer takes seconds, in which the API server answers no other request.
+    """
     httpx.get(f"{settings.airflow_url}/execution/health", timeout=300, trust_env=False).raise_for_status()
 
 

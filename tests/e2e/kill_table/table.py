@@ -1,8 +1,8 @@
 """
 The kill table: what each act does to a job and to its task, in each phase. Data only.
 
-One place: ``docs/kill-table.md`` is made from it (``python -m tests.e2e.kill_table.page``), the runs of ``campaign.py`` are made
-for it, and ``test_kill_table.py`` compares what happened with it, cell by cell.
+One place: ``docs/kill-table.md`` is made from it (``python -m tests.e2e.kill_table.page``), the runs of
+``campaign.py`` are made for it, and ``test_kill_table.py`` compares what happened with it, cell by cell.
 """
 
 from __future__ import annotations
@@ -60,7 +60,11 @@ class Task(StrEnum):
 
 
 class Next(StrEnum):
-    """What the next attempt does: the next try, or a person's clear of the task (of ``submit``, for a wait)."""
+    """
+    What the next attempt does.
+
+    The next try, or the try after a person clears the task (for a wait: ``submit``).
+    """
 
     NONE = "-"
     BUILDS = "builds anew"
@@ -92,7 +96,11 @@ WAITS = "queued, preparing, running"
 
 
 def _row(task: Task, submitting: Outcome, waits: Outcome) -> dict[str, Outcome]:
-    """Return a row in which the steps without a live job are alike: ``task``, and the step done again unless it goes on."""
+    """
+    Return a row in which the steps without a live job are alike.
+
+    The task is ``task``; each step is done again unless the task continues.
+    """
 
     def step(job: Job, again: Next) -> Outcome:
         return Outcome(job=job, task=task, next=Next.NONE if task is Task.CONTINUES else again)

@@ -1,4 +1,8 @@
-"""Every cell of the kill table under the real scheduler, on real containers; see ``table.py``."""
+"""
+Every cell of the kill table under the real scheduler, on real containers.
+
+See ``table.py``.
+"""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from training_api.dialects.ml_v1.resources import Job
 CELL_LABEL = "kill-table-cell"
 _PAGE_SIZE = 100
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
-# From the database and not from the API: a hundred task instances twice a second would keep the API server busy, and with it
-# every task that is to be killed.
+# From the database and not from the API: a hundred task instances twice a second would keep the API server
+# busy, and with it every task that is to be killed.
 _TASKS = """
     SELECT ti.run_id, ti.task_id, ti.state, ti.try_number, ti.pid, trigger.triggerer_id
     FROM task_instance ti LEFT JOIN trigger ON trigger.id = ti.trigger_id

@@ -1,4 +1,4 @@
-"""What tests of images share: a registry of their own, and the image operators run as tasks, with their log."""
+"""What tests of images share: a registry, and the image operators as tasks with their log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from tests.support.waiting import wait_until
 
 #: What names of images begin with that are on the engine only.
 LOCAL = current_run().image("image-tests")
-#: An instruction that makes an image this process's own: the builders' caches are everybody's, and outlast the tests.
+#: An instruction that makes an image this process's own: the builders' caches are everybody's, and outlast
+#: the tests.
 OWN = f"ENV PROCESS_OF_TESTS={current_run().id}-{current_run().member}\n"
 
 
@@ -158,7 +159,11 @@ def push(image: str, **arguments: Any) -> str:
 
 @contextmanager
 def signalled(condition: Callable[[], object], handler: Callable[[], None]) -> Iterator[None]:
-    """Call ``handler`` in a signal handler of this thread once ``condition`` holds, as Airflow calls ``on_kill``."""
+    """
+    Call ``handler`` in a signal handler of this thread once ``condition`` holds.
+
+    Airflow calls ``on_kill`` this way.
+    """
     before = signal.signal(signal.SIGALRM, lambda *_: handler())
     left = threading.Event()
 

@@ -1,4 +1,8 @@
-"""A Docker Engine of a test's own, beside the machine's: small, without a network to the outside, and gone afterwards."""
+"""
+A small Docker Engine for a test, beside the machine's.
+
+It has no network to the outside, and is removed afterwards.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,9 @@ from tests.support.waiting import wait_until
 @contextmanager
 def run_own_engine(*arguments: str) -> Iterator[str]:
     """
-    Run an engine whose disk has 24 MB; yields its URL. Skips the test where none can be started.
+    Run an engine whose disk has 24 MB; yield its URL.
+
+    The test is skipped if none can be started.
 
     :param arguments: of ``dockerd``, beside those that keep it away from the machine's engine.
     """
@@ -35,7 +41,8 @@ def run_own_engine(*arguments: str) -> Iterator[str]:
     disk, socket_path = folder / "disk", folder / "engine.sock"
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(disk)], check=True)
-    # In a network of its own: an engine with --bridge=none deletes the interface docker0, the machine's engine's too.
+    # In a network of its own: an engine with --bridge=none deletes the interface docker0, the machine's
+    # engine's too.
     command = ["unshare", "--net", dockerd, f"--host=unix://{socket_path}", f"--data-root={disk}"]
     command += [f"--exec-root={folder / 'exec'}", f"--pidfile={folder / 'pid'}", "--storage-driver=vfs"]
     command += ["--bridge=none", "--iptables=false", "--ip6tables=false", *arguments]

@@ -1,7 +1,10 @@
 """
-The real engine, a real registry, object store and training service, each once a test session, on free ports.
+The real engine, registry, object store and training service, once per test session.
 
-``make test`` brings up the engine and the base image before it starts pytest (``python -m local_stack test-bed``).
+They listen on free ports.
+
+``make test`` brings up the engine and the base image before it starts pytest
+(``python -m local_stack test-bed``).
 """
 
 from __future__ import annotations
@@ -51,7 +54,11 @@ def base_image() -> str:
 def stack(
     engine_client: docker.APIClient, base_image: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[LocalStack]:
-    """A registry, an object store and a training service of the tests' own; Airflow, for those who ask for it, on PostgreSQL."""
+    """
+    A registry, an object store and a training service for tests.
+
+    Airflow, for tests that ask for it, runs on PostgreSQL.
+    """
     settings = StackSettings(
         state_dir=tmp_path_factory.mktemp("stack"),
         database_dir=current_run().make_folder("database") / "postgresql",

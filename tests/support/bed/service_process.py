@@ -1,4 +1,4 @@
-"""The training service as a process of its own, to be killed and started again on the same data and port."""
+"""The training service as a process that tests kill and restart on the same data and port."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
 """
-Machines of a Docker Swarm, made on one machine: each is a Docker Engine in namespaces of its own.
+Machines of a Docker Swarm on one machine: each is a Docker Engine in separate namespaces.
 
-Nothing is changed in the machine's own network namespace but one leg of a veth pair: the switch between the nodes stands
-in a namespace of its own, where neither the host's firewall nor its engine's rules apply. A node is all that hangs below
-the first process of its PID namespace, so that killing that one process is what pulling the plug of a machine is. Nodes
-end with the process that made them, however that ends; what is left of files and interfaces is removed by the next one.
+Nothing is changed in the machine's own network namespace but one leg of a veth pair: the switch between the
+nodes stands in a namespace of its own, where neither the host's firewall nor its engine's rules apply. A node
+is all that hangs below the first process of its PID namespace, so that killing that one process is what
+pulling the plug of a machine is. Nodes end with the process that made them, however that ends; what is left
+of files and interfaces is removed by the next one.
 
 Needs root, iproute2, util-linux, and the Docker Engine's own programs.
 """
@@ -135,10 +136,11 @@ class Node:
 
     def _start_engine(self) -> None:
         (self.folder / "daemon.json").write_text(json.dumps(self._configuration))
-        # What a machine forgets when it is switched off is below /run: an old pid there is that of somebody else now.
+        # What a machine forgets when it is switched off is below /run: an old pid there is another process's.
         self._daemon = self._spawn(
             "engine", "nsenter", "-t", str(self._init_pid()), "--mount", "--uts", "--ipc", "--net", "--pid",
-            "dockerd", "--config-file", str(self.folder / "daemon.json"), "--data-root", str(self.folder / "data"),
+            "dockerd", "--config-file", str(self.folder / "daemon.json"),
+            "--data-root", str(self.folder / "data"),
             "--exec-root", "/run/docker", "--pidfile", "/run/docker.pid",
             "-H", self.docker_host, "--cgroup-parent", f"/{self._namespace}", "--storage-driver", "overlay2",
         )  # fmt: skip
@@ -184,7 +186,8 @@ class Swarm:
             # Within the block: between the two, a folder would be taken for one that is left over.
             self.folder.mkdir()
             self._lock = _lock(self.folder)
-        # In memory, as nodes have many thousand files that go together; a disk takes half a minute to forget them.
+        # In memory, as nodes have many thousand files that go together; a disk takes half a minute to forget
+        # them.
         self.disk = self.folder / "disk"
         self.disk.mkdir()
         _run("mount", "-t", "tmpfs", "-o", "size=8g,mode=0700", "tmpfs", str(self.disk))
@@ -277,7 +280,7 @@ def _remove_all_leftovers() -> None:
 
 
 def _lock(folder: Path) -> int | None:
-    """Take the folder's lock, which its run holds as long as its process lives; ``None``: it lives."""
+    """Take the folder's lock, which a run holds while its process lives; ``None``: it lives."""
     handle = os.open(folder / "lock", os.O_CREAT | os.O_RDWR)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -288,7 +291,7 @@ def _lock(folder: Path) -> int | None:
 
 
 def _remove(name: str) -> None:
-    """Remove the interfaces, namespaces, control groups and files of a run whose processes have ended."""
+    """Remove interfaces, namespaces, control groups and files of a run that has ended."""
     if Path(f"/sys/class/net/{name}-h").exists():
         _ip("link", "del", f"{name}-h")
     for namespace in sorted(_RUN_NETNS.glob(f"{name}-*")):

@@ -1,4 +1,8 @@
-"""A swarm of three machines with registries that all of them reach, once a test session; made when first asked for."""
+"""
+A swarm of three machines with registries that all of them reach.
+
+It is made once per test session, on first use.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trainer that does what it is told and needs nothing but Python: for tests of everything around it."""
+"""A configurable trainer that needs only Python: for tests of everything around it."""
 
 from __future__ import annotations
 

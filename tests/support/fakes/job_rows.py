@@ -17,7 +17,7 @@ def after(seconds: float) -> datetime:
 
 
 def make_row(**changes: Any) -> JobRow:
-    """Return a job that was created at noon, left the queue after 2 s and has been RUNNING since 5 s past."""
+    """Return a job created at noon that left the queue after 2 s and has been RUNNING since 5 s."""
     row = {
         "job_id": "train_1",
         "state": JobState.RUNNING,

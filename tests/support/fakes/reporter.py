@@ -1,5 +1,7 @@
 """
-A trainer that reports as ``cloudml-hypertune`` 0.1.0.dev6 does; ``tests/docker`` runs the package itself.
+A trainer that reports as ``cloudml-hypertune`` 0.1.0.dev6 does.
+
+``tests/docker`` runs the package itself.
 
 ``python reporter.py FILE COUNT PAUSE_SECONDS [new]``; it prints each step when its report is done.
 """

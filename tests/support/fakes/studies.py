@@ -1,4 +1,4 @@
-"""A service with a tuning job, whose trials report what a function of their hyperparameters says."""
+"""A service with a tuning job whose trials report a function of their hyperparameters."""
 
 from __future__ import annotations
 
@@ -48,8 +48,10 @@ class Tuning:
     """
     A tuning job in a world.
 
-    :param score: trial number and hyperparameters -> what the trial reports at its first look; ``None``: nothing.
-    :param curve: trial number and how often it has reported -> what it reports at each look, in place of ``score``.
+    :param score: trial number and hyperparameters -> what the trial reports at its first look; ``None``:
+        nothing.
+    :param curve: trial number and how often it has reported -> what it reports at each look, in place of
+        ``score``.
     """
 
     world: World

@@ -53,7 +53,11 @@ def make_trial(
 
 
 def make_tuning_job(*trials: dict[str, Any], **changes: Any) -> Job:
-    """Return a RUNNING job with ``trials``; ``changes`` are fields of ``Job``, or of the search under ``search``."""
+    """
+    Return a RUNNING job with ``trials``.
+
+    ``changes`` are fields of ``Job``, or of the search under ``search``.
+    """
     search = {**SEARCH, **changes.pop("search", {})}
     fields: dict[str, Any] = {
         "state": JobState.RUNNING,

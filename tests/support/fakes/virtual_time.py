@@ -1,4 +1,4 @@
-"""An event loop whose time jumps to the next timer instead of passing, so that hours of waiting take no time."""
+"""An event loop whose time jumps to the next timer, so that hours of waiting take no time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ class VirtualClock:
     """
     The time of one run; the loop begins at ``EPOCH``.
 
-    :param acts: the first happens half a second after the start, each other one a second after the one before.
+    :param acts: the first happens half a second after the start, each other one a second after the one
+        before.
     """
 
     def __init__(self, *acts: Callable[[], Any]) -> None:

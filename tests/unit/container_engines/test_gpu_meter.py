@@ -1,4 +1,8 @@
-"""What GPUs do, at the seam of NVIDIA's driver: this machine has none, and a driver's answers are written down here."""
+"""
+What GPUs do, with a fake of NVIDIA's driver: this machine has none.
+
+The driver's answers are written down here.
+"""
 
 from __future__ import annotations
 

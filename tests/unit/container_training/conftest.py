@@ -1,4 +1,4 @@
-"""A training service in memory behind the connection ``training_default``, and what a task's context needs."""
+"""A training service in memory behind ``training_default``, and the context of a task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The listener in API server and scheduler: it cancels only what was ended, and only the job that belongs to it."""
+"""The listener in API server and scheduler cancels only the job of a task that was ended."""
 
 from __future__ import annotations
 
@@ -308,7 +308,11 @@ def test_what_it_asks_airflows_database(
 def test_nothing_is_asked_of_a_task_but_its_columns(
     service: FakeService, register_dag: Callable[[DAG], DAG], started: mock.Mock
 ) -> None:
-    """Where a person marks a whole run, Airflow hands over tasks without their relations; asking for one raises."""
+    """
+    When a person marks a whole run, Airflow passes tasks without their relations.
+
+    Reading one raises.
+    """
     from airflow.models.taskinstance import TaskInstance
     from airflow.utils.session import create_session
     from sqlalchemy import select

@@ -1,4 +1,4 @@
-"""The entry point of runtime images, without a container: real pip, a store of the test's own."""
+"""The entry point of runtime images, without a container: real pip, a fake object store."""
 
 from __future__ import annotations
 
@@ -88,7 +88,11 @@ def store() -> Iterator[Store]:
 
 @pytest.fixture
 def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
-    """The runner's modules, imported as its container does; their names are free again afterwards."""
+    """
+    The runner's modules, imported as its container does.
+
+    Their names are free again afterwards.
+    """
     monkeypatch.syspath_prepend(str(RUNNER.parent))
     import object_download
     import run_package

@@ -1,4 +1,8 @@
-"""Who a run of tests is, what is its own, and when it is over; each process here is a run, or part of one."""
+"""
+The identity of a test run, what it owns, and when it is over.
+
+Each process here is a run, or part of one.
+"""
 
 import os
 import signal
@@ -26,7 +30,7 @@ def state(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def start(state: Path) -> Iterator[Start]:
-    """Start a process of the run ``run_id`` that executes ``program``; all are killed at the end."""
+    """Start a process of the run ``run_id`` that executes ``program``; kill all at the end."""
     started: list[subprocess.Popen[str]] = []
 
     def start(run_id: str, program: str) -> subprocess.Popen[str]:

@@ -1,4 +1,4 @@
-"""The digits trainer's evaluation: which rows are held out, and what the comparison of two models reads."""
+"""The digits trainer's evaluation: which rows are held out, and what a comparison reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the distributed trainers share: who a replica is, whom it waits for, and what it leaves behind."""
+"""What the distributed trainers share: a replica's identity, its peers, and its results."""
 
 from __future__ import annotations
 

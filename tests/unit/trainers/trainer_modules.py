@@ -17,7 +17,7 @@ def trainer_modules(
     folders: list[str], names: list[str], stubs: Mapping[str, ModuleType] | None = None
 ) -> Iterator[SimpleNamespace]:
     """
-    Import ``names`` from the folders of ``docker/trainers``; the names are free again afterwards.
+    Import ``names`` from the folders of ``docker/trainers``; free the names afterwards.
 
     :param stubs: modules that stand for libraries which only the container has.
     """

@@ -1,4 +1,4 @@
-"""Field masks (``google.protobuf.FieldMask``) in their JSON form: field names joined by commas."""
+"""Field masks (``google.protobuf.FieldMask``) in JSON: field names joined by commas."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from training_api.errors import FieldViolation, InvalidRequest
 
 def parse_field_mask(text: str, allowed: Collection[str]) -> frozenset[str]:
     """
-    Return the snake_case names in ``text``; both spellings are accepted, and an empty text is an empty set.
+    Return the snake_case names in ``text``.
+
+    Both spellings are accepted, and an empty text is an empty set.
 
     Pure.
 

@@ -1,10 +1,11 @@
 """
 The filter language of ``jobs.list`` and ``entries:list``, as a syntax tree.
 
-Grammar, from lowest to highest precedence: ``AND`` (also by juxtaposition), ``OR``, ``NOT`` or ``-``, and comparisons
-``path OP value`` with ``= != < <= > >= :``. Values are words or double-quoted strings, and so is each part of a path after
-its first (``labels."ml.googleapis.com/trial_id"``). Source: google.aip.dev/160 and
-cloud.google.com/logging/docs/view/logging-query-language; functions, wildcards and bare global words are not supported.
+Grammar, from lowest to highest precedence: ``AND`` (also by juxtaposition), ``OR``, ``NOT`` or ``-``, and
+comparisons ``path OP value`` with ``= != < <= > >= :``. Values are words or double-quoted strings, and so is
+each part of a path after its first (``labels."ml.googleapis.com/trial_id"``). Source: google.aip.dev/160 and
+cloud.google.com/logging/docs/view/logging-query-language; functions, wildcards and bare global words are not
+supported.
 """
 
 from __future__ import annotations
@@ -167,5 +168,5 @@ class _Parser:
 
 
 def _unquoted(path: str) -> str:
-    """Return ``labels."ml.googleapis.com/trial_id"`` without the quotes, as fields are named here."""
+    """Return ``labels."ml.googleapis.com/trial_id"`` without quotes, as fields are named."""
     return re.sub(r'\."((?:[^"\\]|\\.)*)"', lambda match: "." + re.sub(r"\\(.)", r"\1", match[1]), path)

@@ -40,14 +40,19 @@ class ListLocationsResponse(WireModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """A region; ``certain`` says whether a source names it for training, else it is known for prediction only."""
+    """
+    A region.
+
+    ``certain``: a source names it for training. Otherwise it is known for prediction only.
+    """
 
     name: str
     certain: bool = False
 
 
-#: Training's own list is no longer served [unverified]. us-central1: the guide's commands; the others: the regional
-#: endpoints of prediction [docs: cloud.google.com/sdk/gcloud/reference/ai-platform/operations/describe].
+#: Training's own list is no longer served [unverified]. us-central1: the guide's commands; the others: the
+#: regional endpoints of prediction [docs:
+#: cloud.google.com/sdk/gcloud/reference/ai-platform/operations/describe].
 REGIONS: tuple[Region, ...] = (
     Region(name="asia-east1"),
     Region(name="asia-northeast1"),
@@ -66,7 +71,11 @@ REGIONS: tuple[Region, ...] = (
 
 
 def location_of(project: str, region: Region) -> Location:
-    """Return the API's resource. Pure. Every region trains, and none has accelerators: all are this machine."""
+    """
+    Return the API's resource. Pure.
+
+    Every region trains, and none has accelerators: all are this machine.
+    """
     return Location(
         name=f"projects/{project}/locations/{region.name}",
         capabilities=[Capability(type=CapabilityType.TRAINING)],

@@ -1,8 +1,9 @@
 """
-The part of the Logging API (v2 ``entries:list``) that gcloud and the sensors read a job's log with.
+The part of the Logging API (v2 ``entries:list``) with which gcloud and sensors read logs.
 
-A line of a job has ``resource.type`` ``ml_job``, ``resource.labels.job_id`` and ``resource.labels.task_name``; the
-service's own lines have the task name ``service`` [issue: tensorflow/tensorflow#18984; sdk: log_utils.py].
+A line of a job has ``resource.type`` ``ml_job``, ``resource.labels.job_id`` and
+``resource.labels.task_name``; the service's own lines have the task name ``service`` [issue:
+tensorflow/tensorflow#18984; sdk: log_utils.py].
 """
 
 from __future__ import annotations
@@ -34,7 +35,11 @@ class Severity(StrEnum):
 
     @property
     def number(self) -> int:
-        """Its value in ``google.logging.type.LogSeverity``: the hundreds from 0, DEFAULT, to 800, EMERGENCY."""
+        """
+        The value in ``google.logging.type.LogSeverity``.
+
+        The hundreds from 0, DEFAULT, to 800, EMERGENCY.
+        """
         return 100 * list(Severity).index(self)
 
 

@@ -1,9 +1,9 @@
 """
 The resources of the API as pydantic models: what goes over the wire, and nothing else.
 
-Names, nesting and enums are those of the discovery document ``ml.v1.json``; a test walks it and compares. int64 fields
-are accepted as string or number and answered as string, as the real API does. Unknown fields are refused. The rules
-between fields live in ``job_spec.py``.
+Names, nesting and enums are those of the discovery document ``ml.v1.json``; a test walks it and compares.
+int64 fields are accepted as string or number and answered as string, as the real API does. Unknown fields are
+refused. The rules between fields live in ``job_spec.py``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ from training_api.states import JobState
 
 
 def format_timestamp(moment: datetime) -> str:
-    """Return ``moment`` (aware) as RFC 3339 in UTC with microseconds: ``2026-11-20T09:30:00.000000Z``."""
+    """
+    Return ``moment`` (aware) as RFC 3339 in UTC with microseconds.
+
+    ``2026-11-20T09:30:00.000000Z``.
+    """
     # Ten times as fast as strftime: tables of thousands of jobs have four of them a row.
     return f"{moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
@@ -75,15 +79,20 @@ Timestamp = Annotated[
 
 
 class WireModel(BaseModel):
-    """camelCase on the wire, snake_case in Python (both accepted), unknown fields refused, immutable."""
+    """
+    camelCase on the wire, snake_case in Python (both accepted); immutable.
+
+    Unknown fields are refused.
+    """
 
     model_config = ConfigDict(
         alias_generator=AliasGenerator(alias=to_camel),
         populate_by_name=True,
         extra="forbid",
         frozen=True,
-        # No limit in practice. But any limit makes pydantic look into the text, and refuse lone surrogates: JSON can
-        # carry them ("\ud800"), UTF-8 cannot, and a stored one would break every answer that contains it.
+        # No limit in practice. But any limit makes pydantic look into the text, and refuse lone surrogates:
+        # JSON can carry them ("\ud800"), UTF-8 cannot, and a stored one would break every answer that
+        # contains it.
         str_max_length=2**31 - 1,
     )
 
@@ -187,7 +196,11 @@ class ReplicaConfig(WireModel):
 
 
 class Scheduling(WireModel):
-    """``GoogleCloudMlV1__Scheduling``; durations are strings of seconds with an ``s``: ``3600s``."""
+    """
+    ``GoogleCloudMlV1__Scheduling``.
+
+    Durations are strings of seconds with an ``s``: ``3600s``.
+    """
 
     max_running_time: str | None = None
     max_wait_time: str | None = None
@@ -259,7 +272,11 @@ class HyperparameterMetric(WireModel):
 
 
 class BuiltInAlgorithmOutput(WireModel):
-    """``GoogleCloudMlV1__BuiltInAlgorithmOutput``; this service has no built-in algorithms and never sets it."""
+    """
+    ``GoogleCloudMlV1__BuiltInAlgorithmOutput``; never set here.
+
+    This service has no built-in algorithms.
+    """
 
     framework: str | None = None
     model_path: str | None = None
@@ -299,8 +316,8 @@ class Job(WireModel):
     """
     ``GoogleCloudMlV1__Job``: the record with its state.
 
-    ``predictionInput`` and ``predictionOutput`` are known names with opaque contents: the service refuses prediction
-    jobs by name instead of calling the field unknown.
+    ``predictionInput`` and ``predictionOutput`` are known names with opaque contents: the service refuses
+    prediction jobs by name instead of calling the field unknown.
     """
 
     create_time: Timestamp | None = None

@@ -1,8 +1,9 @@
 """
-The documented rules of a tuning job: of its search as a whole, and of each of its parameters.
+The documented rules of a tuning job: of its search, and of each of its parameters.
 
-Source of a rule, unless another is named: the discovery document's ``HyperparameterSpec`` and ``ParameterSpec``. Numbers
-that are 0 and texts that are empty are unset fields in the API's terms, and get its defaults (``study_spec.py``).
+Source of a rule, unless another is named: the discovery document's ``HyperparameterSpec`` and
+``ParameterSpec``. Numbers that are 0 and texts that are empty are unset fields in the API's terms, and get
+its defaults (``study_spec.py``).
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from training_api.job.job_rules import JOB_ID, JOB_ID_RULE
 from training_api.job.violations import Violations
 
 PATH = "trainingInput.hyperparameters"
-#: docs: the quotas of AI Platform Vizier, which keeps the studies, "Maximum number of trials in a study: 1,000".
+#: docs: the quotas of AI Platform Vizier, which keeps the studies, "Maximum number of trials in a study:
+#: 1,000".
 MAX_TRIALS = 1000
 #: [unverified] A bound of this service's own, against generated lists: no source names one.
 MAX_PARAMETERS = 64
@@ -36,12 +38,14 @@ MAX_INTEGER = 2**53
 #: [unverified] What can follow ``--`` on a command line; the API's own pattern was not found.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
 _NAME_RULE = (
-    "must start with a letter or underscore, hold only letters, digits and '_', '.', '-', and be at most 128 long, "
+    "must start with a letter or underscore, hold only letters, digits and '_', '.', '-', and be at most 128 "
+    "long, "
     "since trials get it as the argument --NAME"
 )
 #: The service passes ``--job-dir`` itself; argparse reads both spellings into ``job_dir``.
 _RESERVED = ("job-dir", "job_dir")
-#: [unverified] What fits into an environment variable, where trainers find the tag; longer ones are not read from their reports.
+#: [unverified] What fits into an environment variable, where trainers find the tag; longer ones are not read
+#: from their reports.
 _MAX_METRIC_TAG = 256
 
 _LOGARITHMIC = (ScaleType.UNIT_LOG_SCALE, ScaleType.UNIT_REVERSE_LOG_SCALE)
@@ -49,9 +53,12 @@ _LOGARITHMIC = (ScaleType.UNIT_LOG_SCALE, ScaleType.UNIT_REVERSE_LOG_SCALE)
 
 def check_hyperparameters(rules: Violations, job: Job, search: HyperparameterSpec) -> None:
     """
-    Record what the search of ``job`` breaks, each by its path: ``trainingInput.hyperparameters.params[1].maxValue``.
+    Record each rule that the search of ``job`` breaks, by its path.
 
-    Pure. More trials in parallel than trials, and more failures than trials, are no mistakes: they limit nothing.
+    ``trainingInput.hyperparameters.params[1].maxValue``.
+
+    Pure. More trials in parallel than trials, and more failures than trials, are no mistakes: they limit
+    nothing.
     """
     _check_counts(rules, search)
     tag = search.hyperparameter_metric_tag or ""
@@ -85,7 +92,11 @@ def _check_counts(rules: Violations, search: HyperparameterSpec) -> None:
 
 
 def _check_resumed(rules: Violations, resumed: str | None, job_id: str | None) -> None:
-    """Check the form of the earlier job's id; whether there is such a job is the service's to look up."""
+    """
+    Check the form of the earlier job's id.
+
+    The service checks whether there is such a job.
+    """
     path = f"{PATH}.resumePreviousJobId"
     if resumed and not JOB_ID.fullmatch(resumed):
         rules.add(path, f"must be a job's id, which {JOB_ID_RULE}; got {resumed!r}")
@@ -119,7 +130,8 @@ def _check_parameter(
     if kind is ParameterType.DOUBLE and algorithm is SearchAlgorithm.GRID_SEARCH:
         rules.add(
             f"{path}.type",
-            "must be INTEGER, CATEGORICAL or DISCRETE with GRID_SEARCH; list the values as DISCRETE; got DOUBLE",
+            "must be INTEGER, CATEGORICAL or DISCRETE with GRID_SEARCH; list the values as DISCRETE; got "
+            "DOUBLE",
         )
     _check_foreign_fields(rules, path, param, kind)
     match kind:
@@ -135,8 +147,8 @@ def _check_foreign_fields(rules: Violations, path: str, param: ParameterSpec, ki
     """
     Check that what belongs to another type is unset.
 
-    Bounds of a DISCRETE parameter are ignored, as documented. That lists of another type are refused is this service's
-    own rule [unverified]: who sets one means it to be searched.
+    Bounds of a DISCRETE parameter are ignored, as documented. That lists of another type are refused is this
+    service's own rule [unverified]: who sets one means it to be searched.
     """
     if kind is ParameterType.CATEGORICAL:
         for name, bound in (("minValue", param.min_value), ("maxValue", param.max_value)):
@@ -151,7 +163,11 @@ def _check_foreign_fields(rules: Violations, path: str, param: ParameterSpec, ki
 
 
 def _check_bounds(rules: Violations, path: str, param: ParameterSpec, kind: ParameterType) -> None:
-    """Check the bounds of a DOUBLE or INTEGER; equal ones are taken, the parameter is then fixed."""
+    """
+    Check the bounds of a DOUBLE or INTEGER.
+
+    Equal ones are accepted; the parameter is then fixed.
+    """
     low = _bound(rules, f"{path}.minValue", param.min_value, kind)
     high = _bound(rules, f"{path}.maxValue", param.max_value, kind)
     if low is not None and param.scale_type in _LOGARITHMIC and low <= 0:

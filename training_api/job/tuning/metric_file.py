@@ -1,13 +1,13 @@
 """
-The file of the package ``cloudml-hypertune``: its lines, and the reports that one more look at it adds. Pure.
+The file of the package ``cloudml-hypertune``: its lines, and newly added reports. Pure.
 
-A report appends to a queue of the newest 100 and writes all of the queue, one JSON a line, over the file in place
-(cloudml-hypertune 0.1.0.dev6, ``hypertune.py``). So a reader sees a window of the reports, sometimes cut short: what is
-new is found by laying the window over what is known. A trainer that makes a ``HyperTune`` anew for each report has a
-queue, and a window, of one.
+A report appends to a queue of the newest 100 and writes all of the queue, one JSON a line, over the file in
+place (cloudml-hypertune 0.1.0.dev6, ``hypertune.py``). So a reader sees a window of the reports, sometimes
+cut short: what is new is found by laying the window over what is known. A trainer that makes a ``HyperTune``
+anew for each report has a queue, and a window, of one.
 
-That is exact as long as no report is wholly equal (tag, step, value and time) to two others: with three equal ones,
-two readings that share one report look like two that share two.
+That is exact as long as no report is wholly equal (tag, step, value and time) to two others: with three equal
+ones, two readings that share one report look like two that share two.
 
 The file is the trainer's, and so is not to be trusted: what is no report is counted and left out.
 """
@@ -27,7 +27,8 @@ WINDOW_REPORTS = 100
 _MAX_LINE_BYTES = 8192
 #: All of a file that is looked at: a window of the longest lines.
 MAX_FILE_BYTES = WINDOW_REPORTS * _MAX_LINE_BYTES
-#: How many of the newest known reports a window may begin at; files that are read again after a crash begin that far back.
+#: How many of the newest known reports a window may begin at; files that are read again after a crash begin
+#: that far back.
 KNOWN_REPORTS = 4 * WINDOW_REPORTS
 _MAX_INT_DIGITS = 20
 _OTHER_KEYS = frozenset({"checkpoint_path", "global_step", "timestamp", "trial"})
@@ -89,7 +90,8 @@ def shared_reports(known: Sequence[Identity], window: Sequence[Identity]) -> int
     """
     Return how many reports at the start of ``window`` are known.
 
-    Pure. The window is laid over the known reports as early as it fits: as far as both reach, they must be equal.
+    Pure. The window is laid over the known reports as early as it fits: as far as both reach, they must be
+    equal.
     """
     for start, first in enumerate(known):
         shared = min(len(known) - start, len(window))
@@ -125,7 +127,11 @@ def _integer(found: object) -> int:
 
 
 def _number(found: object) -> float:
-    """Return a number, or the text of one: ``nan`` and ``inf`` are numbers as Python writes them."""
+    """
+    Return a number, or the text of one.
+
+    ``nan`` and ``inf`` are numbers as Python writes them.
+    """
     if isinstance(found, bool) or not isinstance(found, int | float | str):
         raise TypeError(f"no number: {found!r:.50}")
     return float(found)

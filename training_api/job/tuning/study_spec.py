@@ -1,4 +1,8 @@
-"""What a tuning job searches for, with the API's defaults filled in. Source of the defaults: discovery, HyperparameterSpec."""
+"""
+What a tuning job searches for, with the API's defaults filled in.
+
+Source of the defaults: discovery, HyperparameterSpec.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +37,11 @@ class StudySpec:
 
     @classmethod
     def from_wire(cls, search: HyperparameterSpec) -> StudySpec:
-        """Return the study of a request whose rules were checked (``hyperparameter_rules.py``). Pure."""
+        """
+        Return the study of a request whose rules were checked. Pure.
+
+        See ``hyperparameter_rules.py``.
+        """
         return cls(
             search=search,
             goal=Goal.MINIMIZE if search.goal is Goal.MINIMIZE else Goal.MAXIMIZE,

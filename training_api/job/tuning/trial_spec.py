@@ -1,5 +1,5 @@
 """
-The job that one trial of a study is: the tuning job's own, with an assignment as arguments and a job directory of its own.
+The job of one trial: the tuning job with an assignment and its own job directory.
 
 Sources: contract section 7 (arguments named by ``parameterName``; ``--job-dir`` scoped by trial).
 """
@@ -18,8 +18,8 @@ def trial_spec(spec: JobSpec, trial_id: int, hyperparameters: Mapping[str, str])
     """
     Return what trial ``trial_id`` of the tuning job ``spec`` runs.
 
-    Pure. All replicas of the trial get the hyperparameters, after the user's arguments, so that where a parser lets the
-    last one win they win [unverified: the order].
+    Pure. All replicas of the trial get the hyperparameters, after the user's arguments, so that where a
+    parser lets the last one win they win [unverified: the order].
 
     :param hyperparameters: by name, as they are written on a command line.
     """
@@ -53,7 +53,11 @@ def trial_environment(study: StudySpec, trial_id: str) -> dict[str, str]:
 
 
 def sample_hyperparameters(study: StudySpec) -> dict[str, str]:
-    """Return one assignment of the space, to start a trainer with: the least value of each parameter, or its first. Pure."""
+    """
+    Return one assignment of the space, to try a trainer with. Pure.
+
+    The least value of each parameter, or its first.
+    """
     return {each.parameter_name or "": _first_value(each) for each in study.search.params or ()}
 
 

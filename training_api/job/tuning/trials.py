@@ -1,4 +1,4 @@
-"""The trials of a tuning job as a table: what each was given, how it ended, and which is the best."""
+"""The trials of a tuning job as a table: hyperparameters, outcome, and which is the best."""
 
 from __future__ import annotations
 
@@ -40,13 +40,15 @@ def trial_seconds(trial: HyperparameterOutput, now: datetime) -> float | None:
 
 
 def trial_number(trial_id: str) -> tuple[int, str]:
-    """Return a key that sorts ids as the service gives them: 1, 2, 10; ids that are no numbers come last."""
+    """Return a key that sorts ids as the service gives them: 1, 2, 10; other ids come last."""
     return (int(trial_id), "") if trial_id.isdecimal() else (2**63, trial_id)
 
 
 def best_trial(rows: Iterable[TrialRow], goal: Goal) -> TrialRow | None:
     """
-    Return the trial with the best objective, ``None`` while there is none. Of equal ones the earlier.
+    Return the trial with the best objective, ``None`` while there is none.
+
+    Among equal ones the earlier.
 
     Pure. Trials that failed, were cancelled or still run do not count, whatever they reported.
     """
@@ -96,7 +98,11 @@ def study_result(
 
 
 def progress_line(study: StudyResult) -> str:
-    """Return ``trials: 12 done, 4 running, 1 failed of 50; best accuracy 0.981 (trial 7)``. Pure."""
+    """
+    Return one line on the progress of the trials. Pure.
+
+    ``trials: 12 done, 4 running, 1 failed of 50; best accuracy 0.981 (trial 7)``.
+    """
     done = f"{study.completed} done"
     if study.stopped_early:
         done += f" ({study.stopped_early} stopped early)"

@@ -1,5 +1,7 @@
 """
-Fits a line to points around y = 2 x + 1 by gradient descent, and writes its metrics and its model below ``--job-dir``.
+Fits a line to points around y = 2 x + 1, and writes its metrics and its model.
+
+It uses gradient descent and writes below ``--job-dir``.
 
 Run by a job as ``python -m trainer.task --steps 500 --job-dir gs://...``.
 """
@@ -23,7 +25,11 @@ def make_points(seed: int) -> list[tuple[float, float]]:
 
 
 def fit(points: list[tuple[float, float]], steps: int, rate: float) -> tuple[float, float, float]:
-    """Return slope, intercept and mean squared error; pure apart from a line of progress now and then."""
+    """
+    Return slope, intercept and mean squared error.
+
+    Pure, but for lines of progress.
+    """
     slope = intercept = 0.0
     for step in range(1, steps + 1):
         errors = [(slope * x + intercept - y, x) for x, y in points]

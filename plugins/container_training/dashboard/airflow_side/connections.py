@@ -64,10 +64,10 @@ class Service:
 
 class Services:
     """
-    Services by connection id, each with clients that are kept; may be used by several threads.
+    Services by connection id, each with clients that are kept; safe for several threads.
 
-    All clients share one connection pool. So a client can be replaced when its Airflow connection changes, without leaving sockets
-    open and without closing them under a thread that still uses the old client.
+    All clients share one connection pool. So a client can be replaced when its Airflow connection changes,
+    without leaving sockets open and without closing them under a thread that still uses the old client.
 
     :param clock: seconds; for tests.
     """
@@ -112,7 +112,9 @@ class Services:
 
 def training_connections() -> list[str]:
     """
-    Return the ids of all connections to training services, sorted, those of the environment included.
+    Return the ids of all connections to training services, sorted.
+
+    Those of the environment are included.
 
     Connections of a secrets backend cannot be listed; they can be asked for by name.
     """
@@ -136,7 +138,8 @@ def _connection(conn_id: str) -> Connection:
     except (AirflowException, ValueError) as error:
         raise UnknownConnection(conn_id, "cannot be found") from error
     if connection.conn_type != CONN_TYPE:
-        # Whoever names a connection decides where its password goes: only to the kind of service that it is for.
+        # Whoever names a connection decides where its password goes: only to the kind of service that it is
+        # for.
         raise UnknownConnection(conn_id, "is not one to a training service")
     return connection
 

@@ -1,8 +1,9 @@
 """
 Which DAG run submitted a job.
 
-A job says so by labels, and labels have no capitals, no ``:`` and no ``+``. So Airflow's own database is asked for the runs whose
-label would be that one; the job's id, of which twelve digits are a digest of the exact task, decides between several.
+A job says so by labels, and labels have no capitals, no ``:`` and no ``+``. So Airflow's own database is
+asked for the runs whose label would be that one; the job's id, of which twelve digits are a digest of the
+exact task, decides between several.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def find_origins(jobs: Sequence[JobRow], rights: Rights, session: Session) -> di
     """
     Return the origin of each of ``jobs`` that has one: job id -> origin.
 
-    Two queries, however many jobs. A job whose run is gone, or cannot be told from another one, keeps its DAG.
+    Two queries, however many jobs. A job whose run is gone, or cannot be told from another one, keeps its
+    DAG.
     """
     runs = _runs(jobs, rights, session)
     tasks = _tasks({run for found in runs.values() for run in found}, session)
@@ -49,7 +51,11 @@ def find_origins(jobs: Sequence[JobRow], rights: Rights, session: Session) -> di
 
 
 def find_run(origin: Origin | None, session: Session) -> dict[str, str] | None:
-    """Return how the run came about: ``type``, and ``user``, the name of whoever had it made; ``None``: nobody knows."""
+    """
+    Return how the run came about: ``type``, and ``user``, who had it made.
+
+    ``None``: it is not known.
+    """
     if origin is None or not origin.run_id:
         return None
     query = select(DagRun.run_type, DagRun.triggering_user_name).where(
@@ -117,7 +123,11 @@ def _tasks(runs: set[tuple[str, str]], session: Session) -> dict[tuple[str, str]
 
 
 def has_label(column: InstrumentedAttribute[str], label: str) -> ColumnElement[bool]:
-    """Narrow ``column`` to texts that may have ``label``: ``-`` stands for any one character, and capitals do not count."""
+    """
+    Narrow ``column`` to texts that may have ``label``.
+
+    ``-`` stands for any one character, and capitals do not count.
+    """
     kept = label if len(label) < MAX_LABEL_LENGTH else label[:_KEPT_LENGTH]
     pattern = kept.replace("-", "_") + ("%" if len(label) >= MAX_LABEL_LENGTH else "")
     return column.ilike(pattern)

@@ -14,14 +14,15 @@ class Rights:
     """
     A person's rights on jobs.
 
-    A job names its DAG by a label, and labels are lossy: ``My.Dag`` and ``my-dag`` have the same one. So a label gives a right
-    only if the person has it on every DAG of that label. Jobs of no DAG that Airflow knows are for those who may read,
-    or edit, all DAGs.
+    A job names its DAG by a label, and labels are lossy: ``My.Dag`` and ``my-dag`` have the same one. So a
+    label gives a right only if the person has it on every DAG of that label. Jobs of no DAG that Airflow
+    knows are for those who may read, or edit, all DAGs.
 
     :param known: the ids of all DAGs in Airflow's database.
     :param readable: those of them that the person may read.
     :param reads_all: whether the person may read DAGs whatever their id.
-    :param may_edit: tells whether the person may change task instances of a DAG; asked with ``None``: of any DAG.
+    :param may_edit: tells whether the person may change task instances of a DAG; asked with ``None``: of any
+        DAG.
     """
 
     known: frozenset[str]
@@ -40,13 +41,21 @@ class Rights:
 
     @property
     def labels(self) -> list[str] | None:
-        """The values of ``airflow-dag`` whose jobs the person may see; ``None``: all jobs, also those without the label."""
+        """
+        The values of ``airflow-dag`` whose jobs the user may see.
+
+        ``None``: all jobs, also those without the label.
+        """
         if self.reads_all:
             return None
         return [label for label, dags in self._by_label.items() if self.readable.issuperset(dags)]
 
     def dags_of(self, labels: Mapping[str, str]) -> list[str]:
-        """Return the ids of the DAGs that may have submitted the job with ``labels``; usually one, or none."""
+        """
+        Return the ids of the DAGs that may have submitted the job with ``labels``.
+
+        Usually one, or none.
+        """
         return self._by_label.get(labels.get(DAG_LABEL, ""), [])
 
     def may_read(self, labels: Mapping[str, str]) -> bool:

@@ -1,4 +1,4 @@
-"""Which job a task of Airflow is about: the one that it submitted, or waits for, collects or plots."""
+"""The job of a task of Airflow: the one that it submits, waits for, collects or plots."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def job_of_task(key: TaskKey, session: Session) -> TaskJob | None:
     """
     Return the job of the task's newest try, or ``None``: it has none, or did not come so far.
 
-    A task that submits has pushed its job; one that has the id as an argument has it among its rendered fields.
+    A task that submits has pushed its job; one that has the id as an argument has it among its rendered
+    fields.
     """
     table = RenderedTaskInstanceFields
     fields = session.scalar(select(table.rendered_fields).where(*_is_of(table, key))) or {}

@@ -1,8 +1,8 @@
 """
 Task instances as Airflow's own database has them, for the search for orphans.
 
-The same answers as Airflow's REST API gives (``container_training/work/orphans/airflow_api.py``), whatever the reader's rights: an owner that the
-reader may not see is an owner all the same.
+The same answers as Airflow's REST API gives (``container_training/work/orphans/airflow_api.py``), whatever
+the reader's rights: an owner that the reader may not see is an owner all the same.
 """
 
 from __future__ import annotations
@@ -34,7 +34,11 @@ _RENDERED = RenderedTaskInstanceFields
 
 
 class AirflowTasks:
-    """A :class:`container_training.work.orphans.search.TaskSource`; lives no longer than its session."""
+    """
+    A ``TaskSource`` of the search for orphans that lives as long as its session.
+
+    See ``container_training.work.orphans.search``.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -45,11 +49,15 @@ class AirflowTasks:
         return list(self._tasks(or_(TaskInstance.state.is_(None), TaskInstance.state.in_(scheduled))))
 
     def tasks_of_run(self, job: Job) -> list[TaskView]:
-        """Return the task instances of all runs that the labels of ``job`` may mean, in whatever state."""
+        """Return the task instances, in any state, of all runs that the labels of ``job`` may mean."""
         return list(self._tasks(has_label(TaskInstance.run_id, (job.labels or {}).get(RUN_LABEL, ""))))
 
     def downstream(self, dag_id: str) -> dict[str, frozenset[str]]:
-        """Return the tasks right after each task of a DAG's newest version; empty if there is no such DAG."""
+        """
+        Return the tasks right after each task of a DAG's newest version.
+
+        Empty if there is no such DAG.
+        """
         dag = SerializedDagModel.get_dag(dag_id, session=self._session)
         tasks = dag.task_dict if dag else {}
         return {task_id: frozenset(task.downstream_task_ids) for task_id, task in tasks.items()}

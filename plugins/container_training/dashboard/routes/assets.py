@@ -1,4 +1,8 @@
-"""The files that browsers load: styles, scripts and vendored libraries, under an address that changes with their content."""
+"""
+The files that browsers load: styles, scripts and vendored libraries.
+
+Their address changes with their content.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,11 @@ MEDIA_TYPES = {
 
 @cache
 def assets() -> dict[str, bytes]:
-    """Return the files by their path below ``static/``; read once, so that no request can reach any other file."""
+    """
+    Return the files by their path below ``static/``.
+
+    They are read once, so that a request cannot reach another file.
+    """
     return {
         path.relative_to(STATIC).as_posix(): path.read_bytes()
         for path in sorted(STATIC.rglob("*"))
@@ -30,7 +38,8 @@ def content_digest() -> str:
     """
     Return 12 hex digits that stand for all files together.
 
-    One digest for all, in the folder's name: modules import each other by relative names, and so stay within one version.
+    One digest for all, in the folder's name: modules import each other by relative names, and so stay within
+    one version.
     """
     digest = hashlib.sha256()
     for name, content in assets().items():

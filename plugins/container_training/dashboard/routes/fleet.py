@@ -1,4 +1,4 @@
-"""What the fleet page asks for: now, the past, the models' ages, and the jobs that nobody waits for."""
+"""The API of the fleet page: the present, the past, the models' ages, and the orphans."""
 
 from __future__ import annotations
 
@@ -45,7 +45,11 @@ By = Annotated[str, Query(pattern=rf"^({BY_DAG}|{BY_LABEL}[a-z][a-z0-9_-]{{0,62}
 
 
 class Ledgers:
-    """Ledgers by connection, or rather by the client that it has now; may be used by several threads."""
+    """
+    Ledgers by connection; safe for several threads.
+
+    The key is the client that the connection has now.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -100,7 +104,7 @@ def fleet(
 
 @router.get("/fleet/orphans")
 def orphans(rights: RightsDep, conn_id: ConnId = DEFAULT_CONN_ID) -> dict[str, Any]:
-    """Return the jobs that no task of this Airflow looks after any more, as far as the person may see them."""
+    """Return the jobs that no task of this Airflow looks after, as far as the user may see them."""
     service = SERVICES.get(conn_id)
     found: list[Orphan] = _ORPHANS.get((conn_id, service.ops), lambda: _find_orphans(service))
     seen = [orphan for orphan in found if rights.may_read(orphan.job.labels or {})]

@@ -1,4 +1,8 @@
-"""What the page of one job asks for. Each route looks first whether the person may see the job."""
+"""
+The API of the page of one job.
+
+Each route first checks whether the user may see the job.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +53,7 @@ def job(
     conn_id: ConnId = DEFAULT_CONN_ID,
     version: str = "",
 ) -> dict[str, Any]:
-    """Return the job: its row as in the list, its request, images, trials and, where it failed, why."""
+    """Return the job: its row as in the list, request, images, trials, and why it failed."""
     service = SERVICES.get(conn_id)
     found = readable_job(service, job_id, rights, version)
     row = _row(service, job_id, version)
@@ -128,7 +132,11 @@ def plot(
 def files(
     job_id: JobId, rights: RightsDep, conn_id: ConnId = DEFAULT_CONN_ID, version: str = ""
 ) -> dict[str, Any]:
-    """Return what the job has written below its jobDir, and its metrics. :raises FolderUnreadable: says why."""
+    """
+    Return what the job has written below its jobDir, and its metrics.
+
+    :raises FolderUnreadable: the folder cannot be read; the error says why.
+    """
     service = SERVICES.get(conn_id)
     found = readable_job(service, job_id, rights, version)
     job_dir = found.training_input and found.training_input.job_dir

@@ -48,10 +48,13 @@ def log(
     page: str = "",
 ) -> dict[str, Any]:
     """
-    Return lines, oldest first: the newest ones; those stored ``after`` a cursor; or those written up to ``before``.
+    Return lines, oldest first.
 
-    ``cursor`` is the ``after`` of the next question. ``next`` is the ``page`` for more of the same: newer ones with ``after``, else older
-    ones. Pages with ``after`` are to be asked for until there is no ``next``; only the first one's ``cursor`` counts.
+    The newest ones; those stored ``after`` a cursor; or those written up to ``before``.
+
+    ``cursor`` is the ``after`` of the next question. ``next`` is the ``page`` for more of the same: newer
+    ones with ``after``, else older ones. Pages with ``after`` are to be asked for until there is no ``next``;
+    only the first one's ``cursor`` counts.
     """
     service = SERVICES.get(conn_id)
     readable_job(service, query.job_id, rights)

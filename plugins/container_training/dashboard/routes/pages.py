@@ -1,8 +1,9 @@
 """
 The pages' HTML, which has no data in it, and the files that it loads.
 
-A new page: its title in ``_TITLES``, a route here, its content in ``pages/NAME.html``, its script in ``static/NAME.js`` (which starts from
-``shell.js``), and, if people go there from anywhere, a link in ``pages/frame.html`` and a view in the plugin.
+A new page: its title in ``_TITLES``, a route here, its content in ``pages/NAME.html``, its script in
+``static/NAME.js`` (which starts from ``shell.js``), and, if people go there from anywhere, a link in
+``pages/frame.html`` and a view in the plugin.
 """
 
 from __future__ import annotations
@@ -46,7 +47,11 @@ def jobs_page(request: Request) -> HTMLResponse:
 
 @router.get("/jobs/{job_id}")
 def job_page(job_id: str, request: Request) -> HTMLResponse:
-    """Return the page of a job, whether there is one or not: its data come from ``job_api``, which looks who asks."""
+    """
+    Return the page of a job, whether the job exists or not.
+
+    Its data come from ``job_api``, which checks the user's rights.
+    """
     return _page(request, "job")
 
 
@@ -84,7 +89,11 @@ def task_page(
 
 @router.get("/static/{digest}/{name:path}")
 def static_file(digest: str, name: str, request: Request) -> Response:
-    """Return a file; one of an older digest is answered with the newest content, and not kept by browsers."""
+    """
+    Return a file.
+
+    A path with an older digest gets the newest content, which browsers do not keep.
+    """
     content = assets().get(name)
     if content is None:
         raise HTTPException(404, f"there is no file {name!r}")
@@ -108,12 +117,20 @@ def login_page(request: Request) -> HTMLResponse:
 
 @cache
 def theme_script() -> str:
-    """Return the one script that is part of the page: it must run before anything is painted, and when no file comes."""
+    """
+    Return the one script that is part of the page.
+
+    It must run before anything is painted, and also if no file comes.
+    """
     return (_PAGES / "theme.js").read_text("utf-8")
 
 
 def theme_digest() -> str:
-    """Return what a policy allows that script by: its SHA-256 [W3C: Content Security Policy Level 3, hash-source]."""
+    """
+    Return the SHA-256 by which a policy allows that script.
+
+    Source: W3C, Content Security Policy Level 3, hash-source.
+    """
     return f"sha256-{b64encode(hashlib.sha256(theme_script().encode()).digest()).decode()}"
 
 
@@ -131,7 +148,11 @@ def _page(request: Request, name: str) -> HTMLResponse:
 
 
 def _root(request: Request) -> str:
-    """Return the path under which the app is mounted, ``/training``, with what a proxy puts before it."""
+    """
+    Return the path under which the app is mounted.
+
+    ``/training``, with what a proxy puts before it.
+    """
     return str(request.scope.get("root_path", "")).rstrip("/")
 
 

@@ -1,4 +1,8 @@
-"""The jobs of the last month as the fleet page reckons with them: asked for whole once, and then only what has changed."""
+"""
+The jobs of the last month, for the fleet page.
+
+They are requested whole once, and then only what has changed.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +42,11 @@ Search = Callable[[SearchJobsRequest], SearchJobsResponse]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """What jobs of the same machines share; compared by identity, so that what follows from it is reckoned once."""
+    """
+    What jobs on the same machines share.
+
+    Compared by identity, so that derived values are computed once.
+    """
 
     training: TrainingInput
 
@@ -73,7 +81,7 @@ class FleetJob:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """
-    Jobs that had not ended, or ended within ``HORIZON``, and older ones that trained a model well.
+    Jobs that run or ended within ``HORIZON``, and older ones that trained a model well.
 
     :param number: another one when the jobs are others.
     :param since: before it, jobs are missing, as there are more than ``MAX_JOBS``; ``None``: none are.
@@ -114,7 +122,11 @@ class Ledger:
         self._snapshot: Snapshot | None = None
 
     def snapshot(self) -> Snapshot:
-        """Return the jobs of about now. :raises TrainingError: the service does not answer, or refuses."""
+        """
+        Return the jobs as they are about now.
+
+        :raises TrainingError: the service does not answer, or refuses.
+        """
         with self._lock:
             started = self._clock()
             if self._snapshot is None or started >= self._fresh_until:
@@ -138,7 +150,10 @@ class Ledger:
         horizon = now - HORIZON
         rows, is_all = self._rows(SearchJobsRequest(changed_after=horizon, page_size=MAX_SEARCH_PAGE))
         older = SearchJobsRequest(
-            filter=f'state={JobState.SUCCEEDED} AND labels.{MODEL_LABEL}:* AND createTime<"{format_timestamp(horizon)}"',
+            filter=(
+                f"state={JobState.SUCCEEDED} AND labels.{MODEL_LABEL}:* "
+                f'AND createTime<"{format_timestamp(horizon)}"'
+            ),
             page_size=MAX_SEARCH_PAGE,
         )
         self._older_models = _newest_of_models(map(self._job, self._search(older).jobs))

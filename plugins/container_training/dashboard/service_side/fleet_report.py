@@ -86,7 +86,9 @@ def fleet_report(
 
 def waits_by_machine(jobs: Iterable[FleetJob], since: float) -> list[dict[str, Any]]:
     """
-    Return how long jobs were queued and prepared, by the master's machine type, the most used first.
+    Return how long jobs were queued and prepared, by the master's machine type.
+
+    The most used type comes first.
 
     A wait counts if it ended after ``since``; one that goes on, or that a cancel ended, does not.
     """
@@ -121,10 +123,12 @@ def cost_report(
     dag_name: Callable[[str], str],
 ) -> dict[str, Any] | None:
     """
-    Return what jobs cost by bucket and group, each second at the machines' price; ``None`` where there are no prices.
+    Return the cost of jobs by bucket and group.
 
-    The dearest ``MAX_GROUPS`` groups have their names, the others are one, named ``None``; so is what has no such label, as "".
-    ``unpriced`` counts the jobs that ran on machines without a price.
+    Each second counts at the machines' price; ``None`` without prices.
+
+    The dearest ``MAX_GROUPS`` groups have their names, the others are one, named ``None``; so is what has no
+    such label, as "". ``unpriced`` counts the jobs that ran on machines without a price.
     """
     if not prices.per_second:
         return None
@@ -182,7 +186,11 @@ def _rate(shape: Shape, prices: PriceList) -> float | None:
 
 
 def _use(jobs: Sequence[FleetJob], buckets: Buckets, capacity: Capacity | None) -> dict[str, Any]:
-    """Return each kind of room that jobs held from PREPARING until their end, and hold now; GPUs only where there are any."""
+    """
+    Return each kind of capacity that jobs held from PREPARING until their end, and hold now.
+
+    GPUs only if there are any.
+    """
     loads: dict[Shape, Load] = {}
     held: list[tuple[float, float, float, Load]] = []
     for job in jobs:
@@ -232,7 +240,7 @@ def _outcomes(jobs: Iterable[FleetJob], since: float) -> dict[str, int]:
 
 
 def _failures(jobs: Iterable[FleetJob], since: float) -> list[dict[str, Any]]:
-    """Return the causes of failures, the most common first, each with the job that it struck last."""
+    """Return the causes of failures, the most common first, each with its last job."""
     by_cause: defaultdict[Cause, list[FleetJob]] = defaultdict(list)
     for job in jobs:
         if job.state is JobState.FAILED and job.ended is not None and job.ended > since:
@@ -252,7 +260,7 @@ def _failures(jobs: Iterable[FleetJob], since: float) -> list[dict[str, Any]]:
 
 
 def _p50_p95(seconds: Sequence[float]) -> dict[str, float] | None:
-    """Return the median and the 95th percentile, between neighbours in proportion; ``None``: of nothing."""
+    """Return the median and the 95th percentile, interpolated; ``None`` without values."""
     if not seconds:
         return None
     known = [max(value, 0.0) for value in seconds]

@@ -1,4 +1,4 @@
-"""One job as its page shows it: what was asked for, what it ran, and why it ended as it did. Pure."""
+"""One job as its page shows it: its request, what it ran, and why it ended. Pure."""
 
 from __future__ import annotations
 
@@ -54,12 +54,21 @@ def _pulled_name(uri: str) -> str:
         return ""
 
 
+_SET_BY_THE_SERVICE = (
+    "create_time",
+    "start_time",
+    "end_time",
+    "state",
+    "error_message",
+    "etag",
+    "job_position",
+    "training_output",
+)
+
+
 def request_view(job: Job) -> dict[str, Any]:
-    """Return the job as it was asked for, as the API has it."""
-    asked = job.model_copy(
-        update=dict.fromkeys(("create_time", "start_time", "end_time", "state", "error_message", "etag", "job_position", "training_output"))
-    )  # fmt: skip
-    return asked.to_wire()
+    """Return the job as it was requested, in the API's form."""
+    return job.model_copy(update=dict.fromkeys(_SET_BY_THE_SERVICE)).to_wire()
 
 
 def trials_view(job: Job, now: datetime, prices: PriceList) -> dict[str, Any] | None:
@@ -99,7 +108,11 @@ def trials_view(job: Job, now: datetime, prices: PriceList) -> dict[str, Any] | 
 
 
 def results_folder(job: Job, now: datetime) -> str:
-    """Return the folder with the job's own results, that of the best trial of a tuning job; empty where there is none yet."""
+    """
+    Return the folder of the job's results, or of its best trial's.
+
+    Empty if there is none yet.
+    """
     job_dir = ((job.training_input and job.training_input.job_dir) or "").rstrip("/")
     study = study_of(job)
     if not job_dir or study is None:

@@ -25,7 +25,9 @@ class FolderUnreadable(TrainingError):
 
 def folder_view(job_dir: str, results: str) -> dict[str, Any]:
     """
-    Return the files below ``job_dir``, with Airflow's own Google connection, and the metrics in ``results``.
+    Return the files below ``job_dir`` and the metrics in ``results``.
+
+    They are read with Airflow's own Google connection.
 
     :param results: folder of the job's own results; empty: there is none yet.
     :raises FolderUnreadable: says why.

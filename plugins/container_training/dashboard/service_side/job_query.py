@@ -1,4 +1,4 @@
-"""What a person asks the list of jobs for, as the page's address has it, and as the service understands it."""
+"""The filter of the list of jobs: as the page's address has it, and as the service takes it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class JobQuery:
 
     :param states: any of these; empty: all.
     :param dag: id of a DAG; empty: all.
-    :param label: ``key=value``, or ``key`` for all jobs that have it; several are separated by commas, and all must hold.
+    :param label: ``key=value``, or ``key`` for all jobs that have it; several are separated by commas, and
+        all must hold.
     :param name: a part of the job's id.
     :param since: a key of ``SINCE``; empty: since ever.
     :param start: created at or after; empty, or ISO 8601 with a time zone.
@@ -69,7 +70,7 @@ class JobQuery:
         return " AND ".join(clauses)
 
     def dags(self, allowed: Sequence[str] | None) -> list[str] | None:
-        """Return which of the labels of DAGs that the person may see are asked for; ``None``: all jobs."""
+        """Return which of the visible labels of DAGs are requested; ``None``: all jobs."""
         if not self.dag:
             return None if allowed is None else list(allowed)
         wanted = label_value(self.dag)
@@ -101,7 +102,10 @@ def _label_clauses(text: str, violations: list[FieldViolation]) -> list[str]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         key, has_value, value = (piece.strip() for piece in part.partition("="))
         if not _LABEL_KEY.fullmatch(key):
-            rule = f"must be KEY=VALUE or KEY, where a key begins with a-z and has only a-z, 0-9, '-' and '_', got {part!r}"
+            rule = (
+                "must be KEY=VALUE or KEY, where a key begins with a-z and has only a-z, 0-9, '-' and '_', "
+                f"got {part!r}"
+            )
             violations.append(FieldViolation(field="label", description=rule))
         elif not has_value:
             clauses.append(f"labels.{key}:*")
@@ -124,6 +128,10 @@ def quoted(value: str) -> str:
 
 
 def of_task(dag_id: str, run_id: str, task_id: str) -> str:
-    """Return the filter for the jobs that a task submitted; labels are lossy, so there may be others among them. Pure."""
+    """
+    Return the filter for the jobs that a task submitted. Pure.
+
+    Labels are lossy, so other jobs may be among them.
+    """
     pairs = {DAG_LABEL: dag_id, "airflow-run": run_id, "airflow-task": task_id}
     return " AND ".join(f"labels.{key}={quoted(label_value(value))}" for key, value in pairs.items())

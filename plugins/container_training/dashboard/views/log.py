@@ -87,9 +87,12 @@ def plain_line(entry: LogEntry) -> str:
 
 def newest_arrival(entries: Sequence[LogEntry], otherwise: str) -> str:
     """
-    Return the time from which to ask for what came later: that of the newest of ``entries``, by when they were stored.
+    Return the time from which to request later entries.
 
-    Arrival times grow with each stored line, so that a reader who goes by them misses none, however late it was stored.
+    It is when the newest of ``entries`` was stored.
+
+    Arrival times grow with each stored line, so that a reader who goes by them misses none, however late it
+    was stored.
     """
     times = [entry.receive_timestamp or entry.timestamp for entry in entries]
     return max((format_timestamp(time) for time in times), default=otherwise)

@@ -17,7 +17,9 @@ MAX_ALL_POINTS = 60_000
 
 def curves_view(curves: Sequence[Curve], objective: str | None) -> list[dict[str, Any]]:
     """
-    Return the curves by tag, that of the study first: ``[{"tag", "isObjective", "curves": [{"trial", "steps", ...}]}]``.
+    Return the curves by tag, that of the study first.
+
+    ``[{"tag", "isObjective", "curves": [{"trial", "steps", ...}]}]``.
 
     :param objective: tag of the metric that a study looks at.
     """

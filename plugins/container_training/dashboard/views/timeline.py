@@ -1,4 +1,4 @@
-"""What took a job's time, as the page draws it: phases of the job, pulls of images, and a lane a replica. Pure."""
+"""The timeline of a job as the page draws it: phases, pulls, and a lane per replica. Pure."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ MAX_LANES = 300
 
 def timeline_view(row: JobRow, spans: Sequence[Span], now: datetime) -> dict[str, Any]:
     """
-    Return ``{"start", "end", "isLive", "phases", "pulls", "lanes", "leftOut"}``; times are seconds since the epoch.
+    Return the timeline; times are seconds since the epoch.
 
-    A run whose end nobody saw, of a job that has ended, ended with it at the latest: its ``isEndSeen`` is false.
+    ``{"start", "end", "isLive", "phases", "pulls", "lanes", "leftOut"}``.
+
+    A run whose end nobody saw, of a job that has ended, ended with it at the latest: its ``isEndSeen`` is
+    false.
     """
     end = row.end_time or now
     runs: dict[tuple[str, str], list[Span]] = {}

@@ -40,7 +40,8 @@ def job_view(
 
     Pure. Times are RFC 3339; seconds are until ``now``, and ``phase`` names the one that goes on.
 
-    :param may_cancel: whether the person has the right; a job that has ended, or ends, cannot be cancelled by anybody.
+    :param may_cancel: whether the person has the right; a job that has ended, or ends, cannot be cancelled by
+        anybody.
     """
     ends = row.state.is_terminal or row.state is JobState.CANCELLING
     return {
@@ -62,7 +63,11 @@ def job_view(
 
 
 def current_phase(row: JobRow) -> str | None:
-    """Return which of the seconds grow: ``queued``, ``preparing``, ``running``, or ``None`` for a job that has ended. Pure."""
+    """
+    Return the phase that still grows; ``None`` for a job that has ended. Pure.
+
+    ``queued``, ``preparing`` or ``running``.
+    """
     if row.end_time or row.state.is_terminal:
         return None
     if row.start_time:
@@ -72,7 +77,9 @@ def current_phase(row: JobRow) -> str | None:
 
 def phase_seconds(row: JobRow, now: datetime) -> dict[str, float | None]:
     """
-    Return how long the job was queued, was prepared and ran: ``{"queued": s, "preparing": s, "running": s}``.
+    Return how long the job was queued, was prepared and ran.
+
+    ``{"queued": s, "preparing": s, "running": s}``.
 
     Pure. ``None`` for what it never came to.
     """
@@ -90,7 +97,9 @@ def phase_seconds(row: JobRow, now: datetime) -> dict[str, float | None]:
 
 def cost_view(row: JobRow, prices: PriceList) -> dict[str, Any] | None:
     """
-    Return what the job has cost so far, and what each further second costs; ``None`` where a price is missing.
+    Return what the job has cost so far, and the cost of each further second.
+
+    ``None`` if a price is missing.
 
     Pure. Trials run side by side, so their seconds are the service's to count: ``perSecond`` is 0 there.
     """
@@ -106,7 +115,11 @@ def cost_view(row: JobRow, prices: PriceList) -> dict[str, Any] | None:
 
 
 def machines_text(training: TrainingInput) -> str:
-    """Return the machines of one run of the job for people: ``n1-standard-4 + 2 x n1-standard-8 workers``. Pure."""
+    """
+    Return the machines of one run of the job for people. Pure.
+
+    ``n1-standard-4 + 2 x n1-standard-8 workers``.
+    """
     tier = training.scale_tier or ScaleTier.BASIC
     if tier is not ScaleTier.CUSTOM:
         machines = [role.machine for role in machines_of(training) if role.count]

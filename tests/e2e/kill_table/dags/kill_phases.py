@@ -1,4 +1,8 @@
-"""One DAG for each phase, and for each thing that a DAG sets: the phase's task is kept there by what it works on."""
+"""
+One DAG for each phase and each setting of a DAG.
+
+A phase's task is kept in its phase by the part that it works on.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +77,8 @@ for phase_name, limit in DAGS:
                 image=f"127.0.0.1:{os.environ['KILL_TABLE_REGISTRY_PORT']}/demo-project/{CELL}",
                 build_args={
                     "BASE_IMAGE": "{{ conn.training_default.extra_dejson.base_image }}",
-                    "CELL": f"{os.environ['KILL_TABLE_REGISTRY_PORT']}-{CELL}",  # one engine may serve several tables
+                    # one engine may serve several tables
+                    "CELL": f"{os.environ['KILL_TABLE_REGISTRY_PORT']}-{CELL}",
                     "TEST_RUN": os.environ["TESTS_RUN_ID"],
                     "SECONDS": "{{ 0 if ti.try_number > 1 else 3600 }}",
                 },

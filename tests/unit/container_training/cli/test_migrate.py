@@ -1,4 +1,8 @@
-"""``migrate``: a pasted command becomes a DAG that parses, is formatted, and asks for the job that gcloud asked for."""
+"""
+``migrate``: a pasted command becomes a DAG.
+
+The DAG parses, is formatted, and submits the job that gcloud would have submitted.
+"""
 
 from __future__ import annotations
 

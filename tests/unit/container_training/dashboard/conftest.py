@@ -1,4 +1,4 @@
-"""Runs of DAGs in Airflow's database, and a cache of answers that does not expire during a test."""
+"""Runs of DAGs in Airflow's database, and a cache of answers that does not expire in a test."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def kept_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def add_run(register_dag: Callable[[DAG], DAG], session: Session) -> Callable[..., None]:
-    """Return a function that adds a run of a DAG with tasks of these names, instances of each included."""
+    """Return a function that adds a run of a DAG, with tasks of these names and their instances."""
 
     def add_run(dag_id: str, run_id: str, *tasks: str) -> None:
         from airflow.models.dag_version import DagVersion

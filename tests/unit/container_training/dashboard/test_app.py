@@ -1,4 +1,8 @@
-"""The app as Airflow mounts it, without a login; what those who are logged in see is in tests/e2e."""
+"""
+The app as Airflow mounts it, without a login.
+
+tests/e2e has what logged-in users see.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +111,11 @@ def test_every_problem_has_a_status_and_advice() -> None:
 
 
 def test_no_request_keeps_a_connection_of_airflows_database() -> None:
-    """See ``database.py``: with FastAPI's own dependency, fifty pages at once make Airflow's API server hang."""
+    """
+    See ``database.py``.
+
+    With FastAPI's own dependency, fifty pages at once make Airflow's API server hang.
+    """
     kept = {"_get_session", "_get_async_session"}
 
     def calls(dependant: Dependant) -> set[str]:

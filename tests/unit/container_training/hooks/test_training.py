@@ -1,4 +1,4 @@
-"""The connection type: from an Airflow connection to a client, and what Airflow itself sees of it."""
+"""The connection type: from an Airflow connection to a client, and how Airflow shows it."""
 
 from __future__ import annotations
 

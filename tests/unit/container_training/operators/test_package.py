@@ -1,4 +1,8 @@
-"""Packaging a trainer and uploading it: what is uploaded where, and what is refused. The build itself is another test's."""
+"""
+Packaging and uploading a trainer: what is uploaded where, and what is refused.
+
+Another test covers the build itself.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,11 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> FakeBucket:
 
 @pytest.fixture
 def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The folders that were built; each becomes a package of the same few bytes, with no module but ``trainer.task``."""
+    """
+    The folders that were built.
+
+    Each becomes a package of the same few bytes, with ``trainer.task`` as its only module.
+    """
     folders: list[str] = []
 
     def build(folder: Path) -> TrainerPackage:

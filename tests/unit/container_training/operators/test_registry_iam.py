@@ -1,4 +1,8 @@
-"""Grants that need no policy, and services that cannot be asked; the others are in tests/integration."""
+"""
+Grants that need no policy, and services that do not answer.
+
+The others are in tests/integration.
+"""
 
 from __future__ import annotations
 

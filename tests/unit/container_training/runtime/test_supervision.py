@@ -1,4 +1,8 @@
-"""A task whose worker was killed ends what it does; one that never had a worker does not care about its parent."""
+"""
+A task whose worker was killed ends its work.
+
+One that never had a worker ignores its parent.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The watch over data: what it tells of, what it does not, and that a restart loses nothing. On a real object store."""
+"""
+The watch over data, on a real object store.
+
+What it reports, what it does not, and that a restart loses nothing.
+"""
 
 from __future__ import annotations
 

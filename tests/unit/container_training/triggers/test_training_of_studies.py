@@ -1,4 +1,4 @@
-"""Waiting for a tuning job, and for any job that may only cost so much: deferred, poking and rescheduled."""
+"""Waiting for tuning jobs and jobs with a limit of cost: deferred, poking, rescheduled."""
 
 from __future__ import annotations
 
@@ -34,7 +34,11 @@ def set_prices(monkeypatch: pytest.MonkeyPatch, prices: object) -> None:
 
 
 def running(*done: float) -> Any:
-    """Return a tuning job with a done trial an objective, of 10 s each, and one more that began at the beginning."""
+    """
+    Return a tuning job with a finished trial per objective, and one that still runs.
+
+    The last one began at the beginning.
+    """
     trials = [make_trial(number, objective) for number, objective in enumerate(done, 1)]
     return make_tuning_job(*trials, make_trial(len(done) + 1, None, state="RUNNING", seconds=None))
 

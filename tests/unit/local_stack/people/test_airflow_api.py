@@ -16,7 +16,11 @@ from local_stack.people.airflow_api import AirflowApi
 
 
 class BusyAirflow(BaseHTTPRequestHandler):
-    """Logs everybody in; each other path answers with 500 at first, and at the third request with a run."""
+    """
+    Accepts every login.
+
+    Each other path answers with 500 at first, and at the third request with a run.
+    """
 
     seen: Counter[str]
 

@@ -1,4 +1,8 @@
-"""Passwords of the stack's Airflow: made once, kept beside those that Airflow makes itself, for the owner's eyes."""
+"""
+Passwords of the stack's Airflow: made once, for their owner alone.
+
+They are kept beside those that Airflow makes itself.
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The developer's credentials: made once, each file for its owner alone, known to all clients of the stack."""
+"""The developer's credentials: made once, each file for its owner, known to all clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which way requests for policies take: past a proxy on loopback, through the environment's own to Google."""
+"""The route of requests for policies: direct on loopback, by the proxy to Google."""
 
 from __future__ import annotations
 

@@ -432,7 +432,7 @@ def test_an_answer_that_is_no_job_is_an_error_of_this_project(call: Call, body: 
 
 @contextmanager
 def _recording_server() -> Iterator[tuple[str, list[str]]]:
-    """Yield the address of a real server that answers ``{}``, and the targets that it was asked for."""
+    """Yield the address of a real server that answers ``{}``, and the targets of its requests."""
     targets: list[str] = []
 
     class _Answer(BaseHTTPRequestHandler):

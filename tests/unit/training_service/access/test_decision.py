@@ -1,4 +1,4 @@
-"""Who may do what: roles, members, the project's policy above its things, and what needs no binding."""
+"""Who may do what: roles, members, the project's policy, and what needs no binding."""
 
 from __future__ import annotations
 

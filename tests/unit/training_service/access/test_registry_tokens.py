@@ -1,4 +1,4 @@
-"""What a token for the registry is good for: what the repository's policy says, and nothing next to it."""
+"""What a token for the registry allows: what the repository's policy says, and no more."""
 
 from __future__ import annotations
 

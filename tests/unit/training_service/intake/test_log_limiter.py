@@ -1,4 +1,8 @@
-"""The limiter over the lines' own clock: nothing is lost in silence, and the end is always there."""
+"""
+The limiter, with the lines' own clock.
+
+Every loss is stated, and the end is always there.
+"""
 
 from __future__ import annotations
 

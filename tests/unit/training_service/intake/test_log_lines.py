@@ -1,4 +1,8 @@
-"""A line of a trainer as a log entry: the rules of structured logging, and no line that breaks the log."""
+"""
+A line of a trainer as a log entry: the rules of structured logging.
+
+No line breaks the log.
+"""
 
 from __future__ import annotations
 

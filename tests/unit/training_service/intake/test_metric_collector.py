@@ -1,4 +1,8 @@
-"""Collecting metrics: every report once, whatever the trainer's pace and end, and whatever it does to its folder."""
+"""
+Collecting metrics: every report once.
+
+Whatever the trainer's pace and end, and whatever it does to its folder.
+"""
 
 from __future__ import annotations
 
@@ -217,7 +221,7 @@ def _huge_file(path: Path) -> None:
 
 
 def put_in_place(path: Path, trick: Callable[[Path], None]) -> None:
-    """Put what ``trick`` makes in the place of the file, although the collector puts it back at any moment."""
+    """Replace the file by what ``trick`` makes, although the collector puts it back."""
     other = path.with_name("other")
     trick(other)
     while True:

@@ -1,4 +1,8 @@
-"""TensorFlow's summary files: written by the real one (``events/make_events.py``), read as they grow."""
+"""
+TensorFlow's summary files, read as they grow.
+
+The real TensorFlow wrote them (``events/make_events.py``).
+"""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def submit(
     job_id: str = "job",
     **training: Any,
 ) -> None:
-    """Submit one master, two workers and one parameter server; ``None``: the role's image is nowhere."""
+    """Submit a master, two workers and a parameter server; ``None``: an image is missing."""
     for image, behaviour in ((MASTER_IMAGE, master), (WORKER_IMAGE, worker), (PS_IMAGE, ps)):
         if behaviour:
             world.add_image(behaviour, image)

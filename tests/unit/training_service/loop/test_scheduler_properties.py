@@ -1,4 +1,4 @@
-"""Whatever happens, in any order: every job ends, by legal steps only, and nothing is left on the engine."""
+"""Whatever happens, in any order: every job ends, by legal steps, and leaves no container."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _images = st.sampled_from(sorted(_IMAGES))
 
 
 class ServiceMachine(RuleBasedStateMachine):
-    """People submit and cancel, time passes, processes die, the engine and the registry come and go."""
+    """People submit and cancel, time passes, processes die, engine and registry come and go."""
 
     @initialize()
     def begin(self) -> None:

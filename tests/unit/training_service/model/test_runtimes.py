@@ -1,4 +1,4 @@
-"""Jobs of packages on the memory engine: which image they run, and what is said when there is none."""
+"""Jobs of packages on the memory engine: their image, and the message if there is none."""
 
 from __future__ import annotations
 

@@ -55,7 +55,11 @@ def run_study(
     goal: Goal = Goal.MINIMIZE,
     algorithm: SearchAlgorithm = BAYESIAN,
 ) -> list[Observation]:
-    """Suggest and evaluate until there are ``trials``: ``parallel`` run at any time, and the oldest ends first."""
+    """
+    Suggest and evaluate until there are ``trials``.
+
+    ``parallel`` run at any time, and the oldest ends first.
+    """
     history: list[Observation] = []
     running: list[Mapping[str, Any]] = []
     while len(history) < trials:

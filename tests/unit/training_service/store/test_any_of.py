@@ -1,4 +1,4 @@
-"""The question of those who wait for many jobs: answered as any other filter, but by indices alone."""
+"""The query of a client that waits for many jobs: answered as any filter, by indices alone."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_write_over_another_version_writes_nothing(store: PolicyStore, seen_vers
 
 
 def test_concurrent_read_modify_writes_lose_nothing(policies: JobPolicies) -> None:
-    """As a client does it: read, add a member, write with the etag, and again from the start on a conflict."""
+    """As a client does it: read, add a member, write with the etag; on a conflict start again."""
     members = [f"user:{number}@example.com" for number in range(8)]
 
     def grant(member: str) -> None:

@@ -1,4 +1,8 @@
-"""Tuning jobs as a whole: trials side by side, how they end, how the job ends, and what a kill changes: nothing."""
+"""
+Tuning jobs as a whole: trials side by side, their end and the job's.
+
+A kill changes nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What took a job's time: pulls and runs, restarts and trials, also across a kill of the service."""
+"""What took a job's time: pulls and runs, restarts and trials, also across a kill."""
 
 from __future__ import annotations
 

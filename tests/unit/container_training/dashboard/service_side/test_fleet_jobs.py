@@ -18,7 +18,11 @@ from training_api.states import JobState
 
 
 class FakeService:
-    """Holds rows, and answers with those that a question is about; ``seconds`` is its clock and everybody's."""
+    """
+    Holds rows, and answers with those that match a request.
+
+    ``seconds`` is the clock of the service and of its clients.
+    """
 
     def __init__(self, *rows: JobRow) -> None:
         self.rows = {row.job_id: row for row in rows}

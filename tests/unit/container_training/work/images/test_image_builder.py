@@ -27,7 +27,11 @@ NAME = "127.0.0.1:1/p/digits"
 
 
 class FakeEngine:
-    """Keeps images by name; a build says ``messages``, and makes the image unless they hold an error."""
+    """
+    Keeps images by name.
+
+    A build prints ``messages``, and makes the image unless they hold an error.
+    """
 
     def __init__(self, *messages: dict[str, Any], pull: list[dict[str, Any]] | None = None) -> None:
         self.hooks: dict[str, list[Any]] = {"response": []}

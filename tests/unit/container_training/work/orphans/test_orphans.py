@@ -1,4 +1,8 @@
-"""Who still looks after a job: the task that submitted it, what comes after it, and whoever waits for its id."""
+"""
+Which task still looks after a job.
+
+The task that submitted it, a later one, or any task that waits for its id.
+"""
 
 from __future__ import annotations
 

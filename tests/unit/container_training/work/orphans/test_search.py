@@ -1,4 +1,8 @@
-"""The search for orphans against an Airflow behind httpx's mock transport: pages, logins, refusals, and who owns what."""
+"""
+The search for orphans, with an Airflow behind httpx's mock transport.
+
+Pages, logins, refusals, and who owns which job.
+"""
 
 from __future__ import annotations
 

@@ -78,7 +78,8 @@ def test_a_file_may_set_nothing(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("job_id: a\ntraining_input: {scale_tier: BASIC}", {"jobId": "a", "trainingInput": {"scaleTier": "BASIC"}}),
+        ("job_id: a\ntraining_input: {scale_tier: BASIC}",
+         {"jobId": "a", "trainingInput": {"scaleTier": "BASIC"}}),
         ('{\n\t"jobId":\t"a"\n}', {"jobId": "a"}),
         ('{"jobId": "\\ud83d\\ude00"}', {"jobId": "😀"}),
         ("labels: {norway: no, id: 010, noon: 12:30, day: 2026-11-20}",
@@ -269,6 +270,10 @@ def test_any_value_gives_a_job_or_the_error_with_its_line(text: str, key: str) -
     assert all("config.yaml:" in violation.description for violation in violations)
 
 
+#: Text that YAML may take for another type.
+_ODD_TEXTS = ("no", "1e3", "1.5e+3", "010", "~", "null", "3.7", "2026-01-01", " x: y ")
+
+
 def wire_values(annotation: Any) -> st.SearchStrategy[Any]:
     """Return values of a wire model's field, as the API answers them."""
     arguments = [part for part in get_args(annotation) if part is not type(None)]
@@ -287,8 +292,8 @@ def wire_values(annotation: Any) -> st.SearchStrategy[Any]:
         bool: st.booleans(),
         int: st.integers(-(2**31), 2**31 - 1),
         float: st.floats(allow_nan=False),
-        str: st.text(max_size=12) | st.sampled_from(["no", "1e3", "1.5e+3", "010", "~", "null", "3.7", "2026-01-01", " x: y "]),
-    }  # fmt: skip
+        str: st.text(max_size=12) | st.sampled_from(_ODD_TEXTS),
+    }
     return strategies[annotation]
 
 

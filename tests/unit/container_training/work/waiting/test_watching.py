@@ -71,7 +71,8 @@ def test_of_many_those_are_asked_for_that_changed_since_the_look_before() -> Non
 
     question = roster.question(161.0)
 
-    # The service's clock showed noon at 100, so at 160 it was at least a minute past; two seconds are for what is late.
+    # The service's clock showed noon at 100, so at 160 it was at least a minute past; two seconds are for
+    # what is late.
     since = "2026-11-20T12:00:58.000000Z"
     assert f'startTime>="{since}" OR endTime>="{since}"' in question.filter
     assert "state=CANCELLING OR state=PREPARING" in question.filter

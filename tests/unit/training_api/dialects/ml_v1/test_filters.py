@@ -1,8 +1,8 @@
 """
 The filter language of jobs.list and entries:list.
 
-Sources: google.aip.dev/160, "EBNF grammar"; cloud.google.com/logging/docs/view/logging-query-language, "Boolean
-operators".
+Sources: google.aip.dev/160, "EBNF grammar"; cloud.google.com/logging/docs/view/logging-query-language,
+"Boolean operators".
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from training_api.errors import InvalidFilter
 
 A, B, C, D = (Comparison(name, "=", "1") for name in "abcd")
 
-#: What gcloud 528 sends to follow a job's log, and to follow on from a place where several lines share a time.
+#: What gcloud 528 sends to follow a job's log, and to follow on from a place where several lines share a
+#: time.
 STREAM_LOGS = (
     '(resource.type="ml_job" OR resource.type="cloudml_job") AND resource.labels.job_id="X"'
     ' AND timestamp>="1970-01-01T01:00:00.000000000Z" AND timestamp<"2026-01-31T12:00:00.000000Z"'

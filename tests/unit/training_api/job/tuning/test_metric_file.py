@@ -15,7 +15,11 @@ from training_api.job.tuning.metric_file import WINDOW_REPORTS, MetricFile
 
 
 def line_of(report: Report) -> bytes:
-    """Return the line that the package writes (``hypertune.py``: sorted keys, step and value as text)."""
+    """
+    Return the line that the package writes.
+
+    ``hypertune.py``: sorted keys, step and value as text.
+    """
     entry = {
         "timestamp": report.reported_us / 1e6,
         "trial": "1",
@@ -32,7 +36,11 @@ def identities(reports: list[Report]) -> list[Identity]:
 
 @st.composite
 def report_sequences(draw: st.DrawFn) -> list[Report]:
-    """Up to 400 reports on a clock that may stand still; wholly equal ones come in pairs at most."""
+    """
+    Up to 400 reports on a clock that may stand still.
+
+    Equal reports come in pairs at most.
+    """
     tags = st.sampled_from(["loss", "accuracy", "training/hptuning/metric"])
     values = st.sampled_from([0.0, -0.0, 0.5, math.nan, math.inf, -math.inf, 1e-300, 0.1])
     drawn = draw(

@@ -1,7 +1,10 @@
 """
-Writes the event files beside it with the real TensorFlow, in the framework image (``docker/frameworks/tensorflow``):
+Writes the event files beside it with the real TensorFlow.
 
-``docker run --rm -v $PWD:/out -w /out localhost/container-training/tensorflow:TAG sh -c "pip install tensorboard && python3 make_events.py"``
+In the framework image (``docker/frameworks/tensorflow``):
+
+``docker run --rm -v $PWD:/out -w /out localhost/container-training/tensorflow:TAG
+sh -c "pip install tensorboard && python3 make_events.py"``
 """
 
 from pathlib import Path

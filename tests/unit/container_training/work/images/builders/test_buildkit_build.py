@@ -1,4 +1,4 @@
-"""What decides on BuildKit, finding a command line for it, reading its output, and hiding secrets."""
+"""When BuildKit is used, finding a command line for it, reading its output, hiding secrets."""
 
 from __future__ import annotations
 
