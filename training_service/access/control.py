@@ -38,14 +38,22 @@ class AccessControl:
         return caller
 
     def may(self, caller: Caller, permission: str, resource: str) -> bool:
-        """Tell whether ``caller`` has ``permission`` on ``resource`` (``projects/P/jobs/J``), by the policies of now."""
+        """
+        Tell whether ``caller`` has ``permission`` on ``resource``, by the policies of now.
+
+        ``resource`` is ``projects/P/jobs/J``.
+        """
         if caller.is_admin:
             return True
         policies = (self._policies.get(name).policy for name in lineage(resource))
         return may(caller, permission, resource, policies)
 
     def check(self, caller: Caller, permission: str, resource: str) -> None:
-        """:raises AccessDenied: 403, ``caller`` lacks ``permission`` on ``resource``, or there is no such thing."""
+        """
+        Check that ``caller`` has ``permission`` on ``resource``.
+
+        :raises AccessDenied: 403, it does not, or there is no such resource.
+        """
         if not self.may(caller, permission, resource):
             raise AccessDenied(
                 f"Permission {permission!r} denied on resource {resource!r} (or it may not exist) "
@@ -55,7 +63,11 @@ class AccessControl:
             )
 
     def _guess(self, authorization: str | None) -> str:
-        """Return the principal where it can be told: an open service refuses nobody for a token of somebody else."""
+        """
+        Return the principal if it is known.
+
+        An open service refuses no request for an unknown token.
+        """
         try:
             caller = self._authenticator.bearer(authorization)
         except Unauthenticated:

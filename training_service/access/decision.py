@@ -1,4 +1,4 @@
-"""Who may do what: a caller, the policies of a resource and of its project, and nothing else. Pure."""
+"""Who may do what: a caller, and the policies of a resource and of its project. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class Caller:
     Who asks.
 
     :param principal: ``user:EMAIL``, ``serviceAccount:EMAIL`` ...; empty: nobody knows.
-    :param is_admin: may do everything: what every caller of an open service is, and the tokens file's administrators.
+    :param is_admin: may do everything: what every caller of an open service is, and the tokens file's
+        administrators.
     :param owns: projects of which the tokens file makes the caller an owner.
     """
 
@@ -37,7 +38,8 @@ def project_of(resource: str) -> str | None:
     """
     Return the project that owns ``resource``; ``None``: its name does not tell.
 
-    :param resource: ``projects/P...`` or ``buckets/B``, as ``training_api/iam/registry_resources.py`` names them.
+    :param resource: ``projects/P...`` or ``buckets/B``, as ``training_api/iam/registry_resources.py`` names
+        them.
     """
     if found := _PROJECT.fullmatch(resource):
         return found["project"]
@@ -47,7 +49,7 @@ def project_of(resource: str) -> str | None:
 
 
 def lineage(resource: str) -> tuple[str, ...]:
-    """Return the names of those whose policies decide about ``resource``: itself, and its project."""
+    """Return the names of the resources whose policies decide: ``resource`` and its project."""
     project = project_of(resource)
     return tuple(dict.fromkeys((resource, f"projects/{project}"))) if project else (resource,)
 
@@ -66,7 +68,8 @@ def may(caller: Caller, permission: str, resource: str, policies: Iterable[Polic
     if project is not None:
         if project in caller.owns and permission in ROLES["roles/owner"]:
             return True
-        # The service's agent has its role on its own project from the start [docs: AI Platform service agent].
+        # The service's agent has its role on its own project from the start [docs: AI Platform service
+        # agent].
         if caller.principal == agent_of(project) and permission in ROLES["roles/ml.serviceAgent"]:
             return True
     return any(
@@ -85,7 +88,9 @@ def agent_of(project: str) -> str:
 
 def is_member(principal: str, member: str) -> bool:
     """
-    Tell whether ``member`` of a binding means ``principal``; groups, deleted members and ``projectOwner:P`` mean nobody.
+    Tell whether ``member`` of a binding means ``principal``.
+
+    Groups, deleted members and ``projectOwner:P`` match no principal.
 
     Source: discovery, Binding.members.
     """

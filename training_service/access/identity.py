@@ -1,4 +1,4 @@
-"""Short-lived identity tokens: what a job's metadata endpoint gives out, and who a bearer token stands for."""
+"""Short-lived identity tokens: issued by the metadata endpoint, read from bearer tokens."""
 
 from __future__ import annotations
 
@@ -59,7 +59,11 @@ class IdentityTokens:
         return jwt.encode(payload, self._key.private, ALGORITHM, headers={"kid": self._key.id})
 
     def principal_of(self, token: str) -> str:
-        """Return whom ``token`` stands for. :raises Unauthenticated: it is not ours, not for us, or has expired."""
+        """
+        Return the principal of ``token``.
+
+        :raises Unauthenticated: it is not ours, not for us, or has expired.
+        """
         try:
             claims = jwt.decode(
                 token,

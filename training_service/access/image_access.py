@@ -1,8 +1,8 @@
 """
-Whether a job may pull its image: asked of the registry itself, each time, before the engine is.
+Whether a job may pull its image: the registry itself is asked, before the engine.
 
-A pull that succeeds proves nothing: the engine does not ask the registry about an image that it has, and not about a
-manifest by digest that it has under any name.
+A pull that succeeds proves nothing: the engine does not ask the registry about an image that it has, and not
+about a manifest by digest that it has under any name.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ class AnyImage(ImageAccess):
 
 class CheckedImages(ImageAccess):
     """
-    Images of the registry whose tokens this service gives out are checked; those of others are as in ``AnyImage``.
+    Checks images of the registry for which this service issues tokens.
+
+    Those of other registries are as in ``AnyImage``.
 
     :param registry: ``HOST:PORT`` of the registry.
     """
@@ -116,7 +118,8 @@ def _denied(member: str, resource: PolicyResource) -> str:
     """Say who lacks what, where, and how it is given."""
     _, project, _, location, _, repository = resource.name.split("/")
     return (
-        f"permission denied: {member} needs {resource.reader_role} on {resource.name} to pull it; grant it with "
+        f"permission denied: {member} needs {resource.reader_role} on {resource.name} to pull it; grant it "
+        "with "
         f"gcloud artifacts repositories add-iam-policy-binding {repository} --location={location} "
         f"--project={project} --member={member} --role={resource.reader_role}"
     )

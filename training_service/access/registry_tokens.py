@@ -1,5 +1,5 @@
 """
-Tokens for the registry: what it asks of whoever pulls or pushes, given as far as the repository's policy allows.
+Tokens for the registry: granted as far as the repository's policy allows.
 
 Source: distribution, "Token Authentication Specification" and its "Token Scope Documentation".
 """
@@ -62,7 +62,9 @@ class RegistryTokens:
 
     def issue(self, caller: Caller, scopes: Iterable[str], lifetime: timedelta = LIFETIME) -> RegistryToken:
         """
-        Return a token for what ``caller`` may do of ``scopes`` (``repository:NAME:pull,push``); the rest is left out.
+        Return a token for the allowed part of ``scopes`` (``repository:NAME:pull,push``).
+
+        The rest is left out.
 
         The registry refuses whoever comes with too little: it, not the token, says what was missing.
         """
@@ -101,7 +103,11 @@ class RegistryTokens:
 
 
 def local_repository(name: str) -> PolicyResource | None:
-    """Return the resource whose policy decides about the local registry's repository ``name``; ``None``: no such name."""
+    """
+    Return the resource whose policy decides about a repository of the local registry.
+
+    ``None``: no such name.
+    """
     try:
         return registry_resource(ImageRef(host=_LOCAL_HOST, repository=name))
     except InvalidImageRef:

@@ -1,9 +1,9 @@
 """
 Which permissions a role has, as far as this service asks for them. Pure data.
 
-Sources: [roles] docs.cloud.google.com/iam/docs/roles-permissions (pages ml, logging, storage, artifactregistry,
-iam, resourcemanager, read 2026-11); [unverified]: recalled, no page says so in this form. A role that is not here, a
-custom role among them, grants nothing.
+Sources: [roles] docs.cloud.google.com/iam/docs/roles-permissions (pages ml, logging, storage,
+artifactregistry, iam, resourcemanager, read 2026-11); [unverified]: recalled, no page says so in this form. A
+role that is not here, a custom role among them, grants nothing.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ _VIEW = _ML_READ | _REPOSITORY_READ | _BUCKET_READ | {LOG_LIST, "resourcemanager
 _EDIT = _VIEW | (_ML_ALL - {JOB_SET_POLICY}) | {UPLOAD, DELETE, ACT_AS}
 
 ROLES: Mapping[str, frozenset[str]] = {
-    # Basic roles [unverified in detail]: editors change everything but policies; nobody but owners sets these.
+    # Basic roles [unverified in detail]: editors change everything but policies; nobody but owners sets
+    # these.
     "roles/viewer": _VIEW,
     "roles/editor": _EDIT,
     "roles/owner": _EDIT | _JOBS | _STORAGE_ALL | _REPOSITORY_ALL | _PROJECT_POLICY,
@@ -59,7 +60,8 @@ ROLES: Mapping[str, frozenset[str]] = {
     "roles/ml.developer": _ML_DEVELOP,
     "roles/ml.viewer": _ML_READ,
     "roles/ml.jobOwner": _JOBS,  # "automatically granted to the user who creates the job"
-    # "log writer, Cloud Storage admin, Artifact Registry Reader ..." [roles]; of these, what this service asks for.
+    # "log writer, Cloud Storage admin, Artifact Registry Reader ..." [roles]; of these, what this service
+    # asks for.
     "roles/ml.serviceAgent": _STORAGE_ALL | _REPOSITORY_READ | {"resourcemanager.projects.get"},
     # Logs, projects, service accounts [roles].
     "roles/logging.viewer": frozenset({LOG_LIST}),

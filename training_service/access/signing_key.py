@@ -1,4 +1,8 @@
-"""The service's own key, with which it signs tokens; the registry trusts the certificate beside it."""
+"""
+The service's own key, which signs tokens.
+
+The registry trusts the certificate beside it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,8 @@ from cryptography.x509.oid import NameOID
 
 ALGORITHM = "ES256"
 KEY_FILE, CERTIFICATE_FILE = "token-key.pem", "token-certificate.pem"
-#: The key is made once and lives as long as the state folder; nothing checks the certificate's dates against a person's.
+#: The key is made once and lives as long as the state folder; nothing checks the certificate's dates against
+#: a person's.
 _LIFETIME = timedelta(days=3650)
 
 
@@ -48,7 +53,9 @@ class SigningKey:
     @classmethod
     def load_or_make(cls, folder: Path) -> Self:
         """
-        Return the key of ``folder``; made, with its certificate, if it is not there. Two processes may ask at once.
+        Return the key of ``folder``; make it, with its certificate, if it does not exist.
+
+        Two processes may ask at once.
 
         :raises InvalidSigningKey: the file is no such key, or others may read it.
         """
@@ -77,7 +84,11 @@ class SigningKey:
 
     @property
     def id(self) -> str:
-        """The key's id as the registry derives it (libtrust): 240 bits of the public key's hash, in groups of four."""
+        """
+        The key's id as the registry derives it (libtrust).
+
+        240 bits of the public key's hash, in groups of four.
+        """
         public = self.private.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
         text = base64.b32encode(hashlib.sha256(public).digest()[:30]).decode()
         return ":".join(text[place : place + 4] for place in range(0, len(text), 4))
@@ -107,7 +118,11 @@ class SigningKey:
 
 
 def _create(path: Path, content: bytes) -> None:
-    """Write a file for its owner alone, whole or not at all. :raises FileExistsError: somebody else was first."""
+    """
+    Write a file for its owner alone, whole or not at all.
+
+    :raises FileExistsError: another process was first.
+    """
     fresh = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

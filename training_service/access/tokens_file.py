@@ -52,7 +52,11 @@ class _File(BaseModel):
 
 
 def digest_of(token: str) -> str:
-    """Return the SHA-256 of a token, in hex; tokens are kept and compared by it, so that no comparison leaks them."""
+    """
+    Return the SHA-256 of a token, in hex.
+
+    Tokens are kept and compared by it, so that no comparison leaks them.
+    """
     return hashlib.sha256(token.encode()).hexdigest()
 
 
@@ -76,7 +80,8 @@ def read_tokens_file(path: Path) -> Mapping[str, Caller]:
         mode = path.stat().st_mode
         if stat.S_IMODE(mode) & 0o077:
             raise InvalidTokensFile(
-                f"tokens file {str(path)!r} must be its owner's alone (mode 0600), got {stat.S_IMODE(mode):04o}; "
+                f"tokens file {str(path)!r} must be its owner's alone (mode 0600), got "
+                f"{stat.S_IMODE(mode):04o}; "
                 f"chmod 600 {path}"
             )
         found = _File.model_validate(yaml.safe_load(path.read_text("utf-8")))

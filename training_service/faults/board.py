@@ -1,4 +1,8 @@
-"""The faults that are set now, and how often each has happened. In memory: a restart of the service removes them all."""
+"""
+The present faults, and how often each has happened.
+
+In memory: a restart of the service removes them all.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +45,11 @@ class FaultBoard:
         self._entries: dict[str, _Entry] = {}
 
     def set(self, fault: Fault) -> SetFault:
-        """Let ``fault`` happen from now on. :raises InvalidRequest: a field is missing, or means nothing."""
+        """
+        Let ``fault`` happen from now on.
+
+        :raises InvalidRequest: a field is missing, or has no meaning.
+        """
         check(fault)
         fault_id = secrets.token_hex(4)
         with self._lock:

@@ -28,7 +28,11 @@ class FaultyJobs:
         self._lost: set[str] = set()
 
     def allowed(self, actions: Iterable[Action], now: datetime) -> list[Action]:
-        """Return those of ``actions`` that no fault withholds. Cancels, limits and ends go on as ever."""
+        """
+        Return those of ``actions`` that no fault withholds.
+
+        Cancels, limits and ends are never withheld.
+        """
         return [action for action in actions if not self._is_withheld(action, now)]
 
     def lose_replicas(self, jobs: Sequence[JobRecord], view: EngineView, now: datetime) -> None:

@@ -1,7 +1,8 @@
 """
-What can be made to go wrong, as an administrator asks for it, and when a rule applies. Pure.
+The faults that an administrator can request, and when a rule applies. Pure.
 
-Ours: AI Platform Training has nothing of the kind. What the faults imitate is what its clients have to live with.
+Ours: AI Platform Training has nothing of the kind. What the faults imitate is what its clients have to live
+with.
 """
 
 from __future__ import annotations
@@ -77,7 +78,11 @@ class SetFault(WireModel):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of the API: its method as the API names it, and the job that its path names, if any."""
+    """
+    One call of the API.
+
+    Its method as the API names it, and the job that its path names, if any.
+    """
 
     method: str
     job_id: str = ""
@@ -97,7 +102,11 @@ METHODS = frozenset({*_JOB_VERBS.values(), *_OF_ALL_JOBS.values(), _LOGS, _CONFI
 
 
 def call_of(http_method: str, path: str) -> Call | None:
-    """Return which method of the API a request calls; ``None``: none that faults can be set for. Pure."""
+    """
+    Return which method of the API a request calls. Pure.
+
+    ``None``: no faults can be set for it.
+    """
     parts = path.strip("/").split("/")
     match parts:
         case ["v2", "entries:list"] if http_method == "POST":
@@ -114,7 +123,11 @@ def call_of(http_method: str, path: str) -> Call | None:
 
 
 def check(fault: Fault) -> None:
-    """:raises InvalidRequest: a field that the kind needs is missing, or one is set that it does not read."""
+    """
+    Check the fields of a fault.
+
+    :raises InvalidRequest: the kind needs a field that is missing, or does not read one that is set.
+    """
     violations = []
     needed = _NEEDED[fault.kind]
     for name, alias in needed.items():
@@ -144,7 +157,11 @@ def is_over(fault: Fault, *, happened: int, age: timedelta) -> bool:
 
 
 def hits_call(fault: Fault, call: Call, chance: float) -> bool:
-    """Whether ``fault`` happens to ``call``. Pure; ``chance``: random, from 0 up to but not including 1."""
+    """
+    Tell whether ``fault`` happens to ``call``. Pure.
+
+    ``chance``: random, from 0 up to but not including 1.
+    """
     return (
         fault.kind in OF_CALLS
         and (not fault.methods or call.method in fault.methods)
@@ -154,7 +171,11 @@ def hits_call(fault: Fault, call: Call, chance: float) -> bool:
 
 
 def hits_job(fault: Fault, job_id: str) -> bool:
-    """Whether ``fault`` is about ``job_id``; a call without a job is only met by faults that are about any. Pure."""
+    """
+    Tell whether ``fault`` is about ``job_id``. Pure.
+
+    A call without a job is affected only by faults without a job.
+    """
     return fault.job_id == "*" if not job_id else fnmatchcase(job_id, fault.job_id)
 
 

@@ -1,9 +1,12 @@
 """
-File leases of Linux: whoever opens a leased file for writing waits until the holder of the lease has let go.
+File leases of Linux.
 
-A trainer that reports faster than it is read is so held for the moment that reading takes, and nothing it wrote is
-lost. Source: fcntl(2), "Leases"; the kernel breaks a lease itself after ``/proc/sys/fs/lease-break-time`` (45 s). A file
-system, or an operating system, that has no leases is read at short intervals instead.
+A process that opens a leased file for writing waits until the holder of the lease has let go.
+
+A trainer that reports faster than it is read is so held for the moment that reading takes, and nothing it
+wrote is lost. Source: fcntl(2), "Leases"; the kernel breaks a lease itself after
+``/proc/sys/fs/lease-break-time`` (45 s). A file system, or an operating system, that has no leases is read at
+short intervals instead.
 """
 
 from __future__ import annotations
@@ -20,9 +23,12 @@ _HAS_LEASES = sys.platform == "linux"
 
 def take_lease(fd: int, thread_id: int) -> bool:
     """
-    Take a read lease on a file that was opened for reading; ``False``: it is not this user's, or there are no leases.
+    Take a read lease on a file that was opened for reading.
 
-    :param thread_id: the kernel's id of the thread that a break is told to, by SIGIO; it must block that signal.
+    ``False``: it is not this user's, or there are no leases.
+
+    :param thread_id: the kernel's id of the thread that a break is told to, by SIGIO; it must block that
+        signal.
     :raises BlockingIOError: somebody has the file open for writing, or waits for it.
     """
     if not _HAS_LEASES or not thread_id:
@@ -39,7 +45,7 @@ def take_lease(fd: int, thread_id: int) -> bool:
 
 
 def is_lease_broken(fd: int) -> bool:
-    """Whether somebody waits for a file that was leased, or has been let in after the kernel's limit."""
+    """Tell whether a process waits for a leased file, or was let in after the kernel's limit."""
     return fcntl.fcntl(fd, fcntl.F_GETLEASE) != fcntl.F_RDLCK
 
 

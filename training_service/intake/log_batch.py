@@ -1,8 +1,8 @@
 """
 One container's lines on their way into the store.
 
-A line's insert id is its nanosecond timestamp and its place among the lines of that instant: reading a stretch of the
-log twice stores it once.
+A line's insert id is its nanosecond timestamp and its place among the lines of that instant: reading a
+stretch of the log twice stores it once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from training_service.store.log_store import LogSource, LogStore, NewLogEntry
 #: A full batch is stored by the reader itself, which so waits for the store.
 _BATCH_LINES = 1000
 _BATCH_BYTES = 4 << 20
-#: The engine's two output copiers stamp lines before they queue for the file: neighbours may stand the wrong way round.
+#: The engine's two output copiers stamp lines before they queue for the file: neighbours may stand the wrong
+#: way round.
 _OVERLAP_NS = 10_000_000
 #: A flood whose trainer says nothing for so long has paused: its last lines are shown.
 _PAUSE_SECONDS = 1.0
@@ -180,7 +181,11 @@ class LogBatch:
 
 
 def _insert_id(at_ns: int, place: int, trial_id: str = "") -> str:
-    """Return what orders a replica's lines and tells them apart from those of other trials of the same nanosecond."""
+    """
+    Return an id that orders a replica's lines.
+
+    It tells them apart from those of other trials of the same nanosecond.
+    """
     return f"{at_ns:020d}-{place:06d}" + (f"-trial{trial_id}." if trial_id else "")
 
 

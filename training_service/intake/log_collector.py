@@ -1,9 +1,10 @@
 """
 Containers' output into log entries.
 
-One thread a container follows its log, one thread for all stores what has been read every fifth of a second. A reader
-that is ahead of the store waits, so memory stays bounded, and the trainer never notices: the engine keeps its log on
-disk. After a crash, reading goes on from the newest stored line. Of a flood the middle is dropped (``limiter.py``).
+One thread a container follows its log, one thread for all stores what has been read every fifth of a second.
+A reader that is ahead of the store waits, so memory stays bounded, and the trainer never notices: the engine
+keeps its log on disk. After a crash, reading goes on from the newest stored line. Of a flood the middle is
+dropped (``limiter.py``).
 """
 
 from __future__ import annotations
@@ -145,7 +146,8 @@ class LogCollector:
         """
         Store what there is until the stream ends; whether the engine could be asked.
 
-        :param is_last: nothing more will come, so that a line without an end counts; before, it would be stored cut.
+        :param is_last: nothing more will come, so that a line without an end counts; before, it would be
+            stored cut.
         """
         batch.rewind()
         try:

@@ -1,9 +1,9 @@
 """
 How much of a replica's output is kept: all of it, unless it is a flood.
 
-In every ten seconds of output the first lines are kept, up to the limits, and the last ones; what lies between is dropped
-and counted. So a flood loses its middle, and the end of a failed trainer is always there. Time is that of the lines
-themselves: a reader that is late decides as one that is not.
+In every ten seconds of output the first lines are kept, up to the limits, and the last ones; what lies
+between is dropped and counted. So a flood loses its middle, and the end of a failed trainer is always there.
+Time is that of the lines themselves: a reader that is late decides as one that is not.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class LogLimit:
     """
     What one replica may write, on average over ten seconds, and one job altogether.
 
-    :param tail_lines: lines before the end of a flood that are kept whatever the other limits say; at least 1.
+    :param tail_lines: lines before the end of a flood that are kept whatever the other limits say; at least
+        1.
     :param job_bytes: text of all replicas of one job; beyond it only the end of each replica is kept.
     """
 
@@ -138,7 +139,11 @@ class LogLimiter:
         return kept
 
     def pause(self) -> list[Kept]:
-        """Nothing has come for a while: return what is held, unless only the very end may still be stored."""
+        """
+        Return what is held, as nothing has come for a while.
+
+        Unless only the very end may still be stored.
+        """
         return [] if self._is_spent else self.end()
 
     def end(self) -> list[Kept]:

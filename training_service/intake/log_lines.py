@@ -1,10 +1,12 @@
 """
-A trainer's line as the payload of a log entry: text as it is, a JSON object by the rules of structured logging.
+A trainer's line as the payload of a log entry.
 
-Pure. Source: cloud.google.com/logging/docs/structured-logging (special fields) and the names of severities that
-Google's logging agent translates (github.com/GoogleCloudPlatform/fluent-plugin-google-cloud, ``parse_severity``).
-Deviations: fields named ``logging.googleapis.com/...`` and ``httpRequest`` stay in the payload; a ``message`` that is no
-text is kept as its JSON, as gcloud ends with an error on any other.
+Text as it is, a JSON object by the rules of structured logging.
+
+Pure. Source: cloud.google.com/logging/docs/structured-logging (special fields) and the names of severities
+that Google's logging agent translates (github.com/GoogleCloudPlatform/fluent-plugin-google-cloud,
+``parse_severity``). Deviations: fields named ``logging.googleapis.com/...`` and ``httpRequest`` stay in the
+payload; a ``message`` that is no text is kept as its JSON, as gcloud ends with an error on any other.
 """
 
 from __future__ import annotations
@@ -82,7 +84,11 @@ def read_payload(text: str, stream: LogStream, received_at: datetime) -> Payload
 
 
 def severity_of(value: object) -> Severity:
-    """Return the severity that ``value`` names: any case, a number or a common abbreviation; else DEFAULT."""
+    """
+    Return the severity that ``value`` names; else DEFAULT.
+
+    Any case, a number or a common abbreviation.
+    """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return Severity.DEFAULT
     name = str(value).strip().upper()
@@ -130,7 +136,11 @@ def _depth_is_at_most(value: object, depth: int) -> bool:
 
 
 def _take_time(payload: dict[str, Any], received_at: datetime) -> datetime:
-    """Return the time that ``payload`` tells, and remove it there; one that cannot be is left in it."""
+    """
+    Return the time in ``payload``, and remove it there.
+
+    A time that cannot be used is left in it.
+    """
     for fields, moment in _times(payload):
         if moment is not None and abs(moment - received_at) <= _MAX_CLOCK_DIFFERENCE:
             for field in fields:

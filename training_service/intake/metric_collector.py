@@ -1,9 +1,9 @@
 """
 What trainers report through ``cloudml-hypertune``, into the store.
 
-One thread looks after the folders of all trials: it is told when a trainer is about to write (``metric_spool.py``),
-and stores what has been read ten times a second. What is not yet stored is on disk, so that after a crash of the service the
-next one finds it.
+One thread looks after the folders of all trials: it is told when a trainer is about to write
+(``metric_spool.py``), and stores what has been read ten times a second. What is not yet stored is on disk, so
+that after a crash of the service the next one finds it.
 """
 
 from __future__ import annotations
@@ -91,7 +91,11 @@ class MetricCollector:
         self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
 
     def start(self, job_uids: Iterable[str] = ()) -> None:
-        """Start the thread; folders of jobs other than ``job_uids``, those that have not ended, are removed."""
+        """
+        Start the thread; remove folders of jobs other than ``job_uids``.
+
+        Those are the jobs that have not ended.
+        """
         self._root.mkdir(parents=True, exist_ok=True)
         self._root.chmod(0o700)
         keep = set(job_uids)
@@ -116,7 +120,8 @@ class MetricCollector:
         """
         Make the folder of a replica that is about to start; call it before each start.
 
-        :return: absolute path of what the container is to see as ``METRIC_FOLDER``; empty: it reports no metrics.
+        :return: absolute path of what the container is to see as ``METRIC_FOLDER``; empty: it reports no
+            metrics.
         :raises EngineError: the folder cannot be made.
         """
         if not self._reports(record, replica):
@@ -221,7 +226,11 @@ class MetricCollector:
         return min(pauses, default=_IDLE_SECONDS)
 
     def _look(self, stream: _Stream) -> None:
-        """Take what there is to read; whatever goes wrong with one trial's folder must not stop the others'."""
+        """
+        Read what is new.
+
+        An error in one trial's folder must not stop the others.
+        """
         try:
             if not stream.is_ended:
                 stream.spool.turn()
@@ -273,11 +282,13 @@ class MetricCollector:
 
 
 _GAP = (
-    "Reports of metrics were lost: the trainer reported more than 100 times while the training service did not run, and "
+    "Reports of metrics were lost: the trainer reported more than 100 times while the training service did "
+    "not run, and "
     "cloudml-hypertune keeps the newest 100."
 )
 _BROKEN = (
-    "The file of metrics has lines that are no reports of cloudml-hypertune (one JSON object a line: the tag with its value, "
+    "The file of metrics has lines that are no reports of cloudml-hypertune (one JSON object a line: the tag "
+    "with its value, "
     "global_step and timestamp); they are left out."
 )
 
@@ -301,7 +312,11 @@ def check_metrics_can_be_read(spec: JobSpec, engine: Engine) -> None:
 
 
 def _remove_folder(folder: Path) -> None:
-    """Remove what a container may have written to; what this user may not remove stays, and is told."""
+    """
+    Remove what a container may have written to.
+
+    What this user may not remove stays, and is logged.
+    """
     shutil.rmtree(
         folder,
         onerror=lambda _do, path, why: (

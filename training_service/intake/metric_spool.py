@@ -1,9 +1,12 @@
 """
-The folder that a container writes its metrics to, read so that no report is lost however fast it reports.
+The folder that a container writes its metrics to.
 
-``cloudml-hypertune`` opens one path and writes over what is there. So the path always leads to an empty file with a
-lease (``lease.py``): the trainer's open waits, the next empty file takes over the path, and the trainer is let into the
-one that it had found. Each report is so in a file of its own, also if the trainer is killed while it writes the next.
+It is read so that no report is lost, however fast the container reports.
+
+``cloudml-hypertune`` opens one path and writes over what is there. So the path always leads to an empty file
+with a lease (``lease.py``): the trainer's open waits, the next empty file takes over the path, and the
+trainer is let into the one that it had found. Each report is so in a file of its own, also if the trainer is
+killed while it writes the next.
 
 Layout: ``mount/`` is what the container sees, ``spool/`` has all files that are not yet stored, numbered.
 The container may do anything within ``mount/``: files are opened without following links and without waiting.
@@ -54,7 +57,8 @@ class MetricSpool:
         self._thread_id = thread_id
         self._spool.mkdir(parents=True, exist_ok=True)
         self.mount.mkdir(exist_ok=True)
-        # Whoever the image's user is, it may write; no sticky bit, or the kernel may refuse it files that are not its.
+        # Whoever the image's user is, it may write; no sticky bit, or the kernel may refuse it files that are
+        # not its.
         self.mount.chmod(0o777)
         self._current: _File | None = None
         #: What was read, and goes once it is stored.
@@ -81,8 +85,7 @@ class MetricSpool:
 
     def read(self, *, is_ended: bool = False) -> list[bytes]:
         """
-        Return the content of files that the trainer has closed, oldest first; of those that it keeps open, what has
-        become of it.
+        Return the content of closed files, oldest first, and the state of those still open.
 
         :param is_ended: nobody writes any more: all of them, those cut short too.
         """
@@ -165,7 +168,7 @@ class MetricSpool:
         return file.size_seen != before
 
     def _save_foreign_file(self) -> None:
-        """Take a file into the spool that the trainer has put in the place of ours; anything else is removed."""
+        """Take a file that the trainer put in place of ours into the spool; remove anything else."""
         try:
             found = os.lstat(self._path)
         except FileNotFoundError:

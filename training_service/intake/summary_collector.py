@@ -1,8 +1,9 @@
 """
 What TensorFlow trainers write into summary files, into the store.
 
-One thread looks into the job directories of the trials that run, every few seconds, and once more when one has ended. A
-file's scalars are numbered from its beginning, so that what is read again after a crash is stored once.
+One thread looks into the job directories of the trials that run, every few seconds, and once more when one
+has ended. A file's scalars are numbered from its beginning, so that what is read again after a crash is
+stored once.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class SummaryCollector:
 
     @property
     def drained(self) -> frozenset[str]:
-        """Containers that have ended and of which all is stored, and those whose job writes no summaries."""
+        """Containers that have ended and are fully stored, or whose job writes no summaries."""
         with self._lock:
             return frozenset(self._drained)
 
@@ -137,7 +138,7 @@ class SummaryCollector:
             self._wake.wait(min(_RETRY_SECONDS, self._poll_seconds) if unread else self._poll_seconds)
 
     def _look(self, trial: _Trial, ended: Iterable[str]) -> bool:
-        """Store what is new, and let go of containers that had ``ended``; whether there was nothing in the way."""
+        """Store what is new, and forget containers that had ``ended``; tell if nothing failed."""
         try:
             self._store_new(trial)
         except (StorageUnavailable, sa.exc.SQLAlchemyError) as error:

@@ -1,10 +1,11 @@
 """
 TensorFlow's event files: records, events in them, and the scalars in those. Pure.
 
-A file is a sequence of records: length (8 bytes, little endian), its masked crc32c (4), data, the data's masked crc32c (4)
-[code: tensorflow/core/lib/io/record_writer.h, tensorflow/core/lib/hash/crc32c.h]. The data is an ``Event``. Only the
-fields that are needed are described here; protobuf skips the others. Numbers of the fields: tensorflow/core/util/event.proto,
-core/framework/summary.proto, tensor.proto, tensor_shape.proto and types.proto.
+A file is a sequence of records: length (8 bytes, little endian), its masked crc32c (4), data, the data's
+masked crc32c (4) [code: tensorflow/core/lib/io/record_writer.h, tensorflow/core/lib/hash/crc32c.h]. The data
+is an ``Event``. Only the fields that are needed are described here; protobuf skips the others. Numbers of the
+fields: tensorflow/core/util/event.proto, core/framework/summary.proto, tensor.proto, tensor_shape.proto and
+types.proto.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class EventReader:
         self.size = 0
 
     def feed(self, piece: bytes) -> list[Report]:
-        """Return the scalars in the records that ``piece`` completes, in their order, up to a ``damage``."""
+        """Return the scalars in the records that ``piece`` completes, in order, up to a ``damage``."""
         self.size += len(piece)
         self._rest += piece
         reports: list[Report] = []
@@ -100,7 +101,11 @@ def _scalars(data: bytes) -> Iterator[Report]:
 
 
 def _number(value: Any) -> float | None:
-    """Return a scalar: TensorFlow 1 writes ``simple_value``, TensorFlow 2 a tensor of no dimensions."""
+    """
+    Return a scalar.
+
+    TensorFlow 1 writes ``simple_value``, TensorFlow 2 a tensor of no dimensions.
+    """
     if value.HasField("simple_value"):
         return float(value.simple_value)
     tensor = value.tensor

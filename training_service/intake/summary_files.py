@@ -1,4 +1,4 @@
-"""A trial's event files in the object store: which there are, and what has been added to them."""
+"""A trial's event files in the object store: their list, and what was added to them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any, Protocol
 from training_api.job.tuning.measurement import Report
 from training_service.intake.summary_events import EventReader
 
-#: In the name of each file of events, with the time and the host behind it [code: tensorflow/core/util/events_writer.cc].
+#: In the name of each file of events, with the time and the host behind it [code:
+#: tensorflow/core/util/events_writer.cc].
 _MARK = "tfevents"
 #: What is read of one file in one go.
 PIECE_BYTES = 16 << 20
@@ -33,10 +34,10 @@ class Objects(Protocol):
     """What is needed of an object store. All raise ``StorageUnavailable``."""
 
     def list(self, bucket: str, prefix: str) -> Iterator[StoredFile]:
-        """Return the objects whose names begin with ``prefix``; of a bucket that does not exist, none."""
+        """Return the objects whose names begin with ``prefix``; none of a missing bucket."""
 
     def read(self, bucket: str, file: StoredFile, start: int, size: int) -> bytes | None:
-        """Return up to ``size`` bytes from ``start`` on; ``None``: it has been written again, or is gone."""
+        """Return up to ``size`` bytes from ``start`` on; ``None``: it was rewritten, or is gone."""
 
 
 class StorageUnavailable(Exception):
@@ -55,7 +56,7 @@ class CloudStorage:
         self._made: Any = None
 
     def list(self, bucket: str, prefix: str) -> Iterator[StoredFile]:
-        """Return the objects whose names begin with ``prefix``; of a bucket that does not exist, none."""
+        """Return the objects whose names begin with ``prefix``; none of a missing bucket."""
         from google.api_core.exceptions import GoogleAPIError, NotFound
         from google.auth.exceptions import GoogleAuthError
         from requests import RequestException
@@ -71,12 +72,13 @@ class CloudStorage:
             raise StorageUnavailable(str(error)) from error
 
     def read(self, bucket: str, file: StoredFile, start: int, size: int) -> bytes | None:
-        """Return up to ``size`` bytes from ``start`` on; ``None``: it has been written again, or is gone."""
+        """Return up to ``size`` bytes from ``start`` on; ``None``: it was rewritten, or is gone."""
         from google.api_core.exceptions import GoogleAPIError, NotFound, PreconditionFailed
         from google.auth.exceptions import GoogleAuthError
         from requests import RequestException
 
-        # Not the listed blob: it downloads from its mediaLink, which an emulator fills with a name for containers.
+        # Not the listed blob: it downloads from its mediaLink, which an emulator fills with a name for
+        # containers.
         blob = self._client().bucket(bucket).blob(file.name)
         try:
             content: bytes = blob.download_as_bytes(
@@ -145,7 +147,8 @@ class SummaryFiles:
         """
         Yield what has been added since the last look, one file after the other.
 
-        :raises StorageUnavailable: what was yielded is not yielded again; a caller that lost it makes this object anew.
+        :raises StorageUnavailable: what was yielded is not yielded again; a caller that lost it makes this
+            object anew.
         """
         files = sorted(
             (file for file in self._objects.list(self._bucket, self._prefix) if _is_event_file(file.name)),

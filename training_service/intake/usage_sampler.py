@@ -1,8 +1,9 @@
 """
 What running replicas use, sampled.
 
-A thread asks the engine for each running container: every two seconds at first, then less often the older the container
-is, so that a job of a week leaves some thousand samples of each replica, not three hundred thousand.
+A thread asks the engine for each running container: every two seconds at first, then less often the older the
+container is, so that a job of a week leaves some thousand samples of each replica, not three hundred
+thousand.
 """
 
 from __future__ import annotations
@@ -112,7 +113,8 @@ class UsageSampler:
             try:
                 self.sample()
             except (EngineError, sa.exc.SQLAlchemyError) as error:
-                # Samples are missed while the engine is away, and the loop reports that; nothing depends on them.
+                # Samples are missed while the engine is away, and the loop reports that; nothing depends on
+                # them.
                 logger.debug("usage not sampled", reason=str(error))
             except Exception:
                 # The thread serves all jobs and must outlive a bug with one of them; the trace is in the log.

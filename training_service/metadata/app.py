@@ -1,8 +1,9 @@
 """
 The metadata endpoint of jobs: the HTTP side of Compute Engine's protocol.
 
-A caller is known by the address of its container, which no other container can take: raw sockets and the setting of addresses
-are among the capabilities that jobs do not have. Whoever is not a job's container learns nothing.
+A caller is known by the address of its container, which no other container can take: raw sockets and the
+setting of addresses are among the capabilities that jobs do not have. Whoever is not a job's container learns
+nothing.
 """
 
 from __future__ import annotations

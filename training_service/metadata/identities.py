@@ -1,4 +1,4 @@
-"""Which job a container's address belongs to, by the engine, and as whom that job asks, by its record."""
+"""The job of a container's address, by the engine, and the job's account, by its record."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ class JobIdentities:
 
     def find(self, address: str) -> JobIdentity | None:
         """
-        Return who runs at ``address``; ``None``: no container of a job that has not ended, or the engine is away.
+        Return who runs at ``address``.
+
+        ``None``: no container of a job that has not ended, or the engine does not answer.
 
         The account is the job's ``serviceAccount``, else the project's service agent.
         """

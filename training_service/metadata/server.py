@@ -1,4 +1,8 @@
-"""The metadata endpoint as a server of its own, on an address that containers reach and other machines do not."""
+"""
+The metadata endpoint as a server.
+
+It listens on an address that containers reach and other machines do not.
+"""
 
 from __future__ import annotations
 
@@ -62,8 +66,8 @@ def metadata_environment(host: str, port: int) -> dict[str, str]:
     """
     Return what containers get so that Google's libraries and gcloud find the endpoint.
 
-    Sources: google.auth.environment_vars (GCE_METADATA_HOST; GCE_METADATA_IP, which is asked first whether there is one);
-    gcloud's gce_read (GCE_METADATA_ROOT).
+    Sources: google.auth.environment_vars (GCE_METADATA_HOST; GCE_METADATA_IP, which is asked first whether
+    there is one); gcloud's gce_read (GCE_METADATA_ROOT).
     """
     address = f"{host}:{port}"
     return {"GCE_METADATA_HOST": address, "GCE_METADATA_ROOT": address, "GCE_METADATA_IP": address}

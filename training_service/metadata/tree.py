@@ -1,8 +1,8 @@
 """
-What the metadata endpoint shows a job, and how the Compute Engine protocol walks through it. Pure.
+What the metadata endpoint shows a job, by the Compute Engine protocol. Pure.
 
-Source: cloud.google.com/compute/docs/metadata (querying-metadata, predefined-metadata-keys), and what google-auth and gcloud
-ask for.
+Source: cloud.google.com/compute/docs/metadata (querying-metadata, predefined-metadata-keys), and what
+google-auth and gcloud ask for.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ def find(tree: Tree, path: str) -> Tree | Value | None:
 
 def as_text(found: Tree | Value, *, is_account: bool = False) -> str:
     """
-    Return a value as it is, several of them one a line; of a folder the names in it, folders with a slash.
+    Return a value as it is, or several, one per line.
+
+    For a folder the names in it, folders with a slash.
 
     :param is_account: a folder of a service account has tokens, too.
     """
@@ -91,7 +93,11 @@ def as_text(found: Tree | Value, *, is_account: bool = False) -> str:
 
 
 def as_json(found: Tree | Value) -> str:
-    """Return a value, or a folder with all that is in it, its keys in camelCase as in the original."""
+    """
+    Return a value, or a folder with all of its contents.
+
+    Keys are in camelCase, as in the original.
+    """
     return json.dumps(_camel(found), separators=(",", ":"))
 
 

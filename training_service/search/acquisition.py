@@ -1,10 +1,13 @@
 """
-The logarithm of the expected improvement, averaged over what the running trials may yet report, less what noise would hide.
+The logarithm of the expected improvement, averaged over the results of running trials.
 
-Sources: Ament et al., Unexpected Improvements to Expected Improvement for Bayesian Optimization (2023), section 3 (the
-logarithm); Snoek et al., Practical Bayesian Optimization of Machine Learning Algorithms (2012), section 3.2 (fantasies);
-Huang et al., Global Optimization of Stochastic Black-Box Systems via Sequential Kriging Meta-Models (2006), equation 7 (the discount:
-where the noise is all that is left to learn, another trial is worth nothing).
+Less the part that noise would hide.
+
+Sources: Ament et al., Unexpected Improvements to Expected Improvement for Bayesian Optimization (2023),
+section 3 (the logarithm); Snoek et al., Practical Bayesian Optimization of Machine Learning Algorithms
+(2012), section 3.2 (fantasies); Huang et al., Global Optimization of Stochastic Black-Box Systems via
+Sequential Kriging Meta-Models (2006), equation 7 (the discount: where the noise is all that is left to learn,
+another trial is worth nothing).
 """
 
 from __future__ import annotations
@@ -74,7 +77,11 @@ class ExpectedImprovement:
 
 
 def log_improvement(standard: Array) -> Array:
-    """Return log(pdf(z) + z cdf(z)) of the standard normal distribution, also where that is far below the least float."""
+    """
+    Return log(pdf(z) + z cdf(z)) of the standard normal distribution.
+
+    Also far below the least float.
+    """
     result = np.empty_like(standard)
     high = standard > -1.0
     z = standard[high]

@@ -1,4 +1,4 @@
-"""Bayesian optimisation on the unit cube: what is known and what runs -> the points that promise most."""
+"""Bayesian optimisation on the unit cube: finished and running trials -> promising points."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ from training_service.search.unit_cube import UnitCube
 Array = NDArray[np.float64]
 #: Finished trials that the process must know of before it says anything.
 LEAST_KNOWN = 3
-#: One suggestion in so many looks at another category at the best trial's place, if there is one that was not tried there.
+#: One suggestion in so many looks at another category at the best trial's place, if there is one that was not
+#: tried there.
 CATEGORY_TURN = 3
-#: Least share of different values for a bend: ties come from counting (hits among so many examples), and what lies within a few
-#: counts of the best is level ground, not a valley to be drawn out.
+#: Least share of different values for a bend: ties come from counting (hits among so many examples), and what
+#: lies within a few counts of the best is level ground, not a valley to be drawn out.
 DIFFERENT = 0.75
 #: The kernel is fitted to so many trials, and conditioned on so many: the time grows with their cube.
 FITTED_TRIALS = 160
 CONDITIONED_TRIALS = 400
-#: One thread: sums in another order end in other bits. The number of threads is the process's, hence the lock.
+#: One thread: sums in another order end in other bits. The number of threads is the process's, hence the
+#: lock.
 _ONE_AT_A_TIME = threading.Lock()
 
 
@@ -71,7 +73,11 @@ def propose_points(
 
 
 def start_trials(dimensions: int) -> int:
-    """Return how many trials the space-filling start has: twice the parameters, but at least 6 and at most 10."""
+    """
+    Return the number of space-filling trials.
+
+    Twice the parameters, but at least 6 and at most 10.
+    """
     return min(max(2 * dimensions, 6), 10)
 
 
@@ -90,7 +96,11 @@ def _normal(running: int, random: np.random.Generator) -> Array:
 
 
 def _kept(order: NDArray[np.intp], limit: int) -> NDArray[np.intp]:
-    """Return at most ``limit`` trials, the better half of them the best, the rest evenly from the others, in their order."""
+    """
+    Return at most ``limit`` trials in their order.
+
+    Half of them are the best, the rest are spread evenly over the others.
+    """
     if len(order) <= limit:
         return np.sort(order)
     best, others = order[: limit // 2], order[limit // 2 :]
@@ -105,7 +115,11 @@ def _fitted(cube: UnitCube, known: Array, losses: Array) -> tuple[Kernel, float]
 
 @functools.lru_cache(maxsize=8)
 def _fit(points: bytes, losses: bytes, categories: bytes) -> tuple[Kernel, float]:
-    """Return the most probable kernel and bend; found once for all suggestions that are made from the same finished trials."""
+    """
+    Return the most probable kernel and bend.
+
+    They are computed once for all suggestions from the same finished trials.
+    """
     kinds = np.frombuffer(categories, dtype=np.bool_)
     where, reported = np.frombuffer(points).reshape(-1, len(kinds)), np.frombuffer(losses)
     found = []

@@ -1,10 +1,12 @@
 """
-How good a trial will end, guessed from how the study's completed trials went on from the same place.
+Forecasts how good a trial will end.
 
-A Bayesian linear regression of what a curve still gains on its level and its slopes. That such simple features of completed
-trials do better than a parametric law fitted to one curve: Baker, Gupta, Raskar and Naik, Accelerating Neural Architecture Search
-using Performance Prediction (2017), section 3; the posterior: Bishop, Pattern Recognition and Machine Learning (2006),
-equations 3.49 to 3.51 and exercise 3.12.
+From how completed trials continued after the same place.
+
+A Bayesian linear regression of what a curve still gains on its level and its slopes. That such simple
+features of completed trials do better than a parametric law fitted to one curve: Baker, Gupta, Raskar and
+Naik, Accelerating Neural Architecture Search using Performance Prediction (2017), section 3; the posterior:
+Bishop, Pattern Recognition and Machine Learning (2006), equations 3.49 to 3.51 and exercise 3.12.
 """
 
 from __future__ import annotations
@@ -19,10 +21,11 @@ Array = NDArray[np.float64]
 
 #: Fewer completed trials that got as far say too little about four coefficients.
 MIN_TRIALS = 6
-#: Places at which a curve is read off, from its trial's first report to its last; quarters are averaged against the noise.
+#: Places at which a curve is read off, from its trial's first report to its last; quarters are averaged
+#: against the noise.
 _PLACES = 16
-#: Prior: a gain does not depend on the curve (weight of one trial), and its noise is a quarter of the spread of the ends,
-#: worth three trials.
+#: Prior: a gain does not depend on the curve (weight of one trial), and its noise is a quarter of the spread
+#: of the ends, worth three trials.
 _SLOPE_WEIGHT, _MEAN_WEIGHT = 1.0, 0.1
 _NOISE, _NOISE_TRIALS = 0.25, 3.0
 
@@ -30,7 +33,9 @@ _NOISE, _NOISE_TRIALS = 0.25, 3.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Track:
     """
-    A curve to calculate with: ``places`` (n) increase strictly, ``values`` (n) are finite and better if larger; n >= 1.
+    A curve to calculate with.
+
+    ``places`` (n) increase strictly, ``values`` (n) are finite and better if larger; n >= 1.
     """
 
     places: Array
@@ -49,12 +54,13 @@ class Track:
 
 def chance_to_exceed(target: float, track: Track, completed: Sequence[Track]) -> float | None:
     """
-    Return the probability, 0 to 1, that the trial of ``track`` ends with more than ``target``.
+    Return the probability, 0 to 1, that ``track`` ends with more than ``target``.
 
-    Pure. Scaling and shifting all values alike changes nothing. It is at least the share of the completed trials that gained as much
-    from the same place on as this one has to.
+    Pure. Scaling and shifting all values alike changes nothing. It is at least the share of the completed
+    trials that gained as much from the same place on as this one has to.
 
-    :param completed: trials that ran to their end; those that ended before ``track`` has got to, or began after it, say nothing.
+    :param completed: trials that ran to their end; those that ended before ``track`` has got to, or began
+        after it, say nothing.
     :return: ``None``: too few of them do, or they all end alike.
     """
     now = float(track.places[-1])
@@ -90,7 +96,9 @@ def _shape(track: Track, at: Array) -> Array:
 
 def _predict(rows: Array, gains: Array, row: Array) -> tuple[float, float, float]:
     """
-    Return (mean, scale, degrees of freedom) of the Student-t of a gain at ``row`` (4), by ``rows`` (n, 4) and ``gains`` (n).
+    Return (mean, scale, degrees of freedom) of the Student-t of a gain.
+
+    At ``row`` (4), by ``rows`` (n, 4) and ``gains`` (n).
     """
     prior = np.diag([_MEAN_WEIGHT] + [_SLOPE_WEIGHT] * (rows.shape[1] - 1))
     precision = prior + rows.T @ rows

@@ -35,7 +35,8 @@ class Point:
     seconds: float
 
 
-#: The reports of a trial in their order. A trial that starts again repeats steps; its later report of a step holds.
+#: The reports of a trial in their order. A trial that starts again repeats steps; its later report of a step
+#: holds.
 Curve = Sequence[Point]
 
 
@@ -116,14 +117,18 @@ class EarlyStoppingReport:
             )
         low, high = self.false_stop_interval
         return (
-            f"{saved}of {self.shadows} that were to be stopped and ran on, {self.false_stops} ended among the best: "
-            f"an estimated false-stop rate of {self.false_stop_rate:.0%} ({low:.0%} to {high:.0%} with 95 % confidence)"
+            f"{saved}of {self.shadows} that were to be stopped and ran on, {self.false_stops} ended among "
+            "the best: "
+            f"an estimated false-stop rate of {self.false_stop_rate:.0%} ({low:.0%} to {high:.0%} with 95 % "
+            "confidence)"
         )
 
 
 def is_shadow(seed: int, trial_number: int) -> bool:
     """
-    Whether the trial runs to its end although a rule would stop it: ``SHADOW_SHARE`` of all trials, the same on each call.
+    Tell whether the trial runs to its end although a rule would stop it.
+
+    ``SHADOW_SHARE`` of all trials, the same on each call.
 
     Pure, and the same on every machine.
     """
@@ -133,10 +138,11 @@ def is_shadow(seed: int, trial_number: int) -> bool:
 
 def early_stopping_report(trials: Sequence[TrialOutcome], goal: Goal) -> EarlyStoppingReport:
     """
-    Return what early stopping saved in a study, and how often it is likely to have been wrong.
+    Return what early stopping saved in a study, and how often it was probably wrong.
 
-    Pure. A stopped trial is taken to have saved what the completed trials that are longer than it are longer on average; nothing if
-    none is. A shadow trial is a false stop if its end is among the best tenth of all ends, at least one.
+    Pure. A stopped trial is taken to have saved what the completed trials that are longer than it are longer
+    on average; nothing if none is. A shadow trial is a false stop if its end is among the best tenth of all
+    ends, at least one.
 
     :param trials: those that have ended, but for failed and cancelled ones.
     """

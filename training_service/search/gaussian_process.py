@@ -1,9 +1,11 @@
 """
-A Gaussian process: Matern-5/2, one length scale a coordinate, fitted by its posterior mode.
+A Gaussian process: Matern-5/2, one length scale a coordinate, fitted by its mode.
 
-Sources: Rasmussen and Williams, Gaussian Processes for Machine Learning (2006), algorithm 2.1 and equations 4.17, 5.9; the prior of the
-length scales, which grow with the root of the dimension: Hvarfner et al., Vanilla Bayesian Optimization Performs Great in
-High Dimensions (2024), section 4.
+The mode of the posterior.
+
+Sources: Rasmussen and Williams, Gaussian Processes for Machine Learning (2006), algorithm 2.1 and equations
+4.17, 5.9; the prior of the length scales, which grow with the root of the dimension: Hvarfner et al., Vanilla
+Bayesian Optimization Performs Great in High Dimensions (2024), section 4.
 """
 
 from __future__ import annotations
@@ -18,9 +20,11 @@ from scipy.optimize import minimize
 
 Array = NDArray[np.float64]
 SQRT5 = math.sqrt(5.0)
-#: Least noise variance of standardised targets: keeps the covariance matrix invertible when points come close.
+#: Least noise variance of standardised targets: keeps the covariance matrix invertible when points come
+#: close.
 MIN_NOISE = 1e-6
-#: Log-normal prior of a length scale in the unit cube: location (plus half the log of the dimension), and width.
+#: Log-normal prior of a length scale in the unit cube: location (plus half the log of the dimension), and
+#: width.
 LENGTH_PRIOR = (-1.2, 0.7)
 #: Log-normal priors of the signal's and the noise's variance, for targets of variance 1.
 SIGNAL_PRIOR = (0.0, 1.5)
@@ -45,11 +49,19 @@ class Kernel:
     categories: NDArray[np.bool_]
 
     def between(self, left: Array, right: Array) -> Array:
-        """Return the covariances of points (N, D) and (M, D): (N, M), the constant mean's share included."""
+        """
+        Return the covariances of points (N, D) and (M, D): (N, M).
+
+        The constant mean's share is included.
+        """
         return matern(self.squared_distance(left, right), self.signal) + MEAN_VARIANCE
 
     def squared_distance(self, left: Array, right: Array) -> Array:
-        """Return scaled squared distances, (N, M); two different categories are at distance 1 before scaling."""
+        """
+        Return scaled squared distances, (N, M).
+
+        Two different categories are at distance 1 before scaling.
+        """
         numbers = ~self.categories
         a, b = left[:, numbers] / self.lengths[numbers], right[:, numbers] / self.lengths[numbers]
         squared = np.zeros((len(left), len(right)))
@@ -69,7 +81,11 @@ def matern(squared: Array, signal: float) -> Array:
 
 def fit_kernel(points: Array, targets: Array, categories: NDArray[np.bool_]) -> tuple[Kernel, float]:
     """
-    Return the most probable kernel for standardised ``targets`` (N,) at ``points`` (N, D), and its log posterior.
+    Return the most probable kernel for ``targets`` (N,) at ``points`` (N, D).
+
+    And its log posterior. ``targets`` are standardised.
+
+    ``targets`` are standardised.
 
     Deterministic: the search starts from fixed places.
     """
@@ -169,7 +185,11 @@ class GaussianProcess:
         return covariance @ self.weights, self.kernel.between(points, points) - projected @ projected.T
 
     def slopes(self, point: Array) -> tuple[Array, float, Array, Array]:
-        """Return the means (S,), the variance and their derivatives, (S, D) and (D,), at one point (D,); 0 for categories."""
+        """
+        Return the means (S,), the variance and their derivatives at one point (D,).
+
+        The derivatives are (S, D) and (D,); 0 for categories.
+        """
         kernel = self.kernel
         numbers = ~kernel.categories
         squared = kernel.squared_distance(point[None, :], self.points)[0]

@@ -1,4 +1,8 @@
-"""Where the acquisition is greatest: many places looked at, the best of them improved, coordinate by coordinate where it must."""
+"""
+Finds the maximum of the acquisition.
+
+Many points are evaluated, and the best of them improved, coordinate by coordinate if needed.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +27,19 @@ STEPS = 40
 #: Other values of a countable parameter that are tried in one sweep.
 NEIGHBOURS = 16
 SWEEPS = 2
-#: A category counts as tried at a place if a trial was as near to it, in parts of the root of the number of other coordinates.
+#: A category counts as tried at a place if a trial was as near to it, in parts of the root of the number of
+#: other coordinates.
 NEAR = 0.2
 
 
 def propose(
     cube: UnitCube, acquisition: ExpectedImprovement, best: Array, random: np.random.Generator
 ) -> list[Array]:
-    """Return points of the cube, the most promising first. ``best``: the best trials, (B, D), best first."""
+    """
+    Return points of the cube, the most promising first.
+
+    ``best``: the best trials, (B, D), best first.
+    """
     candidates = cube.snap(_candidates(cube, best, random))
     values = acquisition.at(candidates)
     starts = _spaced(candidates, values, len(best))
@@ -42,10 +51,13 @@ def propose(
 
 def other_category(cube: UnitCube, best: Array, tried: Array) -> Array | None:
     """
-    Return the best trial, (D,), with one category changed to one that was never tried near there; ``None``: all were.
+    Return the best trial, (D,), with a category that was never tried near there.
 
-    One bad trial of a category elsewhere convinces the process that the category is bad everywhere, when the other categories
-    have taught it that numbers matter little. ``tried``: finished and running trials, (N, D).
+    ``None``: all were.
+
+    One bad trial of a category elsewhere convinces the process that the category is bad everywhere, when the
+    other categories have taught it that numbers matter little. ``tried``: finished and running trials, (N,
+    D).
     """
     numbers = ~cube.categories
     gaps = np.sqrt(np.sum((tried[:, numbers] - best[numbers]) ** 2, axis=1)) / math.sqrt(

@@ -1,4 +1,8 @@
-"""What a study searches: its parameters, and the words in which the API and the containers see their values."""
+"""
+What a study searches: its parameters, and the words for their values.
+
+Those of the API and of the containers.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,8 @@ class Parameter:
     :param low: the least value of a DOUBLE or INTEGER, inclusive; whole for an INTEGER.
     :param high: the greatest, inclusive.
     :param values: the choices of a CATEGORICAL (strings) or a DISCRETE (floats, ascending); empty otherwise.
-    :raises ValueError: there is no such dimension: no value to choose, or a log scale of what is not positive.
+    :raises ValueError: there is no such dimension: no value to choose, or a log scale of what is not
+        positive.
     """
 
     name: str
@@ -53,11 +58,13 @@ class Parameter:
         finite = math.isfinite(self.low) and math.isfinite(self.high)
         if not finite or self.low > self.high:
             raise ValueError(
-                f"parameter {self.name!r} must have minValue <= maxValue, both finite; got {self.low}, {self.high}"
+                f"parameter {self.name!r} must have minValue <= maxValue, both finite; got {self.low}, "
+                f"{self.high}"
             )
         if self.type is ParameterType.INTEGER and not (self.low.is_integer() and self.high.is_integer()):
             raise ValueError(
-                f"parameter {self.name!r} is an INTEGER: its bounds must be whole, got {self.low}, {self.high}"
+                f"parameter {self.name!r} is an INTEGER: its bounds must be whole, got {self.low}, "
+                f"{self.high}"
             )
 
     @property
@@ -70,7 +77,11 @@ class Parameter:
         return len(self.values)
 
     def value_at(self, index: int) -> float | int | str:
-        """Return the ``index``-th value, 0 <= index < ``size``, in ascending order or that of the request."""
+        """
+        Return the ``index``-th value, 0 <= index < ``size``, in the space's order.
+
+        Ascending, or that of the request.
+        """
         if self.type is ParameterType.INTEGER:
             return int(self.low) + index
         return self.low if self.type is ParameterType.DOUBLE else self.values[index]
@@ -162,11 +173,19 @@ class SearchSpace:
         return {item.name: item.parse(rendered[item.name]) for item in self.parameters}
 
     def key(self, assignment: Assignment) -> tuple[float | int | str, ...]:
-        """Return the values in the parameters' order: two assignments are the same if their keys are equal."""
+        """
+        Return the values in the parameters' order.
+
+        Two assignments are the same if their keys are equal.
+        """
         return tuple(assignment[parameter.name] for parameter in self.parameters)
 
     def assignment_at(self, index: int) -> dict[str, float | int | str]:
-        """Return the ``index``-th assignment of a countable space; the last parameter changes fastest."""
+        """
+        Return the ``index``-th assignment of a countable space.
+
+        The last parameter changes fastest.
+        """
         values: dict[str, float | int | str] = {}
         for parameter in reversed(self.parameters):
             index, place = divmod(index, parameter.size or 1)
@@ -175,7 +194,9 @@ class SearchSpace:
 
     def first_unseen(self, seen: Iterable[Assignment], start: int = 0) -> dict[str, float | int | str] | None:
         """
-        Return the first assignment from ``start`` on, round the end, that is not in ``seen``; ``None``: all are.
+        Return the first assignment from ``start`` on, round the end, not in ``seen``.
+
+        ``None``: all are in it.
 
         For a countable space only. Takes at most ``len(seen) + 1`` steps, however large the space.
         """

@@ -1,8 +1,10 @@
 """
-The next trial of a study, as a pure function of what is known: the service may die and go on without a difference.
+The next trial of a study, as a pure function of what is known.
 
-The default is Bayesian optimisation: a space-filling start, then a Gaussian process and the expected improvement, which
-know of the running trials (docs/adr/0012).
+So a restart of the service makes no difference.
+
+The default is Bayesian optimisation: a space-filling start, then a Gaussian process and the expected
+improvement, which know of the running trials (docs/adr/0012).
 """
 
 from __future__ import annotations
@@ -27,7 +29,11 @@ LARGEST = 1e100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """A finished trial. ``value``: what it reported last; ``None``, or a number that is not finite: it failed."""
+    """
+    A finished trial.
+
+    ``value``: its last report; ``None``, or a number that is not finite: it failed.
+    """
 
     assignment: Assignment
     value: float | None
@@ -43,11 +49,13 @@ def suggest(
     algorithm: SearchAlgorithm,
 ) -> dict[str, float | int | str] | None:
     """
-    Return the assignment of the next trial; ``None`` if a grid search has tried or is trying every one.
+    Return the assignment of the next trial.
 
-    Pure: the same arguments give the same assignment, bit by bit, in any process on the same machine. No assignment is
-    suggested twice while the space has others. Trials outside the space (a resumed study's, of another
-    space) are left aside.
+    ``None`` if a grid search has tried or is trying every one.
+
+    Pure: the same arguments give the same assignment, bit by bit, in any process on the same machine. No
+    assignment is suggested twice while the space has others. Trials outside the space (a resumed study's, of
+    another space) are left aside.
 
     :param history: the finished trials, in an order that stays the same.
     :param running: the assignments of the trials that have not reported yet, likewise.
@@ -72,7 +80,11 @@ def suggest(
 
 
 def _losses(history: Sequence[Observation], goal: Goal) -> Array:
-    """Return what is to be minimised, (N,), no larger than can be added up; not a number for a failed trial."""
+    """
+    Return what is minimised, (N,); NaN for a failed trial.
+
+    No value is larger than can be added up.
+    """
     sign = 1.0 if goal is Goal.MINIMIZE else -1.0
     values = [math.nan if trial.value is None else sign * trial.value for trial in history]
     losses = np.array(values, dtype=np.float64)
@@ -86,7 +98,7 @@ def _first_new(
     seen: Sequence[Assignment],
     random: np.random.Generator,
 ) -> dict[str, float | int | str]:
-    """Return the assignment of the first of ``points`` that was not seen, or else of a random point that was not."""
+    """Return the assignment of the first unseen point, or else of a random unseen point."""
     taken = {space.key(assignment) for assignment in seen}
     for point in points:
         assignment = cube.assignment(point)

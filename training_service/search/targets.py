@@ -1,4 +1,4 @@
-"""What trials reported, made fit for a Gaussian process: it expects numbers as a bell curve spreads them."""
+"""Trials' values, transformed for a Gaussian process, which expects a bell curve."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-#: Candidates for the bend of ``bent``, in parts of the median distance from the best: straight, and ever more like a logarithm.
+#: Candidates for the bend of ``bent``, in parts of the median distance from the best: straight, and ever more
+#: like a logarithm.
 BENDS = (math.inf, 1.0, 0.1, 0.01)
 
 
 def bent(losses: Array, bend: float) -> tuple[Array, float]:
     """
-    Return ``losses`` (N,), less is better, finite, not all the same, bent and standardised; and the bend's log density.
+    Return ``losses`` (N,) bent and standardised, and the bend's log density.
 
-    The bend is t(y) = log(1 + (y - min y) / (bend * median)): differences between bad trials count less than those between
-    good ones. The density is the sum of log dt/dy, by which likelihoods of different bends can be compared.
+    Less is better; they are finite and not all the same.
+
+    The bend is t(y) = log(1 + (y - min y) / (bend * median)): differences between bad trials count less than
+    those between good ones. The density is the sum of log dt/dy, by which likelihoods of different bends can
+    be compared.
     """
     above = losses - np.min(losses)
     above /= np.max(above)

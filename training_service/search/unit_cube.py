@@ -1,8 +1,8 @@
 """
 The search space as the search sees it: one coordinate a parameter.
 
-Numbers lie in 0 to 1 on their scale; a category is its index. Countable numbers lie on a grid; ``snap`` puts any point on it, so
-that the Gaussian process never learns of a point other than the one that was tried.
+Numbers lie in 0 to 1 on their scale; a category is its index. Countable numbers lie on a grid; ``snap`` puts
+any point on it, so that the Gaussian process never learns of a point other than the one that was tried.
 """
 
 from __future__ import annotations
@@ -54,7 +54,11 @@ class Dimension:
         return min(max(number, self.parameter.low), self.parameter.high)
 
     def spread(self, uniform: Array) -> Array:
-        """Return coordinates that are uniform if ``uniform``, (N,) in 0 to 1, is: each of a few values is as likely."""
+        """
+        Return coordinates that are uniform if ``uniform``, (N,) in 0 to 1, is.
+
+        Each of a few values is equally likely.
+        """
         if not self.is_category and self.parameter.type is not ParameterType.DISCRETE:
             return self.snap(uniform)
         size = len(self.parameter.values)
@@ -74,7 +78,11 @@ class Dimension:
         return self._scaled(np.clip(np.rint(self._unscaled(np.clip(coordinates, 0.0, 1.0))), low, high))
 
     def neighbours(self, coordinate: float, limit: int) -> Array:
-        """Return up to ``limit`` other coordinates with a value; all, if there are no more, else steps of 1, 2, 4 ... to each side."""
+        """
+        Return up to ``limit`` other coordinates with a value.
+
+        All, if there are no more; else steps of 1, 2, 4 ... to each side.
+        """
         size = self.parameter.size or 1
         if size <= limit + 1:
             indices = np.arange(size, dtype=np.float64)
@@ -86,7 +94,11 @@ class Dimension:
         return self._at(indices[indices != here])
 
     def marks(self) -> Array:
-        """Return the coordinates of a DISCRETE's values, ascending; evenly spaced unless a scale is asked for."""
+        """
+        Return the coordinates of a DISCRETE's values, ascending.
+
+        Evenly spaced unless a scale is set.
+        """
         size = len(self.parameter.values)
         if self.parameter.scale is ScaleType.NONE:
             return (np.arange(size) + 0.5) / size
@@ -129,7 +141,8 @@ class Dimension:
         if self.parameter.scale is ScaleType.UNIT_LOG_SCALE:
             return np.exp(np.log(low) * (1 - coordinates) + np.log(high) * coordinates)
         if self.parameter.scale is ScaleType.UNIT_REVERSE_LOG_SCALE:
-            # Source: discovery, ScaleType: "values close to the top of the feasible space are spread out more".
+            # Source: discovery, ScaleType: "values close to the top of the feasible space are spread out
+            # more".
             return high + low - np.exp(np.log(low) * coordinates + np.log(high) * (1 - coordinates))
         return low * (1 - coordinates) + high * coordinates
 

@@ -10,7 +10,9 @@ _Z = 1.959963984540054
 
 def wilson_interval(hits: int, tries: int) -> tuple[float, float]:
     """
-    Return the 95 % score interval of a share of ``hits`` in ``tries``, 0 <= hits <= tries; 0 to 1 without tries.
+    Wilson score interval (95 %) of a proportion: ``hits`` in ``tries``.
+
+    0 <= hits <= tries; 0 to 1 without tries.
 
     Pure. Source: Wilson, Probable Inference, the Law of Succession, and Statistical Inference (1927).
     """

@@ -1,4 +1,8 @@
-"""What the tasks of a migrated job are called with: its fields as templates, and what a person has to decide. Without I/O."""
+"""
+The arguments of a migrated job's tasks: its fields as templates, and decisions.
+
+A person has to take the decisions. Without I/O.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +76,11 @@ class DagArguments:
         return given
 
     def of_job(self) -> dict[str, Any]:
-        """Return the arguments that describe the job; what is no argument is in ``job``, in the API's own form."""
+        """
+        Return the arguments that describe the job.
+
+        A field without an argument is in ``job``, in the API's own form.
+        """
         training = dict(self.training)
         master = dict(training.pop("masterConfig", None) or {})
         scheduling = dict(training.pop("scheduling", None) or {})
@@ -111,7 +119,7 @@ class DagArguments:
         }
 
     def _packages(self, uris: Sequence[str]) -> Any:
-        """Return ``package_uris``: those that exist, and the output of the task that makes the others."""
+        """Return ``package_uris``: existing packages, and the output of the packaging task."""
         if self._job.package_path:
             return [*self.template(uris), Code("package.output")] if uris else Code("package.output")
         local = []
@@ -124,7 +132,11 @@ class DagArguments:
         return [*self.template(uris), *local]
 
     def template(self, value: Any) -> Any:
-        """Return ``value`` as the operators' templates render it: shell parts are params, Jinja's marks are text."""
+        """
+        Return ``value`` as the operators' templates render it.
+
+        Shell parts are params, Jinja's marks are text.
+        """
         if isinstance(value, Mapping):
             return {key: self.template(item) for key, item in value.items()}
         if isinstance(value, (list, tuple)):

@@ -62,7 +62,10 @@ class _Writer:
             '"""',
             f"### {self._dag_id}",
             "",
-            f"Migrated from {self._options.source} by `python -m container_training migrate`. Lines with DECIDE need a person.",
+            (
+                f"Migrated from {self._options.source} by `python -m container_training migrate`. Lines with "
+                "DECIDE need a person."
+            ),
             '"""',
             "",
             "from __future__ import annotations",
@@ -115,7 +118,8 @@ class _Writer:
         if "image" in given:
             self._arguments.decide(
                 "image",
-                "the image is not built here; `migrate --context DIR` writes a DAG that builds, tests and pushes it",
+                "the image is not built here; `migrate --context DIR` writes a DAG that builds, tests and "
+                "pushes it",
             )
         yield from self._call(
             "submit = SubmitTrainingJobOperator", {"task_id": "submit", **given}, is_job=True
@@ -142,7 +146,11 @@ class _Writer:
         )
 
     def _call(self, head: str, arguments: Mapping[str, Any], *, is_job: bool = False) -> Iterator[str]:
-        """Yield a call; decisions stand above their arguments, those about absent ones of the job at its end."""
+        """
+        Yield a call.
+
+        Decisions stand above their arguments; those about absent arguments of the job stand at its end.
+        """
         yield f"{INDENT}{head}("
         inner = INDENT * 2
         for name, value in arguments.items():

@@ -1,8 +1,8 @@
 """
-``gcloud ai-platform jobs submit training``: its flags, and what a command line says with them. Without I/O.
+``gcloud ai-platform jobs submit training``: its flags, and reading them. Without I/O.
 
-Source of the flags: ``gcloud [alpha|beta] ai-platform jobs submit training --help``, Google Cloud SDK 528, and
-``command_lib/ml_engine/flags.py``. A test compares ``FLAGS`` with the gcloud that is installed.
+Source of the flags: ``gcloud [alpha|beta] ai-platform jobs submit training --help``, Google Cloud SDK 528,
+and ``command_lib/ml_engine/flags.py``. A test compares ``FLAGS`` with the gcloud that is installed.
 """
 
 from __future__ import annotations
@@ -133,7 +133,8 @@ def find_gcloud_command(text: ShellText) -> GcloudCommand:
     found = [words for words in text.statements if words[0].rpartition("/")[2] == "gcloud"]
     if len(found) != 1:
         raise InvalidCommand(
-            f"expected one gcloud command, got {len(found)}; migrate `gcloud ai-platform jobs submit training ...` one at a time"
+            f"expected one gcloud command, got {len(found)}; migrate `gcloud ai-platform jobs submit "
+            "training ...` one at a time"
         )
     return _Reader(found[0][1:], text).read()
 
@@ -203,7 +204,8 @@ class _Reader:
 
     def _unknown_flag(self, word: str, has_value: str) -> None:
         written = self._text.as_written(word)
-        # Whether it takes the next word nobody knows; but a command has one positional word more than its name.
+        # Whether it takes the next word nobody knows; but a command has one positional word more than its
+        # name.
         is_complete = len(self._positional) > len(_COMMAND) + 1
         if not has_value and self._words and not self._words[0].startswith("-") and is_complete:
             written = f"{written} {self._text.as_written(self._words.pop(0))}"

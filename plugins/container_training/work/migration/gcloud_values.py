@@ -1,7 +1,8 @@
 """
-What the flags of ``gcloud ai-platform jobs submit training`` say, in the words of the API. Without I/O.
+The meaning of gcloud's ``submit training`` flags, in the words of the API. Without I/O.
 
-Source: ``command_lib/ml_engine/flags.py`` and ``jobs_util.py``, Google Cloud SDK 528; of lists ``gcloud topic escaping``.
+Source: ``command_lib/ml_engine/flags.py`` and ``jobs_util.py``, Google Cloud SDK 528; of lists
+``gcloud topic escaping``.
 """
 
 from __future__ import annotations
@@ -42,7 +43,11 @@ class FlagValues:
         self._text = text
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields of ``trainingInput`` that flags set, but those of roles, packages and arguments."""
+        """
+        Return the fields of ``trainingInput`` that flags set.
+
+        Without those of roles, packages and arguments.
+        """
         given: dict[str, Any] = {
             wire_name: value
             for name, wire_name in _PLAIN.items()
@@ -97,13 +102,18 @@ class FlagValues:
         place, ring = self._command.last("kms-location"), self._command.last("kms-keyring")
         if not (project and place and ring):
             raise InvalidCommand(
-                "--kms-key must be a whole name, projects/P/locations/L/keyRings/R/cryptoKeys/K, or come with --kms-keyring, "
+                "--kms-key must be a whole name, projects/P/locations/L/keyRings/R/cryptoKeys/K, or come "
+                "with --kms-keyring, "
                 "--kms-location and --kms-project"
             )
         return f"projects/{project}/locations/{place}/keyRings/{ring}/cryptoKeys/{key}"
 
     def role_config(self, role: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the ``ReplicaConfig`` of a role, its flags set over what the file has, field by field."""
+        """
+        Return the ``ReplicaConfig`` of a role.
+
+        Its flags override the file, field by field.
+        """
         config = dict(given)
         if image := self._command.last(f"{role}-image-uri"):
             config["imageUri"] = image

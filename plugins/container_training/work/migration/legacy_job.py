@@ -1,5 +1,7 @@
 """
-The job that a legacy job file, or a gcloud command with or without one, asks for; and what a person has to decide about it.
+The job that a legacy job file or a gcloud command asks for, and what is to be decided.
+
+A gcloud command may name a job file.
 
 Without I/O. Source of what overrides what: gcloud, ``api_lib/ml_engine/jobs.py``, ``BuildTrainingJob``.
 """
@@ -37,7 +39,8 @@ class Decision:
     """
     What a person has to decide, or should know.
 
-    :param about: the argument it stands at: a field of ``JobFields``, ``job``, ``schedule``, ``wait``, ``collect``, ``package``.
+    :param about: the argument it stands at: a field of ``JobFields``, ``job``, ``schedule``, ``wait``,
+        ``collect``, ``package``.
     """
 
     about: str
@@ -168,7 +171,11 @@ def _about_command(command: GcloudCommand, text: ShellText) -> Iterator[Decision
 def _about_job(
     wire: Mapping[str, Any], *, has_package: bool = False, text: ShellText | None = None
 ) -> Iterator[Decision]:
-    """Yield what follows from the job itself. :raises InvalidJobSpec: a value is none that its field can have."""
+    """
+    Yield what follows from the job itself.
+
+    :raises InvalidJobSpec: a value is not one that its field can have.
+    """
     training = wire.get("trainingInput") or {}
     if any(training.get(f"{role.wire}Type") for role in ROLES) and not training.get("scaleTier"):
         yield Decision(
@@ -192,7 +199,11 @@ def _about_job(
 
 
 def _broken_rules(wire: Mapping[str, Any], *, has_package: bool) -> Iterator[Decision]:
-    """Yield the rules of the API that the job breaks, as far as they can be checked before there is an image."""
+    """
+    Yield the rules of the API that the job breaks.
+
+    As far as they can be checked before there is an image.
+    """
     given = dict(wire.get("trainingInput") or {})
     given.setdefault("region", DEFAULT_REGION)
     if any(given.get(f"{role.wire}Type") for role in ROLES):

@@ -1,8 +1,10 @@
 """
-A command as somebody pasted it, read as a shell would split it. Nothing is ever executed or looked up.
+A pasted command, split as a shell would split it.
 
-What only a shell could know - ``$(date)``, ``${BUCKET}`` - stays in the words as a mark that stands for it. Variables that
-the same text assigns (``BUCKET=gs://mine``) are put in their places: that is text, too.
+Nothing is ever executed or looked up.
+
+What only a shell could know - ``$(date)``, ``${BUCKET}`` - stays in the words as a mark that stands for it.
+Variables that the same text assigns (``BUCKET=gs://mine``) are put in their places: that is text, too.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from training_api.errors import InvalidCommand
 _OPEN, _CLOSE = "\ue000", "\ue001"
 _MARK = re.compile(f"{_OPEN}([0-9]+){_CLOSE}")
 _PROMPT = re.compile(r"\A\s*(?:%%(?:bash|sh|shell)[^\n]*\n)?\s*(?:[$%>!]\s*)?(?=\S)")
-#: The end of a line that goes on: as in a shell, in PowerShell and in cmd.exe; blanks after it are a slip in pasting.
+#: The end of a line that goes on: as in a shell, in PowerShell and in cmd.exe; blanks after it are a slip in
+#: pasting.
 _CONTINUED = re.compile(r"[\\^`][ \t]*\r?\n")
 _NAME = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 _BRACED_NAME = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -68,13 +71,19 @@ class ShellText:
 
 
 def literal_pieces(text: str) -> list[str]:
-    """Return ``text`` cut at its marks: text, mark, text, mark ...; without marks it is one piece. Pure."""
+    """
+    Return ``text`` cut at its marks: text, mark, text, mark ... Pure.
+
+    Without marks it is one piece.
+    """
     return re.split(f"({_OPEN}[0-9]+{_CLOSE})", text)
 
 
 def read_shell_text(text: str) -> ShellText:
     """
-    Return the commands in ``text``: continued lines joined, comments, prompts and redirections left out.
+    Return the commands in ``text``.
+
+    Continued lines are joined; comments, prompts and redirections are left out.
 
     Pure.
 
@@ -114,7 +123,11 @@ def _substituted(word: str, parts: Sequence[ShellPart], variables: Mapping[str, 
 
 @dataclass(slots=True)
 class _Scanner:
-    """Cuts text into commands and puts marks where only a shell knows the value; quotes stay for ``shlex``."""
+    """
+    Cuts text into commands, and puts marks where only a shell knows the value.
+
+    Quotes stay for ``shlex``.
+    """
 
     text: str
     statements: list[str] = field(default_factory=list)
@@ -202,7 +215,11 @@ class _Scanner:
 
 
 def _closed_length(text: str, start: int) -> int:
-    """Return the length of the bracket that opens at ``start``, both ends included; brackets within it are counted."""
+    """
+    Return the length of the bracket that opens at ``start``, both ends included.
+
+    Brackets within it are counted.
+    """
     opener = text[start]
     closer = _CLOSERS[opener]
     depth = 0

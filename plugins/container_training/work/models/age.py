@@ -1,5 +1,5 @@
 """
-How old models are: the time since the last job that trained each of them succeeded, and how old it may become.
+The age of models: the time since the last successful training, and its limit.
 
 A model is what the job label ``model`` names; every job with the label counts as a retraining of it.
 """
@@ -92,7 +92,9 @@ def model_ages(
 
 def parse_limits(value: object, source: str) -> dict[str, timedelta]:
     """
-    Return the limits of a setting: an object of models and days, or its JSON text; empty: none.
+    Return the limits of a setting; empty: none.
+
+    The setting is an object of models and days, or its JSON text.
 
     Pure.
 

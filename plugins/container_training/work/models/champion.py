@@ -1,8 +1,9 @@
 """
 The champion: the one model version that is in use, and those that were before it.
 
-All of it is one small JSON object in the object store, the pointer, and each change is one conditional write of it: who reads it sees the
-old champion or the new one, and of two who change it at the same moment one is refused.
+All of it is one small JSON object in the object store, the pointer, and each change is one conditional write
+of it: who reads it sees the old champion or the new one, and of two who change it at the same moment one is
+refused.
 
 ===========  =============================  ===========================================
 state        promote                        roll back
@@ -40,7 +41,8 @@ class Change(ResultModel):
     """
     One change of the champion.
 
-    :param change_id: of the task that made it: a task that is run again finds its own change and makes no second one.
+    :param change_id: of the task that made it: a task that is run again finds its own change and makes no
+        second one.
     :param champion: version id after it.
     :param before: version id before it; ``None`` for the first.
     :param by: the task, for people.
@@ -60,7 +62,8 @@ class ChampionPointer(ResultModel):
     """
     The contents of the pointer.
 
-    :param previous: former champions, the newest first: what a rollback goes back to. One that was rolled back is not among them.
+    :param previous: former champions, the newest first: what a rollback goes back to. One that was rolled
+        back is not among them.
     :param changes: the newest last.
     """
 
@@ -136,7 +139,8 @@ def rolled_back(
     present = pointer.champion.version_id
     if expected and expected != present:
         raise ChampionMoved(
-            f"the champion must be {expected!r} to be rolled back, and is {present!r}; look at the pointer before another rollback"
+            f"the champion must be {expected!r} to be rolled back, and is {present!r}; look at the pointer "
+            "before another rollback"
         )
     if not pointer.previous:
         raise ModelUnknown(f"there is no champion before {present!r} to go back to; promote another version")

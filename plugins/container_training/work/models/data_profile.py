@@ -1,4 +1,8 @@
-"""How the values of a data set are distributed, small enough to keep, and how far another data set is from that."""
+"""
+The distribution of a data set's values, and its distance from another data set's.
+
+It is small enough to keep.
+"""
 
 from __future__ import annotations
 
@@ -72,16 +76,19 @@ def drift_from(
     reference: DataProfile, features: Mapping[str, Sequence[float]], labels: Sequence[str], *, max_psi: float
 ) -> list[Drift]:
     """
-    Return the drift of every column that ``reference`` knows, and of the labels under the name ``label``. Pure.
+    Return the drift of every column that ``reference`` knows. Pure.
 
-    A column has drifted if its index is above ``max_psi`` and above what chance alone makes of two samples of one distribution: on few
-    rows the index is large by itself. The chance of one false alarm among all columns is 0.1 %.
+    And of the labels, under the name ``label``.
+
+    A column has drifted if its index is above ``max_psi`` and above what chance alone makes of two samples of
+    one distribution: on few rows the index is large by itself. The chance of one false alarm among all
+    columns is 0.1 %.
 
     :param features: N values a column.
 
-    Source: N. Siddiqi, "Credit Risk Scorecards" (2006), for bins and limits (0.1 a little, 0.25 a lot); B. Yurdakul and J. Naranjo,
-    "Statistical properties of the population stability index", Journal of Risk Model Validation 14 (2020): without drift
-    PSI / (1/N + 1/M) is chi-squared with B - 1 degrees of freedom.
+    Source: N. Siddiqi, "Credit Risk Scorecards" (2006), for bins and limits (0.1 a little, 0.25 a lot); B.
+    Yurdakul and J. Naranjo, "Statistical properties of the population stability index", Journal of Risk Model
+    Validation 14 (2020): without drift PSI / (1/N + 1/M) is chi-squared with B - 1 degrees of freedom.
     """
     names = [name for name in reference.features if name in features]
     pairs = {
@@ -102,7 +109,11 @@ def drift_from(
 
 
 def psi(before: Sequence[int], after: Sequence[int]) -> float:
-    """Return the population stability index of two histograms of the same B bins; 0 or more. Pure."""
+    """
+    Return the population stability index of two histograms of the same B bins. Pure.
+
+    It is 0 or more.
+    """
     old, new = _shares(before), _shares(after)
     return math.fsum((q - p) * math.log(q / p) for p, q in zip(old, new, strict=True))
 
@@ -115,7 +126,11 @@ def _by_chance(before: Sequence[int], after: Sequence[int], chance: float) -> fl
 
 
 def _chi_squared(degrees: int, chance: float) -> float:
-    """Return the quantile by Wilson and Hilferty (1931); at most 11 % too large for one degree, 5 % for more."""
+    """
+    Return the quantile by Wilson and Hilferty (1931).
+
+    At most 11 % too large for one degree, 5 % for more.
+    """
     part = 2 / (9 * degrees)
     return degrees * max(1 - part + NormalDist().inv_cdf(chance) * math.sqrt(part), 0.0) ** 3
 

@@ -1,4 +1,4 @@
-"""Whether data may be trained on: number of rows, columns, labels, and distance from what the champion was trained on."""
+"""Whether data may be trained on: rows, columns, labels, and distance from the champion's."""
 
 from __future__ import annotations
 
@@ -22,15 +22,19 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 class DataRules(ResultModel):
     """
-    What a table must be like. All features are numbers; a column that is none is an error of the schema.
+    The rules for a table.
 
-    :param columns: names in their order; or, for a table without a header line, their number: they are called ``0``, ``1`` ...
+    All features are numbers; another value is an error of the schema.
+
+    :param columns: names in their order; or, for a table without a header line, their number: they are called
+        ``0``, ``1`` ...
     :param label: the column with the label.
     :param labels: those that must occur, and no others; ``None``: any.
     :param low: smallest value of a feature, inclusive.
     :param high: largest value of a feature, inclusive.
     :param min_label_share: of the rows that each label must have.
-    :param max_drift: largest population stability index of a column against the reference; 0.25 is a large change.
+    :param max_drift: largest population stability index of a column against the reference; 0.25 is a large
+        change.
     """
 
     columns: list[str] | Annotated[int, Field(ge=2)]
@@ -79,7 +83,11 @@ class DataReport(ResultModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Columns of features, N values each, and N labels; ``problems`` are what is wrong with the form, and leave the rest empty."""
+    """
+    Columns of features, N values each, and N labels.
+
+    ``problems`` are errors of the form; with them the rest is empty.
+    """
 
     features: Mapping[str, Sequence[float]]
     labels: Sequence[str]
@@ -244,7 +252,11 @@ def _take(row: Sequence[str], label_at: int, columns: list[list[float]], labels:
 
 
 def _label(text: str) -> str:
-    """Return a label as text; whole numbers without the zero that some writers put behind them (``3.0``)."""
+    """
+    Return a label as text.
+
+    Whole numbers are written without the zero that some writers add (``3.0``).
+    """
     stripped = text.strip()
     return stripped.removesuffix(".0") if stripped.removesuffix(".0").lstrip("-").isdecimal() else stripped
 

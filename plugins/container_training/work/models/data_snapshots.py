@@ -1,4 +1,4 @@
-"""Snapshots of data in the object store: what was there, by generation, and copies that nobody overwrites."""
+"""Snapshots of data in the object store: generations, and copies that are never overwritten."""
 
 from __future__ import annotations
 
@@ -41,11 +41,13 @@ class SnapshotStore:
         self, sources: Sequence[str], *, now: datetime, copy: bool = True, max_files: int = 1000
     ) -> DataSnapshot:
         """
-        Return a snapshot of what is at ``sources`` now; the one that is there already if nothing was written since.
+        Return a snapshot of what is at ``sources`` now.
+
+        The existing one, if nothing was written since.
 
         :param sources: ``gs://`` addresses of objects, or of folders, which end with a slash.
-        :param copy: keep copies within the store; else only the generations are recorded, and a bucket without object versioning
-            loses them with the next write.
+        :param copy: keep copies within the store; else only the generations are recorded, and a bucket
+            without object versioning loses them with the next write.
         :raises DataInvalid: nothing is there, too much is, or it changes faster than it can be copied.
         """
         reason: ObjectChanged | None = None
@@ -72,7 +74,8 @@ class SnapshotStore:
                 )
             )
         raise DataInvalid(
-            f"{', '.join(sources)} changed {_ATTEMPTS} times while it was copied; let its writer end first: {reason}"
+            f"{', '.join(sources)} changed {_ATTEMPTS} times while it was copied; let its writer end first: "
+            f"{reason}"
         ) from reason
 
     def write_profile(self, snapshot: DataSnapshot, profile: DataProfile) -> None:
@@ -84,7 +87,11 @@ class SnapshotStore:
         )
 
     def read_profile(self, manifest_uri: str) -> DataProfile | None:
-        """Return the profile of the snapshot with this manifest; ``None`` if none was made, or another version of this made it."""
+        """
+        Return the profile of the snapshot with this manifest.
+
+        ``None`` if none was made, or another version of this code made it.
+        """
         content = self._store.read(f"{self._folder_of(manifest_uri)}/{PROFILE}", _MAX_JSON_BYTES)
         try:
             return None if content is None else DataProfile.model_validate_json(content)

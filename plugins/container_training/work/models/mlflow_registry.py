@@ -1,8 +1,10 @@
 """
-MLflow's model registry, as a mirror of ours: versions with their origin as tags, and the alias ``champion``.
+MLflow's model registry as a mirror of ours.
 
-Spoken to by its REST API, so nothing of MLflow is installed beside Airflow (docs/adr). MLflow has no conditional write: its alias follows
-the pointer in the object store, and never leads.
+Versions have their origin as tags; the alias is ``champion``.
+
+Spoken to by its REST API, so nothing of MLflow is installed beside Airflow (docs/adr). MLflow has no
+conditional write: its alias follows the pointer in the object store, and never leads.
 
 Source: https://mlflow.org/docs/latest/rest-api.html (2026-11-20), seen on MLflow 3.17.
 """
@@ -61,7 +63,11 @@ class MlflowRegistry(HttpSession):
         super().__init__(http)
 
     def show_version(self, version: ModelVersion) -> None:
-        """Make the server have ``version``. :raises RegistryMirrorFailed: it does not answer, or refuses."""
+        """
+        Make the server have ``version``.
+
+        :raises RegistryMirrorFailed: it does not answer, or refuses.
+        """
         if self._numbers(version.version_id):
             return
         self._call("POST", "registered-models/create", {"name": self._model}, accepted=_EXISTS)
@@ -88,10 +94,12 @@ class MlflowRegistry(HttpSession):
         """
         Set the alias to the champion that ``read`` returns; once more if that changed meanwhile.
 
-        Whoever sets the alias looks at the pointer after that, so the last one to set it has seen the last champion. Two who set it at
-        one moment may both be refused (MLflow on SQLite: a constraint), so each looks at what came of it.
+        Whoever sets the alias looks at the pointer after that, so the last one to set it has seen the last
+        champion. Two who set it at one moment may both be refused (MLflow on SQLite: a constraint), so each
+        looks at what came of it.
 
-        :raises RegistryMirrorFailed: the server does not answer or refuses, or the champion changes without end.
+        :raises RegistryMirrorFailed: the server does not answer or refuses, or the champion changes without
+            end.
         """
         for _ in range(_MAX_ROUNDS):
             reading = read()
@@ -108,11 +116,16 @@ class MlflowRegistry(HttpSession):
             if self.champion() == wanted and read().generation == reading.generation:
                 return
         raise RegistryMirrorFailed(
-            f"MLflow's alias {ALIAS!r} of {self._model!r} is {self.champion()!r} after {_MAX_ROUNDS} tries to set it to the champion"
+            f"MLflow's alias {ALIAS!r} of {self._model!r} is {self.champion()!r} after {_MAX_ROUNDS} tries "
+            "to set it to the champion"
         )
 
     def forget_version(self, version_id: str) -> None:
-        """Delete a version, if the server has it. :raises RegistryMirrorFailed: it does not answer, or refuses."""
+        """
+        Delete a version, if the server has it.
+
+        :raises RegistryMirrorFailed: it does not answer, or refuses.
+        """
         for number in self._numbers(version_id):
             self._call(
                 "DELETE",
@@ -122,7 +135,11 @@ class MlflowRegistry(HttpSession):
             )
 
     def champion(self) -> str | None:
-        """Return the version id that the alias names, or ``None``. :raises RegistryMirrorFailed: no answer."""
+        """
+        Return the version id that the alias names, or ``None``.
+
+        :raises RegistryMirrorFailed: no answer.
+        """
         answer = self._call(
             "GET",
             "registered-models/alias",
@@ -133,7 +150,11 @@ class MlflowRegistry(HttpSession):
         return next((str(tag["value"]) for tag in tags if tag["key"] == VERSION_TAG), None)
 
     def _numbers(self, version_id: str) -> list[str]:
-        """Return MLflow's numbers of a version: one, or more if two tasks showed it at the same moment."""
+        """
+        Return MLflow's numbers of a version.
+
+        There are several if two tasks showed it at the same moment.
+        """
         answer = self._call(
             "GET",
             "model-versions/search",
@@ -144,7 +165,11 @@ class MlflowRegistry(HttpSession):
     def _call(
         self, method: str, path: str, body: dict[str, Any], *, accepted: frozenset[str] = frozenset()
     ) -> Any:
-        """Return the answer; an empty one if it is an error of a code in ``accepted``: then nothing is left to do."""
+        """
+        Return the answer; an empty one for an error with a code in ``accepted``.
+
+        Such an error leaves nothing to do.
+        """
         arguments: dict[str, Any] = {"params": body} if method == "GET" else {"json": body}
         try:
             answer = self._http.request(method, path, **arguments)
@@ -157,7 +182,8 @@ class MlflowRegistry(HttpSession):
         if _error_code(answer) in accepted:
             return {}
         raise RegistryMirrorFailed(
-            f"MLflow refused {method} {path} of model {self._model!r} with status {answer.status_code}: {answer.text[:300]}"
+            f"MLflow refused {method} {path} of model {self._model!r} with status {answer.status_code}: "
+            f"{answer.text[:300]}"
         )
 
 

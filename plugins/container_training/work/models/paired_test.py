@@ -34,20 +34,22 @@ def compare(challenger: Sequence[bool], champion: Sequence[bool]) -> PairedResul
     """
     Return McNemar's exact one-sided test of "the challenger is better". Pure.
 
-    Only the examples on which the two differ tell them apart: if neither is better, each is a coin toss, so the number of wins is
-    binomial with p = 1/2.
+    Only the examples on which the two differ tell them apart: if neither is better, each is a coin toss, so
+    the number of wins is binomial with p = 1/2.
 
     :param challenger: whether it had each example right; N values.
     :param champion: the same examples in the same order; N values.
     :raises ValueError: no examples, or not as many of one as of the other.
 
-    Source: Q. McNemar, "Note on the sampling error of the difference between correlated proportions or percentages", Psychometrika 12
-    (1947); T. G. Dietterich, "Approximate Statistical Tests for Comparing Supervised Classification Learning Algorithms", Neural
-    Computation 10 (1998). Deviation: exact and one-sided, in place of the chi-squared approximation, which needs 25 differences.
+    Source: Q. McNemar, "Note on the sampling error of the difference between correlated proportions or
+    percentages", Psychometrika 12 (1947); T. G. Dietterich, "Approximate Statistical Tests for Comparing
+    Supervised Classification Learning Algorithms", Neural Computation 10 (1998). Deviation: exact and
+    one-sided, in place of the chi-squared approximation, which needs 25 differences.
     """
     if not challenger or len(challenger) != len(champion):
         raise ValueError(
-            f"both models must have answers to the same examples, at least one; got {len(challenger)} and {len(champion)}"
+            f"both models must have answers to the same examples, at least one; got {len(challenger)} and "
+            f"{len(champion)}"
         )
     pairs = list(zip(challenger, champion, strict=True))
     won = sum(new and not old for new, old in pairs)
@@ -63,7 +65,11 @@ def compare(challenger: Sequence[bool], champion: Sequence[bool]) -> PairedResul
 
 
 def chance_of_wins(wins: int, tosses: int) -> float:
-    """Return the chance of ``wins`` or more heads in ``tosses`` of a fair coin; exact to 1e-9. Pure."""
+    """
+    Return the probability of ``wins`` or more heads in ``tosses`` of a fair coin. Pure.
+
+    Exact to 1e-9.
+    """
     if wins <= 0:
         return 1.0
     if 2 * wins <= tosses:

@@ -20,7 +20,8 @@ class Evaluation(ResultModel):
     """
     How one model did on held-out examples: the file ``evaluation.json`` of an evaluating job.
 
-    :param examples_sha256: digest over the examples in their order; two evaluations can be compared if it is the same.
+    :param examples_sha256: digest over the examples in their order; two evaluations can be compared if it is
+        the same.
     :param correct: one character an example in that order: ``1`` right, ``0`` wrong.
     :param model: address of the model, with its generation.
     """
@@ -40,7 +41,8 @@ class PromotionRule(ResultModel):
     What a challenger must achieve.
 
     :param alpha: the chance that a challenger that is no better is promoted is at most this.
-    :param min_gain: accuracy more than the champion's; a difference too small to matter is no reason to change a model.
+    :param min_gain: accuracy more than the champion's; a difference too small to matter is no reason to
+        change a model.
     :param min_accuracy: below it nothing is promoted, not even the first model.
     """
 
@@ -54,8 +56,10 @@ class Decision(ResultModel):
     A decision and what it rests on.
 
     :param champion: version id that the challenger was compared with; ``None`` if there was none.
-    :param champion_generation: of the pointer that named it; the decision counts as long as the pointer is at it.
-    :param won: examples that only the challenger had right; with ``lost`` and ``p_value`` ``None`` without a champion.
+    :param champion_generation: of the pointer that named it; the decision counts as long as the pointer is at
+        it.
+    :param won: examples that only the challenger had right; with ``lost`` and ``p_value`` ``None`` without a
+        champion.
     """
 
     promote: bool
@@ -83,7 +87,8 @@ def parse_evaluation(content: bytes, uri: str) -> Evaluation:
         return Evaluation.model_validate(json.loads(content))
     except (ValueError, ValidationError) as error:
         raise EvaluationInvalid(
-            f"{uri} must be an evaluation: a JSON object with examples_sha256, correct and model: {_short(error)}"
+            f"{uri} must be an evaluation: a JSON object with examples_sha256, correct and model: "
+            f"{_short(error)}"
         ) from error
 
 
@@ -138,14 +143,17 @@ def _require_same_examples(challenger: Evaluation, champion: Evaluation) -> None
         len(champion.correct),
     ):
         raise EvaluationInvalid(
-            f"the challenger was evaluated on {len(challenger.correct)} examples and the champion on {len(champion.correct)}, and they "
-            "must be the same ones in the same order (examples_sha256); if the trainer now holds out others, promote the challenger by hand once"
+            f"the challenger was evaluated on {len(challenger.correct)} examples and the champion on "
+            f"{len(champion.correct)}, and they "
+            "must be the same ones in the same order (examples_sha256); if the trainer now holds out others, "
+            "promote the challenger by hand once"
         )
 
 
 def _why(result: PairedResult, rule: PromotionRule, floor: str) -> str:
     return (
-        f"{result.won} examples only the challenger has right, {result.lost} only the champion: p {result.p_value:.4g}, alpha "
+        f"{result.won} examples only the challenger has right, {result.lost} only the champion: p "
+        f"{result.p_value:.4g}, alpha "
         f"{rule.alpha:g}; gain {result.gain:+.4f}, min_gain {rule.min_gain:g}; {floor}"
     )
 

@@ -1,4 +1,4 @@
-"""The versions of one model and the pointer to its champion, in a folder of the object store."""
+"""The versions of a model and the pointer to its champion, in a folder of the object store."""
 
 from __future__ import annotations
 
@@ -30,7 +30,11 @@ _JSON = "application/json"
 
 
 class RegistryMirror(Protocol):
-    """Another registry that shows what is in this one. It decides nothing; each call may be repeated."""
+    """
+    Another registry that shows what is in this one.
+
+    It decides nothing; each call may be repeated.
+    """
 
     def show_version(self, version: ModelVersion) -> None:
         """Make the mirror have ``version``."""
@@ -58,7 +62,9 @@ class Changed:
 
 class ModelRegistry:
     """
-    One model: ``FOLDER/champion.json``, the pointer, and ``FOLDER/versions/ID/``, each with the model's file and ``version.json``.
+    One model in a folder: the pointer and the versions.
+
+    ``FOLDER/champion.json``, and ``FOLDER/versions/ID/`` with the model's file and ``version.json``.
 
     :param mirror: another registry that follows; the pointer alone decides who is champion.
     """
@@ -83,13 +89,17 @@ class ModelRegistry:
             return Reading(pointer=ChampionPointer.model_validate_json(content), generation=generation)
         except ValidationError as error:
             raise ModelUnknown(
-                f"{self.pointer_uri}#{generation} is no pointer to a champion, and is left as it is; restore an older "
-                f"generation of it, or delete it and promote again: {error.errors(include_url=False, include_input=False)[0]['msg']}"
+                f"{self.pointer_uri}#{generation} is no pointer to a champion, and is left as it is; restore "
+                "an older "
+                "generation of it, or delete it and promote again: "
+                f"{error.errors(include_url=False, include_input=False)[0]['msg']}"
             ) from error
 
     def register(self, version: ModelVersion, source: str) -> ModelVersion:
         """
-        Keep a copy of the model at ``source``, and return the version with it; the one that is there already if it is the same.
+        Keep a copy of the model at ``source``, and return the version with it.
+
+        An equal version that exists is returned.
 
         :param source: address of the model, with its generation.
         :raises ObjectChanged: that generation is gone, or the version is there with another model.
@@ -129,9 +139,12 @@ class ModelRegistry:
 
     def promote(self, challenger: ModelVersion, author: Author, *, generation: int) -> Changed:
         """
-        Make ``challenger`` the champion, if the pointer is still at ``generation``. One atomic write.
+        Make ``challenger`` the champion by one atomic write.
 
-        :param generation: of the pointer when the challenger was compared with the champion; 0 if there was none.
+        Only if the pointer is still at ``generation``.
+
+        :param generation: of the pointer when the challenger was compared with the champion; 0 if there was
+            none.
         :raises ChampionMoved: somebody changed the champion since.
         :raises ModelUnknown: the challenger's model is not there any more.
         """
@@ -142,7 +155,8 @@ class ModelRegistry:
             raise self._moved(reading, generation)
         if self._store.find(challenger.model_uri) is None:
             raise ModelUnknown(
-                f"the model of version {challenger.version_id!r} is not at {challenger.model_uri}; register it again"
+                f"the model of version {challenger.version_id!r} is not at {challenger.model_uri}; register "
+                "it again"
             )
         return self._write(promoted(reading.pointer, challenger, author), generation, author)
 
@@ -152,7 +166,8 @@ class ModelRegistry:
 
         :param expected: version id that is to be rolled back.
         :raises ModelUnknown: there is none to go back to.
-        :raises ChampionMoved: the champion is another one than ``expected``, or was changed at this very moment.
+        :raises ChampionMoved: the champion is another one than ``expected``, or was changed at this very
+            moment.
         """
         reading = self.read()
         if own := _own(reading, author):
@@ -160,7 +175,8 @@ class ModelRegistry:
         pointer = rolled_back(reading.pointer, author, expected=expected)
         if self._store.find(pointer.champion.model_uri) is None:
             raise ModelUnknown(
-                f"the model of the previous champion is not at {pointer.champion.model_uri}; promote another version"
+                f"the model of the previous champion is not at {pointer.champion.model_uri}; promote another "
+                "version"
             )
         return self._write(pointer, reading.generation, author)
 
@@ -188,8 +204,10 @@ class ModelRegistry:
         now = f"{reading.champion.version_id!r}" if reading.champion else "nobody"
         last = reading.pointer.changes[-1].by if reading.pointer and reading.pointer.changes else "somebody"
         return ChampionMoved(
-            f"{self.pointer_uri} was changed by {last} since it was read: it must be at generation {generation}, and is at "
-            f"{reading.generation}, with {now} as the champion. Nothing was changed; compare with this champion"
+            f"{self.pointer_uri} was changed by {last} since it was read: it must be at generation "
+            f"{generation}, and is at "
+            f"{reading.generation}, with {now} as the champion. Nothing was changed; compare with this "
+            "champion"
         )
 
 

@@ -64,7 +64,7 @@ def expired_versions(
 def expired_snapshots(
     kept: Collection[Stored], snapshots: Collection[Stored], rule: RetentionRule, now: datetime
 ) -> list[str]:
-    """Return the ids of the snapshots that no kept version was made from, the oldest first. Pure."""
+    """Return the ids of snapshots that no kept version was made from, oldest first. Pure."""
     used = frozenset().union(*(version.uses for version in kept))
     return [
         snapshot.name

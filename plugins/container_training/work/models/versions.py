@@ -1,4 +1,4 @@
-"""What a retraining works with: a snapshot of data, and a version of a model with all that it was made from."""
+"""The values of retraining: a snapshot of data, and a version of a model with its origin."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class DataSnapshot(ResultModel):
     """
     Data as they were at one moment.
 
-    :param snapshot_id: follows from the sources' addresses and generations; the same data are the same snapshot.
+    :param snapshot_id: follows from the sources' addresses and generations; the same data are the same
+        snapshot.
     :param manifest_uri: where this very value is kept, with its generation.
     :param sources: the objects that were found, each with its generation.
     :param files: what to train on: copies of the sources, or the sources themselves; ordered by name.
@@ -76,6 +77,10 @@ class ModelVersion(ResultModel):
 
 
 def snapshot_id_of(sources: Iterable[ResultFile]) -> str:
-    """Return the id of the snapshot of ``sources``: 16 hexadecimal digits. Pure; the order does not matter."""
+    """
+    Return the id of the snapshot of ``sources``: 16 hexadecimal digits. Pure.
+
+    The order does not matter.
+    """
     names = sorted([file.uri, file.generation] for file in sources)
     return hashlib.sha256(json.dumps(names).encode()).hexdigest()[:_ID_LENGTH]

@@ -38,8 +38,8 @@ class Package:
     path: str
 
 
-#: Where the databases are. Source: dpkg(1) and distroless' README ("status.d"); apk-tools, ``apk_db``; packaging.python.org, "Recording
-#: installed projects"; conda's documentation, "conda-meta".
+#: Where the databases are. Source: dpkg(1) and distroless' README ("status.d"); apk-tools, ``apk_db``;
+#: packaging.python.org, "Recording installed projects"; conda's documentation, "conda-meta".
 _DATABASES: tuple[tuple[str, PackageKind], ...] = (
     ("var/lib/dpkg/status", PackageKind.DEB),
     ("var/lib/dpkg/status.d/*", PackageKind.DEB),

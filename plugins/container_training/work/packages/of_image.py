@@ -48,8 +48,8 @@ def image_packages(
     """
     Return what the package databases of ``image`` list.
 
-    A container is made from the image, exported as a stream, and removed; it is never started. The export is the file system as a
-    container would see it: what a later layer removed is not in it.
+    A container is made from the image, exported as a stream, and removed; it is never started. The export is
+    the file system as a container would see it: what a later layer removed is not in it.
 
     :param image: name or id of an image that the engine has.
     :param owner: value of the container's label, by which it is found if it is left over.

@@ -1,5 +1,7 @@
 """
-A trainer's folder, checked and copied to where it can be built: the project that gcloud's ``--package-path`` would build.
+Checks a trainer's folder and copies it to where it can be built.
+
+It is the project that gcloud's ``--package-path`` would build.
 
 The copy is what setuptools may write into; the user's folder stays as it is.
 """
@@ -38,15 +40,18 @@ setup(
 
 def copy_project(package_path: str | Path, target: Path) -> None:
     """
-    Copy the project of the trainer at ``package_path`` into the empty folder ``target``, ready to be built.
+    Copy the trainer's project at ``package_path`` to the empty folder ``target``.
 
-    A folder with a ``setup.py`` or a ``pyproject.toml`` is a project as it is. A package - a folder with ``__init__.py`` -
-    belongs to the ``setup.py`` beside it, or gets one with its name, version 0.0.0, its sub-packages and their data.
+    It can be built there.
+
+    A folder with a ``setup.py`` or a ``pyproject.toml`` is a project as it is. A package - a folder with
+    ``__init__.py`` - belongs to the ``setup.py`` beside it, or gets one with its name, version 0.0.0, its
+    sub-packages and their data.
 
     :raises PackageInvalid: no such folder, no package, too much of it, or a link that leads out of it.
 
-    Source: gcloud, ``command_lib/ml_engine/jobs_prep.py``, ``BuildPackages``. Deviation: its own setup.py leaves sub-packages
-    and data out, and a project may be named itself.
+    Source: gcloud, ``command_lib/ml_engine/jobs_prep.py``, ``BuildPackages``. Deviation: its own setup.py
+    leaves sub-packages and data out, and a project may be named itself.
     """
     folder = Path(package_path)
     if not folder.is_dir():
@@ -80,7 +85,8 @@ def _check_name(name: str) -> None:
         )
     if name in sys.stdlib_module_names:
         raise PackageInvalid(
-            f"package folder {name!r} has the name of a module of Python itself; rename it, to trainer for example"
+            f"package folder {name!r} has the name of a module of Python itself; rename it, to trainer for "
+            "example"
         )
 
 
@@ -90,7 +96,8 @@ def _copy(source: Path, target: Path) -> None:
         size += path.stat().st_size
         if count > MAX_FILES or size > MAX_BYTES:
             raise PackageInvalid(
-                f"package folder {str(source)!r} must have at most {MAX_FILES} files and {MAX_BYTES // 2**20} MiB, and has "
+                f"package folder {str(source)!r} must have at most {MAX_FILES} files and "
+                f"{MAX_BYTES // 2**20} MiB, and has "
                 "more; leave data out of it, in the object store"
             )
         copied = target / path.relative_to(source)
@@ -122,7 +129,8 @@ def _check_link(path: Path, root: Path) -> None:
     real = path.resolve()
     if not real.is_relative_to(root):
         raise PackageInvalid(
-            f"{str(path)!r} is a link that leads out of the package folder, to {str(real)!r}; put a copy in its place"
+            f"{str(path)!r} is a link that leads out of the package folder, to {str(real)!r}; put a copy in "
+            "its place"
         )
     if not real.is_file():
         raise PackageInvalid(

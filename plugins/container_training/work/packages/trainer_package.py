@@ -1,4 +1,4 @@
-"""A trainer's source distribution: built once, named by its content, checked for the module that is to run."""
+"""A trainer's source distribution: built once, named by content, checked for its module."""
 
 from __future__ import annotations
 
@@ -44,7 +44,11 @@ class TrainerPackage:
         return f"{staging.rstrip('/')}/{self.digest}/{self.file_name}"
 
     def modules(self) -> frozenset[str]:
-        """Return the dotted names of the modules and runnable packages in it, as seen from its top folder."""
+        """
+        Return the dotted names of the modules and runnable packages in it.
+
+        As seen from its top folder.
+        """
         names = set()
         for path in self._paths():
             if path.suffix != ".py":
@@ -68,11 +72,13 @@ class TrainerPackage:
 
 def build_package(package_path: str | Path) -> TrainerPackage:
     """
-    Return the source distribution of the trainer at ``package_path``: the same bytes for the same files.
+    Return the source distribution of the trainer at ``package_path``.
 
-    The folder is copied and built with ``python -m build``, by this environment's setuptools, or, where the project has a
-    pyproject.toml, by what that asks for, in an environment of its own. The archive is then packed again, without times and
-    owners. Runs the project's ``setup.py``.
+    The same files give the same bytes.
+
+    The folder is copied and built with ``python -m build``, by this environment's setuptools, or, where the
+    project has a pyproject.toml, by what that asks for, in an environment of its own. The archive is then
+    packed again, without times and owners. Runs the project's ``setup.py``.
 
     :raises PackageInvalid: the folder is no trainer, or cannot be built.
     """
@@ -109,8 +115,8 @@ def require_module(module: str, packages: list[TrainerPackage]) -> None:
     """
     Check that a package has the module that is to run.
 
-    :raises PackageInvalid: none has; the message names those that they have. A package with folders of its own making
-        (``src/``) is searched in them too.
+    :raises PackageInvalid: none has; the message names those that they have. A package with folders of its
+        own making (``src/``) is searched in them too.
     """
     known = sorted({name for package in packages for name in package.modules()} - {"setup"})
     if any(name == module or name.endswith(f".{module}") for name in known):
@@ -144,7 +150,7 @@ def _run_build(source: Path, built: Path, name: str) -> None:
 
 
 def _packed_again(path: Path) -> bytes:
-    """Return the archive with its members sorted, and without what differs from one build to the next."""
+    """Return the archive with sorted members, without what differs between builds."""
     packed = io.BytesIO()
     with (
         tarfile.open(path) as old,

@@ -1,7 +1,10 @@
 """
-What a plan says of images: which would be built and pushed, what changed in them, what the registry has. Nothing is pulled.
+What a plan says of images: builds, pushes, changes, and the registry's contents.
 
-What imports the engine's client is imported on use: a DAG file with ``PlanTrainingOperator`` imports this module.
+Nothing is pulled.
+
+What imports the engine's client is imported on use: a DAG file with ``PlanTrainingOperator`` imports this
+module.
 """
 
 from __future__ import annotations
@@ -72,13 +75,18 @@ def _base_image_id(engine: APIClient, base: str) -> str:
     image = DockerDriver(engine).find_image(base)
     if image is None:
         raise ImageNotFound(
-            f"FROM {base}: the engine does not have this base image, and a plan pulls nothing; run: docker pull {base}"
+            f"FROM {base}: the engine does not have this base image, and a plan pulls nothing; run: docker "
+            f"pull {base}"
         )
     return str(image["Id"])
 
 
 def _actions(*, is_on_engine: bool, is_in_registry: bool) -> list[str]:
-    """Return what ``build_image`` and ``push_image`` would do; a build takes the registry's image where there is one."""
+    """
+    Return what ``build_image`` and ``push_image`` would do.
+
+    A build takes the registry's image if there is one.
+    """
     if is_on_engine:
         return [] if is_in_registry else ["push"]
     return ["pull"] if is_in_registry else ["build", "push"]
@@ -87,7 +95,11 @@ def _actions(*, is_on_engine: bool, is_in_registry: bool) -> list[str]:
 def _digest_in_registry(
     ref: ImageRef, existing: dict[str, Any] | None, find_login: FindLogin
 ) -> tuple[str | None, str]:
-    """Return the digest of the registry's image, if the engine has no other one, and what could not be found out."""
+    """
+    Return the digest of the registry's image, and what could not be found out.
+
+    No digest if the engine has another image.
+    """
     from container_training.work.images.pusher import is_same_image
     from container_training.work.images.registry import find_manifest
 

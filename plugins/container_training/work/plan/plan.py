@@ -1,8 +1,10 @@
 """
-A plan: all that a training run would do, and what that was worked out from, as one JSON document. Without I/O.
+A plan: all that a training run would do, and the plan's inputs, as one JSON document.
 
-A plan is sealed with a hash of all that it says. To apply it, it is made again from its own inputs; whatever is different
-then makes it stale (``stale_reasons``).
+Without I/O.
+
+A plan is sealed with a hash of all that it says. To apply it, it is made again from its own inputs; whatever
+is different then makes it stale (``stale_reasons``).
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ class PlanInputs(_Part):
     :param job: the job in the API's own form; overrides the file.
     :param fields: fields of ``JobFields`` by name; override both.
     :param job_id: default: that of ``job`` or the file, else one made from the moment and the request.
-    :param context_dir: build context of the master's image; ``None``: nothing is built, the job names its image.
+    :param context_dir: build context of the master's image; ``None``: nothing is built, the job names its
+        image.
     :param image: ``HOST/PATH`` of the image to build.
     """
 
@@ -159,7 +162,8 @@ class PlannedCost(_Part):
     """
     What the job costs while it runs.
 
-    :param per_hour: of all replicas; of a tuning job: of all trials that run side by side. ``None``: a price is missing.
+    :param per_hour: of all replicas; of a tuning job: of all trials that run side by side. ``None``: a price
+        is missing.
     :param parallel_trials: 1 of a job that does not tune.
     :param reason: why there is no ``per_hour``.
     """
@@ -253,7 +257,9 @@ def read_plan(text: str, source: str) -> Plan:
 
 def stale_reasons(planned: Plan, now: Plan) -> list[str]:
     """
-    Return what is not as it was planned, a line each with both values; empty: the plan holds. Pure.
+    Return the changes since the plan was made, a line each; empty: the plan holds. Pure.
+
+    Each line has both values.
 
     :param now: made again from the inputs of ``planned``, with its job id.
     """
@@ -272,7 +278,11 @@ def stale_reasons(planned: Plan, now: Plan) -> list[str]:
 
 
 def _compared(plan: Plan) -> dict[str, Any]:
-    """Return what has to be the same: parts of lists by what they are about, so that names tell it."""
+    """
+    Return what must be the same.
+
+    Parts of lists are keyed by their subject, so that names tell it.
+    """
     document = {name: value for name, value in plan.to_json().items() if name not in _NOT_COMPARED}
     document["images"] = {
         "+".join(image["roles"]): {

@@ -1,8 +1,8 @@
 """
 Make a plan: look at everything that a training run would touch, and change none of it.
 
-Only what reads is called here: files, ``inspect`` and ``list`` of the engine, manifests of the registry, ``getIamPolicy``,
-``projects.getConfig`` and ``jobs.get``. Nothing is pulled either.
+Only what reads is called here: files, ``inspect`` and ``list`` of the engine, manifests of the registry,
+``getIamPolicy``, ``projects.getConfig`` and ``jobs.get``. Nothing is pulled either.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class PlanSources:
 
     :param endpoint: of the training service.
     :param engine: connects to the Docker Engine; only called if an image is built.
-    :param default_job_dir: the job folder where nothing else names one; ``{job_id}`` in it stands for the job's id.
+    :param default_job_dir: the job folder where nothing else names one; ``{job_id}`` in it stands for the
+        job's id.
     """
 
     training: TrainingClient

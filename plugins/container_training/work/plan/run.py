@@ -20,7 +20,8 @@ def apply_plan(plan: Plan, sources: PlanSources, now: datetime, on_line: Callabl
 
     :param on_line: called with each line of progress.
     :raises PlanIsStale: with everything that changed since.
-    :raises TrainingError: a step failed; the steps before it stay done, and a new plan takes them into account.
+    :raises TrainingError: a step failed; the steps before it stay done, and a new plan takes them into
+        account.
     """
     fresh = make_plan(plan.inputs.model_copy(update={"job_id": plan.job_id}), sources, now)
     if reasons := stale_reasons(plan, fresh):

@@ -9,7 +9,11 @@ from container_training.work.plan.plan import Plan, PlannedAccess, PlannedImage,
 
 
 def plan_lines(plan: Plan) -> Iterator[str]:
-    """Yield the lines that show ``plan``; headings are those that end in a colon and are not indented. Pure."""
+    """
+    Yield the lines that show ``plan``. Pure.
+
+    Headings end in a colon and are not indented.
+    """
     yield f"job {plan.job_id} for {plan.service}, project {plan.project}:"
     yield from _indented(json.dumps(plan.request, indent=2, ensure_ascii=False))
     yield "images:"

@@ -1,4 +1,4 @@
-"""Parts of a job's result, read from what the job left: its metrics file and the service's own log lines."""
+"""Parts of a job's result: its metrics file, and times from the service's log lines."""
 
 from __future__ import annotations
 
@@ -36,13 +36,16 @@ def require_succeeded(job: Job, study: StudyResult | None = None) -> None:
             return
         raise JobFailed(job.job_id or "", job.state, job.error_message or "")
     raise ResultsMissing(
-        f"job {job.job_id!r} is {job.state}; its results can be collected once it has SUCCEEDED, so wait for its end first"
+        f"job {job.job_id!r} is {job.state}; its results can be collected once it has SUCCEEDED, so wait for "
+        "its end first"
     )
 
 
 def parse_metrics(text: bytes, uri: str) -> dict[str, Any]:
     """
-    Return the metrics of the file at ``uri``. NaN and infinities, which JSON does not know, become ``None``.
+    Return the metrics of the file at ``uri``.
+
+    NaN and infinities, which JSON does not have, become ``None``.
 
     Pure.
 
@@ -76,14 +79,18 @@ def no_metrics(job_id: str, uri: str, folder: str, names: Iterable[str]) -> Resu
 def no_best_trial(job_id: str, study: StudyResult) -> ResultsMissing:
     """Return the error of a tuning job of which no trial reported its metric."""
     return ResultsMissing(
-        f"no trial of job {job_id!r} ended with a finite {study.metric_tag!r}: {study.completed} completed, {study.failed} failed, "
-        f"{study.cancelled} cancelled. The trainer must report it under this name (hyperparameterMetricTag) with cloudml-hypertune"
+        f"no trial of job {job_id!r} ended with a finite {study.metric_tag!r}: {study.completed} completed, "
+        f"{study.failed} failed, "
+        f"{study.cancelled} cancelled. The trainer must report it under this name (hyperparameterMetricTag) "
+        "with cloudml-hypertune"
     )
 
 
 def state_times(job: Job, entries: Iterable[LogEntry]) -> StateTimes:
     """
-    Return when ``job`` entered each state: from the service's lines, else from the job's own times.
+    Return when ``job`` entered each state.
+
+    From the service's lines, else from the job's own times.
 
     Pure. ``startTime`` is taken as entering RUNNING; PREPARING is then unknown and counts as waiting.
 

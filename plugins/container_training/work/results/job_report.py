@@ -1,4 +1,4 @@
-"""What a task says of its job to people: in Airflow's extra links, and in the callbacks of its end."""
+"""What a task tells people about its job: in extra links, and in callbacks."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ class JobReport:
     One job as a task saw it last.
 
     :param state: last state seen; ``None``: the job was never seen.
-    :param reason: why it FAILED or was CANCELLED, in the service's words, or why it could not be asked for; else empty.
+    :param reason: why it FAILED or was CANCELLED, in the service's words, or why it could not be asked for;
+        else empty.
     :param job_dir: ``gs://`` folder of its results; empty where it has none, or was never seen.
-    :param page_url: page of the job in Airflow's dashboard; empty where there is no such job. Without Airflow's own address
-        (``[api] base_url``) it is a path.
+    :param page_url: page of the job in Airflow's dashboard; empty where there is no such job. Without
+        Airflow's own address (``[api] base_url``) it is a path.
     :param record_url: the job's resource at the service; empty where there is no such job.
     :param log_url: its log; empty where there is no such job.
     :param folder_url: page that lists ``job_dir``; empty without one.

@@ -1,8 +1,10 @@
 """
-What a task reads and writes, as names of data sets, and what it says of its job: the contents of lineage events, without their classes.
+The contents of lineage events, without their classes.
 
-Source of the names: openlineage.io/docs/spec/naming: ``gs://BUCKET`` and the object's name. It has none for images; here they
-are ``oci://HOST`` and the repository.
+The data sets that a task reads and writes, and what it says of its job.
+
+Source of the names: openlineage.io/docs/spec/naming: ``gs://BUCKET`` and the object's name. It has none for
+images; here they are ``oci://HOST`` and the repository.
 """
 
 from __future__ import annotations
@@ -68,7 +70,11 @@ def gs_dataset(uri: str, version: str = "", size_bytes: int | None = None) -> Da
 
 
 def image_dataset(image: str) -> DatasetName | None:
-    """Return the data set of an image, whose version is its digest, else its tag; ``None`` for any other text. Pure."""
+    """
+    Return the data set of an image; ``None`` for any other text. Pure.
+
+    Its version is its digest, else its tag.
+    """
     try:
         ref = parse_image_ref(image)
     except InvalidImageRef:
@@ -92,7 +98,8 @@ def job_inputs(
 
     Pure.
 
-    :param record: what the data were when the job was submitted (``DataVersion`` as JSON); may lack some, or be empty.
+    :param record: what the data were when the job was submitted (``DataVersion`` as JSON); may lack some, or
+        be empty.
     """
     versions = {str(value["uri"]): _version(value) for value in record}
     uris = dict.fromkeys([*(training.package_uris or []), *data_uris, *versions])
@@ -119,7 +126,11 @@ def facts_of(job: Job, job_url: str, *, reused: bool, result: JobResult | None =
 
 
 def model_datasets(result: JobResult) -> list[DatasetName]:
-    """Return the model that a job left, with its checksum as its version; empty if it left none. Pure."""
+    """
+    Return the model that a job left; empty if it left none. Pure.
+
+    Its version is its checksum.
+    """
     if result.model_uri is None:
         return []
     file = next((file for file in result.files if file.uri == result.model_uri), None)

@@ -1,8 +1,8 @@
 """
-What a job's result follows from: its request, as far as it decides what is computed, and the generations of its data.
+What decides a job's result: the relevant part of its request, and its data's generations.
 
-Two jobs with the same content compute the same thing, as far as the request says it. So the content of a job is written on it, as a
-label, and an earlier job is found by it.
+Two jobs with the same content compute the same thing, as far as the request says it. So the content of a job
+is written on it, as a label, and an earlier job is found by it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from training_api.job.python_package import is_package_job
 from training_api.job.results import ResultModel
 from training_api.states import JobState
 
-#: On a job whose content is known. A label's value has at most 63 characters of ``[a-z0-9_-]``, a SHA-256 64 of them.
+#: On a job whose content is known. A label's value has at most 63 characters of ``[a-z0-9_-]``, a SHA-256 64
+#: of them.
 CONTENT_LABEL = "airflow-content"
 _HASH_LENGTH = 32
-#: What of a request does not decide what is computed: where results go, how long it may take, whether a person may look in.
+#: What of a request does not decide what is computed: where results go, how long it may take, whether a
+#: person may look in.
 _LEFT_OUT = ("jobDir", "scheduling", "enableWebAccess")
 #: How much of names and generations is kept; Airflow's state store takes 65,535 bytes a value.
 _MAX_RECORD_CHARACTERS = 40_000
@@ -62,7 +64,11 @@ class DataVersion(ResultModel):
 
 
 def data_record(versions: Sequence[DataVersion]) -> list[JsonValue]:
-    """Return ``versions`` as JSON values, without single generations from where they would be too many. Pure."""
+    """
+    Return ``versions`` as JSON values. Pure.
+
+    Without single generations if there are too many.
+    """
     room = _MAX_RECORD_CHARACTERS
     record: list[JsonValue] = []
     for version in versions:
@@ -76,8 +82,8 @@ def content_hash(training: TrainingInput, data: Sequence[DataVersion]) -> str:
     """
     Return 32 hex digits that two jobs share if they compute the same from the same data.
 
-    Pure. Compared is all of the request but jobDir, scheduling and enableWebAccess; an image counts by its digest, whatever
-    it is called.
+    Pure. Compared is all of the request but jobDir, scheduling and enableWebAccess; an image counts by its
+    digest, whatever it is called.
 
     :param data: of every address that the job reads, its packages included.
     """
@@ -90,7 +96,9 @@ def content_hash(training: TrainingInput, data: Sequence[DataVersion]) -> str:
 
 def images_without_digest(spec: JobSpec) -> list[str]:
     """
-    Return the images of the job's replicas that are named by a tag, which says nothing of what they hold; each once.
+    Return the images of the job that are named by a tag, each once.
+
+    A tag does not say what an image holds.
 
     Pure. A job of packages has none: its image is the service's own.
     """
@@ -114,7 +122,11 @@ def has_content(job: Job, wanted: str, data: Sequence[DataVersion]) -> bool:
 
 
 def content_filter(wanted: str) -> str:
-    """Return the ``jobs.list`` filter for jobs of the content ``wanted`` that have results. Pure."""
+    """
+    Return the ``jobs.list`` filter for finished jobs of the content ``wanted``. Pure.
+
+    They have results.
+    """
     return f"labels.{CONTENT_LABEL}={wanted} AND state={JobState.SUCCEEDED}"
 
 

@@ -32,7 +32,8 @@ def _data_version(store: ObjectStore, uri: str) -> DataVersion:
         raise DataMissing(f"data must be in Cloud Storage: {error}") from error
     if not version.objects:
         raise DataMissing(
-            f"there is no object at {uri!r} or below it, and the job is said to read it; write it first, or mend data_uris "
+            f"there is no object at {uri!r} or below it, and the job is said to read it; write it first, or "
+            "mend data_uris "
             "or package_uris"
         )
     return version
@@ -44,8 +45,8 @@ class EarlierJobs:
 
     :param list_jobs: filter, page size -> a page of jobs.
     :param get_job: job id -> its record, with all trials.
-    :param result_files: what must be in a job's folder, of a tuning job in that of its best trial; a name that ends in ``/``
-        stands for anything below it.
+    :param result_files: what must be in a job's folder, of a tuning job in that of its best trial; a name
+        that ends in ``/`` stands for anything below it.
     :param say: called with why a job is not taken.
     """
 

@@ -1,4 +1,4 @@
-"""The job of one attempt: the description with its id, its labels and its own job folder. Without I/O."""
+"""The job of one attempt: its description with id, labels and folder. Without I/O."""
 
 from __future__ import annotations
 

@@ -1,9 +1,12 @@
 """
-A job file (the guide's ``config.yaml``) as the wire's Job: every key and value checked, each problem with its line.
+A job file (the guide's ``config.yaml``) as the wire's Job.
 
-What reads YAML hands over nodes (``container_training/work/submission/job_file_reader.py``); what they may hold is decided here. YAML 1.1 and 1.2 disagree on
-plain values; what either of them reads as text is text here: ``no``, ``010``, ``12:30`` and ``1e3``, but not ``true``, ``10`` and
-``2.11``. Fields that hold numbers take them from text too, so that nothing is lost.
+Every key and value is checked; each problem has its line.
+
+What reads YAML hands over nodes (``container_training/work/submission/job_file_reader.py``); what they may
+hold is decided here. YAML 1.1 and 1.2 disagree on plain values; what either of them reads as text is text
+here: ``no``, ``010``, ``12:30`` and ``1e3``, but not ``true``, ``10`` and ``2.11``. Fields that hold numbers
+take them from text too, so that nothing is lost.
 """
 
 from __future__ import annotations
@@ -77,15 +80,17 @@ Node: TypeAlias = ScalarNode | SequenceNode | MappingNode
 
 def job_from_nodes(root: Node | None, file: str) -> dict[str, Any]:
     """
-    Return the ``Job`` resource that a file describes, under the wire's names; any subset of it, perhaps nothing.
+    Return the ``Job`` resource that a file describes, under the wire's names.
 
-    Pure. snake_case names are accepted as the wire models accept them; fields without a value are left out. The rules
-    between fields are ``job_spec_from_wire``'s.
+    Any subset of it, perhaps nothing.
+
+    Pure. snake_case names are accepted as the wire models accept them; fields without a value are left out.
+    The rules between fields are ``job_spec_from_wire``'s.
 
     :param root: what the file holds; ``None``: nothing.
     :param file: its name in messages.
-    :raises InvalidJobSpec: unknown and duplicate keys, wrong types; all of them, in the order of the lines, at most
-        ``MAX_PROBLEMS`` by name.
+    :raises InvalidJobSpec: unknown and duplicate keys, wrong types; all of them, in the order of the lines,
+        at most ``MAX_PROBLEMS`` by name.
     """
     if root is None or (isinstance(root, ScalarNode) and not root.problem and _plain_value(root) is None):
         return {}
@@ -107,14 +112,22 @@ def job_from_nodes(root: Node | None, file: str) -> dict[str, Any]:
 
 
 def file_error(file: str, line: int | None, description: str, *, column: int | None = None) -> InvalidJobSpec:
-    """Return the error of a file that cannot be read as a whole; line and column from 1, where there is one."""
+    """
+    Return the error of a file that cannot be read.
+
+    Line and column count from 1, if there is one.
+    """
     place = ":".join(str(part) for part in (file, line, column) if part is not None)
     return InvalidJobSpec([FieldViolation(field=WHOLE_FILE, description=f"{place}: {description}")])
 
 
 @cache
 def wire_names(model: type[WireModel]) -> Mapping[str, str]:
-    """Return the names under which ``model`` accepts its fields, camelCase and snake_case, and the wire's name of each."""
+    """
+    Return the names that ``model`` accepts for its fields, and the wire's name of each.
+
+    camelCase and snake_case.
+    """
     aliases = {name: field.alias or name for name, field in model.model_fields.items()}
     return {**aliases, **{alias: alias for alias in aliases.values()}}
 
@@ -151,7 +164,7 @@ class _Reader:
         return named
 
     def value(self, node: Node, expected: Any, path: _Path, line: int) -> Any:
-        """Return what ``node`` holds, for a place where ``expected`` is asked for; ``line`` is that of its key."""
+        """Return what ``node`` holds, where ``expected`` is wanted; ``line`` is that of its key."""
         self._seen[path] = (line, node, expected)
         if node.problem:
             self._refuse(node.line, path, node.problem)
@@ -232,7 +245,11 @@ def _plain_value(node: ScalarNode) -> str | int | float | bool | None:
 
 @cache
 def _fields(model: type[WireModel]) -> Mapping[str, Any]:
-    """Return the wire's names of the fields and what each holds, without ``None`` and annotations."""
+    """
+    Return the wire's names of the fields and their values.
+
+    Without ``None`` and annotations.
+    """
     return {field.alias or name: _bare(field.annotation) for name, field in model.model_fields.items()}
 
 

@@ -1,4 +1,8 @@
-"""Reading job files: YAML, and so JSON, without tags, aliases or anything else that builds objects."""
+"""
+Reading job files: YAML, and so JSON.
+
+Without tags, aliases or anything else that builds objects.
+"""
 
 from __future__ import annotations
 
@@ -57,14 +61,16 @@ def load_job_file(path: Path) -> dict[str, Any]:
 
 def parse_job_file(text: str, file: str) -> dict[str, Any]:
     """
-    Return the ``Job`` resource that ``text`` describes, under the wire's names; any subset of it, perhaps nothing.
+    Return the ``Job`` resource that ``text`` describes, under the wire's names.
+
+    Any subset of it, perhaps nothing.
 
     No file is read. Neither tags nor aliases are accepted, so that the text cannot be more than it looks.
 
     :param text: YAML or JSON, at most 1 MiB, at most 32 levels deep.
     :param file: its name in messages.
-    :raises InvalidJobSpec: every problem as ``<path>: <file>:<line>: <what is wrong>``; broken YAML is the only problem of its
-        file and has a column too.
+    :raises InvalidJobSpec: every problem as ``<path>: <file>:<line>: <what is wrong>``; broken YAML is the
+        only problem of its file and has a column too.
     """
     _check_size(len(text.encode("utf-8", "surrogatepass")), file)
     return job_from_nodes(_tree(text, file), file)
@@ -115,7 +121,11 @@ class _Open:
 
 
 class _Builder:
-    """Builds the nodes from the parser's events; without recursion, so that no depth ends the process."""
+    """
+    Builds the nodes from the parser's events.
+
+    Without recursion, so that no depth ends the process.
+    """
 
     def __init__(self, file: str) -> None:
         self.root: Node | None = None
@@ -162,7 +172,11 @@ def _tag_problem(event: Any) -> str | None:
 
 
 def _json_as_yaml(json_text: str) -> str:
-    """Return the same JSON in a form that PyYAML reads: no tabs between tokens, special characters escaped in strings."""
+    """
+    Return the same JSON in a form that PyYAML reads.
+
+    No tabs between tokens, special characters escaped in strings.
+    """
     return _SPECIAL.sub(lambda match: f"\\u{ord(match[0]):04x}", json_text.replace("\t", " "))
 
 

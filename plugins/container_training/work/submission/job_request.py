@@ -1,4 +1,8 @@
-"""A job as a user describes it in a DAG - a job file, the API's own form, single fields - as the wire's ``Job``."""
+"""
+A job as a DAG describes it, as the wire's ``Job``.
+
+A job file, the API's own form, single fields.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +20,8 @@ from training_api.errors import FieldViolation, InvalidJobSpec
 from training_api.job.roles import OTHER_ROLES, ROLES
 
 DEFAULT_REGION = "us-central1"
-#: Fields that are called as on the wire and merged with the job's own: those of the roles, beside the master's image, command
-#: and type, and the search.
+#: Fields that are called as on the wire and merged with the job's own: those of the roles, beside the
+#: master's image, command and type, and the search.
 _MERGED_FIELDS = (
     "master_config",
     *(f"{role.name}_{what}" for role in OTHER_ROLES for what in ("type", "count", "config")),
@@ -30,12 +34,16 @@ _EMPTY: tuple[Any, ...] = (None, "", [])
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFields:
     """
-    The fields that a task sets one by one; ``None`` and empty text leave a field to the job's own form.
+    The fields that a task sets one by one.
+
+    ``None`` and empty text leave a field to the job's own form.
 
     :param default_job_dir: the job folder if nothing else names one.
-    :param args: words, or text that is split as a shell would; a list among the words stands for its own words.
+    :param args: words, or text that is split as a shell would; a list among the words stands for its own
+        words.
     :param hyperparameters: what a tuning job searches for, a ``HyperparameterSpec`` in the API's own form.
-    :param worker_config: a ``ReplicaConfig`` in the API's own form, under the names of either case; so are the other configs.
+    :param worker_config: a ``ReplicaConfig`` in the API's own form, under the names of either case; so are
+        the other configs.
     """
 
     image: str | None = None
@@ -74,7 +82,9 @@ def job_request(
     job: Mapping[str, Any] | str | None, fields: JobFields, file: Mapping[str, Any] | None = None
 ) -> Job:
     """
-    Return the job of a create request: ``file``, overridden by ``job``, overridden by the fields that are set.
+    Return the job of a create request.
+
+    It is ``file``, overridden by ``job``, overridden by the fields that are set.
 
     Pure. Checks names and types; the rules between fields are ``job_spec_from_wire``'s.
 
@@ -82,9 +92,9 @@ def job_request(
     :param file: what a job file holds, under the wire's names.
     :raises InvalidJobSpec: unknown fields or wrong types, every one of them.
 
-    Source of what overrides what: gcloud, ``api_lib/ml_engine/jobs.py``, ``BuildTrainingJob``: flags are set field by field,
-    also within ``masterConfig``; lists (``args``) and the labels are replaced. Deviation: the labels of ``job`` and of the fields,
-    which gcloud does not tell apart, are put together.
+    Source of what overrides what: gcloud, ``api_lib/ml_engine/jobs.py``, ``BuildTrainingJob``: flags are set
+    field by field, also within ``masterConfig``; lists (``args``) and the labels are replaced. Deviation: the
+    labels of ``job`` and of the fields, which gcloud does not tell apart, are put together.
     """
     own = _under_wire_names(_as_mapping(job), Job)
     wire = _overridden(file or {}, own, Job)
@@ -218,7 +228,11 @@ def _invalid(field: str, description: str) -> InvalidJobSpec:
 
 
 def _under_wire_names(values: Mapping[str, Any], model: type[WireModel] = Job) -> dict[str, Any]:
-    """Return ``values`` with the wire's names for the fields of ``model`` and of its parts; other names stay."""
+    """
+    Return ``values`` with the wire's names for the fields of ``model`` and its parts.
+
+    Other names stay.
+    """
     names = wire_names(model)
     renamed: dict[str, Any] = {}
     for key, value in values.items():
@@ -236,8 +250,8 @@ def _overridden(
     """
     Return the job of a file with the fields that ``job`` has in place of its own.
 
-    Pure. Objects are merged field by field; lists and labels are replaced as a whole, as gcloud's flags do; ``None`` sets
-    nothing.
+    Pure. Objects are merged field by field; lists and labels are replaced as a whole, as gcloud's flags do;
+    ``None`` sets nothing.
 
     Source: gcloud, ``api_lib/ml_engine/jobs.py`` ``BuildTrainingJob``.
     """

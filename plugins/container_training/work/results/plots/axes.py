@@ -1,4 +1,4 @@
-"""Axes of a plot of trials: where a value lies between the ends of its axis, and which values are written beside it."""
+"""Axes of a plot of trials: the place of a value, and the values written beside the axis."""
 
 from __future__ import annotations
 
@@ -106,7 +106,11 @@ def _to_unit(low: float, high: float, scale: ScaleType | None) -> Callable[[floa
 
 
 def _ticks(low: float, high: float, scale: ScaleType | None) -> list[float]:
-    """Return round values between the ends: a few of a linear axis, the powers of ten of a logarithmic one."""
+    """
+    Return round values between the ends.
+
+    A few for a linear axis, the powers of ten for a logarithmic one.
+    """
     if high <= low:
         return []
     if scale is ScaleType.UNIT_LOG_SCALE:

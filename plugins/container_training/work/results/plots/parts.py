@@ -35,7 +35,11 @@ def haloed_text(data: Spec, field: str, encoding: Spec, **mark: Any) -> list[Spe
 
 
 def plain_text(data: Spec, field: str, encoding: Spec, **mark: Any) -> Spec:
-    """Return the layer that writes ``field`` of each row of ``data``. :param mark: properties of Vega-Lite's text mark."""
+    """
+    Return the layer that writes ``field`` of each row of ``data``.
+
+    :param mark: properties of Vega-Lite's text mark.
+    """
     return {
         "data": data,
         "mark": {"type": "text", **mark},
@@ -44,7 +48,11 @@ def plain_text(data: Spec, field: str, encoding: Spec, **mark: Any) -> Spec:
 
 
 def chart(title: str, subtitle: str, *, title_offset: int, **fields: Any) -> Spec:
-    """Return a specification with a title; ``fields`` are the rest of it. :param title_offset: pixels below the title."""
+    """
+    Return a specification with a title; ``fields`` are the rest of it.
+
+    :param title_offset: pixels below the title.
+    """
     return {
         "$schema": SCHEMA,
         "title": {

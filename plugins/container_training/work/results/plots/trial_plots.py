@@ -1,5 +1,5 @@
 """
-Plots of a study, as Vega-Lite specifications: data and marks in one JSON object, which whoever has a renderer can draw.
+Plots of a study, as Vega-Lite specifications: data and marks in one JSON object.
 
 Source: https://vega.github.io/vega-lite/docs/ (version 6).
 """
@@ -41,10 +41,10 @@ _WIDE_RANGE = 100.0
 
 def parallel_coordinates(job_id: str, study: StudySpec, rows: Sequence[TrialRow]) -> Spec:
     """
-    Return the plot with an axis for each parameter and one for the objective, and a line for each trial.
+    Return the plot with an axis for each parameter and the objective, a line for each trial.
 
-    Pure. Axes of parameters have the parameters' own scales. A trial without an objective ends before the last axis. The
-    darker the better; the best trial is drawn on top, in a colour of its own.
+    Pure. Axes of parameters have the parameters' own scales. A trial without an objective ends before the
+    last axis. The darker the better; the best trial is drawn on top, in a colour of its own.
     """
     best = best_trial(rows, study.goal)
     axes = [*map(parameter_axis, study.search.params or []), _objective_axis(study, rows)]
@@ -113,7 +113,7 @@ def parallel_coordinates(job_id: str, study: StudySpec, rows: Sequence[TrialRow]
 
 def best_so_far(job_id: str, study: StudySpec, rows: Sequence[TrialRow]) -> Spec:
     """
-    Return the plot of all objectives in the order in which their trials ended, and the best one until then.
+    Return the plot of all objectives in the order of their ends, with the best until then.
 
     Pure. Trials without an objective lie on the worse edge.
     """
