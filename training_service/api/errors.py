@@ -1,4 +1,8 @@
-"""Each error once: code, HTTP status and text, in the API's JSON form (``google.rpc.Status``)."""
+"""
+Each error once: code, HTTP status and text, in the API's JSON form.
+
+``google.rpc.Status``.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +101,11 @@ def install_error_handlers(app: FastAPI) -> None:
 
 
 def _methods_of(request: Request) -> list[str]:
-    """Return the methods that the path has; each method is a route of its own, and Starlette names those of one."""
+    """
+    Return the methods of the path.
+
+    Each method is a separate route, and Starlette names the methods of one route only.
+    """
     routes = [route for route in request.app.routes if isinstance(route, Route)]
     matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
     # JOB:cancel also fits the path of a job; the longer one is meant.
@@ -106,11 +114,16 @@ def _methods_of(request: Request) -> list[str]:
 
 
 def _violation(request: Request, item: Any) -> FieldViolation:
-    """Return what pydantic found, in the real API's words where they are known (unknown fields, captured widely)."""
+    """
+    Return what pydantic found, in the real API's words if they are known.
+
+    Known are those of unknown fields, captured widely.
+    """
     where, *path = item["loc"]
     if item["type"] == "extra_forbidden" and where == "body":
         *parents, name = path
-        # The body of jobs.create and jobs.patch is the request's field "job"; elsewhere it is the request itself.
+        # The body of jobs.create and jobs.patch is the request's field "job"; elsewhere it is the request
+        # itself.
         root = ["job"] if request.url.path.endswith("/jobs") or request.method == "PATCH" else []
         place = f" at '{_proto_path([*root, *parents])}'" if root or parents else ""
         return FieldViolation(

@@ -1,4 +1,8 @@
-"""Setting faults; only there if the service was started with ``TRAINING_FAULT_INJECTION``, and for administrators."""
+"""
+Setting faults, for administrators.
+
+Only if the service was started with ``TRAINING_FAULT_INJECTION``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Faults of calls: an ASGI middleware around the whole app, so that nothing within knows of them."""
+"""
+Faults of calls: an ASGI middleware around the whole app.
+
+No code within the app knows of it.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +60,7 @@ async def _nowhere(_: Message) -> None:
 
 
 async def _break_off(send: Send) -> None:
-    """Begin an answer and leave it at that: the server then closes the connection, and the client has half of nothing."""
+    """Begin an answer and stop: the server then closes the connection within the answer."""
     headers = [(b"content-type", b"application/json"), (b"content-length", b"1000")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": b"{", "more_body": True})

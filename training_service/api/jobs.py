@@ -23,7 +23,11 @@ class CancelJobRequest(WireModel):
 
 
 def jobs_router(jobs: Jobs, access: AccessControl) -> APIRouter:
-    """Return the routes over ``jobs``. They are plain functions: the store blocks, so they run on worker threads."""
+    """
+    Return the routes over ``jobs``.
+
+    They are plain functions: the store blocks, so they run on worker threads.
+    """
     router = APIRouter(prefix="/v1/projects/{project}", tags=["projects.jobs"])
 
     @router.post("/jobs", response_model=Job, responses=errors(409))

@@ -41,7 +41,11 @@ def logging_router(store: LogStore, access: AccessControl) -> APIRouter:
 
 
 def _projects(request: ListLogEntriesRequest) -> list[str]:
-    """Return the project ids of ``projects/P``; a deeper name (a log view) counts as its project."""
+    """
+    Return the project ids of ``projects/P``.
+
+    A deeper name (a log view) counts as its project.
+    """
     names = [*request.resource_names, *(f"projects/{project}" for project in request.project_ids)]
     projects = []
     for name in names:

@@ -1,4 +1,4 @@
-"""The service's OpenAPI page: FastAPI's own, with the errors that the service really answers."""
+"""The service's OpenAPI page: FastAPI's, with the errors that the service really returns."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def operations_router(
 
     @router.get("/metrics", response_class=Response, responses=_PLAIN_TEXT)
     def metrics(request: Request) -> Response:
-        """Metrics in Prometheus' text form, or, with exemplars, in OpenMetrics' for those who accept it."""
+        """Return metrics as Prometheus text, or as OpenMetrics with exemplars if that is accepted."""
         encode, media_type = choose_encoder(request.headers.get("accept", ""))
         return Response(encode(registry), media_type=media_type)
 

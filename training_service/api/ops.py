@@ -1,4 +1,8 @@
-"""``/ops/v1``: the surface for dashboards, beside Google's own (``training_api/fleet/wire.py`` says why)."""
+"""
+``/ops/v1``: the API for dashboards, beside Google's own.
+
+``training_api/fleet/wire.py`` says why.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,11 @@ from training_service.use_cases.fleet_reports import Reports
 
 
 def ops_router(reports: Reports) -> APIRouter:
-    """Return the routes over ``reports``. They are plain functions: the store blocks, so they run on worker threads."""
+    """
+    Return the routes over ``reports``.
+
+    They are plain functions: the store blocks, so they run on worker threads.
+    """
     router = APIRouter(prefix="/ops/v1/projects/{project}", tags=["ops"])
 
     @router.post("/jobs:search", response_model=SearchJobsResponse)

@@ -1,4 +1,8 @@
-"""IAM of projects and repositories: Resource Manager v1 and Artifact Registry v1, as far as policies need them."""
+"""
+IAM of projects and repositories, as far as policies need it.
+
+Resource Manager v1 and Artifact Registry v1.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +78,11 @@ def resource_manager_router(policies: Policies, access: AccessControl) -> APIRou
 
 
 def artifact_registry_router(policies: Policies, access: AccessControl) -> APIRouter:
-    """Return the routes of repositories; every one exists, as the first push to the local registry makes it."""
+    """
+    Return the routes of repositories.
+
+    Every repository exists, as the first push to the local registry makes it.
+    """
     router = APIRouter(
         prefix="/v1/projects/{project}/locations/{location}/repositories/{repository}",
         tags=["artifactregistry"],

@@ -1,7 +1,10 @@
 """
-The registry's token endpoint: ``GET`` with Basic authentication, and the OAuth2 form by ``POST``.
+The registry's token endpoint.
 
-Errors have the registry's form, as its clients show them. Nothing here is written to a log but who asked for what.
+``GET`` with Basic authentication, and the OAuth2 form by ``POST``.
+
+Errors have the registry's form, as its clients show them. Nothing here is written to a log but who asked for
+what.
 """
 
 from __future__ import annotations
@@ -53,7 +56,11 @@ def registry_router(tokens: RegistryTokens, authenticator: Authenticator) -> API
         service: Annotated[str, Query()] = "",
         scope: Annotated[list[str] | None, Query()] = None,
     ) -> JSONResponse:
-        """Return a token for the scopes that the caller may have; without credentials, those of everybody."""
+        """
+        Return a token for the scopes that the caller may have.
+
+        Without credentials, those of every caller.
+        """
         header = request.headers.get("authorization")
         try:
             login = _basic(header) if header is not None else None
@@ -107,7 +114,9 @@ def registry_router(tokens: RegistryTokens, authenticator: Authenticator) -> API
 
 def login_of(authenticator: Authenticator, user: str, password: str) -> Caller:
     """
-    Return whom a login stands for: the password is a bearer token, the user ``oauth2accesstoken`` or whose it is.
+    Return the principal of a login.
+
+    The password is a bearer token, the user ``oauth2accesstoken`` or the principal's name.
 
     :raises Unauthenticated: the token is none, or somebody else's.
     """

@@ -1,4 +1,8 @@
-"""Objects in Cloud Storage by ``gs://`` address, over a client of ``google-cloud-storage`` that the caller brings."""
+"""
+Objects in Cloud Storage by ``gs://`` address.
+
+It uses a client of ``google-cloud-storage`` that the caller passes.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +23,13 @@ _READ_ATTEMPTS = 5
 
 class ObjectStore:
     """
-    Reads and writes objects; imports nothing of Google's by itself, since that costs a second.
+    Reads and writes objects.
+
+    It imports nothing of Google's by itself, since that costs a second.
 
     :param client: a ``google.cloud.storage.Client``; it retries by itself what may pass.
-    :param patience_seconds: how long reads and lists are retried, and at most wait for one answer; default: the client's own.
+    :param patience_seconds: how long reads and lists are retried, and at most wait for one answer; default:
+        the client's own.
     """
 
     def __init__(self, client: Any, patience_seconds: float | None = None) -> None:
@@ -56,7 +63,9 @@ class ObjectStore:
 
     def has_file(self, uri: str) -> bool:
         """
-        Return whether there is an object at ``uri``; of an address that ends in ``/``, whether there is one below it.
+        Return whether there is an object at ``uri``.
+
+        For an address that ends in ``/``, whether there is one below it.
 
         :raises ResultsMissing: the bucket does not exist.
         """
@@ -67,9 +76,12 @@ class ObjectStore:
 
     def generations(self, uri: str) -> Iterator[tuple[str, int]]:
         """
-        Yield name and generation of the object at ``uri`` and of all below ``uri/``; of a whole bucket for ``gs://BUCKET``.
+        Yield name and generation of the object at ``uri`` and of all below ``uri/``.
 
-        A generation is the object store's number of a version: it changes with every write of the object, also of the same bytes.
+        Of a whole bucket for ``gs://BUCKET``.
+
+        A generation is the object store's number of a version: it changes with every write of the object,
+        also of the same bytes.
         """
         from google.api_core.exceptions import NotFound
 
@@ -84,7 +96,11 @@ class ObjectStore:
             return
 
     def find(self, uri: str) -> ResultFile | None:
-        """Return what there is at ``uri``, which may name a generation; ``None`` where that is not there."""
+        """
+        Return the object at ``uri``; ``None`` if there is none.
+
+        ``uri`` may name a generation.
+        """
         address, generation = split_pinned(uri)
         bucket, name = split_uri(address)
         wanted = {} if generation is None else {"generation": generation}
@@ -93,7 +109,9 @@ class ObjectStore:
 
     def read(self, uri: str, max_bytes: int) -> bytes | None:
         """
-        Return the bytes at ``uri``, which may name a generation, or ``None`` where there is no object.
+        Return the bytes at ``uri``, or ``None`` if there is no object.
+
+        ``uri`` may name a generation.
 
         :raises ResultsMissing: it is larger than ``max_bytes``.
         """
@@ -104,7 +122,8 @@ class ObjectStore:
         """
         Return the bytes at ``uri`` and their generation, or ``None`` where there is no object.
 
-        :raises ResultsMissing: it is larger than ``max_bytes``, or was replaced while it was read, time and again.
+        :raises ResultsMissing: it is larger than ``max_bytes``, or was replaced while it was read, time and
+            again.
         """
         from google.api_core.exceptions import NotFound, PreconditionFailed
 
@@ -114,8 +133,9 @@ class ObjectStore:
                 return None
             if found.size_bytes > max_bytes:
                 raise ResultsMissing(f"{uri} must be at most {max_bytes} bytes, got {found.size_bytes}")
-            # Not the blob that was found: it downloads from its mediaLink, and a local object store fills that with the
-            # name under which the writer, a container, reached the store; from here that name may not resolve.
+            # Not the blob that was found: it downloads from its mediaLink, and a local object store fills
+            # that with the name under which the writer, a container, reached the store; from here that name
+            # may not resolve.
             bucket, name = split_uri(found.uri)
             blob = self._client.bucket(bucket).blob(name)
             try:
@@ -134,7 +154,11 @@ class ObjectStore:
         return {"retry": DEFAULT_RETRY.with_timeout(seconds), "timeout": seconds}
 
     def browser_url(self, uri: str) -> str:
-        """Return where a browser finds the object: at Google a page that asks for a login, else the store itself."""
+        """
+        Return the object's address for a browser.
+
+        For Google a page that asks for a login, else the store itself.
+        """
         bucket, name = split_uri(uri)
         endpoint = str(self._client.api_endpoint)
         if endpoint.endswith(".googleapis.com"):
@@ -175,10 +199,13 @@ class ObjectStore:
 
     def write_if(self, uri: str, content: bytes, content_type: str, *, generation: int) -> int:
         """
-        Write ``uri`` if it is still at ``generation``; return its new generation. One atomic request.
+        Write ``uri`` if it is still at ``generation``; return its new generation.
+
+        One atomic request.
 
         :param generation: 0 if there must be no object.
-        :raises ObjectChanged: it is at another one; also where an earlier try of this very call wrote and its answer was lost.
+        :raises ObjectChanged: it is at another one; also where an earlier try of this very call wrote and its
+            answer was lost.
         :raises ResultsMissing: the bucket does not exist.
         """
         from google.api_core.exceptions import NotFound, PreconditionFailed
@@ -197,7 +224,9 @@ class ObjectStore:
 
     def copy(self, source: str, target: str) -> ResultFile:
         """
-        Make ``target`` hold what ``source`` does, within the store; return it. What is there already must be the same.
+        Copy ``source`` to ``target`` within the store; return ``target``.
+
+        What is there already must be the same.
 
         :param source: may name a generation.
         :raises ObjectChanged: that generation is not there (any more), or ``target`` holds something else.

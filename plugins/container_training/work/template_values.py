@@ -1,8 +1,8 @@
 """
 Numbers, flags and times among an operator's arguments, once they are rendered.
 
-A template gives text (``"5"``, ``"True"``), or, where the DAG has ``render_template_as_native_obj``, what that text would be in
-Python. Empty text is what a template makes of a parameter that is not set.
+A template gives text (``"5"``, ``"True"``), or, where the DAG has ``render_template_as_native_obj``, what
+that text would be in Python. Empty text is what a template makes of a parameter that is not set.
 """
 
 from __future__ import annotations
@@ -17,7 +17,11 @@ _FLAGS = {"true": True, "1": True, "false": False, "0": False, "": False, "none"
 
 
 def flag(name: str, value: Any) -> bool:
-    """Return ``value`` as a flag; nothing and empty text are ``False``. :raises InvalidArgument: it is none."""
+    """
+    Return ``value`` as a flag; nothing and empty text are ``False``.
+
+    :raises InvalidArgument: it is not a flag.
+    """
     text = "" if value is None else str(value).strip().lower()
     if text not in _FLAGS:
         raise InvalidArgument(f"{name} must be true or false, got {value!r}")
