@@ -133,8 +133,7 @@ class StackSettings(BaseSettings):
         if size > MAX_SOCKET_PATH_BYTES:
             raise LocalStackError(
                 f"the path of the supervisor's socket must have at most {MAX_SOCKET_PATH_BYTES} bytes, got "
-                f"{size}: "
-                f"{str(socket)!r}; set LOCAL_STACK_STATE_DIR to a shorter folder"
+                f"{size}: {str(socket)!r}; set LOCAL_STACK_STATE_DIR to a shorter folder"
             )
         if "%" in str(socket):
             # supervisord expands %(name)s in the paths of logs twice, so that no escape helps.

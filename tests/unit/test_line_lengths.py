@@ -31,7 +31,6 @@ NOT_YET = (
     "plugins/container_training_plugin.py",
     "training_api/fleet/failure_causes.py",
     "training_service/cli/",
-    "training_service/fidelity/",
     "training_service/loop/",
     "training_service/model/",
     "training_service/settings.py",

@@ -34,12 +34,14 @@ class LogQuestion:
 
 class LogCursor:
     """
-    A place in a job's log, by the time at which the service stored a line; without I/O, for blocking and async callers.
+    A place in a job's log, by the time at which the service stored a line.
 
-    One pass reads all pages after ``received_after``: ``begin`` returns the first question, ``take`` what is new in an
-    answer and the next question. Lines may be stored while the pages are read, also before the place that was reached.
-    They are newer than all that existed when the first page was answered, so the cursor moves to the newest line of
-    the first page only, and remembers the later lines that were shown.
+    Without I/O, for blocking and async callers.
+
+    One pass reads all pages after ``received_after``: ``begin`` returns the first question, ``take`` what is
+    new in an answer and the next question. Lines may be stored while the pages are read, also before the
+    place that was reached. They are newer than all that existed when the first page was answered, so the
+    cursor moves to the newest line of the first page only, and remembers the later lines that were shown.
     """
 
     def __init__(self, received_after: datetime | None = None) -> None:
@@ -49,7 +51,9 @@ class LogCursor:
 
     def begin(self, job_id: str, task_name: str = "", severity: str = "") -> LogQuestion:
         """
-        Return the first question of a pass; a pass that broke off is begun again, and what was shown stays shown.
+        Return the first request of a pass.
+
+        A pass that broke off is begun again, and what was shown stays shown.
 
         :param task_name: one replica, or ``service``; empty: all.
         :param severity: the least severe that is asked for; empty: all.
@@ -61,7 +65,11 @@ class LogCursor:
     def take(
         self, question: LogQuestion, page: ListLogEntriesResponse
     ) -> tuple[list[LogEntry], LogQuestion | None]:
-        """Return the entries of a page that were not shown yet, in their order; and the next question, if there is one."""
+        """
+        Return the entries of a page that were not shown yet, and the next request, if any.
+
+        The entries are in their order.
+        """
         entries = page.entries or []
         if not question.page_token:
             self._first_page_newest = max((_received(entry) for entry in entries), default=None)

@@ -22,7 +22,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def client_of(options: argparse.Namespace) -> TrainingClient:
     """
-    Return a client; its bearer token, if the service wants one, is in ``TRAINING_TOKEN``, never an argument.
+    Return a client.
+
+    Its bearer token, if the service wants one, is in ``TRAINING_TOKEN``, never an argument.
 
     :raises UsageError: no project was named, or the endpoint is no URL.
     """

@@ -53,7 +53,8 @@ def run_command(command: Callable[[], int], advice: Callable[[TrainingError], st
         sys.stderr.write("\ninterrupted; jobs go on\n")
         return ExitStatus.INTERRUPTED
     except BrokenPipeError:
-        # `jobs list | head`: as other programs do that a signal ends. What is buffered must not raise again at exit.
+        # `jobs list | head`: as other programs do that a signal ends. What is buffered must not raise again
+        # at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitStatus.READER_GONE
     except OSError as error:

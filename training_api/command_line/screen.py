@@ -1,4 +1,8 @@
-"""What a person sees: results on standard output, the rest on standard error; plain text where no terminal is."""
+"""
+What a person sees: results on standard output, the rest on standard error.
+
+Plain text if there is no terminal.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,9 @@ _PIPE_WIDTH = 100_000
 
 class Screen:
     """
-    Standard output for results, standard error for the rest; rich follows ``NO_COLOR`` and ``TERM``.
+    Standard output for results, standard error for the rest.
+
+    rich follows ``NO_COLOR`` and ``TERM``.
 
     :param as_json: results as JSON.
     """
@@ -30,7 +36,11 @@ class Screen:
 
     @property
     def progress(self) -> Console:
-        """Where progress is drawn: with the results on one terminal, so that the two do not disturb each other."""
+        """
+        Where progress is drawn: with the results on one terminal.
+
+        So the two do not disturb each other.
+        """
         return self.out if self.out.is_terminal else self.err
 
     def say(self, text: str) -> None:

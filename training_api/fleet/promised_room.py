@@ -60,7 +60,11 @@ def promised_room(training: TrainingInput, capacity: Capacity | None) -> Load:
 
 
 def machine_type(training: TrainingInput) -> str:
-    """Return the master's machine type, with its accelerators: ``n1-standard-8 + 2 x NVIDIA_TESLA_T4``. Pure."""
+    """
+    Return the master's machine type, with its accelerators. Pure.
+
+    ``n1-standard-8 + 2 x NVIDIA_TESLA_T4``.
+    """
     master = next(machines_of(training), None)
     name = (master and master.machine) or (training.scale_tier or ScaleTier.CUSTOM).value
     config = MASTER.config_of(training)

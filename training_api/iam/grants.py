@@ -87,8 +87,7 @@ class Grant:
         if principals > MAX_PRINCIPALS:
             raise PolicyTooLarge(
                 f"the policy of {self.resource!r} may name at most {MAX_PRINCIPALS} principals and would "
-                "name "
-                f"{principals}; remove bindings that nobody needs, or grant {self.role!r} to a group"
+                f"name {principals}; remove bindings that nobody needs, or grant {self.role!r} to a group"
             )
         place = next((at for at, binding in enumerate(bindings) if self._is_mine(binding)), None)
         if place is None:

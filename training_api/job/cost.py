@@ -174,7 +174,7 @@ def _amount(value: Any, name: str, least: float) -> float:
 
 
 def _parts(training: TrainingInput) -> Iterator[tuple[str, float]]:
-    """Yield what has a price: machine type or accelerator, and how many of it the job has at a time."""
+    """Yield what has a price: machine type or accelerator, and how many the job has at a time."""
     tier = training.scale_tier or ScaleTier.BASIC
     if tier is ScaleTier.BASIC_TPU:
         yield tier.value, 1  # a tier whose machines are not known is priced as a whole

@@ -112,7 +112,8 @@ def why_left_alone(job: Job, owner: str, *, is_success: bool = False) -> str:
     Return why the end of a task must not cancel ``job``; empty: cancel it. Pure.
 
     :param owner: token of the DAG run's submission; empty if the run did not submit the job.
-    :param is_success: the task was marked as successful: a job that is meant to outlive its run is then left alone.
+    :param is_success: the task was marked as successful: a job that is meant to outlive its run is then left
+        alone.
     """
     if not is_owned(job, owner):
         return "this DAG run did not submit it"
@@ -147,8 +148,8 @@ def next_step(key: TaskKey, intent: Intent, wanted_hash: str, found: Job | None)
             return Step.NEXT_ATTEMPT
         raise _conflict(
             f"job id {intent.job_id!r} is taken by a job that this task did not submit (state "
-            f"{found.state}); "
-            "choose another job_id, or cancel that job if it belongs to an earlier run of the same name"
+            f"{found.state}); choose another job_id, or cancel that job if it belongs to an earlier run of "
+            "the same name"
         )
     state = found.state or JobState.QUEUED
     if state in (JobState.FAILED, JobState.CANCELLED, JobState.CANCELLING):
@@ -159,10 +160,9 @@ def next_step(key: TaskKey, intent: Intent, wanted_hash: str, found: Job | None)
         return Step.NEXT_ATTEMPT
     raise _conflict(
         f"job {intent.job_id!r} of this task is still {state} with another request: it was submitted with "
-        "request "
-        f"{(found.labels or {}).get(REQUEST_LABEL)}, the task now asks for request {wanted_hash} (its image, "
-        "arguments or "
-        "machine changed since); cancel it or wait for its end, then clear this task"
+        f"request {(found.labels or {}).get(REQUEST_LABEL)}, the task now asks for request {wanted_hash} "
+        "(its image, arguments or machine changed since); cancel it or wait for its end, then clear this "
+        "task"
     )
 
 

@@ -105,7 +105,11 @@ def runtime_args(training: TrainingInput) -> tuple[str, ...]:
 
 
 def job_dir_args(job_dir: str | None) -> tuple[str, ...]:
-    """Return the arguments that tell a trainer its job folder, ``--job-dir PATH``; none without a folder. Pure."""
+    """
+    Return the arguments that name a trainer's job folder, ``--job-dir PATH``. Pure.
+
+    None without a folder.
+    """
     return ("--job-dir", job_dir) if job_dir else ()
 
 

@@ -1,7 +1,8 @@
 """
-The roles of a job, and the fields that each has in a request: the one table of them. Pure.
+The roles of a job, and the fields of each in a request: the one table of them. Pure.
 
-Source: the discovery document's ``TrainingInput``; the words of ``ReplicaRole`` are those of ``CLUSTER_SPEC``.
+Source: the discovery document's ``TrainingInput``; the words of ``ReplicaRole`` are those of
+``CLUSTER_SPEC``.
 """
 
 from __future__ import annotations
@@ -76,7 +77,9 @@ class RoleMachines:
 
 def machines_of(training: TrainingInput) -> Iterator[RoleMachines]:
     """
-    Yield the machines of each role, the master first: those of the scale tier, or those that the request gives.
+    Yield the machines of each role, the master first.
+
+    Those of the scale tier, or those that the request gives.
 
     BASIC_TPU, whose machines are not known, yields nothing.
     """

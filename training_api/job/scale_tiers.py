@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from training_api.dialects.ml_v1.resources import ScaleTier
 from training_api.job.cluster import ReplicaRole
 
-#: Tier -> role -> machine type, by its name in ``MACHINE_TYPES``, and count. CUSTOM is not here: it reads ``masterType`` and its
-#: like. BASIC_TPU is not: TPUs are refused before anything reads the table.
+#: Tier -> role -> machine type, by its name in ``MACHINE_TYPES``, and count. CUSTOM is not here: it reads
+#: ``masterType`` and its like. BASIC_TPU is not: TPUs are refused before anything reads the table.
 TIER_SHAPES: Mapping[ScaleTier, Mapping[ReplicaRole, tuple[str, int]]] = {
     ScaleTier.BASIC: {ReplicaRole.MASTER: ("n1-standard-4", 1)},
     ScaleTier.STANDARD_1: {

@@ -119,7 +119,6 @@ def _denied(member: str, resource: PolicyResource) -> str:
     _, project, _, location, _, repository = resource.name.split("/")
     return (
         f"permission denied: {member} needs {resource.reader_role} on {resource.name} to pull it; grant it "
-        "with "
-        f"gcloud artifacts repositories add-iam-policy-binding {repository} --location={location} "
+        f"with gcloud artifacts repositories add-iam-policy-binding {repository} --location={location} "
         f"--project={project} --member={member} --role={resource.reader_role}"
     )

@@ -283,13 +283,11 @@ class MetricCollector:
 
 _GAP = (
     "Reports of metrics were lost: the trainer reported more than 100 times while the training service did "
-    "not run, and "
-    "cloudml-hypertune keeps the newest 100."
+    "not run, and cloudml-hypertune keeps the newest 100."
 )
 _BROKEN = (
-    "The file of metrics has lines that are no reports of cloudml-hypertune (one JSON object a line: the tag "
-    "with its value, "
-    "global_step and timestamp); they are left out."
+    "The file of metrics has lines that are no reports of cloudml-hypertune (one JSON object a line: the "
+    "tag with its value, global_step and timestamp); they are left out."
 )
 
 

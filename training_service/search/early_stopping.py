@@ -118,9 +118,8 @@ class EarlyStoppingReport:
         low, high = self.false_stop_interval
         return (
             f"{saved}of {self.shadows} that were to be stopped and ran on, {self.false_stops} ended among "
-            "the best: "
-            f"an estimated false-stop rate of {self.false_stop_rate:.0%} ({low:.0%} to {high:.0%} with 95 % "
-            "confidence)"
+            f"the best: an estimated false-stop rate of {self.false_stop_rate:.0%} ({low:.0%} to {high:.0%} "
+            "with 95 % confidence)"
         )
 
 

@@ -43,8 +43,8 @@ _ADVICE: tuple[tuple[type[TrainingError], int, str], ...] = (
         FolderUnreadable,
         502,
         (
-            "The object store must answer, and Airflow's connection google_cloud_default must be allowed to list "
-            "and read the bucket."
+            "The object store must answer, and Airflow's connection google_cloud_default must be allowed to "
+            "list and read the bucket."
         ),
     ),
     (Throttled, 503, "The service has too much to do; the page asks again by itself."),
@@ -52,8 +52,8 @@ _ADVICE: tuple[tuple[type[TrainingError], int, str], ...] = (
         TransportError,
         503,
         (
-            "Is the training service running, and are host and port of the connection right? The page asks again "
-            "by itself."
+            "Is the training service running, and are host and port of the connection right? The page asks "
+            "again by itself."
         ),
     ),
     (ServiceUnavailable, 503, "The service is there but cannot answer now; the page asks again by itself."),

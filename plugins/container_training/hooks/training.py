@@ -165,8 +165,7 @@ class TrainingHook(ClosingHook):
         if is_unset(job_id):
             raise InvalidArgument(
                 f"job_id must be the id of a job, got {job_id!r}: the task that submits the job returned "
-                "none; "
-                "clear that task with what is downstream of it"
+                "none; clear that task with what is downstream of it"
             )
         return self._ask(self.client.get_job, job_id)
 

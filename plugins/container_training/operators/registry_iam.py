@@ -266,8 +266,7 @@ def _explained(grant: Grant, verb: str) -> Iterator[None]:
     except AccessDenied as error:
         raise AccessDenied(
             f"the policy of {grant.resource} may not be changed with these credentials: {error}; ask its "
-            "owner to run: "
-            f"{grant.gcloud_command(verb)}",
+            f"owner to run: {grant.gcloud_command(verb)}",
             code=error.code,
             status=error.status,
         ) from error

@@ -47,8 +47,8 @@ _MEMORY = "job_watch"
 _POKE_SECONDS = 1.0
 #: A reschedule costs the scheduler and a process start, far more than the question itself.
 _RESCHEDULE_SECONDS = 15.0
-#: How often a deferrable wait polls its job before it is deferred, and the pause between. A deferral costs two process starts and
-#: ``SETTLE_SECONDS``; many jobs leave QUEUED and PREPARING sooner than that.
+#: How often a deferrable wait polls its job before it is deferred, and the pause between. A deferral costs
+#: two process starts and ``SETTLE_SECONDS``; many jobs leave QUEUED and PREPARING sooner than that.
 _POLLS_BEFORE_DEFERRING = 7
 _PAUSE_BEFORE_DEFERRING = 0.5
 #: The trigger's own limit comes first; this one is for a triggerer that is gone.
@@ -239,7 +239,11 @@ class TrainingJobSensor(BaseSensorOperator):
             self.log.info("job %s is being cancelled, as its task was ended", self.job_id)
 
     def _poll_before_deferring(self, watch: JobWatch, context: Context) -> WaitEvent | None:
-        """Return the wait's end if it comes within seconds; ``None``: the wait is long enough to be deferred."""
+        """
+        Return the wait's end if it comes within seconds.
+
+        ``None``: the wait is long enough to be deferred.
+        """
         for poll in range(_POLLS_BEFORE_DEFERRING):
             if poll:
                 time.sleep(_PAUSE_BEFORE_DEFERRING)

@@ -35,8 +35,8 @@ _WRITING = frozenset({JobState.PREPARING, JobState.RUNNING, JobState.CANCELLING}
 _COST_SECONDS = 1.0
 #: Half a second, so that nearly all changes are noticed within a second.
 POLL_SECONDS = 0.5
-#: How long a task stays deferred at least. Airflow's scheduler (3.3) fails a task that is resumed before the scheduler has
-#: processed the end of the worker that deferred it (apache/airflow#72716, open).
+#: How long a task stays deferred at least. Airflow's scheduler (3.3) fails a task that is resumed before the
+#: scheduler has processed the end of the worker that deferred it (apache/airflow#72716, open).
 SETTLE_SECONDS = 2.0
 
 
@@ -234,7 +234,8 @@ class JobTrigger(BaseTrigger):
 
     async def _cancel_own(self, client: AsyncTrainingClient, fate: TaskFate) -> None:
         job = await client.get_job(self.job_id)
-        # The token may be unknown where the service was down when the wait began; then the job's labels decide.
+        # The token may be unknown where the service was down when the wait began; then the job's labels
+        # decide.
         task = self.task_instance
         owner = self.owner or (owner_within(job, task.dag_id, task.run_id) if task else "")
         if why := why_left_alone(job, owner, is_success=fate is TaskFate.LAST_DONE):

@@ -91,5 +91,9 @@ def log_lines() -> Iterator[Sequence[str]]:
 
 @pytest.fixture(autouse=True)
 def no_pause_before_deferring(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wait polls its job for three seconds before it is deferred; here it polls without a pause."""
+    """
+    Let a wait poll its job without a pause before it is deferred.
+
+    Otherwise it polls for three seconds.
+    """
     monkeypatch.setattr("container_training.sensors.training._PAUSE_BEFORE_DEFERRING", 0.0)

@@ -38,9 +38,8 @@ MAX_INTEGER = 2**53
 #: [unverified] What can follow ``--`` on a command line; the API's own pattern was not found.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
 _NAME_RULE = (
-    "must start with a letter or underscore, hold only letters, digits and '_', '.', '-', and be at most 128 "
-    "long, "
-    "since trials get it as the argument --NAME"
+    "must start with a letter or underscore, hold only letters, digits and '_', '.', '-', and be at most "
+    "128 long, since trials get it as the argument --NAME"
 )
 #: The service passes ``--job-dir`` itself; argparse reads both spellings into ``job_dir``.
 _RESERVED = ("job-dir", "job_dir")

@@ -90,8 +90,7 @@ class ModelRegistry:
         except ValidationError as error:
             raise ModelUnknown(
                 f"{self.pointer_uri}#{generation} is no pointer to a champion, and is left as it is; restore "
-                "an older "
-                "generation of it, or delete it and promote again: "
+                "an older generation of it, or delete it and promote again: "
                 f"{error.errors(include_url=False, include_input=False)[0]['msg']}"
             ) from error
 

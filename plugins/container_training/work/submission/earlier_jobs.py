@@ -33,8 +33,7 @@ def _data_version(store: ObjectStore, uri: str) -> DataVersion:
     if not version.objects:
         raise DataMissing(
             f"there is no object at {uri!r} or below it, and the job is said to read it; write it first, or "
-            "mend data_uris "
-            "or package_uris"
+            "mend data_uris or package_uris"
         )
     return version
 

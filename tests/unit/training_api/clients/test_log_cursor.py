@@ -1,4 +1,8 @@
-"""Following a job's log: no line is lost, and none is shown twice, whatever is stored while the pages are read."""
+"""
+Following a job's log: no line is lost, and none is shown twice.
+
+Whatever is stored while the pages are read.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +35,11 @@ def entry(number: int, received: float | None = None, **changes: object) -> LogE
 
 
 class FakeLog:
-    """Answers questions page by page, two lines a page; ``between`` happens before each later page."""
+    """
+    Answers requests page by page, two lines a page.
+
+    ``between`` happens before each later page.
+    """
 
     def __init__(self, *entries: LogEntry, between: Callable[[], None] = lambda: None) -> None:
         self.entries = list(entries)
