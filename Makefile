@@ -70,7 +70,8 @@ check: setup
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
-	$(PYTHON) -m pytest -q tests/unit/test_layers.py tests/dags tests/unit/test_docs_links.py
+	$(PYTHON) -m pytest -q tests/unit/test_layers.py tests/dags tests/unit/test_docs_links.py tests/unit/test_line_lengths.py \
+	  tests/unit/test_operator_reference.py
 
 bench: setup
 	@$(PYTHON) -m benchmarks
@@ -109,6 +110,8 @@ docs: setup
 	@echo "writing docs/kill-table.md" >&2
 	@$(PYTHON) -m tests.e2e.kill_table.page > docs/kill-table.md.new
 	@mv docs/kill-table.md.new docs/kill-table.md
+	@echo "writing the arguments in docs/reference" >&2
+	@$(PYTHON) -m docs.tools.operator_reference
 
 lock: $(VENV)/.uv-$(UV_VERSION)
 	$(UV) pip compile --quiet pyproject.toml --python $(PYTHON) --extra dev -o requirements.txt --generate-hashes \

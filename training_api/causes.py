@@ -1,8 +1,9 @@
 """
-Why a job, a trial or a replica did not end well: what programs read and count, beside the message for people.
+Why a job, a trial or a replica did not end well, for programs.
 
-The training service writes a cause where it knows one: in the class of an error of the engine (``errors.py``), from the
-status of a replica (``job/exit_causes.py``), and where a limit or a person ends a job. Nobody derives one from a message.
+The message beside it is for people. The training service writes a cause where it knows one: in the class of
+an error of the engine (``errors.py``), from the status of a replica (``job/exit_causes.py``), and where a
+limit or a person ends a job. No code derives one from a message.
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ from enum import StrEnum
 
 
 class Cause(StrEnum):
-    """What kept a job, or a trial, from its end; the value is the word on the wire and the label of a metric."""
+    """
+    What kept a job, or a trial, from its end.
+
+    The value is the word on the wire and the label of a metric.
+    """
 
     OUT_OF_MEMORY = "OUT_OF_MEMORY"  #: a replica wanted more memory than its container may have
     PROGRAM_ERROR = "PROGRAM_ERROR"  #: the trainer ended with a status of its own

@@ -57,8 +57,8 @@ Every error of the project, one tree.
     + EvaluationInvalid               evaluations cannot be read, or are not of the same examples
     + RegistryMirrorFailed            the registry that follows the champion did not answer, or refused
 
-Messages say what is wrong, the rule, the value and the way out. ``raise ... from error`` keeps the cause. An error that can
-end a job has a ``cause`` in its class: what programs count (``causes.py``).
+Messages say what is wrong, the rule, the value and the way out. ``raise ... from error`` keeps the cause.
+An error that can end a job has a ``cause`` in its class: what programs count (``causes.py``).
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ class EngineUnavailable(EngineError):
 
 
 class EngineBusy(EngineError):
-    """The Docker Engine cannot do it now: an internal error, a name that is taken, no free address."""
+    """The Docker Engine refuses for now: an internal error, a taken name, no free address."""
 
 
 class ImageNotFound(EngineError):

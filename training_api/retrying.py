@@ -25,13 +25,13 @@ ENGINE_MAY_DO_LATER: tuple[type[EngineError] | type[RegistryUnavailable], ...] =
     EngineBusy,
     RegistryUnavailable,
 )
-#: A later attempt of the task may do better: engines come back, disks are cleaned, registries get their policies.
+#: A later attempt of the task may succeed: engines come back, disks are cleaned, policies change.
 _MAY_PASS = (*TRANSIENT, EditConflict, *ENGINE_MAY_DO_LATER, DiskFull, PushFailed, RegistryMirrorFailed)
 MAX_BACKOFF_SECONDS = 10.0
 
 
 def is_worth_a_retry(error: TrainingError) -> bool:
-    """Whether the same task may do better later; every other error stays as it is until somebody mends something."""
+    """Whether a later attempt of the task may succeed; other errors need a person's fix."""
     return isinstance(error, _MAY_PASS)
 
 

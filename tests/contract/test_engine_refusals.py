@@ -1,4 +1,4 @@
-"""A refusal of a Docker Engine is the same error to the service, the image operators, the preflight and the test run."""
+"""A refusal of a Docker Engine is the same error to all that ask one."""
 
 from __future__ import annotations
 

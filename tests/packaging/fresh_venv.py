@@ -67,7 +67,7 @@ class FreshVenv:
         return _run(command, given=given, environment=self.variables() | variables, folder=self.folder)
 
     def modules_missing_at_import(self, modules: Sequence[str]) -> dict[str, str]:
-        """Import ``modules`` one by one; return which cannot be imported, and the module that each lacks."""
+        """Return those of ``modules`` that cannot be imported, and what each lacks."""
         printed = self.run_code(_IMPORT_ALL, given=json.dumps(modules)).splitlines()
         missing: dict[str, str] = json.loads(printed[-1])
         return missing

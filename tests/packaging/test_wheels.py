@@ -129,7 +129,7 @@ def test_the_service_refuses_to_tune_without_the_extra(service: str) -> None:
 
 @pytest.fixture(scope="module")
 def service(venv_of: VenvOf, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of ``training-service serve``, as its wheel installs it, with nothing behind it."""
+    """The address of ``training-service serve`` as its wheel installs it; it has no engine."""
     venv = venv_of(SERVICE)
     folder = tmp_path_factory.mktemp("service")
     port, nobody = reserve_port(), reserve_port()

@@ -1,8 +1,8 @@
 """
 Why a job did not end well, in plain words, and what to do about it.
 
-Read from the cause that the service wrote (``training_api/causes.py``). Pure: the words are here once, for the job page,
-the fleet page and every other reader.
+Read from the cause that the service wrote (``training_api/causes.py``). Pure: the words are here once, for
+the job page, the fleet page and every other reader.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class Explanation:
     docs: str
 
 
-#: Cause -> title, what happened, what to do, where more is said. ``{who}``, ``{code}`` and ``{what}`` are filled in.
+#: Cause -> title, what happened, what to do, where more is said.
+#: ``{who}``, ``{code}`` and ``{what}`` are filled in.
 _WORDS: Mapping[Cause, tuple[str, str, str, str]] = {
     Cause.OUT_OF_MEMORY: (
         "Out of memory",
@@ -192,7 +193,7 @@ def title_of(cause: Cause) -> str:
 
 def explain(state: JobState, reason: JobReason | None) -> Explanation | None:
     """
-    Return why a job in ``state`` failed or was cancelled; ``None`` for one that goes on or succeeded.
+    Return why a job in ``state`` failed or was cancelled; ``None`` where it did neither.
 
     Pure.
 

@@ -117,7 +117,7 @@ class Span(WireModel):
 
     :param name: the image, or the replica's task name (``master-replica-0``).
     :param attempt: which run of the replica: ``RETRY.RESTART``.
-    :param pinned: of a pull: the image that came, by digest; of a runtime version, its name and the engine's id.
+    :param pinned: of a pull: the image by digest; of a runtime version: its name and the engine's id.
     :param trial_id: of a tuning job; empty: of the job itself.
     :param end_time: ``None``: it goes on, or nobody saw its end.
     """

@@ -19,7 +19,7 @@ def exit_cause(exit_code: int, *, out_of_memory: bool, uses_packages: bool) -> C
     """
     Return why a replica ended with ``exit_code``, which is not 0.
 
-    :param uses_packages: whether its image is a runtime's, which installs the job's packages before the trainer starts.
+    :param uses_packages: whether its image is a runtime's, which installs the job's packages first.
     """
     if out_of_memory:
         return Cause.OUT_OF_MEMORY
@@ -31,7 +31,7 @@ def exit_cause(exit_code: int, *, out_of_memory: bool, uses_packages: bool) -> C
 
 
 def exit_meaning(cause: Cause, exit_code: int | None) -> str:
-    """Return what ``exit_code`` means where ``cause`` followed from it; empty for a status of the program's own."""
+    """Return what ``exit_code`` means under ``cause``; empty for the program's own status."""
     if exit_code is None:
         return ""
     meanings = PACKAGE_EXIT_MEANINGS if cause is Cause.PACKAGE else {**RETRYABLE_EXIT_CODES, **EXIT_MEANINGS}

@@ -91,7 +91,7 @@ class CheckedImages(ImageAccess):
         token = self._tokens.issue(Caller(principal=agent), [scope], _PULL_LIFETIME)
         if not token.access:
             raise ImageAccessDenied(_denied(agent, resource))
-        # By digest, so that the engine gets what was looked at, and not a tag that moved or that it has of old.
+        # By digest, so that the engine gets what was checked, and not a tag that moved or that it has of old.
         return PullableImage(
             ref=image.at(self._digest(image, token.value, agent, resource)), token=token.value
         )

@@ -28,7 +28,7 @@ def operations_router(
 
     @router.get("/health")
     def health() -> JSONResponse:
-        """200 while jobs can run; 503, with the reason, while the engine does not answer, or the loop fails."""
+        """200 while jobs can run; 503 with the reason while the engine or the loop fails."""
         answer = {"status": "ok", "version": version}
         try:
             answer["engine"] = engine.ping()

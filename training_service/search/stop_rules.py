@@ -1,11 +1,11 @@
 """
-Whether a running trial is worth its time, from its curve and those of the study's completed trials. Pure.
+Whether to stop a running trial, from its curve and those of completed trials. Pure.
 
 Two rules, either of which stops a trial. The median rule: Golovin et al., Google Vizier: A Service for
-Black-Box Optimization (2017), section 3.1.2; a trial that starts slowly and for which the forecast still hopes
-is spared, which the paper does not do. A forecast of the curve's end: the same paper's section 3.1.1, with
-another regression (``curve_forecast.py``). Neither stops a trial whose best value is at least as good as the
-best end so far.
+Black-Box Optimization (2017), section 3.1.2; a trial that starts slowly and for which the forecast still
+hopes is spared, which the paper does not do. A forecast of the curve's end: the same paper's section 3.1.1,
+with another regression (``curve_forecast.py``). Neither stops a trial whose best value is at least as good as
+the best end so far.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from training_service.search.early_stopping import Curve, StopReason, StopRule
 MIN_COMPLETED = 5
 MIN_POINTS = 3
 #: The forecast stops a trial whose chance to end as the best is smaller, and spares one from the median rule
-#: whose chance is at least this. Chosen by benchmarks/early_stopping.py, where 2 to 5 % of the stops are false.
+#: whose chance is at least this. Chosen by benchmarks/early_stopping.py, where 2 to 5 % of the stops are
+#: false.
 MIN_CHANCE, HOPE = 0.01, 0.05
 #: Larger values are taken for this one: their squares are no doubles.
 _LARGEST = 1e150

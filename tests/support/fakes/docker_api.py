@@ -1,4 +1,4 @@
-"""A Docker Engine's HTTP API with containers that are played, for the real client: what is refused has a real status."""
+"""A played Docker Engine that speaks HTTP, for docker-py's real client."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def images_view(job: Job, spans: Sequence[Span]) -> list[dict[str, str | None]]:
     """
     Return the images of the roles: ``[{"role", "uri", "pinned"}]``.
 
-    :param spans: what took the job's time; ``pinned`` is the image by digest that a pull gave, if one is known.
+    :param spans: what took the job's time; ``pinned`` is the image by digest that a pull gave.
     """
     training = job.training_input or TrainingInput()
     pulled = {span.name: span.pinned or None for span in spans if span.kind is SpanKind.PULL}
@@ -47,7 +47,7 @@ def images_view(job: Job, spans: Sequence[Span]) -> list[dict[str, str | None]]:
 
 
 def _pulled_name(uri: str) -> str:
-    """Return the name under which the service pulls an image; empty: this service would not pull it."""
+    """Return the name under which the service pulls an image; empty if it would not."""
     try:
         return str(parse_image_ref(uri))
     except InvalidImageRef:

@@ -1,4 +1,4 @@
-"""What the driver asks of an engine, and what it makes of the answers: docker-py's own client against a played engine."""
+"""What the driver asks of a played engine, and what it makes of the answers."""
 
 from __future__ import annotations
 

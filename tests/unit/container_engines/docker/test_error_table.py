@@ -8,7 +8,7 @@ from container_engines.docker.error_table import IN_STREAM, Asked, Refusal, refu
 
 ENGINE, REGISTRY = Asked.ENGINE, Asked.REGISTRY
 CASES = [
-    # A pull, a push: what the registry says reaches the engine's stream, or comes with a status of no meaning.
+    # A pull, a push: the registry's words are in the stream, or come with a status that says nothing.
     (REGISTRY, IN_STREAM, "manifest for h/p/i:1 not found: manifest unknown", Refusal.NO_IMAGE),
     (REGISTRY, IN_STREAM, "manifest unknown", Refusal.NO_IMAGE),
     (REGISTRY, IN_STREAM, "pull access denied for h/p/i, repository does not exist", Refusal.NO_IMAGE),

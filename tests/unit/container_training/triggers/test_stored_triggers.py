@@ -1,4 +1,4 @@
-"""A wait that an earlier version deferred goes on: its row in Airflow's database names a class and arguments."""
+"""A wait that an earlier version deferred is resumed by this one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from tests.support.fakes.fake_service import EPOCH, FakeService, make_job
 from tests.support.fakes.virtual_time import VirtualClock
 from training_api.states import JobState
 
-#: What ``JobTrigger.serialize`` returned at commit 6ec1646, before the code became five packages.
+#: A row of Airflow's database has a class and its arguments. This is what ``JobTrigger.serialize`` returned
+#: at commit 6ec1646, before the code became five packages.
 STORED = """
 ["container_training.triggers.training.JobTrigger",
  {"job_id": "digits_1", "until": "finished", "training_conn_id": "training_default",

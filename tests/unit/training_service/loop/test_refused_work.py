@@ -1,4 +1,4 @@
-"""What the engine refuses: asked for again after growing pauses if it may pass, with a line in the job's log, or final."""
+"""Work that the engine refuses is retried after growing pauses, or fails the job."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
 """
-Writes database_6ec1646.sql, with the code of commit 6ec1646 and its tests' own service in memory.
+Writes database_6ec1646.sql with the code of commit 6ec1646.
 
-Run in a checkout of that commit: ``PYTHONPATH=.:plugins python make_database_6ec1646.py > database_6ec1646.sql``. It cannot
-run with today's code.
+It uses that commit's service in memory.
+Run in a checkout of that commit:
+``PYTHONPATH=.:plugins python make_database_6ec1646.py > database_6ec1646.sql``.
+It cannot run with today's code.
 """
 
 from __future__ import annotations

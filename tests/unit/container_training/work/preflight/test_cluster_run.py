@@ -1,4 +1,4 @@
-"""A cluster of a preflight on a played engine: what is seen of each replica, and nothing left."""
+"""A cluster of a preflight on a played engine: what is seen, and nothing left."""
 
 from __future__ import annotations
 

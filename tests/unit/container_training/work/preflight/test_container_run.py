@@ -1,4 +1,4 @@
-"""The local test run on a played engine: output as it comes, each way to end, and nothing left."""
+"""The local test run on a played engine: its output, its ends, and nothing left."""
 
 from __future__ import annotations
 
