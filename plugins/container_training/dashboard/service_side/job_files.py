@@ -65,5 +65,5 @@ def _metrics(store: ObjectStore, uri: str) -> Any:
     try:
         content = store.read(uri, _MAX_METRICS_BYTES)
         return None if content is None else json.loads(content)
-    except (ResultsMissing, ValueError):
-        return None  # too large, or no JSON: it is in the list of files, to be opened there
+    except (ResultsMissing, ValueError, RecursionError):
+        return None  # too large, too deep, or no JSON: it is in the list of files, to be opened there
