@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from training_api.clients.patience import patiently
-from training_api.errors import JobNotFound, TransportError
+from training_api.errors import JobNotFound, Throttled, TransportError
+from training_api.retrying import MAX_BACKOFF_SECONDS, backoff_seconds
+
+NO_ANSWER = TransportError("no answer")
+
+
+def throttled(retry_after_seconds: float | None) -> Throttled:
+    return Throttled(
+        "slow down", code=429, status="RESOURCE_EXHAUSTED", retry_after_seconds=retry_after_seconds
+    )
 
 
 class Service:
@@ -75,3 +86,24 @@ def test_what_will_not_pass_is_not_asked_again() -> None:
         patiently(60.0)(ask)
 
     assert calls == [1]
+
+
+def test_pauses_double_up_to_ten_seconds() -> None:
+    pauses = [backoff_seconds(failures, 0.5, NO_ANSWER, jitter=1.0) for failures in range(1, 8)]
+
+    assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+
+
+@given(failures=st.integers(1, 10**6), first=st.floats(0.01, 10.0), jitter=st.floats(0.0, 1.0))
+def test_every_pause_lies_in_the_upper_half_of_its_step(failures: int, first: float, jitter: float) -> None:
+    ceiling = backoff_seconds(failures, first, NO_ANSWER, jitter=1.0)
+
+    pause = backoff_seconds(failures, first, NO_ANSWER, jitter=jitter)
+
+    assert ceiling <= MAX_BACKOFF_SECONDS
+    assert ceiling / 2 <= pause <= ceiling
+
+
+@pytest.mark.parametrize(("asked", "expected"), [(None, 1.0), (0.0, 1.0), (0.5, 1.0), (60.0, 60.0)])
+def test_a_longer_wish_of_the_service_wins(asked: float | None, expected: float) -> None:
+    assert backoff_seconds(2, 0.5, throttled(asked), jitter=1.0) == expected

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import httpx
@@ -16,90 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from training_api.clients.training import AsyncTrainingClient, TrainingClient, job_log_filter
+from tests.support.fakes.training_answers import ENDPOINT, Call, Recorder, answer, call_sync
+from training_api.clients.training import TrainingClient, job_log_filter
 from training_api.dialects.ml_v1.filters import And, Comparison, parse_filter
 from training_api.dialects.ml_v1.resources import GetConfigResponse, Job, ListJobsResponse, TrainingInput
-from training_api.errors import (
-    AccessDenied,
-    JobConflict,
-    JobNotFound,
-    ServiceError,
-    ServiceUnavailable,
-    Throttled,
-    TrainingError,
-    TransportError,
-)
+from training_api.errors import ServiceError
 from training_api.states import JobState
 
-ENDPOINT = "http://127.0.0.1:8470"
 JOB = {"jobId": "digits_1", "state": "RUNNING"}
-
-Handler = Callable[[httpx.Request], httpx.Response]
-Call = Callable[..., Any]
-
-
-def _call_sync(handler: Handler, method: str, *args: Any, endpoint: str = ENDPOINT, **options: Any) -> Any:
-    with TrainingClient(endpoint, "demo", transport=httpx.MockTransport(handler), **options) as client:
-        return getattr(client, method)(*args)
-
-
-def _call_async(handler: Handler, method: str, *args: Any, endpoint: str = ENDPOINT, **options: Any) -> Any:
-    async def call() -> Any:
-        transport = httpx.MockTransport(handler)
-        async with AsyncTrainingClient(endpoint, "demo", transport=transport, **options) as client:
-            return await getattr(client, method)(*args)
-
-    return asyncio.run(call())
-
-
-@pytest.fixture(params=[_call_sync, _call_async], ids=["sync", "async"])
-def call(request: pytest.FixtureRequest) -> Call:
-    """Return what calls a method of one of the two clients, answered by a handler."""
-    chosen: Call = request.param
-    return chosen
-
-
-class Recorder:
-    """Answers every request alike and keeps the last one."""
-
-    def __init__(self, answer: Any) -> None:
-        self.answer = answer
-        self.request: httpx.Request | None = None
-
-    def __call__(self, request: httpx.Request) -> httpx.Response:
-        self.request = request
-        return httpx.Response(200, json=self.answer)
-
-    @property
-    def seen(self) -> tuple[str, str, Any]:
-        """Method, target as on the wire, and JSON body of the last request."""
-        assert self.request is not None
-        content = self.request.content
-        return (
-            self.request.method,
-            self.request.url.raw_path.decode(),
-            json.loads(content) if content else None,
-        )
-
-
-def answer(status: int, body: Any = None, **options: Any) -> Handler:
-    """Return a handler that gives one answer to everything."""
-    return lambda _: httpx.Response(status, json=body, **options)
-
-
-def error_body(code: int, message: str, status: str, *violations: tuple[str, str]) -> dict[str, Any]:
-    error: dict[str, Any] = {"code": code, "message": message, "status": status}
-    if violations:
-        fields = [{"field": field, "description": text} for field, text in violations]
-        error["details"] = [{"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": fields}]
-    return {"error": error}
-
-
-def raising(error: Exception) -> Handler:
-    def handle(_: httpx.Request) -> httpx.Response:
-        raise error
-
-    return handle
 
 
 # --- requests
@@ -147,7 +65,7 @@ def test_create_sends_the_job_without_what_it_does_not_say() -> None:
     recorder = Recorder(JOB)
     job = Job(job_id="digits_1", training_input=TrainingInput(region="us-central1", worker_count=2))
 
-    created = _call_sync(recorder, "create_job", job)
+    created = call_sync(recorder, "create_job", job)
 
     body = {"jobId": "digits_1", "trainingInput": {"region": "us-central1", "workerCount": "2"}}
     assert recorder.seen == ("POST", "/v1/projects/demo/jobs", body)
@@ -157,7 +75,7 @@ def test_create_sends_the_job_without_what_it_does_not_say() -> None:
 def test_the_projects_service_agent_can_be_asked_for() -> None:
     recorder = Recorder({"serviceAccount": "agent@example.com", "serviceAccountProject": "12"})
 
-    config = _call_sync(recorder, "get_config")
+    config = call_sync(recorder, "get_config")
 
     assert recorder.seen == ("GET", "/v1/projects/demo:getConfig", None)
     assert config == GetConfigResponse(service_account="agent@example.com", service_account_project=12)
@@ -524,3 +442,18 @@ def test_the_filter_means_the_job_and_the_task_whatever_they_are_called(job_id: 
             Comparison("resource.labels.task_name", "=", task_name),
         )
     )
+
+
+# --- the account of the project's jobs
+
+
+def test_the_account_of_the_projects_jobs_can_be_asked_for() -> None:
+    assert (
+        call_sync(answer(200, {"serviceAccount": "agent@example.com"}), "service_agent")
+        == "agent@example.com"
+    )
+
+
+def test_a_service_that_names_no_account_is_an_error_that_names_the_project() -> None:
+    with pytest.raises(ServiceError, match=r"names no service account for project 'demo'"):
+        call_sync(answer(200, {}), "service_agent")

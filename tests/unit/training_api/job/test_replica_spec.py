@@ -1,4 +1,4 @@
-"""Tiers, counts, types, accelerators and images: which replicas a job has."""
+"""Tiers, counts, types and images: which replicas a job has."""
 
 from __future__ import annotations
 
@@ -139,81 +139,6 @@ def test_a_bad_image_of_a_role_is_named_by_its_own_field() -> None:
     (violation,) = violations_of(**CLUSTER, workerConfig={"imageUri": "trainer"})
 
     assert violation[0] == "workerConfig.imageUri"
-
-
-# --- accelerators
-
-
-@pytest.mark.parametrize("count", [1, "2", 4])
-def test_accelerators_are_attached_to_a_compute_engine_machine(count: Any) -> None:
-    config = {"imageUri": IMAGE, "acceleratorConfig": {"count": count, "type": "NVIDIA_TESLA_T4"}}
-
-    master = make_spec(scaleTier="CUSTOM", masterType="n1-standard-4", masterConfig=config).master
-
-    assert (master.gpus, master.gpu) == (int(count), "NVIDIA_TESLA_T4")
-
-
-A100 = "NVIDIA_TESLA_A100"
-
-
-@pytest.mark.parametrize(
-    ("machine", "accelerators", "path", "description"),
-    [
-        ("n1-standard-4", {"count": 1}, ".type", "must be set when count is more than 0"),
-        (
-            "n1-standard-4",
-            {"count": 3, "type": "NVIDIA_TESLA_T4"},
-            ".count",
-            "must be one of 1, 2, 4 for NVIDIA_TESLA_T4; got 3",
-        ),
-        (
-            "standard",
-            {"count": 1, "type": "NVIDIA_TESLA_T4"},
-            "",
-            "can only be set with scaleTier CUSTOM and a Compute Engine machine type",
-        ),
-        ("n1-standard-4", {"count": 1, "type": "TPU_V2"}, ".type", f"{NO_TPU}; got TPU_V2"),
-        (
-            "n1-standard-4",
-            {"count": 1, "type": A100},
-            ".type",
-            f"{A100} comes with the machine types a2-* only",
-        ),
-        (
-            "a2-highgpu-2g",
-            {"count": 1, "type": A100},
-            "",
-            f"a2-highgpu-2g comes with 2 x {A100}; got 1 x {A100}",
-        ),
-    ],
-)
-def test_other_accelerators_are_refused(
-    machine: str, accelerators: dict[str, Any], path: str, description: str
-) -> None:
-    config = {"imageUri": IMAGE, "acceleratorConfig": accelerators}
-
-    assert violations_of(scaleTier="CUSTOM", masterType=machine, masterConfig=config) == [
-        (f"masterConfig.acceleratorConfig{path}", description)
-    ]
-
-
-def test_a_machine_with_built_in_accelerators_may_say_so_again() -> None:
-    config = {"imageUri": IMAGE, "acceleratorConfig": {"count": 2, "type": A100}}
-
-    spec = make_spec(scaleTier="CUSTOM", masterType="a2-highgpu-2g", masterConfig=config)
-
-    assert (spec.master.gpus, spec.master.gpu) == (2, A100)
-
-
-def test_a_basic_job_has_no_accelerators() -> None:
-    config = {"imageUri": IMAGE, "acceleratorConfig": {"count": 1, "type": "NVIDIA_TESLA_T4"}}
-
-    assert violations_of(masterConfig=config) == [
-        (
-            "masterConfig.acceleratorConfig",
-            "can only be set with scaleTier CUSTOM and a Compute Engine machine type",
-        )
-    ]
 
 
 @pytest.mark.parametrize(

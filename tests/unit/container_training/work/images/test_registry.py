@@ -12,7 +12,6 @@ from container_training.work.images.registry import (
     registry_of,
 )
 from training_api.errors import PushFailed, RegistryUnavailable
-from training_api.iam.registry_wire import is_same_registry, registry_url
 from training_api.job.image_ref import ImageRef
 
 DIGEST = "sha256:" + "a" * 64

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from enum import Enum
-from importlib.resources import files
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -15,12 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from tests.support.discovery import schemas, wire_names
 from training_api.dialects.ml_v1 import resources as wire
 from training_api.dialects.ml_v1.resources import Job, TrainingInput, WireModel, format_timestamp
 
-DISCOVERY = json.loads(
-    files("googleapiclient").joinpath("discovery_cache/documents/ml.v1.json").read_text(encoding="utf-8")
-)
+SCHEMAS = schemas("ml.v1")
 
 MODELS: dict[str, type[WireModel]] = {
     "GoogleCloudMlV1__AcceleratorConfig": wire.AcceleratorConfig,
@@ -48,7 +46,7 @@ NEVER_ANSWERED = {"STATE_UNSPECIFIED"}
 
 
 def _properties(schema: str) -> dict[str, Any]:
-    properties: dict[str, Any] = DISCOVERY["schemas"][schema]["properties"]
+    properties: dict[str, Any] = SCHEMAS[schema]["properties"]
     return properties
 
 
@@ -96,9 +94,7 @@ def _expected_type(prop: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("schema", MODELS)
 def test_a_model_has_exactly_the_fields_of_its_schema(schema: str) -> None:
-    aliases = {field.alias for field in MODELS[schema].model_fields.values()}
-
-    assert aliases == set(_properties(schema))
+    assert wire_names(MODELS[schema]) == set(_properties(schema))
 
 
 def test_every_schema_that_a_job_can_contain_has_a_model() -> None:

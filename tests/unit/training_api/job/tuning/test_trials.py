@@ -13,7 +13,6 @@ from tests.support.fakes.fake_service import EPOCH, make_job
 from tests.support.fakes.tuning_jobs import make_trial, make_tuning_job
 from training_api.dialects.ml_v1.resources import Goal, Job
 from training_api.job.results import StudyResult, TrialRow
-from training_api.job.tuning.trial_spec import hyperparameter_args, trial_job_dir
 from training_api.job.tuning.trials import (
     best_trial,
     progress_line,
@@ -215,8 +214,3 @@ def test_the_line_of_a_trial_says_how_it_ended() -> None:
         == "trial 1: 0.5 at step 30, SUCCEEDED, stopped early, 10.0 s, lr=0.01 units=64 optimizer=adam"
     )
     assert trial_line(bad) == "trial 2: no result, FAILED, 10.0 s, "
-
-
-def test_the_arguments_of_a_trial_survive_odd_values() -> None:
-    assert hyperparameter_args({"a b": "x y", "n": "-1"}) == ("--a b=x y", "--n=-1")
-    assert trial_job_dir("gs://b/jobs/", "3") == "gs://b/jobs/3"

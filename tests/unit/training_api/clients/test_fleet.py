@@ -1,0 +1,88 @@
+"""The client of the operations API: its requests, and the answers that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.fakes.training_answers import ENDPOINT, Handler, Recorder, answer, error_body
+from training_api.clients.fleet import OpsClient
+from training_api.errors import JobNotFound, TransportError
+from training_api.fleet.wire import FleetResponse, Room, SearchJobsRequest, SpanKind
+
+
+def make_client(handler: Handler, project: str = "demo", **options: Any) -> OpsClient:
+    return OpsClient(ENDPOINT + "/", project, transport=httpx.MockTransport(handler), **options)
+
+
+@pytest.mark.parametrize(
+    ("ask", "method", "target"),
+    [
+        (lambda ops: ops.timeline("a/b"), "GET", "/jobs/a%2Fb/timeline"),
+        (lambda ops: ops.usage("a"), "GET", "/jobs/a/usage"),
+        (lambda ops: ops.curves("a:b"), "GET", "/jobs/a%3Ab/curves"),
+        (lambda ops: ops.fleet(), "GET", "/fleet"),
+    ],
+)
+def test_a_question_is_the_request_of_the_api(
+    ask: Callable[[OpsClient], object], method: str, target: str
+) -> None:
+    recorder = Recorder({})
+
+    with make_client(recorder, headers={"Authorization": "Bearer token"}) as ops:
+        ask(ops)
+
+    assert recorder.seen == (method, f"/ops/v1/projects/demo{target}", None)
+    assert recorder.request is not None
+    assert recorder.request.headers["Authorization"] == "Bearer token"
+
+
+def test_a_search_sends_what_it_says_and_no_more() -> None:
+    recorder = Recorder({"jobs": [], "total": 3})
+
+    with make_client(recorder, project="a/b") as ops:
+        found = ops.search_jobs(SearchJobsRequest(filter="state=FAILED", dags=["d"]))
+
+    body = {"filter": "state=FAILED", "dags": ["d"], "pageSize": 50, "pageToken": ""}
+    assert recorder.seen == ("POST", "/ops/v1/projects/a%2Fb/jobs:search", body)
+    assert found.total == 3
+
+
+def test_an_answer_is_read_into_its_model() -> None:
+    span = {"kind": "RUN", "name": "master-replica-0", "startTime": "2026-11-20T12:00:00Z", "exitCode": 1}
+
+    with make_client(answer(200, {"spans": [span]})) as ops:
+        (read,) = ops.timeline("a").spans
+
+    assert (read.kind, read.name, read.exit_code, read.end_time) == (
+        SpanKind.RUN,
+        "master-replica-0",
+        1,
+        None,
+    )
+
+
+def test_a_fleet_whose_engine_does_not_answer_has_no_capacity() -> None:
+    used = {"cpus": 1.5, "memoryBytes": 8, "gpus": 0, "replicas": 1}
+
+    with make_client(answer(200, {"used": used})) as ops:
+        fleet = ops.fleet()
+
+    assert fleet == FleetResponse(used=Room(cpus=1.5, memory_bytes=8, gpus=0, replicas=1))
+
+
+def test_an_unknown_job_is_not_found() -> None:
+    with (
+        make_client(answer(404, error_body(404, "no such job", "NOT_FOUND"))) as ops,
+        pytest.raises(JobNotFound),
+    ):
+        ops.usage("absent")
+
+
+@pytest.mark.parametrize("body", [{}, {"version": None}, []])
+def test_a_version_that_is_none_is_an_error_of_the_other_side(body: object) -> None:
+    with make_client(answer(200, body)) as ops, pytest.raises(TransportError, match="no VersionResponse"):
+        ops.version()
