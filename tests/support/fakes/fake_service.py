@@ -154,7 +154,11 @@ class FakeService:
         after, task = _CURSOR.search(body["filter"]), _TASK.search(body["filter"])
         found = [
             entry
-            for entry in sorted(self.entries, key=lambda entry: (entry["timestamp"], entry["insertId"]))
+            for entry in sorted(
+                self.entries,
+                key=lambda entry: (entry["timestamp"], entry["insertId"]),
+                reverse=body.get("orderBy") == "timestamp desc",
+            )
             if f'job_id="{entry["resource"]["labels"]["job_id"]}"' in body["filter"]
             and (not after or entry["receiveTimestamp"] > after[1])
             and (not task or entry["resource"]["labels"]["task_name"] == task[1])

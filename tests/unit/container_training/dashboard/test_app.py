@@ -10,19 +10,13 @@ import hashlib
 import re
 from base64 import b64encode
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
 from container_training.dashboard.app import make_app
-from container_training.dashboard.problems import _ADVICE, problem_of
-from container_training.dashboard.routes import assets, pages
 from container_training.dashboard.routes.pages import theme_script
-
-PAGES = Path(pages.__file__).parents[1] / "pages"
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ import httpx
 import pytest
 from airflow.providers_manager import ProvidersManager
 
-from container_training.get_provider_info import get_provider_info
 from container_training.hooks.training import InvalidConnection, TrainingHook
 from tests.support.distributions import AIRFLOW
 from tests.support.fakes.fake_service import AGENT, FakeService, error, make_job

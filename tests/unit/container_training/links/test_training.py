@@ -1,4 +1,4 @@
-"""Buttons and callbacks: what a task says of its job, wherever it is put down."""
+"""Buttons: what a task says of its job, wherever it is put down."""
 
 from __future__ import annotations
 
@@ -8,22 +8,12 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
-from container_training.callbacks import job_report
 from container_training.get_provider_info import get_provider_info
 from container_training.links.training import JOB_LINKS
-from container_training.operators.image import BuildImageOperator
 from container_training.operators.plots import PlotTrialsOperator
 from container_training.operators.results import CollectTrainingResultsOperator
 from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.sensors.training import TrainingJobSensor
-from container_training.work.object_store import folder_url
-from container_training.work.results.job_report import (
-    JobAddress,
-    JobReport,
-    job_log_url,
-    job_page_url,
-    job_record_url,
-)
 from tests.support.fakes.fake_bucket import FakeBucket
 from tests.support.fakes.fake_service import FakeService, make_job
 from training_api.states import JobState
@@ -35,7 +25,6 @@ ABOUT_A_JOB = [
     PlotTrialsOperator,
 ]
 JOB = "http://airflow.test/training/jobs/digits_1?conn_id=training_default"
-RECORD = "http://training.test:8470/v1/projects/demo/jobs/digits_1"
 LOG = "http://training.test:8470/logs/projects/demo/jobs/digits_1"
 FOLDER = "http://objects.test:9023/storage/v1/b/bucket/o?prefix=jobs%2Fdigits_1%2F"
 
@@ -154,95 +143,3 @@ def test_a_connection_that_is_gone_costs_the_buttons_and_not_the_task(context: A
     assert task.execute_complete(context, event) == "SUCCEEDED"  # type: ignore[arg-type]
 
     assert links_of(task) == {"Job": "", "Job log": "", "Model folder": ""}
-
-
-@pytest.mark.parametrize(
-    ("endpoint", "uri", "address"),
-    [
-        ("", "gs://b/jobs/a b", "https://console.cloud.google.com/storage/browser/b/jobs/a%20b/"),
-        ("", "gs://b", "https://console.cloud.google.com/storage/browser/b/"),
-        ("http://o:1", "gs://b/jobs/1/", "http://o:1/storage/v1/b/b/o?prefix=jobs%2F1%2F"),
-        ("http://o:1", "gs://b/", "http://o:1/storage/v1/b/b/o?prefix="),
-    ],
-)
-def test_a_folder_is_opened_where_its_store_is(endpoint: str, uri: str, address: str) -> None:
-    assert folder_url(endpoint, uri) == address
-
-
-def test_logs_of_googles_service_are_in_its_console() -> None:
-    job = JobAddress(endpoint="https://ml.googleapis.com", project="p", job_id="j_1", conn_id="c")
-
-    assert job_record_url(job) == "https://ml.googleapis.com/v1/projects/p/jobs/j_1"
-    assert job_log_url(job) == (
-        "https://console.cloud.google.com/logs/query;query=resource.labels.job_id%3D%22j_1%22?project=p"
-    )
-
-
-@pytest.mark.parametrize(
-    ("airflow_url", "address"),
-    [
-        ("", "/training/jobs/j_1?conn_id=my%20service"),
-        ("https://a.test/airflow", "https://a.test/airflow/training/jobs/j_1?conn_id=my%20service"),
-    ],
-)
-def test_the_page_of_a_job_is_airflows_own_and_a_path_where_nobody_knows_its_address(
-    airflow_url: str, address: str
-) -> None:
-    job = JobAddress(
-        endpoint="http://e", project="p", job_id="j_1", conn_id="my%20service", airflow_url=airflow_url
-    )
-
-    assert job_page_url(job) == address
-
-
-def test_a_callback_is_told_of_the_job_its_state_its_reason_and_where_to_look(
-    service: FakeService, context: Any
-) -> None:
-    service.add(make_job(state=JobState.FAILED, error_message="The replica master 0 ran out-of-memory."))
-    task = make_sensor()
-
-    with pytest.raises(AirflowFailException) as failed:
-        task.execute(context)
-
-    told = job_report({"ti": SimpleNamespace(task=task), "exception": failed.value})
-    assert told == JobReport(
-        job_id="digits_1",
-        state="FAILED",
-        reason="The replica master 0 ran out-of-memory.",
-        job_dir="gs://bucket/jobs/digits_1",
-        page_url=JOB,
-        record_url=RECORD,
-        log_url=LOG,
-        folder_url=FOLDER,
-    )
-    assert "digits_1" in str(failed.value)
-    assert "ran out-of-memory" in str(failed.value)
-
-
-def test_a_task_that_failed_for_another_reason_says_that_one(
-    service: FakeService, bucket: FakeBucket, context: Any
-) -> None:
-    service.add(make_job(state=JobState.SUCCEEDED))
-    task = CollectTrainingResultsOperator(task_id="collect", job_id="digits_1")
-
-    with pytest.raises(AirflowFailException) as failed:
-        task.execute(context)
-
-    told = job_report({"ti": SimpleNamespace(task=task), "exception": failed.value})
-    assert told is not None
-    assert (told.state, told.reason) == ("SUCCEEDED", str(failed.value))
-    assert "metrics.json" in told.reason
-
-
-@pytest.mark.parametrize(
-    "context",
-    [
-        {},
-        {"ti": SimpleNamespace()},
-        {"ti": SimpleNamespace(task=BuildImageOperator(task_id="b", context_dir=".", image="h/i"))},
-        {"ti": SimpleNamespace(task=make_sensor())},
-    ],
-    ids=["no task instance", "no task", "not about a job", "no job seen"],
-)
-def test_a_callback_without_a_job_is_told_of_none(context: Any) -> None:
-    assert job_report(context) is None

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from container_training.get_provider_info import get_provider_info
 from container_training.operators.plots import PlotTrialsOperator
 from container_training.work.results.plots.trial_plots import best_so_far, parallel_coordinates
 from tests.support.fakes.fake_bucket import FakeBucket
@@ -129,13 +128,6 @@ def test_the_task_has_a_button_for_each_plot(
     assert set(links) == {"Parallel coordinates", "Best so far", "Job", "Job log", "Model folder"}
     assert before == ""
     assert links["Best so far"].get_link(task, ti_key=None) == address
-
-
-def test_airflow_knows_the_buttons() -> None:
-    assert set(get_provider_info()["extra-links"]) == {
-        f"{type(link).__module__}.{type(link).__qualname__}"
-        for link in PlotTrialsOperator.operator_extra_links
-    }
 
 
 def test_the_same_trials_are_not_written_twice(

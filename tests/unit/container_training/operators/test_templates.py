@@ -1,9 +1,7 @@
-"""What can be a template, of every operator; and what a template may leave behind."""
+"""What can be a template, of every operator."""
 
 from __future__ import annotations
 
-import json
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -16,12 +14,9 @@ from container_training.operators.registry_iam import (
     GrantRegistryAccessOperator,
     RevokeRegistryAccessOperator,
 )
-from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.sensors.training import TrainingJobSensor
-from container_training.work.template_values import flag, is_unset, number, seconds, whole_number
 from tests.support.fakes.fake_service import FakeService, make_job
 from tests.support.public_operators import own_arguments, public_operators
-from training_api.errors import InvalidArgument
 
 OPERATORS = public_operators()
 #: Arguments that are no templates, and why.
@@ -130,53 +125,6 @@ def test_templates_leave_values_or_their_text(task: Any, values: dict[str, Any],
     assert {name: getattr(rendered, name) for name in values} == expected
 
 
-@pytest.mark.parametrize("is_native", [True, False], ids=["native", "text"])
-def test_a_job_is_the_same_from_native_templates_and_from_text(
-    service: FakeService, context: Any, is_native: bool
-) -> None:
-    task = SubmitTrainingJobOperator(
-        task_id="submit",
-        image="127.0.0.1:5000/demo/digits:{{ n }}",
-        args=["--epochs", "{{ n }}", "--rate", "{{ rate }}"],
-        worker_count="{{ n }}",
-        worker_type="n1-standard-4",
-        master_type="n1-standard-4",
-        labels={"number": "{{ n }}"},
-        max_running_time="{{ n }}s",
-        priority="{{ n }}",
-        use_chief_in_tf_config="{{ yes }}",
-        detached="{{ yes }}",
-    )
-    task.dag = DAG("d", schedule=None, render_template_as_native_obj=is_native)
-
-    task.render_template_fields({"n": 3, "rate": 0.5, "yes": True})
-    job = service.jobs[task.execute(context)]
-
-    assert job.training_input is not None
-    assert job.training_input.to_wire() == {
-        "region": "us-central1",
-        "scaleTier": "CUSTOM",
-        "masterType": "n1-standard-4",
-        "workerType": "n1-standard-4",
-        "workerCount": "3",
-        "useChiefInTfConfig": True,
-        "masterConfig": {"imageUri": "127.0.0.1:5000/demo/digits:3"},
-        "args": ["--epochs", "3", "--rate", "0.5"],
-        "scheduling": {"maxRunningTime": "3s", "priority": 3},
-    }
-    assert (job.labels or {}).items() >= {"number": "3", "airflow-detached": "true"}.items()
-
-
-def test_one_argument_that_is_a_number_by_itself_is_an_argument(service: FakeService, context: Any) -> None:
-    task = SubmitTrainingJobOperator(task_id="submit", image="127.0.0.1:5000/demo/digits:1", args="{{ n }}")
-    task.dag = DAG("d", schedule=None, render_template_as_native_obj=True)
-
-    task.render_template_fields({"n": 3})
-
-    job = service.jobs[task.execute(context)]
-    assert (job.training_input and job.training_input.args) == ["3"]
-
-
 @pytest.mark.parametrize(("text", "is_cancelled_on_kill"), [("False", False), ("True", True)])
 def test_a_flag_that_is_text_is_read_as_one(
     service: FakeService, context: Any, text: str, is_cancelled_on_kill: bool
@@ -212,42 +160,3 @@ def test_a_word_that_is_no_end_of_a_wait_is_found_while_the_dag_is_read_or_named
 
 def test_a_revoke_shows_what_it_was_given() -> None:
     assert RevokeRegistryAccessOperator.template_fields_renderers == {"grant": "json"}
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [(True, True), ("True", True), (" true ", True), (1, True), (None, False), ("", False), ("None", False)],
-)
-def test_flags(value: Any, expected: bool) -> None:
-    assert flag("x", value) is expected
-
-
-@pytest.mark.parametrize(
-    ("read", "value", "message"),
-    [
-        (flag, "maybe", "x must be true or false, got 'maybe'"),
-        (number, "many", "x must be a number, got 'many'"),
-        (number, True, "x must be a number, got True"),
-        (number, "inf", "x must be a number, got 'inf'"),
-        (whole_number, "2.5", "x must be a whole number, got '2.5'"),
-        (whole_number, None, "x must be a whole number, got None"),
-        (seconds, "soon", "x must be a number of seconds, got 'soon'"),
-    ],
-)
-def test_what_is_no_value_is_named(read: Any, value: Any, message: str) -> None:
-    with pytest.raises(InvalidArgument) as refused:
-        read("x", value)
-
-    assert str(refused.value) == message
-
-
-def test_numbers_and_times() -> None:
-    assert (number("x", "2.5"), whole_number("x", "9007199254740993")) == (2.5, 9007199254740993)
-    assert (seconds("x", timedelta(minutes=1)), seconds("x", "1.5")) == (60.0, 1.5)
-    assert [is_unset(value) for value in (None, "", "None", 0, json.dumps(0))] == [
-        True,
-        True,
-        True,
-        False,
-        False,
-    ]

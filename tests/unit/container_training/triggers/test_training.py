@@ -7,13 +7,12 @@ import threading
 from collections.abc import Sequence
 from datetime import timedelta
 from itertools import pairwise
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 
-from container_training.runtime.killing import TaskFate, fate_of
+from container_training.runtime.killing import TaskFate
 from container_training.triggers import training as training_triggers
 from container_training.triggers.training import SETTLE_SECONDS, JobTrigger
 from tests.support.fakes.fake_service import EPOCH, FakeService, error, make_job
@@ -249,42 +248,6 @@ def test_every_state_change_is_logged_once_with_its_seconds(
 
 
 @pytest.mark.parametrize(
-    ("states", "fate"),
-    [
-        ({"wait": "failed"}, TaskFate.ENDED),
-        ({}, TaskFate.ENDED),
-        ({"wait": "success", "collect": None}, TaskFate.DONE),
-        ({"wait": "success", "collect": "scheduled", "report": "skipped"}, TaskFate.DONE),
-        ({"wait": "success", "collect": "upstream_failed"}, TaskFate.LAST_DONE),
-        ({"wait": "success"}, TaskFate.LAST_DONE),
-        ({"wait": "restarting"}, TaskFate.RESTARTED),
-        ({"wait": None}, TaskFate.REPEATED),
-        ({"wait": "scheduled"}, TaskFate.REPEATED),
-        ({"wait": "deferred"}, TaskFate.REPEATED),
-        ({"wait": "running"}, TaskFate.REPEATED),
-    ],
-)
-def test_the_tasks_state_tells_why_it_was_stopped(
-    monkeypatch: pytest.MonkeyPatch, states: dict[str, str | None], fate: TaskFate
-) -> None:
-    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
-
-    monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", lambda **_: {"run": states} if states else {})
-
-    assert fate_of(make_task_instance()) is fate
-
-
-def test_the_state_of_a_mapped_task_is_found_by_its_index(monkeypatch: pytest.MonkeyPatch) -> None:
-    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
-
-    states = {"run": {"wait_3": "failed", "wait_2": "running"}}
-    monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", lambda **_: states)
-
-    assert fate_of(make_task_instance(map_index=3)) is TaskFate.ENDED
-    assert fate_of(make_task_instance(map_index=2)) is TaskFate.REPEATED
-
-
-@pytest.mark.parametrize(
     ("fate", "owner_of_job", "cancel_on_kill", "is_cancelled"),
     [
         (TaskFate.ENDED, "token", True, True),
@@ -375,7 +338,3 @@ def test_cleanup_leaves_the_job_alone(service: FakeService) -> None:
     asyncio.run(JobTrigger(**ARGUMENTS).cleanup())
 
     assert service.requests == []
-
-
-def make_task_instance(map_index: int = -1) -> Any:
-    return SimpleNamespace(dag_id="dag", task_id="wait", run_id="run", map_index=map_index)
