@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import threading
@@ -13,7 +12,6 @@ import httpx
 import pytest
 from google.auth.credentials import AnonymousCredentials
 
-from local_stack.object_store.bucket_policies import BucketPolicies, bucket_of_policy
 from local_stack.object_store.server import ObjectStoreServer
 from tests.integration.live_service import LiveService
 from tests.support.ports import reserve_port
@@ -39,22 +37,6 @@ def serve(folder: Path, training_url: str | None) -> Iterator[httpx.Client]:
         server.shutdown()
         thread.join()
         server.server_close()
-
-
-@pytest.mark.parametrize(
-    ("target", "bucket"),
-    [
-        ("/storage/v1/b/present/iam", "present"),
-        ("/b/present/iam?alt=json", "present"),
-        ("/storage/v1/b/a%2Db/iam/testPermissions?permissions=x", "a-b"),
-        ("/storage/v1/b/present", None),
-        ("/storage/v1/b/present/o/iam", None),
-        ("/download/storage/v1/b/present/iam", None),
-        ("/storage/v1/b/present/iam/", None),
-    ],
-)
-def test_requests_for_policies_are_told_from_others(target: str, bucket: str | None) -> None:
-    assert bucket_of_policy(target) == bucket
 
 
 @pytest.mark.parametrize("path", ["/storage/v1/b/present/iam", "/b/present/iam"])
@@ -119,26 +101,6 @@ def test_a_store_without_a_service_says_that_it_keeps_no_policies(tmp_path: Path
 
     assert answer.status_code == 501
     assert "keeps no bucket policies" in answer.json()["error"]["message"]
-
-
-def test_the_callers_token_goes_along_and_its_cookies_do_not() -> None:
-    seen: list[httpx.Request] = []
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        seen.append(request)
-        return httpx.Response(403, json={"error": {"code": 403}})
-
-    policies = BucketPolicies("http://training.test:1/", httpx.MockTransport(answer))
-    headers = {"Authorization": "Bearer t", "Cookie": "c=1", "Content-Type": "application/json"}
-
-    status, body = policies.answer("PUT", "/b/present/iam?alt=json", headers, b"{}", {"present"})
-
-    assert (status, json.loads(body)) == (403, {"error": {"code": 403}})
-    policies.close()
-    (request,) = seen
-    assert str(request.url) == "http://training.test:1/storage/v1/b/present/iam?alt=json"
-    assert request.headers["Authorization"] == "Bearer t"
-    assert "Cookie" not in request.headers
 
 
 def test_a_container_reaches_objects_and_no_policies(store: httpx.Client) -> None:

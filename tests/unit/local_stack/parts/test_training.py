@@ -1,0 +1,98 @@
+"""The training service as a part: where it listens, and what it is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import docker.errors
+import pytest
+
+from local_stack.parts import training
+from local_stack.parts.runtime_image import runtime_image_name
+from local_stack.parts.training import Training
+from tests.support.fakes.stack_workshop import FakeEngine, make_workshop, said
+
+BASE = "registry.test/python:1"
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
+    engine = FakeEngine()
+    monkeypatch.setattr(training, "connect", lambda url, **_: engine)
+    monkeypatch.setattr(training, "find_gateway", lambda url: "172.17.0.1")
+    return engine
+
+
+def make_part(folder: Path, **settings: Any) -> Training:
+    return Training(make_workshop(folder, **{"base_image": BASE, "training_port": 8999} | settings))
+
+
+def environment_of(part: Training) -> dict[str, str]:
+    (program,) = part.programs()
+    return dict(program.environment)
+
+
+def test_preparing_makes_the_runtime_image_and_the_developers_credentials(
+    engine: FakeEngine, tmp_path: Path
+) -> None:
+    part = make_part(tmp_path)
+
+    part.prepare()
+    part.prepare()
+
+    assert engine.acts == [f"build from {BASE}: {runtime_image_name(BASE)}"]
+    assert engine.is_closed
+    assert part.settings.tokens_file.exists()
+
+
+def test_jobs_of_containers_go_on_without_the_runtime_image(engine: FakeEngine, tmp_path: Path) -> None:
+    engine.refuses = docker.errors.APIError("no network")
+    part = make_part(tmp_path)
+
+    part.prepare()
+
+    assert any("jobs of packages will fail" in line for line in said(part.progress))
+    assert part.settings.tokens_file.exists()
+
+
+def test_the_service_is_told_where_everything_is(engine: FakeEngine, tmp_path: Path) -> None:
+    environment = environment_of(make_part(tmp_path, require_auth=True, object_store_port=9123))
+
+    assert (
+        environment.items()
+        >= {
+            "TRAINING_HOST": "127.0.0.1",
+            "TRAINING_PORT": "8999",
+            "TRAINING_DATABASE_URL": f"sqlite:///{tmp_path}/training/jobs.db",
+            "TRAINING_REQUIRE_AUTH": "true",
+            "TRAINING_STORAGE_ENDPOINT": "http://127.0.0.1:9123",
+            "TRAINING_METADATA_HOST": "172.17.0.1",
+            "DOCKER_HOST": "unix:///absent.sock",
+        }.items()
+    )
+    in_containers = json.loads(environment["TRAINING_CONTAINER_ENV"])
+    assert in_containers == {"STORAGE_EMULATOR_HOST": "http://host.docker.internal:9123"}
+    assert set(json.loads(environment["TRAINING_RUNTIME_IMAGES"]).values()) == {runtime_image_name(BASE)}
+
+
+def test_a_setting_of_ones_own_wins(engine: FakeEngine, tmp_path: Path) -> None:
+    part = make_part(tmp_path, training_environment={"TRAINING_METADATA_PORT": "1", "TRAINING_X": "y"})
+
+    assert environment_of(part).items() >= {"TRAINING_METADATA_PORT": "1", "TRAINING_X": "y"}.items()
+
+
+def test_the_metadata_of_jobs_is_on_the_bridge_where_there_is_one(
+    engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = make_part(tmp_path, metadata_port=8777)
+
+    assert [(each.host, each.port) for each in part.listeners()] == [
+        ("127.0.0.1", 8999),
+        ("172.17.0.1", 8777),
+    ]
+
+    monkeypatch.setattr(training, "find_gateway", lambda url: None)
+    assert [(each.host, each.port) for each in part.listeners()] == [("127.0.0.1", 8999)]
+    assert environment_of(part)["TRAINING_METADATA_HOST"] == ""
