@@ -1,38 +1,20 @@
-"""IAM policies: compare-and-swap in the store, etags in the use cases."""
+"""IAM policies are kept by resource, and written only over the version that was read."""
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
-from tests.support.fakes.world import PROJECT, World
-from training_api.errors import EditConflict, InvalidRequest, JobNotFound
-from training_api.iam.policy import JOB_PERMISSIONS
-from training_api.iam.wire import Binding, Expr, Policy, SetIamPolicyRequest
+from tests.support.fakes.world import World
+from training_api.iam.wire import Binding, Policy
 from training_service.store.database import open_database
 from training_service.store.policy_store import PolicyStore
-from training_service.use_cases.job_policies import JobPolicies
-from training_service.use_cases.policies import Policies
 
 VIEWER = Binding(role="roles/ml.viewer", members=["user:ann@example.com"])
-EXPIRES = Expr(title="until spring", expression="request.time < timestamp('2027-03-01T00:00:00Z')")
 
 
 @pytest.fixture
 def store(world: World) -> PolicyStore:
     return PolicyStore(world.database)
-
-
-@pytest.fixture
-def policies(world: World, store: PolicyStore) -> JobPolicies:
-    world.submit()
-    return JobPolicies(world.store, Policies(store))
-
-
-def request(*bindings: Binding, **changes: object) -> SetIamPolicyRequest:
-    policy = Policy(bindings=list(bindings)).model_copy(update=changes)
-    return SetIamPolicyRequest(policy=policy)
 
 
 def test_unknown_resource_has_the_empty_policy_at_version_0(store: PolicyStore) -> None:
