@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import googleapiclient
 import httpx
 import pytest
 from airflow.sdk import DAG
@@ -224,34 +223,6 @@ def test_a_lost_replica_is_started_again_and_lost_as_often_as_asked_for(
     assert state_of(client) is JobState.RUNNING
 
 
-@pytest.mark.parametrize(
-    ("fault", "field"),
-    [
-        ({"kind": "error"}, "code"),
-        ({"kind": "error", "code": 200}, "code"),
-        ({"kind": "delay"}, "seconds"),
-        ({"kind": "delay", "seconds": -1}, "seconds"),
-        ({"kind": "stockOut", "seconds": 3}, "seconds"),
-        ({"kind": "stockOut", "times": 3}, "times"),
-        ({"kind": "drop", "methods": ["jobs.delete"]}, "methods"),
-        ({"kind": "flood"}, "kind"),
-        ({"kind": "drop", "chance": 1}, "chance"),
-    ],
-)
-def test_what_means_nothing_is_refused_by_its_field(
-    service: LiveService, fault: dict[str, Any], field: str
-) -> None:
-    answer = ask(service, "POST", "/faults", json=fault)
-
-    assert answer.status_code == 400
-    (violation,) = answer.json()["error"]["details"][0]["fieldViolations"]
-    assert violation["field"] == field
-
-
-def test_a_fault_that_is_not_set_cannot_be_removed(service: LiveService) -> None:
-    assert ask(service, "DELETE", "/faults/nothing").status_code == 404
-
-
 def test_all_faults_are_removed_at_once(service: LiveService, client: TrainingClient) -> None:
     for code in (500, 503):
         set_fault(service, kind="error", code=code)
@@ -260,41 +231,6 @@ def test_all_faults_are_removed_at_once(service: LiveService, client: TrainingCl
 
     assert client.list_jobs().jobs is None
     assert happened(service) == []
-
-
-def test_without_the_setting_nothing_can_be_set(tmp_path: Path) -> None:
-    with run_service(tmp_path) as service:
-        assert ask(service, "POST", "/faults", json=_STOCK_OUT).status_code == 404
-
-
-def test_only_an_administrator_may_set_a_fault(tmp_path: Path) -> None:
-    tokens = tmp_path / "tokens.json"
-    principals = [
-        {"principal": "user:admin@example.com", "admin": True, "token": ADMIN},
-        {"principal": "user:owner@example.com", "owns": ["demo-project"], "token": OWNER},
-    ]
-    tokens.write_text(json.dumps({"principals": principals}))
-    tokens.chmod(0o600)
-    answers = {}
-    with run_service(tmp_path, fault_injection=True, require_auth=True, tokens_file=tokens) as service:
-        for token in ("", OWNER, ADMIN):
-            headers = {"Authorization": f"Bearer {token}"} if token else {}
-            for method, path in (("POST", "/faults"), ("GET", "/faults"), ("DELETE", "/faults")):
-                body = {"json": _STOCK_OUT} if method == "POST" else {}
-                answers[token, method] = ask(service, method, path, headers=headers, **body).status_code
-
-    assert [answers["", method] for method in ("POST", "GET", "DELETE")] == [401] * 3
-    assert [answers[OWNER, method] for method in ("POST", "GET", "DELETE")] == [403] * 3
-    assert [answers[ADMIN, method] for method in ("POST", "GET", "DELETE")] == [200] * 3
-
-
-def test_every_method_that_a_fault_can_name_is_one_of_the_api() -> None:
-    document = json.loads(
-        (Path(googleapiclient.__file__).parent / "discovery_cache/documents/ml.v1.json").read_text()
-    )
-    jobs = document["resources"]["projects"]["resources"]["jobs"]["methods"]
-
-    assert METHODS - {"entries.list", "projects.getConfig"} == {f"jobs.{name}" for name in jobs}
 
 
 @pytest.fixture

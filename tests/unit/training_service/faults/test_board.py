@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from training_service.faults.board import FaultBoard
-from training_service.faults.rules import METHODS, Call, Fault, FaultKind, call_of, is_to_be_lost
+from training_service.faults.rules import Call, Fault, FaultKind
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 GET = Call("jobs.get", "a_job")
@@ -23,29 +21,6 @@ class Board(FaultBoard):
 
     def codes(self, call: Call = GET) -> list[int | None]:
         return [fault.code for fault in self.take_for_call(call)]
-
-
-@pytest.mark.parametrize(
-    ("request_line", "call"),
-    [
-        ("GET /v1/projects/p/jobs", Call("jobs.list")),
-        ("POST /v1/projects/p/jobs", Call("jobs.create")),
-        ("GET /v1/projects/p/jobs/a_job", GET),
-        ("PATCH /v1/projects/p/jobs/a_job", Call("jobs.patch", "a_job")),
-        ("POST /v1/projects/p/jobs/a_job:cancel", Call("jobs.cancel", "a_job")),
-        ("POST /v2/entries:list", Call("entries.list")),
-        ("GET /v1/projects/p:getConfig", Call("projects.getConfig")),
-        ("GET /health", None),
-        ("GET /metrics", None),
-        ("POST /faults", None),
-        ("DELETE /faults/1", None),
-        ("DELETE /v1/projects/p/jobs/a_job", None),
-        ("GET /v1/projects/p/jobs/a_job:cancel", None),
-    ],
-)
-def test_a_request_is_known_by_its_method_of_the_api(request_line: str, call: Call | None) -> None:
-    assert call_of(*request_line.split()) == call
-    assert call is None or call.method in METHODS
 
 
 def test_a_fault_happens_to_a_share_of_the_calls() -> None:
@@ -84,14 +59,3 @@ def test_a_fault_of_a_job_does_not_meet_calls_that_name_none() -> None:
     assert board.codes(Call("jobs.list")) == []
     assert board.codes(Call("jobs.get", "another")) == []
     assert board.codes() == [500]
-
-
-@pytest.mark.parametrize(
-    ("replica", "age", "is_lost"),
-    [("worker-replica-1", 30, True), ("worker-replica-1", 29, False), ("worker-replica-0", 99, False)],
-)
-def test_a_replica_is_lost_so_long_after_its_start(replica: str, age: float, is_lost: bool) -> None:
-    fault = Fault(kind=FaultKind.LOSE_REPLICA, replica="worker-replica-1", seconds=30)
-
-    assert is_to_be_lost(fault, replica, NOON, NOON + timedelta(seconds=age)) is is_lost
-    assert not is_to_be_lost(fault, replica, None, NOON)

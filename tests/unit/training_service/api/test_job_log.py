@@ -1,0 +1,62 @@
+"""A job's log as text for a browser."""
+
+from __future__ import annotations
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from container_engines.memory.engine import Behaviour
+from tests.support.fakes.world import World
+from training_service.api import job_log
+from training_service.api.errors import install_error_handlers
+from training_service.api.job_log import job_log_router
+
+PATH = "/logs/projects/project/jobs/job"
+
+
+@pytest.fixture
+def http(world: World) -> TestClient:
+    """A client of the log of a job that has run and said three lines."""
+    lines = ("<script>alert(1)</script>", "zwei\tü", "last")
+    world.add_image(Behaviour(run_seconds=1, lines=lines))
+    world.submit()
+    for _ in range(3):
+        world.settle()
+        world.engine.advance(1)
+    world.settle()
+    app = FastAPI()
+    app.include_router(job_log_router(world.jobs, world.logs))
+    install_error_handlers(app)
+    return TestClient(app)
+
+
+def test_every_line_has_its_time_severity_and_writer(http: TestClient) -> None:
+    lines = http.get(PATH).text.splitlines()
+
+    own = [line.split(None, 2) for line in lines if "master-replica-0: " in line]
+    assert [rest.partition(": ")[2] for _, _, rest in own] == ["<script>alert(1)</script>", "zwei\tü", "last"]
+    assert all(time.endswith("Z") and severity == "INFO" for time, severity, _ in own)
+    assert any(" service: " in line for line in lines)
+
+
+def test_a_log_of_several_pages_is_the_same(http: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = http.get(PATH).text
+    monkeypatch.setattr(job_log, "_PAGE_SIZE", 2)
+
+    assert http.get(PATH).text == whole
+    assert len(whole.splitlines()) > 4
+
+
+def test_no_browser_takes_a_log_for_a_page(http: TestClient) -> None:
+    headers = http.get(PATH).headers
+
+    assert headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert "sandbox" in headers["Content-Security-Policy"]
+
+
+def test_a_job_that_there_is_not_has_no_log(http: TestClient) -> None:
+    answer = http.get("/logs/projects/project/jobs/absent")
+
+    assert (answer.status_code, answer.json()["error"]["status"]) == (404, "NOT_FOUND")
