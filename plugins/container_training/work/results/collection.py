@@ -53,9 +53,9 @@ def parse_metrics(text: bytes, uri: str) -> dict[str, Any]:
     """
     try:
         metrics = json.loads(text, parse_constant=lambda _: None, parse_float=_finite)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ResultsMissing(
-            f"{uri} is not JSON: {error}; the trainer must write a JSON object there"
+            f"{uri} is not JSON that can be read: {error}; the trainer must write a JSON object there"
         ) from error
     if not isinstance(metrics, dict):
         raise ResultsMissing(
