@@ -1,0 +1,78 @@
+"""A challenger beside the champion: the jobs that evaluate both, and the decision."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from container_training.operators.promotion import DecidePromotionOperator, PrepareEvaluationsOperator
+from container_training.work.models.registry import ModelRegistry
+from container_training.work.models.versions import ModelVersion
+from container_training.work.object_store import ObjectStore
+from tests.support.bed.model_tasks import Context, connect_hooks, register
+from tests.support.bed.model_versions import make_author, registered
+
+
+@pytest.fixture(autouse=True)
+def _connected(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect_hooks(store, monkeypatch)
+
+
+def test_both_models_are_evaluated_in_their_own_images_with_the_same_arguments(
+    store: ObjectStore, folder: str
+) -> None:
+    challenger = register(store, folder, "b")
+    task = PrepareEvaluationsOperator(
+        task_id="t", model_folder=folder, challenger=challenger, args=["--data", ["x", "y"]]
+    )
+
+    alone, first = task.execute(context := Context()), context.pushed["champion"]  # type: ignore[arg-type]
+    champion = registered(store, folder, "a")
+    changed = ModelRegistry(store, folder).promote(champion, make_author(), generation=0)
+    both, second = task.execute(context := Context()), context.pushed["champion"]  # type: ignore[arg-type]
+
+    uri = ModelVersion.model_validate(challenger).model_uri
+    assert alone == [{"image": challenger["image"], "args": ["--data", ["x", "y"], "--model", uri]}]
+    assert first == {"version": None, "generation": 0}
+    assert both[1] == {
+        "image": champion.image,
+        "args": ["--data", ["x", "y"], "--model", champion.model_uri],
+    }
+    assert second["generation"] == changed.generation
+
+
+def decide(folder: str, challenger: dict[str, Any], jobs: dict[str, str | None]) -> dict[str, Any]:
+    task = DecidePromotionOperator(
+        task_id="t",
+        model_folder=folder,
+        challenger=challenger,
+        champion={"version": None, "generation": 3},
+        job_ids=list(jobs),
+        min_accuracy="0.5",
+    )
+    with mock.patch("container_training.operators.promotion.TrainingHook") as hook:
+        hook.return_value.get_job.side_effect = lambda job_id: SimpleNamespace(
+            training_input=SimpleNamespace(job_dir=jobs[job_id])
+        )
+        return task.execute(Context())  # type: ignore[arg-type]
+
+
+def test_a_decision_is_about_the_model_that_was_evaluated(store: ObjectStore, folder: str) -> None:
+    challenger = register(store, folder, "a")
+    uri = ModelVersion.model_validate(challenger).model_uri
+    for name, model in (("right", uri), ("wrong", uri + "0")):
+        evaluation = f'{{"examples_sha256": "{"a" * 64}", "correct": "1110", "model": "{model}"}}'
+        store.write_if_changed(f"{folder}/{name}/evaluation.json", evaluation.encode(), "text/json")
+
+    decision = decide(folder, challenger, {"j": f"{folder}/right"})
+
+    assert (decision["promote"], decision["champion_generation"]) == (True, 3)
+    assert decision["challenger_accuracy"] == 0.75
+    with pytest.raises(AirflowFailException, match="none of the jobs evaluated"):
+        decide(folder, challenger, {"j": f"{folder}/wrong"})
+    with pytest.raises(AirflowFailException, match=r"left no .*its command must write"):
+        decide(folder, challenger, {"j": f"{folder}/nothing"})
