@@ -11,7 +11,7 @@ import pytest
 from training_service.access.identity import Authenticator, IdentityTokens, Unauthenticated
 from training_service.access.signing_key import SigningKey
 from training_service.metadata.app import create_metadata_app
-from training_service.metadata.tree import JobIdentity, as_json, metadata_tree
+from training_service.metadata.tree import JobIdentity
 
 EMAIL = "trainer@demo.iam.gserviceaccount.com"
 JOB = JobIdentity(project="demo", number=12, email=EMAIL, job_id="a_job", job_uid="0a", region="europe-west4")
@@ -154,7 +154,3 @@ def test_whoever_is_no_jobs_container_learns_nothing(key: SigningKey, source: st
         answer = ask(key, path, source=source, headers=HEADER | {"Host": CONTAINER})
         assert (answer.status_code, answer.text) == (403, "not a container of a job\n")
         assert "Metadata-Flavor" not in answer.headers
-
-
-def test_no_aggregate_has_a_token_in_it() -> None:
-    assert "token" not in as_json(metadata_tree(JOB))

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import socket
-
-import httpx
 import pytest
-from fastapi import FastAPI
 
 from container_engines.memory.engine import Behaviour
 from tests.support.fakes.world import PROJECT, World
 from training_service.metadata.identities import JobIdentities
-from training_service.metadata.server import MetadataServer
 from training_service.model.projects import project_config
 from training_service.store.database import open_database
 
@@ -55,18 +50,3 @@ def test_an_unknown_address_an_ended_job_and_a_silent_engine_are_nobody(world: W
     world.engine.available = True
     world.engine.advance(61)
     assert find(world) is None
-
-
-def test_the_server_listens_where_it_is_told_and_says_where_it_cannot() -> None:
-    app = FastAPI()
-    app.add_api_route("/", lambda: "here")
-    server = MetadataServer(app, "127.0.0.1", 0)
-    server.start()
-    try:
-        assert httpx.get(f"http://127.0.0.1:{server.port}/", trust_env=False).json() == "here"
-    finally:
-        server.stop()
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{port}"):
-            MetadataServer(app, "127.0.0.1", port).start()

@@ -1,4 +1,4 @@
-"""The search space: its values, its words, and its coordinates."""
+"""The search space: its values and its words."""
 
 from __future__ import annotations
 
@@ -10,18 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.fakes.spaces import (
-    LOG_SCALES,
-    category,
-    discrete,
-    double,
-    integer,
-    parameters,
-    spaces,
-)
+from tests.support.fakes.spaces import category, discrete, double, integer, spaces
 from training_api.dialects.ml_v1.resources import HyperparameterSpec, ParameterType, ScaleType
 from training_service.search.search_space import Parameter, SearchSpace
-from training_service.search.unit_cube import Dimension, UnitCube
+from training_service.search.unit_cube import UnitCube
 
 UNIFORM = st.floats(0, 1)
 
@@ -140,67 +132,3 @@ def test_a_countable_space_lists_every_assignment_once() -> None:
     listed = [space.key(space.assignment_at(index)) for index in range(space.size or 0)]
 
     assert listed == list(itertools.product((2, 3, 4), ("a", "b"), (0.5, 2.0)))
-
-
-@given(item=parameters("p"), uniform=UNIFORM)
-def test_a_value_lies_at_its_coordinate(item: Parameter, uniform: float) -> None:
-    dimension = Dimension(item)
-    value = dimension.value(float(dimension.spread(np.array([uniform]))[0]))
-
-    there = dimension.value(dimension.coordinate(value))
-
-    if isinstance(value, float) and item.type is ParameterType.DOUBLE:
-        # The reverse log scale is measured from the top: near the bottom only the top's digits count.
-        digits = 1e-9 * (
-            item.high
-            if item.scale is ScaleType.UNIT_REVERSE_LOG_SCALE
-            else max(abs(item.low), abs(item.high))
-        )
-        assert there == pytest.approx(
-            value, rel=1e-9, abs=0 if item.scale is ScaleType.UNIT_LOG_SCALE else digits
-        )
-    else:
-        assert there == value
-
-
-@given(item=parameters("p"), uniform=UNIFORM, limit=st.integers(2, 20))
-def test_neighbours_are_other_values(item: Parameter, uniform: float, limit: int) -> None:
-    dimension = Dimension(item)
-    if dimension.is_continuous:
-        return
-    here = float(dimension.spread(np.array([uniform]))[0])
-
-    values = [dimension.value(float(at)) for at in dimension.neighbours(here, limit)]
-
-    assert len(set(values)) == len(values) <= limit
-    assert len(values) == (item.size or 0) - 1 or len(values) >= limit // 2
-    assert all(item.contains(value) and value != dimension.value(here) for value in values)
-
-
-@pytest.mark.parametrize(
-    ("scale", "middle"),
-    [
-        (ScaleType.NONE, 500.5),
-        (ScaleType.UNIT_LINEAR_SCALE, 500.5),
-        (ScaleType.UNIT_LOG_SCALE, 1000**0.5),
-        (ScaleType.UNIT_REVERSE_LOG_SCALE, 1001 - 1000**0.5),
-    ],
-)
-def test_half_of_the_interval_lies_below_the_scales_middle(scale: ScaleType, middle: float) -> None:
-    assert Dimension(double("x", 1.0, 1000.0, scale)).value(0.5) == pytest.approx(middle)
-
-
-@pytest.mark.parametrize("scale", [*LOG_SCALES, ScaleType.NONE])
-def test_the_ends_of_a_scale_are_the_ends_of_the_range(scale: ScaleType) -> None:
-    dimension = Dimension(double("x", 1e-6, 1e3, scale))
-
-    assert dimension.value(0.0) == pytest.approx(1e-6, abs=1e-12)
-    assert dimension.value(1.0) == pytest.approx(1e3)
-
-
-def test_the_first_and_the_last_integer_are_as_likely_as_the_others() -> None:
-    dimension = Dimension(integer("n", 1, 4))
-
-    values = [dimension.value(float(at)) for at in dimension.spread((np.arange(400) + 0.5) / 400)]
-
-    assert [values.count(number) for number in (1, 2, 3, 4)] == [100] * 4

@@ -7,18 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from container_engines.base import LogLine, LogStream
 from training_api.clients.training import job_log_filter
 from training_api.dialects.ml_v1.log_wire import LogEntry, Severity
 from training_api.errors import InvalidFilter
-from training_service.intake.log_batch import LogBatch
-from training_service.intake.log_lines import MAX_TEXT_CHARACTERS
 from training_service.store.database import open_database
-from training_service.store.log_store import LogSource, LogStore, NewLogEntry
+from training_service.store.log_store import LogStore, NewLogEntry
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
-NOW_NS = int(NOW.timestamp()) * 10**9
-SOURCE = LogSource(project="project", job_id="job", task_name="master-replica-0")
 
 
 def make_entry(insert_id: str, seconds: float = 0, **changes: object) -> NewLogEntry:
@@ -160,77 +155,3 @@ def test_every_line_arrives_at_a_time_of_its_own(store: LogStore) -> None:
     arrivals = [entry.receive_timestamp for entry in entries]
     assert len(set(arrivals)) == 4
     assert arrivals == sorted(arrivals, key=lambda arrival: arrival or NOW)
-
-
-def make_line(text: str, offset_ns: int = 0, stream: LogStream = LogStream.STDOUT) -> LogLine:
-    return LogLine(timestamp_ns=NOW_NS + offset_ns, stream=stream, text=text)
-
-
-def test_batch_keeps_lines_of_one_instant_apart_and_in_order(store: LogStore) -> None:
-    batch = LogBatch(store, SOURCE)
-
-    for text in ("first", "second", "third"):
-        batch.add(make_line(text))
-    batch.flush()
-
-    entries, _ = store.list_page(projects=["project"], filter_text="", page_size=10)
-    assert [entry.message for entry in entries] == ["first", "second", "third"]
-
-
-def test_batch_read_again_from_its_newest_line_stores_nothing_twice(store: LogStore) -> None:
-    lines = [make_line(f"line {place}", place // 3 * 1000) for place in range(12)]
-    first = LogBatch(store, SOURCE)
-    for line in lines[:8]:
-        first.add(line)
-    first.flush()
-
-    second = LogBatch(store, SOURCE)
-    second.rewind()
-    for line in (line for line in lines if line.timestamp_ns >= second.since_ns):
-        second.add(line)
-    second.flush()
-
-    entries, _ = store.list_page(projects=["project"], filter_text="", page_size=100)
-    assert [entry.message for entry in entries] == [line.text for line in lines]
-
-
-def test_reading_goes_on_a_little_before_the_newest_line(store: LogStore) -> None:
-    batch = LogBatch(store, SOURCE)
-    batch.add(make_line("newest"))
-
-    batch.rewind()
-
-    # A line that was stamped 5 ms earlier may stand behind it in the engine's file.
-    assert batch.since_ns <= NOW_NS - 5_000_000
-
-
-def test_times_within_a_replica_never_run_backwards(store: LogStore) -> None:
-    batch = LogBatch(store, SOURCE)
-
-    batch.add(make_line("out", 5_000))
-    batch.add(make_line("err", 1_000, LogStream.STDERR))
-    batch.flush()
-
-    entries, _ = store.list_page(projects=["project"], filter_text="", page_size=10)
-    assert {entry.timestamp for entry in entries} == {NOW + timedelta(microseconds=5)}
-
-
-def test_standard_error_is_an_error_and_standard_output_is_not(store: LogStore) -> None:
-    batch = LogBatch(store, SOURCE)
-
-    batch.add(make_line("out"))
-    batch.add(make_line("err", 1_000, LogStream.STDERR))
-    batch.flush()
-
-    entries, _ = store.list_page(projects=["project"], filter_text="", page_size=10)
-    assert [entry.severity for entry in entries] == [Severity.INFO, Severity.ERROR]
-
-
-def test_endless_line_is_cut_and_says_so(store: LogStore) -> None:
-    batch = LogBatch(store, SOURCE)
-
-    batch.add(make_line("x" * (MAX_TEXT_CHARACTERS + 5)))
-    batch.flush()
-
-    (entry,), _ = store.list_page(projects=["project"], filter_text="", page_size=10)
-    assert entry.message.endswith(f"[cut: {MAX_TEXT_CHARACTERS + 5} characters]")

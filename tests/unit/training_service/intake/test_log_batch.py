@@ -1,0 +1,170 @@
+"""One container's lines on their way into the store: once each, in their order, whenever they are read again."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from container_engines.base import LogLine, LogStream
+from training_api.dialects.ml_v1.log_wire import Severity
+from training_service.intake.log_batch import LogBatch
+from training_service.intake.log_limiter import LogLimit, Loss
+from training_service.intake.log_lines import MAX_TEXT_CHARACTERS
+from training_service.store.database import open_database
+from training_service.store.log_store import LogSource, LogStore
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+NOW_NS = int(NOW.timestamp()) * 10**9
+SOURCE = LogSource(project="project", job_id="job", task_name="master-replica-0")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LogStore:
+    return LogStore(open_database(f"sqlite:///{tmp_path / 'logs.db'}"), clock=lambda: NOW)
+
+
+def make_line(text: str, offset_ns: int = 0, stream: LogStream = LogStream.STDOUT) -> LogLine:
+    return LogLine(timestamp_ns=NOW_NS + offset_ns, stream=stream, text=text)
+
+
+def test_batch_keeps_lines_of_one_instant_apart_and_in_order(store: LogStore) -> None:
+    batch = LogBatch(store, SOURCE)
+
+    for text in ("first", "second", "third"):
+        batch.add(make_line(text))
+    batch.flush()
+
+    entries, _ = store.list_page(projects=["project"], filter_text="", page_size=10)
+    assert [entry.message for entry in entries] == ["first", "second", "third"]
+
+
+def test_batch_read_again_from_its_newest_line_stores_nothing_twice(store: LogStore) -> None:
+    lines = [make_line(f"line {place}", place // 3 * 1000) for place in range(12)]
+    first = LogBatch(store, SOURCE)
+    for line in lines[:8]:
+        first.add(line)
+    first.flush()
+
+    second = LogBatch(store, SOURCE)
+    second.rewind()
+    for line in (line for line in lines if line.timestamp_ns >= second.since_ns):
+        second.add(line)
+    second.flush()
+
+    entries, _ = store.list_page(projects=["project"], filter_text="", page_size=100)
+    assert [entry.message for entry in entries] == [line.text for line in lines]
+
+
+def test_reading_goes_on_a_little_before_the_newest_line(store: LogStore) -> None:
+    batch = LogBatch(store, SOURCE)
+    batch.add(make_line("newest"))
+
+    batch.rewind()
+
+    # A line that was stamped 5 ms earlier may stand behind it in the engine's file.
+    assert batch.since_ns <= NOW_NS - 5_000_000
+
+
+def test_times_within_a_replica_never_run_backwards(store: LogStore) -> None:
+    batch = LogBatch(store, SOURCE)
+
+    batch.add(make_line("out", 5_000))
+    batch.add(make_line("err", 1_000, LogStream.STDERR))
+    batch.flush()
+
+    entries, _ = store.list_page(projects=["project"], filter_text="", page_size=10)
+    assert {entry.timestamp for entry in entries} == {NOW + timedelta(microseconds=5)}
+
+
+def test_standard_error_is_an_error_and_standard_output_is_not(store: LogStore) -> None:
+    batch = LogBatch(store, SOURCE)
+
+    batch.add(make_line("out"))
+    batch.add(make_line("err", 1_000, LogStream.STDERR))
+    batch.flush()
+
+    entries, _ = store.list_page(projects=["project"], filter_text="", page_size=10)
+    assert [entry.severity for entry in entries] == [Severity.INFO, Severity.ERROR]
+
+
+def test_endless_line_is_cut_and_says_so(store: LogStore) -> None:
+    batch = LogBatch(store, SOURCE)
+
+    batch.add(make_line("x" * (MAX_TEXT_CHARACTERS + 5)))
+    batch.flush()
+
+    (entry,), _ = store.list_page(projects=["project"], filter_text="", page_size=10)
+    assert entry.message.endswith(f"[cut: {MAX_TEXT_CHARACTERS + 5} characters]")
+
+
+def messages(store: LogStore) -> list[str]:
+    entries, _ = store.list_page(projects=["project"], filter_text="", page_size=1000)
+    return [entry.message for entry in entries]
+
+
+def test_nothing_is_stored_before_it_is_flushed_and_then_all_at_once(store: LogStore) -> None:
+    batch = LogBatch(store, SOURCE)
+    batch.add(make_line("first"))
+    assert messages(store) == []
+
+    batch.flush()
+    batch.flush()
+
+    assert messages(store) == ["first"]
+
+
+def test_a_full_batch_is_stored_by_its_reader(store: LogStore) -> None:
+    batch = LogBatch(store, SOURCE)
+
+    for place in range(1000):
+        batch.add(make_line(f"line {place}", place))
+
+    assert len(messages(store)) == 1000
+
+
+def test_trials_that_write_at_the_same_instant_stay_apart(store: LogStore) -> None:
+    for trial in ("1", "11"):
+        source = LogSource(project="project", job_id="job", task_name="master-replica-0", trial_id=trial)
+        batch = LogBatch(store, source)
+        batch.add(make_line(f"trial {trial}"))
+        batch.flush()
+
+    assert sorted(messages(store)) == ["trial 1", "trial 11"]
+
+
+def test_what_a_flood_drops_is_said_in_its_place_and_counted(store: LogStore) -> None:
+    losses: list[Loss] = []
+    limit = LogLimit(lines_per_second=1, bytes_per_second=10**6, tail_lines=2, job_bytes=10**9)
+    batch = LogBatch(store, SOURCE, limit=limit, on_loss=losses.append)
+
+    for place in range(100):
+        batch.add(make_line(f"line {place}", place * 1000))
+    batch.finish()
+
+    said = messages(store)
+    assert said[0] == "line 0"
+    assert said[-2:] == ["line 98", "line 99"]
+    dropped = [loss for loss in losses if not loss.is_announcement]
+    kept = [message for message in said if message.startswith("line ")]
+    assert sum(loss.lines for loss in dropped) == 100 - len(kept)
+    assert any("were dropped here" in message for message in said)
+
+
+def test_after_a_restart_a_flood_is_not_counted_again(store: LogStore) -> None:
+    limit = LogLimit(lines_per_second=1, bytes_per_second=10**6, tail_lines=2, job_bytes=10**9)
+    lines = [make_line(f"line {place}", place * 1000) for place in range(100)]
+    first = LogBatch(store, SOURCE, limit=limit)
+    for line in lines:
+        first.add(line)
+    first.finish()
+    stored = messages(store)
+
+    second = LogBatch(store, SOURCE, limit=limit)
+    second.rewind()
+    for line in (line for line in lines if line.timestamp_ns >= second.since_ns):
+        second.add(line)
+    second.finish()
+
+    assert messages(store) == stored

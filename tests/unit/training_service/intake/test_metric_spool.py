@@ -1,0 +1,149 @@
+"""The folder that a container reports to: every file once, whatever the container does to it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from container_engines.base import METRIC_FILE_NAME
+from training_service.intake import metric_spool
+from training_service.intake.metric_spool import MetricSpool
+
+
+@pytest.fixture(autouse=True)
+def in_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trainer has closed what it wrote at the next look; there are no leases, as no thread is told."""
+    monkeypatch.setattr(metric_spool, "_SETTLE_SECONDS", 0.0)
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Iterator[MetricSpool]:
+    spool = MetricSpool(tmp_path / "job", 0)
+    spool.turn()
+    yield spool
+    spool.close()
+
+
+def report(spool: MetricSpool, text: str) -> None:
+    """Write as the package does: over what is there."""
+    (spool.mount / METRIC_FILE_NAME).write_text(text)
+
+
+def test_each_report_is_read_once_in_its_order(spool: MetricSpool) -> None:
+    found = []
+    for number in range(3):
+        report(spool, f"report {number}")
+        spool.turn()
+        found += spool.read()
+
+    assert found == [b"report 0", b"report 1", b"report 2"]
+    assert spool.read() == []
+
+
+def test_a_trainer_that_is_quiet_keeps_its_file(spool: MetricSpool) -> None:
+    before = (spool.mount / METRIC_FILE_NAME).stat().st_ino
+
+    spool.turn()
+
+    assert (spool.mount / METRIC_FILE_NAME).stat().st_ino == before
+    assert (spool.read(), spool.is_waiting) == ([], False)
+
+
+def test_what_was_read_stays_until_it_is_stored(spool: MetricSpool, tmp_path: Path) -> None:
+    report(spool, "report")
+    spool.turn()
+    spool.read()
+    spool.close()
+
+    again = MetricSpool(tmp_path / "job", 0)
+    assert b"".join(again.read()) == b"report"
+    again.discard()
+    again.close()
+
+    third = MetricSpool(tmp_path / "job", 0)
+    assert b"report" not in third.read()
+    third.close()
+
+
+def test_at_the_end_what_is_there_is_read_also_without_a_turn(spool: MetricSpool) -> None:
+    report(spool, "last")
+
+    assert spool.read(is_ended=True) == [b"last"]
+
+
+def test_a_file_that_the_trainer_put_in_the_place_of_ours_counts(spool: MetricSpool) -> None:
+    fresh = spool.mount / "fresh"
+    fresh.write_text("its own")
+    fresh.replace(spool.mount / METRIC_FILE_NAME)
+
+    spool.turn()
+
+    assert b"its own" in spool.read()
+
+
+def test_a_file_that_the_trainer_removed_is_replaced(spool: MetricSpool) -> None:
+    (spool.mount / METRIC_FILE_NAME).unlink()
+
+    spool.turn()
+    report(spool, "after")
+    spool.turn()
+
+    assert b"after" in spool.read()
+
+
+@pytest.mark.parametrize("kind", ["link", "folder", "pipe"])
+def test_what_is_no_file_is_removed_and_neither_followed_nor_waited_for(
+    spool: MetricSpool, tmp_path: Path, kind: str
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    place = spool.mount / METRIC_FILE_NAME
+    place.unlink()
+    if kind == "link":
+        place.symlink_to(secret)
+    elif kind == "folder":
+        place.mkdir()
+        (place / "x").touch()
+    else:
+        os.mkfifo(place)
+
+    spool.turn()
+
+    assert b"secret" not in b"".join(spool.read(is_ended=True))
+    assert not place.is_symlink()
+    assert secret.read_text() == "secret"
+
+
+def test_of_a_huge_file_the_end_is_read(spool: MetricSpool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metric_spool, "MAX_FILE_BYTES", 4)
+    report(spool, "a long report")
+    spool.turn()
+
+    assert spool.read() == [b"port"]
+
+
+def test_any_user_of_the_image_may_report(spool: MetricSpool) -> None:
+    assert spool.mount.stat().st_mode & 0o777 == 0o777
+    assert (spool.mount / METRIC_FILE_NAME).stat().st_mode & 0o666 == 0o666
+
+
+def test_a_file_that_stays_open_is_read_as_it_grows(
+    spool: MetricSpool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metric_spool, "_SETTLE_SECONDS", 10**9)
+    monkeypatch.setattr(metric_spool, "_PATIENCE_SECONDS", 0.0)
+    with (spool.mount / METRIC_FILE_NAME).open("w") as file:
+        file.write("one ")
+        file.flush()
+        spool.turn()
+        first = spool.read()
+        again = spool.read()
+        file.write("two")
+        file.flush()
+        second = spool.read()
+
+    assert (first, again, second) == ([b"one "], [], [b"one two"])
+    assert spool.is_waiting

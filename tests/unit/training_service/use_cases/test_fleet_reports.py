@@ -1,0 +1,123 @@
+"""What those who watch the service ask: room, queue, and what replicas may use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from container_engines.memory.engine import Behaviour
+from tests.support.fakes.world import PROJECT, World
+from training_api.errors import EngineUnavailable, JobNotFound
+from training_api.fleet.wire import FleetResponse, SearchJobsRequest
+from training_api.job.capacity import Capacity
+from training_service.model.host_capacity import HostCapacity
+from training_service.store.job_search import JobSearch
+from training_service.store.usage_store import UsageStore
+from training_service.use_cases.curve_book import CurveBook
+from training_service.use_cases.fleet_reports import Reports
+
+
+@dataclass
+class Room:
+    """The room of the machine; nobody knows it while the engine is away."""
+
+    ask: Callable[[], Capacity]
+    is_known: bool = True
+
+    def __call__(self) -> Capacity:
+        if not self.is_known:
+            raise EngineUnavailable("gone")
+        return self.ask()
+
+
+@pytest.fixture
+def room(world: World) -> Room:
+    host = HostCapacity(world.engine, overcommit=1000, max_replicas=8)
+    return Room(lambda: host.capacity)
+
+
+@pytest.fixture
+def reports(world: World, room: Room) -> Reports:
+    return Reports(
+        jobs=world.store,
+        search=JobSearch(world.database, world.store.queue_positions),
+        spans=world.spans,
+        usage=UsageStore(world.database),
+        curves=CurveBook(world.measurements),
+        capacity=room,
+    )
+
+
+def run(world: World, job_id: str) -> None:
+    world.add_image(Behaviour(run_seconds=60))
+    world.submit(job_id)
+    world.settle()
+
+
+def test_what_is_promised_is_that_of_jobs_that_have_begun(world: World, reports: Reports) -> None:
+    run(world, "runs")
+    before = reports.fleet()
+    world.submit("waits")
+
+    after = reports.fleet()
+
+    assert before.used is not None
+    assert (before.used.replicas, before.queue_length) == (1, 0)
+    assert before.used.cpus > 0
+    assert after.used == before.used
+    assert (after.queue_length, after.oldest_queued_time) == (1, world.get("waits").create_time)
+
+
+def test_an_empty_service_has_promised_nothing(reports: Reports) -> None:
+    fleet = reports.fleet()
+
+    assert fleet.used is not None
+    assert fleet.capacity is not None
+    assert fleet.largest is not None
+    assert (fleet.used.cpus, fleet.used.replicas, fleet.capacity.replicas) == (0, 0, 8)
+    assert fleet.largest.replicas == 1
+
+
+def test_the_queue_is_that_of_the_project(world: World, reports: Reports) -> None:
+    world.submit()
+
+    assert reports.fleet(PROJECT).queue_length == 1
+    assert reports.fleet("other").queue_length == 0
+    assert reports.fleet().queue_length == 1
+
+
+def test_while_the_engine_is_away_the_queue_is_still_known(
+    world: World, reports: Reports, room: Room
+) -> None:
+    world.submit()
+    room.is_known = False
+
+    assert reports.fleet() == FleetResponse(queue_length=1, oldest_queued_time=world.get().create_time)
+
+
+def test_a_version_is_another_one_after_each_change(world: World, reports: Reports) -> None:
+    versions = [reports.version(PROJECT).version]
+    world.submit()
+    versions.append(reports.version(PROJECT).version)
+    world.jobs.cancel(PROJECT, "job")
+    versions.append(reports.version(PROJECT).version)
+
+    assert len(set(versions)) == 3
+    assert reports.version(PROJECT).version == versions[-1]
+
+
+@pytest.mark.parametrize("what", ["timeline", "usage", "curves"])
+def test_of_a_job_that_there_is_not_nothing_is_told(reports: Reports, what: str) -> None:
+    with pytest.raises(JobNotFound):
+        getattr(reports, what)(PROJECT, "absent")
+
+
+def test_the_timeline_of_a_job_has_its_pull_and_its_replica(world: World, reports: Reports) -> None:
+    run(world, "job")
+
+    spans = reports.timeline(PROJECT, "job").spans
+
+    assert "master-replica-0" in [span.name for span in spans]
+    assert reports.search(PROJECT, SearchJobsRequest())["total"] == 1
