@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import subprocess
-import tarfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,24 +19,9 @@ from container_training.work.images.build_context import (
     git_revision,
     open_context,
 )
+from tests.support.fakes.build_contexts import make_context, packed_names
 from training_api.errors import BuildContextMissing
 from training_api.job.image_ref import ImageRef
-
-
-def make_context(folder: Path, **files: str) -> BuildContext:
-    for name, contents in ({"Dockerfile": "FROM scratch\n"} | files).items():
-        file = folder / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(contents)
-    return open_context(folder)
-
-
-def packed_names(context: BuildContext) -> list[str]:
-    archive = io.BytesIO()
-    context.pack(archive)
-    archive.seek(0)
-    with tarfile.open(fileobj=archive) as tar:
-        return tar.getnames()
 
 
 def digest_of(context: BuildContext) -> str:
@@ -98,40 +82,6 @@ def test_what_dockerignore_names_is_left_out_and_does_not_count(tmp_path: Path) 
     assert digest_of(context) == before
     # The Dockerfile is always sent, as the engine needs it.
     assert packed_names(context) == [".dockerignore", "Dockerfile", "cache/keep.txt", "task.py"]
-
-
-def test_the_dockerfiles_own_ignore_file_takes_the_place_of_the_folders(tmp_path: Path) -> None:
-    files = {".dockerignore": "a.txt\n", "Dockerfile.dockerignore": "b.txt\n", "a.txt": "", "b.txt": ""}
-
-    context = make_context(tmp_path, **files)
-
-    assert packed_names(context) == [".dockerignore", "Dockerfile", "Dockerfile.dockerignore", "a.txt"]
-
-
-@pytest.mark.parametrize(
-    ("line", "left_out"),
-    [
-        ("[^a].log", {"b.log", "*.log"}),
-        ("[a-b].log", {"a.log", "b.log"}),
-        (r"a\.log", {"a.log"}),
-        (r"\*.log", {"*.log"}),
-        (r"\#x", {"#x"}),
-        (" #x", {"#x"}),
-        ("#x", set()),
-    ],
-)
-def test_patterns_mean_what_they_mean_to_docker(tmp_path: Path, line: str, left_out: set[str]) -> None:
-    files = {"a.log", "b.log", "*.log", "#x"}
-    context = make_context(tmp_path, **{".dockerignore": f"{line}\n"}, **dict.fromkeys(files, ""))
-
-    assert files - set(packed_names(context)) == left_out
-
-
-def test_an_exclamation_mark_alone_is_refused(tmp_path: Path) -> None:
-    context = make_context(tmp_path, **{".dockerignore": "a\n!\n"})
-
-    with pytest.raises(BuildContextMissing, match=r"\.dockerignore: '!' must be followed by a pattern"):
-        packed_names(context)
 
 
 def test_a_socket_is_left_out(tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
-"""What a Dockerfile starts from."""
+"""What a Dockerfile starts from, and what it needs of a builder."""
 
 from __future__ import annotations
 
 import pytest
 
-from container_training.work.images.dockerfile import base_images
+from container_training.work.images.dockerfile import base_images, buildkit_needs
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,34 @@ from container_training.work.images.dockerfile import base_images
 )
 def test_base_images_are_found(text: str, build_args: dict[str, str], expected: tuple[str, ...]) -> None:
     assert base_images(text, build_args) == expected
+
+
+@pytest.mark.parametrize(
+    ("dockerfile", "needs"),
+    [
+        ("FROM a\nRUN echo --mount=type=cache\nCOPY b /link\n", ()),
+        ("FROM a\nRUN --mount=type=secret,id=x true\n", ("RUN --mount",)),
+        (
+            "FROM a\nRUN \\\n  --network=none \\\n  --mount=type=cache,target=/c true\n",
+            ("RUN --mount", "RUN --network"),
+        ),
+        ("# syntax=docker/dockerfile:1\nFROM a\n", ("# syntax",)),
+        ("# escape=`\n# syntax = docker/dockerfile:1\nFROM a\n", ("# syntax",)),
+        ("# a comment\n# syntax=docker/dockerfile:1\nFROM a\n", ()),
+        ("FROM a\nCOPY --from=b --chmod=755 c /d\n", ("COPY --chmod",)),
+        (
+            "FROM a\nCOPY --link c /d\nADD --checksum=sha256:1 https://x/y /z\n",
+            ("COPY --link", "ADD --checksum"),
+        ),
+        ("FROM a\nRUN <<EOF\necho 1\nEOF\n", ("RUN <<",)),
+        ("FROM a\nRUN python -c 'print(1 <<x)'\n", ()),
+    ],
+)
+def test_what_only_buildkit_can_do_is_found(dockerfile: str, needs: tuple[str, ...]) -> None:
+    assert buildkit_needs(dockerfile) == needs
+
+
+def test_images_that_are_mounted_count_as_images_that_are_copied_from() -> None:
+    text = "FROM a AS one\nRUN --mount=type=bind,from=b,target=/b --mount=from=one,target=/c true\n"
+
+    assert base_images(text, {}) == ("a", "b")

@@ -9,63 +9,15 @@ from typing import Any
 import pytest
 
 from container_training.work.plan.plan import (
-    Plan,
     PlanInputs,
-    PlannedAccess,
     PlannedCost,
-    PlannedImage,
     PlannedMachines,
     PlannedParts,
     read_plan,
     stale_reasons,
 )
-from container_training.work.plan.text import plan_lines
+from tests.support.fakes.plans import make_access, make_image, make_plan
 from training_api.errors import InvalidPlan, PlanIsStale
-
-NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
-
-
-def make_image(**changes: Any) -> PlannedImage:
-    parts = PlannedParts(dockerfile="Dockerfile", files={"task.py": "a"}, build_args={}, base_images={})
-    given: dict[str, Any] = {
-        "roles": ["master"],
-        "ref": "reg.test/demo/digits:ctx-1",
-        "context_hash": "1",
-        "parts": parts,
-        "on_engine": False,
-        "actions": ["build", "push"],
-    }
-    return PlannedImage(**(given | changes))
-
-
-def make_access(**changes: Any) -> PlannedAccess:
-    given: dict[str, Any] = {
-        "image": "reg.test/demo/digits",
-        "member": "serviceAccount:agent@test.example",
-        "is_granted_by_plan": True,
-        "reason": "agent gets reader",
-        "role": "roles/artifactregistry.reader",
-        "resource_kind": "REPOSITORY",
-        "resource": "projects/p/locations/l/repositories/r",
-        "etag": "e1",
-    }
-    return PlannedAccess(**(given | changes))
-
-
-def make_plan(**changes: Any) -> Plan:
-    given: dict[str, Any] = {
-        "created_at": NOW,
-        "service": "http://training.test",
-        "project": "demo",
-        "inputs": PlanInputs(config_file="/jobs/config.yaml"),
-        "config_sha256": "c1",
-        "request": {"jobId": "digits_1", "trainingInput": {"region": "us-central1", "args": ["--lr=0.1"]}},
-        "images": [make_image()],
-        "access": [make_access()],
-        "machines": [PlannedMachines(role="master", count=1, machine_type="n1-standard-4")],
-        "cost": PlannedCost(per_hour=36.0, currency="EUR"),
-    }
-    return Plan(**(given | changes)).sealed()
 
 
 def test_a_plan_is_read_back_as_it_was_written() -> None:
@@ -157,24 +109,6 @@ def test_the_error_of_a_stale_plan_says_what_changed_and_how_to_go_on() -> None:
     assert "nothing was changed" in text
     assert "\n  a was 1, is 2\n  b was 1, is 2\n" in text
     assert text.endswith("plan again, look at the new plan, and apply that one")
-
-
-def test_people_see_each_part_of_a_plan() -> None:
-    gpus = PlannedMachines(
-        role="worker", count=2, machine_type="n1-standard-8", gpus=4, gpu="NVIDIA_TESLA_T4"
-    )
-    cost = PlannedCost(currency="EUR", reason="extra.prices has no price for 'n1-standard-8'")
-
-    text = "\n".join(plan_lines(make_plan(machines=[gpus], cost=cost)))
-
-    assert '"jobId": "digits_1"' in text
-    assert "would be built and pushed" in text
-    assert "GRANT agent gets reader" in text
-    assert "worker: 2 x n1-standard-8 with 4 NVIDIA_TESLA_T4" in text
-    assert "not known: extra.prices has no price" in text
-    assert "36 EUR per hour, 3 trials side by side" in "\n".join(
-        plan_lines(make_plan(cost=PlannedCost(per_hour=36.0, currency="EUR", parallel_trials=3)))
-    )
 
 
 def test_an_input_that_is_not_set_is_left_out() -> None:

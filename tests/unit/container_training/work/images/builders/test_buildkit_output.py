@@ -2,97 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from container_training.work.images.builders.build_order import BuildSession
-from container_training.work.images.builders.builder import Builder, is_buildkit, parse_builder
 from container_training.work.images.builders.buildkit_output import BuildkitOutput
-from container_training.work.images.builders.docker_cli import find_buildkit_cli
-from container_training.work.images.builders.redaction import Redaction
-from container_training.work.images.dockerfile import base_images, buildkit_needs
 from training_api.errors import (
     BuildFailed,
     BuildKitMissing,
     DiskFull,
     EngineUnavailable,
-    InvalidRequest,
     RegistryUnavailable,
     TrainingError,
 )
-
-
-@pytest.mark.parametrize(
-    ("dockerfile", "needs"),
-    [
-        ("FROM a\nRUN echo --mount=type=cache\nCOPY b /link\n", ()),
-        ("FROM a\nRUN --mount=type=secret,id=x true\n", ("RUN --mount",)),
-        (
-            "FROM a\nRUN \\\n  --network=none \\\n  --mount=type=cache,target=/c true\n",
-            ("RUN --mount", "RUN --network"),
-        ),
-        ("# syntax=docker/dockerfile:1\nFROM a\n", ("# syntax",)),
-        ("# escape=`\n# syntax = docker/dockerfile:1\nFROM a\n", ("# syntax",)),
-        ("# a comment\n# syntax=docker/dockerfile:1\nFROM a\n", ()),
-        ("FROM a\nCOPY --from=b --chmod=755 c /d\n", ("COPY --chmod",)),
-        (
-            "FROM a\nCOPY --link c /d\nADD --checksum=sha256:1 https://x/y /z\n",
-            ("COPY --link", "ADD --checksum"),
-        ),
-        ("FROM a\nRUN <<EOF\necho 1\nEOF\n", ("RUN <<",)),
-        ("FROM a\nRUN python -c 'print(1 <<x)'\n", ()),
-    ],
-)
-def test_what_only_buildkit_can_do_is_found(dockerfile: str, needs: tuple[str, ...]) -> None:
-    assert buildkit_needs(dockerfile) == needs
-
-
-def test_images_that_are_mounted_count_as_images_that_are_copied_from() -> None:
-    text = "FROM a AS one\nRUN --mount=type=bind,from=b,target=/b --mount=from=one,target=/c true\n"
-
-    assert base_images(text, {}) == ("a", "b")
-
-
-def test_the_builder_is_the_classic_one_unless_something_needs_the_other() -> None:
-    assert [is_buildkit(Builder.AUTO, needs) for needs in ([], ["RUN --mount"])] == [False, True]
-    assert is_buildkit(parse_builder("buildkit"), [])
-    with pytest.raises(BuildKitMissing, match="the classic builder knows no RUN --mount"):
-        is_buildkit(Builder.CLASSIC, ["RUN --mount"])
-    with pytest.raises(InvalidRequest, match="builder: must be one of auto, classic, buildkit, got 'kaniko'"):
-        parse_builder("kaniko")
-
-
-def make_docker(folder: Path, version: str, *, has_buildx: bool = False) -> Path:
-    folder.mkdir()
-    program = folder / "docker"
-    buildx = "echo github.com/docker/buildx v0.12.1" if has_buildx else "exit 1"
-    program.write_text(
-        f'#!/bin/sh\ncase "$1" in --version) echo "Docker version {version}, build abc";; buildx) {buildx};; esac\n'
-    )
-    program.chmod(0o755)
-    return program
-
-
-def test_a_command_line_without_the_plugin_is_passed_over(tmp_path: Path) -> None:
-    make_docker(tmp_path / "new", "28.2.2")
-    old = make_docker(tmp_path / "old", "20.10.24+dfsg1")
-    plugin = make_docker(tmp_path / "plugin", "28.2.2", has_buildx=True)
-
-    assert find_buildkit_cli(f"{tmp_path / 'new'}:{tmp_path / 'old'}") == str(old)
-    assert find_buildkit_cli(f"{tmp_path / 'new'}:{tmp_path / 'plugin'}:{tmp_path / 'old'}") == str(plugin)
-
-
-def test_a_machine_without_one_is_told_what_was_found(tmp_path: Path) -> None:
-    new = make_docker(tmp_path / "new", "28.2.2")
-
-    with pytest.raises(BuildKitMissing) as caught:
-        find_buildkit_cli(f"{tmp_path / 'new'}:{tmp_path / 'nowhere'}")
-
-    assert f"{new} (Docker version 28.2) lacks the plugin buildx; install docker-buildx-plugin" in str(
-        caught.value
-    )
-
 
 #: Of docker 20.10, and of a newer one with buildx.
 OLD = """\
@@ -181,18 +101,3 @@ def test_other_ends_are_named(text: str, expected: type[TrainingError], message:
 
     assert type(error) is expected
     assert message in str(error)
-
-
-def test_a_secret_and_its_lines_are_hidden() -> None:
-    hide = Redaction([b"-----BEGIN-----\nabcdefgh\nij\n", b"token", b"token-and-more", b"\n"])
-
-    assert hide("say token-and-more: token, abcdefgh, ij") == "say ***: ***, ***, ij"
-    assert hide("nothing of it") == "nothing of it"
-
-
-@pytest.mark.parametrize("id_", ["a,src=/etc/shadow", "a=b", "", "-x"])
-def test_an_id_that_would_say_more_to_the_command_line_is_refused(id_: str) -> None:
-    with pytest.raises(InvalidRequest, match="ids of secrets and SSH agents must be letters"):
-        BuildSession(secret_ids=(id_,))
-    with pytest.raises(InvalidRequest):
-        BuildSession(ssh={id_: ""})

@@ -1,0 +1,17 @@
+"""Which of an engine's two builders builds an image."""
+
+from __future__ import annotations
+
+import pytest
+
+from container_training.work.images.builders.builder import Builder, is_buildkit, parse_builder
+from training_api.errors import BuildKitMissing, InvalidRequest
+
+
+def test_the_builder_is_the_classic_one_unless_something_needs_the_other() -> None:
+    assert [is_buildkit(Builder.AUTO, needs) for needs in ([], ["RUN --mount"])] == [False, True]
+    assert is_buildkit(parse_builder("buildkit"), [])
+    with pytest.raises(BuildKitMissing, match="the classic builder knows no RUN --mount"):
+        is_buildkit(Builder.CLASSIC, ["RUN --mount"])
+    with pytest.raises(InvalidRequest, match="builder: must be one of auto, classic, buildkit, got 'kaniko'"):
+        parse_builder("kaniko")
