@@ -1,8 +1,4 @@
-"""
-Policies of projects, repositories and buckets.
-
-By Google's client, and by plain requests where the client hides what is sent.
-"""
+"""Policies of projects, repositories and buckets: Google's client, and plain requests where it hides what is sent."""
 
 from __future__ import annotations
 

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from container_training.get_provider_info import get_provider_info
 from container_training.operators.plots import PlotTrialsOperator
-
-ROOT = Path(__file__).parents[3]
+from tests.support.distributions import AIRFLOW
+from training_api.version import __version__
 
 
 def test_the_provider_description_names_the_distribution() -> None:
-    import tomllib
-
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-
-    assert get_provider_info()["package-name"] == project["name"]
-    assert get_provider_info()["versions"] == [project["version"]]
+    assert get_provider_info()["package-name"] == AIRFLOW.name
+    assert get_provider_info()["versions"] == [__version__]
 
 
 def test_airflow_knows_the_buttons() -> None:

@@ -1,8 +1,4 @@
-"""
-The app as Airflow mounts it, without a login.
-
-tests/e2e has what logged-in users see.
-"""
+"""The app as Airflow mounts it, without a login; what those who are logged in see is in tests/e2e."""
 
 from __future__ import annotations
 
@@ -66,56 +62,3 @@ def test_all_answers_have_the_strict_policy(client: TestClient) -> None:
     assert f"script-src 'self' 'sha256-{digest}';" in policy
     assert "frame-ancestors 'self'" in policy
     assert "unsafe" not in policy
-
-
-@pytest.mark.parametrize("page", sorted(PAGES.glob("*.html")), ids=lambda page: page.stem)
-def test_pages_have_no_script_or_style_of_their_own(page: Path) -> None:
-    text = page.read_text("utf-8")
-
-    assert not re.search(r"<script(?![^>]*\bsrc=)", text.replace("<script>$theme</script>", ""))
-    assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", text)
-
-
-def test_no_file_of_ours_names_another_host() -> None:
-    ours = {name: text for name, text in assets.assets().items() if not name.startswith("vendor/")}
-
-    for name, text in ours.items():
-        found = set(re.findall(r"https?://[^\s\"'`]+", text.decode()))
-        assert found <= {"http://www.w3.org/2000/svg"}, name
-
-
-def test_every_module_that_is_imported_is_served() -> None:
-    served = assets.assets()
-
-    for name, text in served.items():
-        if name.endswith(".js") and not name.startswith("vendor/"):
-            for other in re.findall(r"(?:from|import\()\s*[\"']\./([^\"']+)", text.decode()):
-                assert other in served, f"{name} imports {other}"
-
-
-def test_every_problem_has_a_status_and_advice() -> None:
-    for kind, status, advice in _ADVICE:
-        assert 400 <= status < 600, kind
-        assert advice.endswith(".")
-    from training_api.errors import Throttled
-
-    status, problem = problem_of(Throttled("too often", code=429, status="RESOURCE_EXHAUSTED"))
-    assert status == 503
-    assert problem["message"] == "too often"
-
-
-def test_no_request_keeps_a_connection_of_airflows_database() -> None:
-    """
-    See ``database.py``.
-
-    With FastAPI's own dependency, fifty pages at once make Airflow's API server hang.
-    """
-    kept = {"_get_session", "_get_async_session"}
-
-    def calls(dependant: Dependant) -> set[str]:
-        own = {getattr(dependant.call, "__name__", "")}
-        return own.union(*(calls(each) for each in dependant.dependencies))
-
-    for route in make_app().routes:
-        assert isinstance(route, APIRoute)
-        assert not calls(route.dependant) & kept, route.path

@@ -1,4 +1,4 @@
-"""The connection type: from an Airflow connection to a client, and how Airflow shows it."""
+"""The connection type: from an Airflow connection to a client, and what Airflow itself sees of it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ import pytest
 from airflow.providers_manager import ProvidersManager
 
 from container_training.hooks.training import InvalidConnection, TrainingHook
-from tests.support.distributions import AIRFLOW
 from tests.support.fakes.fake_service import AGENT, FakeService, error, make_job
 from tests.support.speed import scaled
 from training_api.errors import ServiceError, Throttled
-from training_api.version import __version__
 
 
 def connect(monkeypatch: pytest.MonkeyPatch, **fields: Any) -> None:
@@ -180,11 +178,6 @@ def test_airflow_knows_the_connection_type_and_its_form() -> None:
         "artifact_registry_endpoint",
         "storage_endpoint",
     }
-
-
-def test_the_provider_description_names_the_distribution() -> None:
-    assert get_provider_info()["package-name"] == AIRFLOW.name
-    assert get_provider_info()["versions"] == [__version__]
 
 
 def test_airflow_loads_one_file_of_the_plugins_folder_and_shadows_no_module() -> None:

@@ -19,39 +19,6 @@ from training_api.job.machines import MACHINE_TYPES
 from training_api.job.replica_spec import ReplicaSpec
 
 TUNED = {"parameterName": "rate", "type": "DOUBLE", "minValue": 0.1, "maxValue": 1}
-JOB_DIR_RULE = "must be a Cloud Storage path gs://BUCKET/FOLDER; got "
-KMS_RULE = "must be projects/PROJECT/locations/REGION/keyRings/RING/cryptoKeys/KEY; got "
-DURATION_RULE = "must be seconds followed by 's', like '3600s'; got "
-
-
-def make_job(
-    *,
-    job_id: str | None = "digits_1",
-    labels: dict[str, str] | None = None,
-    master: Mapping[str, Any] | None = None,
-    **training: Any,
-) -> Job:
-    """
-    Return a valid job with changes.
-
-    ``training`` and ``master`` take fields of trainingInput and masterConfig.
-    """
-    config = {"image_uri": IMAGE} | dict(master or {})
-    return Job(
-        job_id=job_id,
-        labels=labels,
-        training_input=TrainingInput.model_validate({"master_config": config} | training),
-    )
-
-
-def make_spec(**changes: Any) -> JobSpec:
-    return job_spec_from_wire("demo", make_job(**changes))
-
-
-def violations_of(job: Job) -> list[tuple[str, str]]:
-    with pytest.raises(InvalidJobSpec) as caught:
-        job_spec_from_wire("demo", job)
-    return [(violation.field, violation.description) for violation in caught.value.violations]
 
 
 def test_a_minimal_job_becomes_one_master_on_the_basic_tier() -> None:

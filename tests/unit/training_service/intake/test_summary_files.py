@@ -1,8 +1,4 @@
-"""
-TensorFlow's summary files, read as they grow.
-
-The real TensorFlow wrote them (``events/make_events.py``).
-"""
+"""A trial's event files in the object store, read as they grow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of jobs over HTTP, for a user with some rights, before a fake service."""
+"""The list of jobs over HTTP, for somebody with some rights, before a service that a test plays."""
 
 from __future__ import annotations
 

@@ -94,39 +94,6 @@ def test_refusals_and_silence_are_told_apart(handler: object, expected: type[Exc
         manifest_digest(REF, client=client_for(handler))
 
 
-@pytest.mark.parametrize(
-    ("host", "url"),
-    [
-        ("127.0.0.1:5000", "http://127.0.0.1:5000"),
-        ("127.9.9.9", "http://127.9.9.9"),
-        ("localhost:5000", "http://localhost:5000"),
-        ("[::1]:5000", "http://[::1]:5000"),
-        ("gcr.io", "https://gcr.io"),
-        ("10.0.0.1:5000", "https://10.0.0.1:5000"),
-        ("localhost.example:1", "https://localhost.example:1"),
-    ],
-)
-def test_only_loopback_is_asked_in_the_clear(host: str, url: str) -> None:
-    assert registry_url(host) == url
-
-
-@pytest.mark.parametrize(
-    ("host", "is_ours"),
-    [
-        ("127.0.0.1:5000", True),
-        ("localhost:5000", True),
-        ("127.9.9.9:5000", True),
-        ("[::1]:5000", True),
-        ("127.0.0.1:5001", False),
-        ("localhost", False),
-        ("10.0.0.1:5000", False),
-        ("localhost.example:5000", False),
-    ],
-)
-def test_every_name_of_this_machine_is_the_same_registry(host: str, is_ours: bool) -> None:
-    assert is_same_registry(host, "127.0.0.1:5000") is is_ours
-
-
 def test_a_name_without_a_host_belongs_to_docker_io() -> None:
     assert registry_of("python") == "docker.io"
     assert registry_of("gcr.io/p/x") == "gcr.io"

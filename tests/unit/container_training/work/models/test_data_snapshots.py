@@ -1,4 +1,4 @@
-"""Snapshots on the real object store: content, retention, and concurrent writes."""
+"""Snapshots on the real object store: what they record, that they are kept, and what happens while somebody writes."""
 
 from __future__ import annotations
 

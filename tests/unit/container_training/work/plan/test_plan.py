@@ -1,4 +1,4 @@
-"""Plans as documents: sealed, read back, and compared with the present when applied."""
+"""Plans as documents: sealed, read back, and compared with what is there when they are applied."""
 
 from __future__ import annotations
 

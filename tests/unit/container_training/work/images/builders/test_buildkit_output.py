@@ -1,4 +1,4 @@
-"""When BuildKit is used, finding a command line for it, reading its output, hiding secrets."""
+"""The output of a build by BuildKit: shown line by line, and the error that it ended with."""
 
 from __future__ import annotations
 
