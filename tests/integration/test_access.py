@@ -1,4 +1,4 @@
-"""``--require-auth`` over HTTP: who is let in, what each may do, and the API's own form of a refusal."""
+"""``--require-auth`` over HTTP: who is let in, what each may do, and the form of a refusal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Fault injection over HTTP: each fault happens as often as it was asked for, and clients and tasks get over it."""
+"""
+Fault injection over HTTP: how often each fault happens.
+
+Clients and tasks get over every fault.
+"""
 
 from __future__ import annotations
 
@@ -179,7 +183,7 @@ def test_while_the_stock_is_out_jobs_stay_queued_and_can_be_cancelled(
 ) -> None:
     fault_id = set_fault(service, **_STOCK_OUT)
     submit(client)
-    # Each cancel is carried out by another iteration of the scheduler, which could have started the first job as well.
+    # Another iteration of the scheduler carries out each cancel. It could have started the first job, too.
     for job_id in ("another", "a_third"):
         submit(client, job_id)
         assert state_of(client, job_id) is JobState.QUEUED
@@ -234,7 +238,11 @@ def test_all_faults_are_removed_at_once(service: LiveService, client: TrainingCl
 
 @pytest.fixture
 def short_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveService]:
-    """A service whose jobs run three seconds, which Airflow's connection and the environment name."""
+    """
+    A service whose jobs run three seconds.
+
+    Airflow's connection and the environment name it.
+    """
     with run_service(tmp_path, Behaviour(run_seconds=3.0), fault_injection=True) as service:
         connection = {
             "conn_type": "container_training",

@@ -1,4 +1,8 @@
-"""Policies of projects, repositories and buckets: Google's client, and plain requests where it hides what is sent."""
+"""
+Policies of projects, repositories and buckets, over HTTP.
+
+Google's client sends the requests. The tests send plain ones where it hides what is sent.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Google's discovery documents, as ``google-api-python-client`` carries them: what the wire models are compared to."""
+"""
+Google's discovery documents, as ``google-api-python-client`` carries them.
+
+The wire models are compared to them.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
 """
-A module has its unit test at the mirrored path, so that whoever changes it finds the test without a search.
+A module has its unit test at the mirrored path.
 
-``training_service/intake/lease.py`` has ``tests/unit/training_service/intake/test_lease.py``. The two packages that lie deeper lose the
-folders above them: ``plugins/container_training/pipeline.py`` has ``tests/unit/container_training/test_pipeline.py``.
+Whoever changes a module finds its test without a search.
+``training_service/intake/lease.py`` has ``tests/unit/training_service/intake/test_lease.py``.
+The two packages that lie deeper lose the folders above them:
+``plugins/container_training/pipeline.py`` has ``tests/unit/container_training/test_pipeline.py``.
 """
 
 from __future__ import annotations
@@ -33,7 +35,11 @@ OF_NO_MODULE = {
 
 
 def says_something(path: Path) -> bool:
-    """Whether a module defines anything: a function, a class or data. Imports, ``__all__`` and a call of ``main`` are nothing."""
+    """
+    Whether a module defines anything: a function, a class or data.
+
+    Imports, ``__all__`` and a call of ``main`` are nothing.
+    """
     for node in ast.parse(path.read_text("utf-8")).body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             return True

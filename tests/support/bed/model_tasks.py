@@ -1,4 +1,8 @@
-"""The tasks of retraining on an object store, without a scheduler: what they are given, return and push."""
+"""
+The tasks of retraining on an object store, without a scheduler.
+
+Tests see what each task is given, returns and pushes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A training service in memory, behind httpx's mock transport: enough of the API for hooks, operators and triggers."""
+"""
+A training service in memory, behind httpx's mock transport.
+
+It has enough of the API for hooks, operators and triggers.
+"""
 
 from __future__ import annotations
 
@@ -132,7 +136,11 @@ class FakeService:
         return httpx.Response(200, json=self.jobs[job.job_id or ""].to_wire())
 
     def _list(self, params: httpx.QueryParams) -> httpx.Response:
-        """Newest first, as the service does; jobs of this test have one time of creation, so the newest is the last."""
+        """
+        Answer with the newest job first, as the service does.
+
+        Jobs of a test have one time of creation, so the newest is the last.
+        """
         self.filters.append(params.get("filter", ""))
         tree = parse_filter(params.get("filter", ""))
         found = [job for job in reversed(self.jobs.values()) if tree is None or _fits(job, tree)]

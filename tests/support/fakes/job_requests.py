@@ -21,7 +21,11 @@ def make_job(
     master: Mapping[str, Any] | None = None,
     **training: Any,
 ) -> Job:
-    """Return a good job, changed; ``training`` and ``master`` take fields of trainingInput and masterConfig."""
+    """
+    Return a good job, changed.
+
+    ``training`` and ``master`` take fields of trainingInput and masterConfig.
+    """
     config = {"image_uri": IMAGE} | dict(master or {})
     return Job(
         job_id=job_id,

@@ -1,4 +1,4 @@
-"""A training service with a job of each of two DAGs, and somebody who may read one of the DAGs."""
+"""A training service with a job of each of two DAGs, and rights to read one of the DAGs."""
 
 from __future__ import annotations
 

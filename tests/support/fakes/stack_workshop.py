@@ -84,7 +84,11 @@ def make_info(name: str, *, is_alive: bool = True, pid: int | None = 4321) -> Pr
 
 
 def make_workshop(folder: Path, **settings: Any) -> Workshop:
-    """Return what parts work with; nothing may be installed, and what is said goes to ``progress.stream``."""
+    """
+    Return what parts work with.
+
+    Nothing may be installed. What is said goes to ``progress.stream``.
+    """
     known = StackSettings.model_validate(
         {"state_dir": folder, "docker_host": "unix:///absent.sock"} | settings
     )

@@ -1,4 +1,4 @@
-"""Answers of the training API by ``httpx``'s mock transport, and calls of the two clients that get them."""
+"""Answers of the training API by ``httpx``'s mock transport, and calls that get them."""
 
 from __future__ import annotations
 

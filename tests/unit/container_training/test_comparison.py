@@ -1,4 +1,8 @@
-"""A challenger beside the champion as one group of tasks: a job a model, and the decision at the end."""
+"""
+A challenger beside the champion as one group of tasks.
+
+It has a job for each model, and the decision at the end.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What Airflow's provider discovery is told: every class that it names is there, and is of this distribution."""
+"""
+What Airflow's provider discovery is told.
+
+Every class that it names is there, and is of this distribution.
+"""
 
 from __future__ import annotations
 

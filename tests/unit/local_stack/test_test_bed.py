@@ -1,4 +1,4 @@
-"""What the tests need from a machine: installed where that is possible, and named where it is missing."""
+"""What the tests need from a machine: installed where possible, and named where missing."""
 
 from __future__ import annotations
 

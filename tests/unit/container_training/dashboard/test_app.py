@@ -1,4 +1,8 @@
-"""The app as Airflow mounts it, without a login; what those who are logged in see is in tests/e2e."""
+"""
+The app as Airflow mounts it, without a login.
+
+What those who are logged in see is in tests/e2e.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tasks and the triggerer report through Airflow's metrics: names, and tags that stay few."""
+"""What tasks and the triggerer report through Airflow's metrics: names, and few tags."""
 
 from __future__ import annotations
 

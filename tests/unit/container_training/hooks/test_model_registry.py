@@ -1,4 +1,4 @@
-"""The registry of one model: a folder, and MLflow beside it where a connection names a server."""
+"""The registry of one model: a folder, and MLflow where a connection names a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The connection type: from an Airflow connection to a client, and what Airflow itself sees of it."""
+"""The connection type: from an Airflow connection to a client, and what Airflow sees of it."""
 
 from __future__ import annotations
 

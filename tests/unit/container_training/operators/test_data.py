@@ -1,4 +1,4 @@
-"""Data before they are trained on: recorded, checked, and compared with those of the champion."""
+"""Data before training: recorded, checked, and compared with those of the champion."""
 
 from __future__ import annotations
 

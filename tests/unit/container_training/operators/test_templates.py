@@ -90,7 +90,8 @@ def test_what_is_a_list_or_an_object_is_shown_as_json(name: str) -> None:
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_a_path_stays_a_path(name: str) -> None:
-    # Airflow would read a file in place of its name, and render its contents: a job file is read by the task, as it is.
+    # Airflow would read a file in place of its name, and render its contents.
+    # The task reads a job file as it is.
     assert tuple(OPERATORS[name].template_ext) == ()
 
 

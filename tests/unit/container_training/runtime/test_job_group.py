@@ -1,4 +1,4 @@
-"""The groups of tasks around jobs: their retries, and where a job writes that says nothing of it."""
+"""The groups of tasks around jobs: their retries, and the default place of a job's output."""
 
 from __future__ import annotations
 

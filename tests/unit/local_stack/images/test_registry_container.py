@@ -1,4 +1,4 @@
-"""The registry's image in the foreground: removed before it starts, and when it ends, however it ends."""
+"""The registry's image in the foreground: removed before it starts, and however it ends."""
 
 from __future__ import annotations
 

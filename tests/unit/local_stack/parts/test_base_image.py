@@ -1,4 +1,4 @@
-"""Which image Dockerfiles start from: what there is, what can be pulled, what can be built, in this order."""
+"""Which image Dockerfiles start from: one that is there, pulled or built, in this order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Programs under a supervisord, which a test plays: started once, started again, stopped, and their logs."""
+"""
+Programs under a supervisord: started once, started again, stopped, and their logs.
+
+A test plays the supervisord.
+"""
 
 from __future__ import annotations
 

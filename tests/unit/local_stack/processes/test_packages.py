@@ -1,4 +1,4 @@
-"""Installing programs: where it is refused and why, and what apt-get is asked to do where it is not."""
+"""Installing programs: where and why it is refused, and what apt-get is asked elsewhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from local_stack.processes.progress import Progress
 
 
 class Apt:
-    """Stands for the programs that install: keeps their command lines, and what lay in the policy's place."""
+    """
+    Stands for the programs that install.
+
+    It keeps their command lines, and what lay in the policy's place.
+    """
 
     def __init__(self, policy: Path) -> None:
         self.policy = policy

@@ -1,4 +1,8 @@
-"""What the service's answers stand for, the same in both clients: JSON, or one of the project's errors."""
+"""
+What the service's answers stand for: JSON, or one of the project's errors.
+
+It is the same in both clients.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The connection to the service: past every proxy, named when nobody answers, closed once and for all."""
+"""
+The connection to the service: past every proxy, named when nobody answers.
+
+It can be closed twice.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +57,7 @@ def test_no_answer_names_the_endpoint_as_it_was_given(call: Call, endpoint: str)
 
 @contextmanager
 def _recording_server() -> Iterator[tuple[str, list[str]]]:
-    """Yield the address of a real server that answers ``{}``, and the targets that it was asked for."""
+    """Yield the address of a real server that answers ``{}``, and the targets asked for."""
     targets: list[str] = []
 
     class _Answer(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""Accelerators: those that are attached, those that come with a machine, and those that are refused."""
+"""Accelerators: those attached, those that come with a machine, and those refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Who a bearer token stands for: somebody of the tokens file, whom the service has signed for, or nobody."""
+"""
+Who a bearer token stands for.
+
+It is somebody of the tokens file, somebody whom the service has signed for, or nobody.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tokens file: whose tokens there are, and what is wrong with a file that cannot be used."""
+"""The tokens file: whose tokens there are, and why a file cannot be used."""
 
 from __future__ import annotations
 

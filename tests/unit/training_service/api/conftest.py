@@ -1,4 +1,8 @@
-"""The service's HTTP surface without a server and without a scheduler: what is submitted stays QUEUED."""
+"""
+The service's HTTP surface without a server and without a scheduler.
+
+What is submitted stays QUEUED.
+"""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def policies(world: World) -> PolicyStore:
 
 @pytest.fixture
 def http(policies: PolicyStore) -> TestClient:
-    """A client of an app with a route that is listed, one that is not, and one that is for everybody."""
+    """A client of an app with three routes: listed, not listed, and for everybody."""
     callers = {
         digest_of(ADMIN): Caller(principal="user:admin@example.com", is_admin=True),
         digest_of(ANN): Caller(principal="user:ann@example.com"),

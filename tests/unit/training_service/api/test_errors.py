@@ -1,4 +1,4 @@
-"""Every error has the form of the API: ``google.rpc.Status``, with the fields that are wrong."""
+"""Every error has the API's form: ``google.rpc.Status``, with the fields that are wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``projects.jobs`` and ``projects.getConfig``: what the routes read of a request, and answer."""
+"""``projects.jobs`` and ``projects.getConfig``: what routes read of a request, and answer."""
 
 from __future__ import annotations
 

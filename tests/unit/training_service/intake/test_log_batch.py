@@ -1,4 +1,8 @@
-"""One container's lines on their way into the store: once each, in their order, whenever they are read again."""
+"""
+One container's lines on their way into the store: once each, and in their order.
+
+They may be read again at any time.
+"""
 
 from __future__ import annotations
 

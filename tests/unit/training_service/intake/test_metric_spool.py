@@ -1,4 +1,8 @@
-"""The folder that a container reports to: every file once, whatever the container does to it."""
+"""
+The folder that a container reports to.
+
+Every file is read once, whatever the container does to it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,11 @@ from training_service.intake.metric_spool import MetricSpool
 
 @pytest.fixture(autouse=True)
 def in_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A trainer has closed what it wrote at the next look; there are no leases, as no thread is told."""
+    """
+    A trainer has closed what it wrote at the next look.
+
+    There are no leases, as no thread is told.
+    """
     monkeypatch.setattr(metric_spool, "_SETTLE_SECONDS", 0.0)
 
 

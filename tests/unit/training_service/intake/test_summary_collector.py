@@ -1,4 +1,4 @@
-"""Following a trial's summary files: while it runs, after its end, and over a restart of the service."""
+"""Following a trial's summary files: while it runs, after its end, and over a restart."""
 
 from __future__ import annotations
 

@@ -32,7 +32,11 @@ def request(*bindings: Binding, **changes: object) -> SetIamPolicyRequest:
 
 
 def test_concurrent_read_modify_writes_lose_nothing(policies: JobPolicies) -> None:
-    """As a client does it: read, add a member, write with the etag, and again from the start on a conflict."""
+    """
+    A client reads, adds a member, and writes with the etag.
+
+    It starts again on a conflict.
+    """
     members = [f"user:{number}@example.com" for number in range(8)]
 
     def grant(member: str) -> None:

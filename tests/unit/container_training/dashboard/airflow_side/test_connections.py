@@ -1,4 +1,8 @@
-"""The training services that Airflow's connections name: found, kept, and made anew when they change."""
+"""
+The training services that Airflow's connections name: found, and kept.
+
+They are made anew when a connection changes.
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,11 @@ from container_training.dashboard.app import make_app
 
 
 def test_no_request_keeps_a_connection_of_airflows_database() -> None:
-    """See ``database.py``: with FastAPI's own dependency, fifty pages at once make Airflow's API server hang."""
+    """
+    See ``database.py``: fifty pages at once must not make Airflow's API server hang.
+
+    It hangs with FastAPI's own dependency.
+    """
     kept = {"_get_session", "_get_async_session"}
 
     def calls(dependant: Dependant) -> set[str]:

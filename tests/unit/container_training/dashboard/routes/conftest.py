@@ -1,4 +1,8 @@
-"""The routes for somebody who may read and edit one DAG of two, before a service that a test plays."""
+"""
+The routes for somebody who may read and edit one DAG of two.
+
+A test plays the service behind them.
+"""
 
 from __future__ import annotations
 

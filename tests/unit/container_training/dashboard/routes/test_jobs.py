@@ -1,4 +1,8 @@
-"""The list of jobs over HTTP, for somebody with some rights, before a service that a test plays."""
+"""
+The list of jobs over HTTP, for somebody with some rights.
+
+A test plays the service behind it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log of one job over HTTP: pages from its end, lines after a cursor, and all of it as a file."""
+"""The log of one job over HTTP: pages from its end, lines after a cursor, and a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages: HTML without data, the files that it loads, and the ways from one address to another."""
+"""The pages: HTML without data, the files that it loads, and the redirects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Snapshots on the real object store: what they record, that they are kept, and what happens while somebody writes."""
+"""
+Snapshots on the real object store: what they record, and that they are kept.
+
+Some are taken while somebody writes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MLflow's registry, which follows the pointer: what is asked of it, and what becomes of its refusals."""
+"""MLflow's registry, which follows the pointer: its requests, and what becomes of refusals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ from training_api.errors import RegistryMirrorFailed
 
 
 class FakeMlflow:
-    """One registered model of an MLflow server, as its REST API shows it; a test may have it refuse."""
+    """
+    One registered model of an MLflow server, as its REST API shows it.
+
+    A test may have it refuse.
+    """
 
     def __init__(self) -> None:
         self.versions: dict[str, list[dict[str, str]]] = {}

@@ -1,4 +1,4 @@
-"""Snapshots and versions as values: what names they may have, and what makes two of them the same."""
+"""Snapshots and versions as values: their names, and what makes two of them the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans as documents: sealed, read back, and compared with what is there when they are applied."""
+"""Plans as documents: sealed, read back, and compared with what is there on applying."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wire models against the discovery document of the real API, and against requests that gcloud sent."""
+"""The wire models against the real API's discovery document, and requests of gcloud."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MODELS: dict[str, type[WireModel]] = {
 }
 #: Prediction jobs are refused by name, so what is in them stays opaque.
 OPAQUE = {"GoogleCloudMlV1__PredictionInput", "GoogleCloudMlV1__PredictionOutput"}
-#: The one exception: job states are output only, and this service always knows the state that it answers with.
+#: The one exception: job states are output only. This service always knows the state that it answers with.
 NEVER_ANSWERED = {"STATE_UNSPECIFIED"}
 
 
@@ -63,7 +63,7 @@ ENUMS = [pair for pair in _all_properties() if "enum" in _properties(pair[0])[pa
 
 
 def _annotation(schema: str, name: str) -> Any:
-    """Return the Python type of our field of that name, without ``None`` and without serializers."""
+    """Return the Python type of our field of that name, without ``None`` and serializers."""
     fields = MODELS[schema].model_fields.values()
     return _bare(next(field.annotation for field in fields if field.alias == name))
 

@@ -1,4 +1,4 @@
-"""What a tuning job searches for: the request's own words, and the API's defaults for the rest."""
+"""What a tuning job searches for: the request's words, and the API's defaults for the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The job that one trial is: the tuning job's own, with an assignment and a job directory of its own."""
+"""The job that one trial is: the tuning job's, with its own assignment and job directory."""
 
 from __future__ import annotations
 
