@@ -29,8 +29,12 @@ OF_NO_MODULE = {
     "container_training/operators/test_results_of_studies.py": "the part of test_results.py that is about tuning jobs",
     "container_training/operators/test_templates.py": "of all operators: what can be a template",
     "container_training/triggers/test_training_of_studies.py": "the part of test_training.py that is about tuning jobs",
+    "container_training/triggers/test_stored_triggers.py": "of all triggers: what Airflow's database has of them",
+    "training_service/loop/test_causes.py": "of the whole loop: the cause of each end",
     "training_service/loop/test_distributed.py": "of the whole loop: jobs of several replicas",
+    "training_service/loop/test_refused_work.py": "of the whole loop: what the engine refuses",
     "training_service/loop/test_scheduler_properties.py": "the properties of test_scheduler.py, over random histories",
+    "training_service/store/test_unreadable_jobs.py": "of the whole store: a row that cannot be read",
 }
 
 
