@@ -1,4 +1,4 @@
-"""supervisord's configuration file, and one file per program, as text. Pure."""
+"""supervisord's configuration file, and one file per program, as text."""
 
 from __future__ import annotations
 
