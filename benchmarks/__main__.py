@@ -25,13 +25,13 @@ from benchmarks import (
     fleet_report,
     footprint,
     log_flood,
+    poller,
     search,
     store_scale,
     submit_latency,
     tuning,
     unchanged_images,
     warm_dag,
-    watcher,
 )
 from benchmarks.report import Figure, print_report, write_report
 from local_stack.parts.base_image import BaseImage
@@ -57,7 +57,7 @@ def main() -> int:
     figures["create rate"] = create_rate.measure()
     figures["tuning"] = tuning.measure(stack, image)
     figures["early stopping"] = early_stopping.measure()
-    figures["waits"] = watcher.measure()
+    figures["waits"] = poller.measure()
     figures["dashboard"] = dashboard.measure()
     figures["fleet page"] = fleet_report.measure()
     return _told(figures)

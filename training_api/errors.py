@@ -131,7 +131,7 @@ class PolicyTooLarge(TrainingError):
 
 
 class IllegalTransition(TrainingError):
-    """A state change that ``core.states`` does not know."""
+    """A state change that ``states.py`` does not know."""
 
 
 class ServiceError(TrainingError):

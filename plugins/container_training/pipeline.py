@@ -23,7 +23,7 @@ from container_training.runtime.job_group import job_bucket, job_group, own_fold
 from container_training.sensors.training import TrainingJobSensor
 from container_training.work.images.builders.builder import Builder
 from container_training.work.results.collection import BILL_OF_MATERIALS_FILE
-from container_training.work.waiting.waiting import Until
+from container_training.work.waiting.job_watch import Until
 from training_api.job.roles import OTHER_ROLES
 
 #: Roles that may have an image of their own: the start of their arguments of ``SubmitTrainingJobOperator``.

@@ -4,7 +4,7 @@ IAM policies (``google.iam.v1``) as the three methods carry them.
 ``getIamPolicy``, ``setIamPolicy`` and ``testIamPermissions``.
 
 Names and nesting are those of the discovery documents; tests compare them. The rules are in
-``iam_policy.py``.
+``policy.py``.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from training_service.api.access import access_check
 from training_service.api.bucket_iam import bucket_iam_router
 from training_service.api.errors import install_error_handlers
 from training_service.api.faults import faults_router
+from training_service.api.health import health_router
 from training_service.api.iam import job_iam_router
 from training_service.api.injected_faults import FaultyCalls
 from training_service.api.job_log import job_log_router
@@ -22,7 +23,6 @@ from training_service.api.jobs import jobs_router, projects_router
 from training_service.api.locations import locations_router
 from training_service.api.logging import logging_router
 from training_service.api.openapi import COMMON_ERRORS, correct_openapi
-from training_service.api.operations import operations_router
 from training_service.api.ops import ops_router
 from training_service.api.policies import artifact_registry_router, resource_manager_router
 from training_service.faults.board import FaultBoard
@@ -88,7 +88,7 @@ def create_app(
     app.include_router(job_log_router(jobs, logs))
     app.include_router(ops_router(reports))
     app.include_router(registry)
-    app.include_router(operations_router(engine, metrics.registry, version, loop_problem))
+    app.include_router(health_router(engine, metrics.registry, version, loop_problem))
     if faults is not None:
         app.include_router(faults_router(faults))
     install_error_handlers(app)

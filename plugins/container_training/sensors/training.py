@@ -25,7 +25,7 @@ from container_training.runtime.supervision import WorkerWatch
 from container_training.triggers.training import POLL_SECONDS, JobTrigger
 from container_training.work.results.job_report import JobReport
 from container_training.work.template_values import flag, is_unset
-from container_training.work.waiting.waiting import (
+from container_training.work.waiting.job_watch import (
     JobWatch,
     Outcome,
     Until,

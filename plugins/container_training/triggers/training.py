@@ -14,8 +14,8 @@ from asgiref.sync import sync_to_async
 
 from container_training.hooks.training import TrainingHook
 from container_training.runtime.killing import NOBODY_WAITS, TaskFate, fate_of
-from container_training.triggers.watcher import JobNews, watch_job
-from container_training.work.waiting.waiting import JobWatch, Outcome, Until, WaitEvent, WatchMemory
+from container_training.triggers.poller import JobNews, watch_job
+from container_training.work.waiting.job_watch import JobWatch, Outcome, Until, WaitEvent, WatchMemory
 from training_api.clients.log_cursor import LogQuestion, log_line
 from training_api.clients.training import AsyncTrainingClient
 from training_api.dialects.ml_v1.resources import Job
@@ -48,7 +48,7 @@ class JobTrigger(BaseTrigger):
     """
     Waits until a job has left a state or has ended, and yields one :class:`WaitEvent`.
 
-    The waits of one service and project share one poller (``watcher.py``); only pages of the log are asked
+    The waits of one service and project share one poller (``poller.py``); only pages of the log are asked
     for by each.
 
     A service that does not answer does not end the wait; only ``deadline_at``, the job itself, or an error
@@ -159,13 +159,13 @@ class JobTrigger(BaseTrigger):
         # While it is QUEUED nobody writes, and thousands of waits may begin at once.
         reads_log = self.stream_logs and job.state is not JobState.QUEUED
         if reads_log:
-            async with news.watcher.turn:
-                await self._show_log(news.watcher.client, watch)
+            async with news.poller.turn:
+                await self._show_log(news.poller.client, watch)
         # Time has passed, and with it money; whether the service answers, only a question tells.
         if not is_fresh and (reads_log or not watch.failures):
             self._say(watch.see(job, self.now()))
         if watch.has_to_cancel(job):
-            await news.watcher.client.cancel_job(self.job_id)
+            await news.poller.client.cancel_job(self.job_id)
             self.log.warning("%s", watch.cancelled_line())
             return job.model_copy(update={"state": JobState.CANCELLING})
         return job
@@ -173,7 +173,7 @@ class JobTrigger(BaseTrigger):
     def _pause(self, news: JobNews, job: Job | None) -> float | None:
         """Return when to look again without news; ``None``: not before there are."""
         is_writing = job is not None and job.state in _WRITING
-        pause = news.watcher.log_pause(news, reads=self.stream_logs and is_writing)
+        pause = news.poller.log_pause(news, reads=self.stream_logs and is_writing)
         if self.max_cost is None or not is_writing:
             return pause
         return _COST_SECONDS if pause is None else min(pause, _COST_SECONDS)

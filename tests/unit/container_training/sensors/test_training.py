@@ -22,7 +22,7 @@ from airflow.sdk.exceptions import (
 from container_training.runtime import killing, supervision
 from container_training.runtime.killing import TaskFate
 from container_training.sensors.training import TrainingJobSensor
-from container_training.work.waiting.waiting import Until, WaitEvent
+from container_training.work.waiting.job_watch import Until, WaitEvent
 from tests.support.fakes.fake_service import FakeService, error, make_job
 from training_api.errors import JobFailed
 from training_api.states import JobState

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleExcept
 
 from container_training.sensors import training as training_sensors
 from container_training.sensors.training import TrainingJobSensor
-from container_training.work.waiting.waiting import JobWatch
+from container_training.work.waiting.job_watch import JobWatch
 from tests.support.fakes.fake_service import EPOCH, PROJECT, FakeService, make_job
 from tests.support.fakes.tuning_jobs import make_trial, make_tuning_job
 from tests.support.fakes.virtual_time import VirtualClock

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from container_training.work.waiting.watching import (
+from container_training.work.waiting.roster import (
     ALL_BY_ID,
     PAGE_SIZE,
     SLOWEST_SECONDS,

@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from container_training.hooks.training import ServiceAddress, TrainingHook
-from container_training.triggers import watcher as watchers
+from container_training.triggers import poller as pollers
+from container_training.triggers.poller import JobPoller, watch_job
 from container_training.triggers.training import JobTrigger
-from container_training.triggers.watcher import JobWatcher, watch_job
 from tests.support.fakes.fake_service import EPOCH, PROJECT, FakeService, error, make_job
 from tests.support.fakes.virtual_time import VirtualClock
 from tests.unit.container_training.triggers.test_training import ARGUMENTS, times_of
@@ -158,14 +158,14 @@ def test_who_may_not_list_asks_for_each_job(service: FakeService) -> None:
 def test_one_poller_serves_all_waits_of_a_service_and_ends_with_the_last(
     service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[JobWatcher] = []
+    made: list[JobPoller] = []
 
-    class Counted(JobWatcher):
+    class Counted(JobPoller):
         def __init__(self, address: ServiceAddress) -> None:
             made.append(self)
             super().__init__(address)
 
-    monkeypatch.setattr(watchers, "JobWatcher", Counted)
+    monkeypatch.setattr(pollers, "JobPoller", Counted)
     names = add_jobs(service, 20, JobState.RUNNING)
     clock = VirtualClock(lambda: None, lambda: [end(service, name, clock) for name in names])
     threads = threading.active_count()
@@ -182,7 +182,7 @@ def test_one_poller_serves_all_waits_of_a_service_and_ends_with_the_last(
     assert left == set()
     assert service.requests == []
     assert threading.active_count() == threads
-    assert watchers._watchers == {}
+    assert pollers._pollers == {}
 
 
 def test_a_later_wait_is_looked_at_within_its_interval_though_the_others_are_quiet(
@@ -217,10 +217,10 @@ def test_a_bug_in_the_poller_is_no_endless_wait(
     async def main() -> None:
         async with watch_job(ADDRESS, "job_0000", 1.0) as news:
             await news.next()
-            monkeypatch.setattr(news.watcher._roster, "question", broken)
+            monkeypatch.setattr(news.poller._roster, "question", broken)
             with pytest.raises(ZeroDivisionError):
                 await news.next()
-            assert news.watcher.has_ended
+            assert news.poller.has_ended
             async with watch_job(ADDRESS, "job_0000", 1.0) as fresh:
                 assert (await fresh.next()).state is JobState.RUNNING
 

@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 from prometheus_client import CollectorRegistry
 
 from container_engines.memory.engine import MemoryEngine
-from training_service.api.operations import operations_router
+from training_service.api.health import health_router
 
 
 class Service:
@@ -18,7 +18,7 @@ class Service:
         self.engine = MemoryEngine()
         self.problem = ""
         app = FastAPI()
-        router = operations_router(self.engine, CollectorRegistry(), "1.2", lambda: self.problem)
+        router = health_router(self.engine, CollectorRegistry(), "1.2", lambda: self.problem)
         app.include_router(router)
         self.client = TestClient(app)
 

@@ -2,7 +2,7 @@
 One poller for all waits of one service and project in one triggerer.
 
 It lives on the event loop of the waits, from the first to the last of them, and asks one question for all
-(``container_training/work/waiting/watching.py``). A wait gets its job when that is not as it was, or the
+(``container_training/work/waiting/roster.py``). A wait gets its job when that is not as it was, or the
 error of a question that got no answer.
 """
 
@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 
 from container_training.hooks.metrics import count_poll_error
 from container_training.hooks.training import ServiceAddress
-from container_training.work.waiting.watching import PAGE_SIZE, Roster, log_pause_seconds
+from container_training.work.waiting.roster import PAGE_SIZE, Roster, log_pause_seconds
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import ServiceError, TrainingError
 from training_api.retrying import TRANSIENT, backoff_seconds
@@ -27,7 +27,7 @@ from training_api.retrying import TRANSIENT, backoff_seconds
 _SIDE_BY_SIDE = 8
 
 _log = logging.getLogger(__name__)
-_watchers: dict[tuple[asyncio.AbstractEventLoop, ServiceAddress], JobWatcher] = {}
+_pollers: dict[tuple[asyncio.AbstractEventLoop, ServiceAddress], JobPoller] = {}
 
 
 @asynccontextmanager
@@ -42,18 +42,18 @@ async def watch_job(address: ServiceAddress, job_id: str, interval_seconds: floa
         change.
     """
     key = (asyncio.get_running_loop(), address)
-    if key not in _watchers or _watchers[key].has_ended:
-        _watchers[key] = JobWatcher(address)
-    watcher = _watchers[key]
-    news = watcher.join(job_id, interval_seconds)
+    if key not in _pollers or _pollers[key].has_ended:
+        _pollers[key] = JobPoller(address)
+    poller = _pollers[key]
+    news = poller.join(job_id, interval_seconds)
     try:
         yield news
     finally:
-        watcher.leave(news)
-        if watcher.is_idle:
-            if _watchers.get(key) is watcher:
-                del _watchers[key]
-            await watcher.stop()
+        poller.leave(news)
+        if poller.is_idle:
+            if _pollers.get(key) is poller:
+                del _pollers[key]
+            await poller.stop()
 
 
 class JobNews:
@@ -63,8 +63,8 @@ class JobNews:
     Only the newest state is kept: a slow reader misses those between.
     """
 
-    def __init__(self, watcher: JobWatcher, job_id: str, interval_seconds: float) -> None:
-        self.watcher = watcher
+    def __init__(self, poller: JobPoller, job_id: str, interval_seconds: float) -> None:
+        self.poller = poller
         self.job_id = job_id
         self.interval_seconds = interval_seconds
         self.job: Job | None = None
@@ -102,7 +102,7 @@ class JobNews:
         self._arrived.set()
 
 
-class JobWatcher:
+class JobPoller:
     """The poller itself; belongs to the event loop that it was made on."""
 
     def __init__(self, address: ServiceAddress) -> None:

@@ -16,7 +16,7 @@ from training_api.errors import EngineError
 _PLAIN_TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {}}}}
 
 
-def operations_router(
+def health_router(
     engine: Engine, registry: CollectorRegistry, version: str, loop_problem: Callable[[], str]
 ) -> APIRouter:
     """
