@@ -244,13 +244,15 @@ class TrainingJobSensor(BaseSensorOperator):
 
         ``None``: the wait is long enough to be deferred.
         """
+        begun_at = self._now()
         for poll in range(_POLLS_BEFORE_DEFERRING):
             if poll:
                 time.sleep(_PAUSE_BEFORE_DEFERRING)
             job = self._look(watch, context)
             if job and job.state and self._until.is_reached(job.state):
                 return watch.reached(job)
-            if job is None or (self._deadline_at and self._now() >= self._deadline_at):
+            # Airflow ends a worker at execution_timeout, and says nothing of the job; the trigger does.
+            if job is None or self._now() >= begun_at + self._limit / 4:
                 break  # a service that does not answer now is the triggerer's to wait for
         return None
 

@@ -37,7 +37,7 @@ class ServiceOfTwoDags:
         self.jobs = [make_row(job_id="of_mine", labels=MINE), make_row(job_id="of_theirs", labels=THEIRS)]
         self.jobs_found: list[JobRow] | None = None
         self.more_of_jobs: dict[str, Any] = {"trainingInput": {}}
-        self.answers: dict[str, Any] = {"/entries:list": {}}
+        self.answers: dict[str, Any] = {"/entries:list": {}, "/timeline": {"spans": []}}
         self.is_down = False
 
     def __call__(self, request: httpx.Request) -> httpx.Response:

@@ -74,7 +74,7 @@ def test_a_page_survives_the_way_to_the_watcher() -> None:
 def test_a_span_whose_end_nobody_saw_says_nothing_of_it() -> None:
     span = Span.model_validate({"kind": "PULL", "name": "image", "startTime": NOON})
 
-    assert set(span.to_wire()) == {"kind", "name", "attempt", "trialId", "startTime", "outOfMemory"}
+    assert set(span.to_wire()) == {"kind", "name", "attempt", "trialId", "startTime", "outOfMemory", "pinned"}
 
 
 def test_a_value_that_was_no_number_keeps_its_place_in_a_curve() -> None:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from training_api.dialects.ml_v1.resources import Job
-from training_api.errors import InvalidJobSpec
-from training_api.job.job_spec import job_spec_from_wire
+from training_api.job.job_spec import JobSpec, job_spec_from_wire
 from training_api.job.tuning.study_spec import StudySpec
 from training_api.job.tuning.trial_spec import (
     hyperparameter_args,
@@ -29,46 +26,45 @@ SEARCH: dict[str, Any] = {
 }
 
 
-def tuning_job(image: str = "gcr.io/demo/train:1", **training: Any) -> Job:
+def tuning_job(**training: Any) -> Job:
     sent = {
         "scaleTier": "CUSTOM",
         "masterType": "n1-standard-4",
         "workerType": "n1-standard-4",
         "workerCount": 1,
-        "masterConfig": {"imageUri": image},
+        "masterConfig": {"imageUri": "gcr.io/demo/train:1"},
         "hyperparameters": SEARCH,
     }
     return Job.model_validate({"jobId": "tune_1", "trainingInput": sent | training})
 
 
+def tuning_spec(**training: Any) -> JobSpec:
+    return job_spec_from_wire("demo", tuning_job(**training))
+
+
 def study() -> StudySpec:
-    found = job_spec_from_wire("demo", tuning_job()).study
+    found = tuning_spec().study
     assert found is not None
     return found
 
 
 def test_every_replica_gets_the_assignment_after_the_users_arguments() -> None:
-    job = tuning_job(args=["--rate=1"], jobDir="gs://b/jobs")
+    job = tuning_spec(args=["--rate=1"], jobDir="gs://bucket/jobs")
 
-    spec = trial_spec("demo", job, 3, {"rate": "0.01", "units": "32"})
+    spec = trial_spec(job, 3, {"rate": "0.01", "units": "32"})
 
-    arguments = ("--rate=1", "--job-dir", "gs://b/jobs/3", "--rate=0.01", "--units=32")
+    arguments = ("--rate=1", "--job-dir", "gs://bucket/jobs/3", "--rate=0.01", "--units=32")
     assert [replica.args for replica in spec.replicas] == [arguments] * 2
 
 
 def test_a_trial_is_no_study_itself() -> None:
-    assert trial_spec("demo", tuning_job(), 1, {}).study is None
+    assert trial_spec(tuning_spec(), 1, {}).study is None
 
 
 def test_without_a_job_directory_a_trial_has_none_either() -> None:
-    spec = trial_spec("demo", tuning_job(), 1, {"units": "16"})
+    spec = trial_spec(tuning_spec(), 1, {"units": "16"})
 
     assert {replica.args for replica in spec.replicas} == {("--units=16",)}
-
-
-def test_a_job_that_cannot_be_read_has_no_trials() -> None:
-    with pytest.raises(InvalidJobSpec, match="imageUri"):
-        trial_spec("demo", tuning_job(image="train"), 1, {})
 
 
 def test_a_trainer_is_told_its_trial_and_the_metric() -> None:
@@ -86,4 +82,4 @@ def test_a_sample_of_the_space_is_its_lower_corner_as_it_is_written_on_a_command
 
 def test_the_arguments_of_a_trial_survive_odd_values() -> None:
     assert hyperparameter_args({"a b": "x y", "n": "-1"}) == ("--a b=x y", "--n=-1")
-    assert trial_job_dir("gs://b/jobs/", "3") == "gs://b/jobs/3"
+    assert trial_job_dir("gs://bucket/jobs/", "3") == "gs://bucket/jobs/3"
