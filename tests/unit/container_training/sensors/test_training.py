@@ -81,6 +81,13 @@ def test_a_job_that_takes_longer_is_deferred_after_three_seconds(
     assert sum(pauses) == 3.0
 
 
+def test_a_wait_for_the_end_is_deferred_at_once(service: FakeService, context: Any, naps: list[Any]) -> None:
+    service.add(make_job(state=JobState.RUNNING))
+
+    with pytest.raises(TaskDeferred):
+        make_sensor().execute(context)
+
+
 def test_a_service_that_does_not_answer_is_left_to_the_triggerer(
     service: FakeService, context: Any, naps: list[Any]
 ) -> None:
