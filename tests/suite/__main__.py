@@ -10,6 +10,7 @@ run.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import shutil
 import signal
@@ -38,6 +39,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 RESULTS = REPOSITORY / ".local" / "test-results"
 #: The folders of tests that are to be removed when the runner is started the next time, a line each.
 KEPT = RESULTS / "kept"
+#: Held by a run until its process ends.
+LOCK = RESULTS.with_suffix(".lock")
 #: Not /tmp, which is small on some machines; a socket's path must be short, which one in a deep checkout is
 #: not.
 SCRATCH = Path(os.environ.get("TESTS_SCRATCH", "/var/tmp"))
@@ -56,6 +59,13 @@ def main(arguments: Sequence[str]) -> int:
         parts = _parts(options, pytest_options)
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
+        return 2
+    if not _has_the_checkout():
+        print(
+            f"error: another run uses this checkout ({LOCK} is locked), and the folders of its tests would be removed; "
+            "wait for its end, or run in a clone of your own",
+            file=sys.stderr,
+        )
         return 2
     # A shell ignores SIGINT for what it starts in the background, and would for the parts; SIGTERM ends a run
     # in the same way.
@@ -120,6 +130,18 @@ def _run(parts: Sequence[Part], options: Sequence[str], results: Path, *, is_loa
         peak_memory_bytes=runner.peak_memory_bytes,
         is_loaded=is_loaded,
     )
+
+
+def _has_the_checkout(lock: Path = LOCK) -> bool:
+    """Take the checkout until this process ends; return whether no other run has it."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    holder = os.open(lock, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(holder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(holder)
+        return False
+    return True
 
 
 def _forget_last_runs() -> None:
