@@ -10,7 +10,6 @@ run.
 from __future__ import annotations
 
 import argparse
-import fcntl
 import os
 import shutil
 import signal
@@ -24,6 +23,7 @@ from tempfile import mkdtemp
 import docker
 import docker.errors
 from docker.utils import kwargs_from_env
+from filelock import FileLock, Timeout
 
 from tests.suite.flaky import Repetition, table
 from tests.suite.load import loaded
@@ -60,13 +60,21 @@ def main(arguments: Sequence[str]) -> int:
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    if not _has_the_checkout():
+    LOCK.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(LOCK, blocking=False):
+            return _run_all(options, parts, pytest_options)
+    except Timeout:
         print(
             f"error: another run uses this checkout ({LOCK} is locked), and the folders of its tests would be removed; "
-            "wait for its end, or run in a clone of your own",
+            "wait for its end, or run in another clone",
             file=sys.stderr,
         )
         return 2
+
+
+def _run_all(options: argparse.Namespace, parts: Sequence[Part], pytest_options: Sequence[str]) -> int:
+    """Run ``parts`` as often as ``options`` say; return the worst exit status."""
     # A shell ignores SIGINT for what it starts in the background, and would for the parts; SIGTERM ends a run
     # in the same way.
     for interrupt in (signal.SIGINT, signal.SIGTERM):
@@ -130,18 +138,6 @@ def _run(parts: Sequence[Part], options: Sequence[str], results: Path, *, is_loa
         peak_memory_bytes=runner.peak_memory_bytes,
         is_loaded=is_loaded,
     )
-
-
-def _has_the_checkout(lock: Path = LOCK) -> bool:
-    """Take the checkout until this process ends; return whether no other run has it."""
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    holder = os.open(lock, os.O_CREAT | os.O_RDWR, 0o600)
-    try:
-        fcntl.flock(holder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(holder)
-        return False
-    return True
 
 
 def _forget_last_runs() -> None:

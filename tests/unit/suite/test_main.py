@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.suite.__main__ import _has_the_checkout
+import pytest
+from filelock import FileLock
+
+from tests.suite import __main__ as suite
 
 
-def test_a_second_run_in_the_same_checkout_is_refused(tmp_path: Path) -> None:
-    lock = tmp_path / "local" / "test-results.lock"
+def test_a_second_run_in_the_same_checkout_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(suite, "LOCK", tmp_path / "test-results.lock")
 
-    assert [_has_the_checkout(lock), _has_the_checkout(lock)] == [True, False]
-    assert lock.stat().st_mode & 0o077 == 0
+    with FileLock(suite.LOCK):
+        assert suite.main(["--quick"]) == 2
+
+    assert "another run uses this checkout" in capsys.readouterr().err
