@@ -1,8 +1,8 @@
 """
 What does the fleet page cost with 10,000 jobs of a month in the store?
 
-The service is a process of its own over an engine in memory; this program does what Airflow's API server does
-for the page: it keeps the ledger of jobs and reckons the report of each window.
+The service runs as a separate process on the memory engine. This program does what Airflow's API server does
+for the page: it keeps the ledger of jobs and computes the report of each window.
 ``python -m benchmarks.fleet_report``
 """
 

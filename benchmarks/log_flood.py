@@ -1,8 +1,8 @@
 """
 What does a trainer that writes 10 MB/s for a minute cost, and whom?
 
-Beside it: ``docker run`` of the same program, its log read by nobody. A second job's ``get`` is timed
-meanwhile.
+The baseline is ``docker run`` of the same program, without a reader of its log. A second job's ``get`` is
+timed meanwhile.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ class Problem:
     """
     One function to minimise.
 
-    :param optimum: the least value that there is; ``None``: nobody knows, and the least that any run found
-        stands for it.
+    :param optimum: the least value; ``None`` if it is unknown: then the least value that any run
+        found takes its place.
     """
 
     name: str

@@ -6,7 +6,7 @@ keep the variables. The roles come from `TF_CONFIG`, where the master is the `ch
 `use_chief_in_tf_config` asks.
 
 `framework` builds the image with TensorFlow, once a machine. From it the images of master, workers and
-parameter servers are made side by side, each from a Dockerfile of its own.
+parameter servers are built in parallel, each from its own Dockerfile.
 """
 
 from __future__ import annotations

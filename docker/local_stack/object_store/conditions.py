@@ -1,8 +1,8 @@
 """
 Preconditions and generations, which gcp-storage-emulator (2026.7.19) ignores.
 
-Without them a write that asks for "only if nobody wrote since" always succeeds, and who asks for a generation
-that was overwritten gets the new contents.
+Without them a conditional write always succeeds, even if the object has changed since, and a read of an
+overwritten generation returns the new contents.
 
 Source: https://cloud.google.com/storage/docs/request-preconditions and .../json_api/v1/objects (2026-11-20).
 The store keeps one generation of an object, as a bucket without object versioning does: any other one is not

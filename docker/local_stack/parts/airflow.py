@@ -133,10 +133,10 @@ def own_environment(program: str, settings: StackSettings) -> Mapping[str, str]:
     """
     Return what only ``program`` gets.
 
-    SQLite lets one process write at a time. A scheduler that waits in vain for 5 s, its default, dies of it,
-    but its process stays for as long as there are tasks. The api-server keeps the default: while one of its
-    requests waits, all do, also the one that holds the lock (with 15 s it answered nobody for minutes in the
-    kill table).
+    SQLite lets one process write at a time. A scheduler that does not get the lock within 5 s, its default,
+    crashes, but its process stays for as long as there are tasks. The api-server keeps the default: while one
+    request waits, all others wait, including the one that holds the lock. With 15 s it did not answer for
+    minutes in the kill table.
     """
     url = airflow_database_url(settings)
     if program != "airflow-scheduler" or not url.startswith("sqlite:"):
@@ -220,8 +220,8 @@ def airflow_environment(
     state = airflow_state(settings)
     return {
         "AIRFLOW_HOME": str(REPOSITORY_ROOT),
-        # Whoever starts the stack, the tests too: in that mode Airflow reads no airflow.cfg, and its
-        # scheduler never rests.
+        # The tests set it for themselves. In that mode Airflow does not read airflow.cfg, and its scheduler
+        # does not pause between iterations.
         "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
         # As in airflow.cfg, for whatever state folder and database this stack has.
         **_database(settings),

@@ -1,4 +1,4 @@
-"""Jobs that nobody waits for: found, and cancelled."""
+"""Finds and cancels jobs that no task waits for."""
 
 from __future__ import annotations
 
