@@ -1,0 +1,213 @@
+"""The store as an ASGI application."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import sqlite3
+import time
+from collections.abc import Collection
+from http import HTTPStatus
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Message, Receive, Scope, Send
+
+from object_store.api.call import Call
+from object_store.api.guards import check_headers
+from object_store.api.metrics import Metrics
+from object_store.api.policies import BucketPolicies
+from object_store.api.routes import find_route
+from object_store.errors import Forbidden, Invalid, NoRoom, StoreError
+from object_store.store import Store
+from object_store.uploads import Uploads
+
+logger = logging.getLogger(__name__)
+
+#: Requests under way; more are told to come again.
+MOST_REQUESTS = 256
+#: Of the system: the disk, or what this user may have of it, is full.
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+#: What a POST may stand for, of a client whose proxy knows few methods.
+_OVERRIDES = ("DELETE", "GET", "PATCH", "PUT")
+
+
+class App:
+    """
+    Answers the JSON API, and the part of the XML API that its clients use.
+
+    :param hosts: names under which clients reach the store, beside ``localhost`` and addresses.
+    :param containers_address: from where containers come; they cannot change buckets or policies.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        policies: BucketPolicies,
+        metrics: Metrics,
+        *,
+        hosts: Collection[str] = (),
+        containers_address: str | None = None,
+        most_requests: int = MOST_REQUESTS,
+    ) -> None:
+        self._store = store
+        self._uploads = Uploads(store)
+        self._policies = policies
+        self._metrics = metrics
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._containers_address = containers_address
+        self._most_requests = most_requests
+        self._under_way = 0
+
+    @property
+    def uploads(self) -> Uploads:
+        """The uploads of several requests."""
+        return self._uploads
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        watch = _Watch(receive, send)
+        self._under_way += 1
+        self._metrics.in_flight.set(self._under_way)
+        begun, name = time.perf_counter(), "refused"
+        request = Request(scope, watch.receive, watch.send)
+        try:
+            name, answer = await self._answer(request)
+            await answer(scope, watch.receive, watch.send)
+        except ClientDisconnect:
+            watch.code = 499
+        finally:
+            self._under_way -= 1
+            self._metrics.in_flight.set(self._under_way)
+            self._metrics.requests.labels(name, str(watch.code)).inc()
+            self._metrics.seconds.labels(name).observe(time.perf_counter() - begun)
+            self._metrics.received.inc(watch.received)
+            self._metrics.sent.inc(watch.sent)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """Tell the server that nothing has to be waited for; close what was opened when it ends."""
+        while (await receive())["type"] == "lifespan.startup":
+            await send({"type": "lifespan.startup.complete"})
+        await self._policies.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _answer(self, request: Request) -> tuple[str, Response]:
+        """Return the API's name of what is asked, and the answer."""
+        name = "refused"
+        try:
+            if self._under_way > self._most_requests:
+                return name, _refusal(_TOO_MANY)
+            check_headers(request.headers, self._hosts)
+            path = request.scope["raw_path"].decode("ascii")
+            if request.method in ("GET", "HEAD") and path in ("/health", "/metrics"):
+                return path, await run_in_threadpool(self._of_itself, path)
+            _take_override(request)
+            route, parts = find_route(request.method, path)
+            name = route.name
+            if route.for_people and request.client and request.client.host == self._containers_address:
+                raise Forbidden("containers cannot change buckets, or read or change their policies")
+            call = Call(request, self._store, self._uploads, parts)
+            await _take_query(call)
+            call.check_query()
+            if route.handler is None:
+                return name, await self._policies.answer(call)
+            return name, await route.handler(call)
+        except StoreError as error:
+            return name, _refusal(error)
+        except UnicodeError:
+            return name, _refusal(Invalid("the path must be percent-encoded UTF-8"))
+        except (sqlite3.Error, OSError) as error:
+            logger.exception("%s %s failed", request.method, request.url.path)
+            return name, _refusal(self._failure(error))
+        except ClientDisconnect:
+            raise
+        except Exception:
+            logger.exception("%s %s failed", request.method, request.url.path)
+            message = "the object store made a mistake; its log says where"
+            return name, _refusal(StoreError(HTTPStatus.INTERNAL_SERVER_ERROR, "internalError", message))
+
+    def _of_itself(self, path: str) -> Response:
+        if path == "/metrics":
+            return Response(self._metrics.text(), media_type="text/plain; version=0.0.4")
+        status, body = self._metrics.health()
+        return JSONResponse(body, status)
+
+    def _failure(self, error: sqlite3.Error | OSError) -> StoreError:
+        try:
+            self._store.contents.require_room()
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL or (
+                isinstance(error, OSError) and error.errno in _FULL
+            ):
+                return NoRoom(self._store.contents.free_bytes(), 0)
+        except NoRoom as full:
+            return full
+        except OSError:
+            logger.exception("the folder of the store does not answer")
+        return StoreError(
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "backendError",
+            f"the object store's disk does not answer: {error}",
+        )
+
+
+class _Watch:
+    """Counts the bytes of a request and of its answer."""
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._send = send
+        self.received = 0
+        self.sent = 0
+        self.code = 0
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self.received += len(message.get("body", b""))
+        return message
+
+    async def send(self, message: Message) -> None:
+        self.code = message.get("status", self.code)
+        self.sent += len(message.get("body", b""))
+        await self._send(message)
+
+
+_ENDS_CONNECTION = frozenset(
+    {
+        HTTPStatus.REQUEST_TIMEOUT,
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        HTTPStatus.TOO_MANY_REQUESTS,
+        HTTPStatus.INSUFFICIENT_STORAGE,
+    }
+)
+_TOO_MANY = StoreError(
+    HTTPStatus.TOO_MANY_REQUESTS,
+    "rateLimitExceeded",
+    "too many requests are under way; ask again in a second",
+)
+
+
+def _take_override(request: Request) -> None:
+    override = request.headers.get("x-http-method-override")
+    if request.method == "POST" and override in _OVERRIDES:
+        request.scope["method"] = override
+
+
+async def _take_query(call: Call) -> None:
+    """Take a query that is too long for a URL from the body (google-api-python-client)."""
+    if call.request.headers.get("x-http-method-override") == "GET":
+        scope = call.request.scope
+        scope["query_string"] = await call.short_body() or scope["query_string"]
+
+
+def _refusal(error: StoreError) -> Response:
+    if error.status == HTTPStatus.NOT_MODIFIED:
+        return Response(status_code=error.status)
+    # Of a long body the rest is not waited for.
+    headers = {"connection": "close"} if error.status in _ENDS_CONNECTION else {}
+    if error.status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
+        headers["retry-after"] = "1"
+    return JSONResponse(error.body(), error.status, headers)
