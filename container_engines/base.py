@@ -1,9 +1,9 @@
 """
 What the service asks of a container engine, and nothing more.
 
-Three implementations: ``docker/`` (one machine), ``swarm/`` (several) and ``memory/``. One
-contract suite (``tests/contract``) runs on all. Every method may be repeated: starting what runs, stopping what has stopped and removing what is gone are no
-errors. All methods are safe to call from several threads.
+Three implementations: ``docker/`` (one machine), ``swarm/`` (several) and ``memory/``. One contract suite
+(``tests/contract``) runs on all of them. Every method may be repeated: it is no error to start what runs, to
+stop what has stopped, or to remove what is gone. All methods are safe to call from several threads.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from container_engines.pull_watch import PullWatch
+from training_api.errors import EngineUnavailable
 from training_api.job.cluster import ReplicaId
 from training_api.job.image_ref import ImageRef
 from training_api.job.machines import Resources
 from training_api.job.restarts import Attempt
 from training_api.states import ReplicaState
 
-#: Where a container finds the folder that it shares with the service, and in it the file of its metrics. Neither the
-#: image nor the trainer has anything at this path, and a ``/tmp`` of the trainer's own does not hide it.
+#: Where a container finds the folder that it shares with the service, and the file of its metrics in it.
+#: Neither the image nor the trainer has anything at this path, and no ``/tmp`` of a trainer hides it.
 METRIC_FOLDER = "/run/container-training"
 METRIC_FILE_NAME = "output.metrics"
 METRIC_FILE = f"{METRIC_FOLDER}/{METRIC_FILE_NAME}"
@@ -37,8 +39,10 @@ class LogStream(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLine:
     """
-    One line of a container: nanoseconds since the epoch, its stream, its text without the line end.
+    One line of a container's output.
 
+    :param timestamp_ns: nanoseconds since the epoch.
+    :param text: without the line end.
     :param is_whole: ``False`` for what had no line end when the reading ended: the rest may still come.
     """
 
@@ -50,10 +54,21 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PulledImage:
-    """An image that is on the engine: the engine's own id, and the registry's digest of it."""
+    """
+    An image that is on the engine.
+
+    :param image_id: the engine's id.
+    :param digest: the registry's digest.
+    :param size_bytes: ``None``: the engine keeps its images elsewhere.
+    """
 
     image_id: str
     digest: str
+    size_bytes: int | None = None
+
+
+class StillStarting(EngineUnavailable):
+    """The replica's machine is still preparing it. Another call continues the same start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +76,13 @@ class ReplicaLaunch:
     """
     All that is needed to start one replica.
 
-    :param job_uid: the service's own key of the job; names and labels of everything made for it derive from it.
-    :param attempt: which run of the replica this is; each has a container of its own.
-    :param trial_id: of which trial of a tuning job; empty: of none.
+    :param job_uid: the service's key of the job; names and labels of everything made for it derive from it.
+    :param attempt: which run of the replica this is; each run has its own container.
+    :param trial_id: the trial of a tuning job that it belongs to; empty: none.
     :param host_name: what the other replicas resolve it by; the same in every attempt.
-    :param command: replaces the image's entry point; empty: the image's own.
-    :param metric_folder: absolute path of the service's machine that the container sees, and may write to, as
-        ``METRIC_FOLDER``; empty: none.
+    :param command: replaces the image's entry point; empty: keep the image's.
+    :param metric_folder: absolute path of a folder on the service's machine. The container sees it as
+        ``METRIC_FOLDER`` and may write to it. Empty: none.
     """
 
     job_uid: str
@@ -92,6 +107,7 @@ class ObservedReplica:
     One container as the engine reports it.
 
     :param exit_code: set if and only if the state is EXITED.
+    :param lost: the engine or its machine ended it, and the exit code says nothing.
     """
 
     job_uid: str
@@ -101,6 +117,7 @@ class ObservedReplica:
     state: ReplicaState
     exit_code: int | None = None
     out_of_memory: bool = False
+    lost: bool = False
     started_at: datetime | None = None
     finished_at: datetime | None = None
 
@@ -112,10 +129,10 @@ class ObservedReplica:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     """
-    What a running container has used: core seconds since its start, and the bytes of now.
+    What a running container uses: core seconds since its start, and bytes now.
 
-    :param memory_bytes: without what the kernel keeps of files and can drop.
-    :param gpus: GPUs that were busy just now, each by the share of the time; ``None``: it has none, or nobody can tell.
+    :param memory_bytes: without the kernel's caches of files, which it can drop.
+    :param gpus: GPUs that were busy just now, each by its share of the time; ``None``: no GPU, or unknown.
     :param gpu_memory_bytes: in use on all of its GPUs together; ``None`` as above.
     """
 
@@ -128,7 +145,7 @@ class Usage:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineView:
     """
-    What is there now.
+    What is on the engine now.
 
     :param replicas: containers of this service, in any state.
     :param job_uids: jobs that have anything left on the engine: containers or networks.
@@ -140,19 +157,19 @@ class EngineView:
 
 class Engine(ABC):
     """
-    A container engine as seen by one training service (``service_id``): it sees only its own containers.
+    A container engine as one training service sees it: with its own containers only.
 
-    Every method raises ``EngineUnavailable`` when the engine does not answer, ``EngineBusy`` when it refuses what it may do
-    later, and another ``EngineError`` when it refuses for good.
+    Every method raises ``EngineUnavailable`` when the engine does not answer, ``EngineBusy`` when it refuses
+    what it may accept later, and another ``EngineError`` when it refuses for good.
     """
 
     def close(self) -> None:  # noqa: B027  # not every engine has connections
-        """Close the connections to the engine; may be called twice, and the engine may still be used."""
+        """Close the connections to the engine. May be called twice; a later use opens new ones."""
 
     @property
     @abstractmethod
     def can_read_metrics(self) -> bool:
-        """Whether containers run on the service's own machine, so that both can share a ``metric_folder``."""
+        """Whether containers run on the service's machine, so that both can share a folder."""
 
     @abstractmethod
     def ping(self) -> str:
@@ -161,26 +178,45 @@ class Engine(ABC):
     @abstractmethod
     def hosts(self) -> Sequence[Resources]:
         """
-        Return the cores and the memory of each machine that containers can be started on now; at least one.
+        Return cores and memory of each machine that can start containers now; at least one.
 
-        A container is on one of them, a job's containers may be on several.
+        A container runs on one of them; a job's containers may be spread over several.
         """
+
+    def max_networks(self) -> int | None:
+        """
+        Return how many job networks there can be, including those that exist; at least 1.
+
+        :return: ``None``: the engine does not run out of them.
+        """
+        return None
 
     @abstractmethod
     def find_image(self, ref: ImageRef) -> PulledImage | None:
         """Return ``ref`` if the engine has it, without asking a registry; ``None`` otherwise."""
 
     @abstractmethod
-    def pull_image(self, ref: ImageRef, token: str = "") -> PulledImage:
+    def pull_image(self, ref: ImageRef, token: str = "", watch: PullWatch | None = None) -> PulledImage:
         """
-        Make ``ref`` present and return it; blocks. A reference by digest that is present is not pulled again.
+        Make ``ref`` present and return it; blocks. A present digest is not pulled again.
 
         :param token: bearer token for the registry; empty: the pull is anonymous.
+        :param watch: cancels this pull and its work on the engine. Another pull of the same image continues.
+            ``None``: the default limits apply, and the pull cannot be cancelled.
 
-        :raises ImageNotFound: the registry does not have it, or does not give it.
-        :raises DiskFull: no room for it.
-        :raises RegistryUnavailable: the registry did not answer; may work later.
+        :raises PullAbandoned: the owner of ``watch`` gave the pull up.
+        :raises ImageNotFound: the registry does not have it, or refuses to give it.
+        :raises DiskFull: the engine's disk is full.
+        :raises RegistryUnavailable: the registry did not answer in time; a retry may work.
         """
+
+    def remove_image(self, ref: ImageRef) -> bool:
+        """
+        Remove the name ``ref``, and with its last name the image.
+
+        :return: ``False``: the image stays, because a container uses it or the engine keeps images elsewhere.
+        """
+        return False
 
     @abstractmethod
     def start_replica(self, launch: ReplicaLaunch) -> None:
@@ -188,20 +224,21 @@ class Engine(ABC):
         Make the job's network and the replica's container, and start it.
 
         :raises ImageNotFound: the image has left the engine.
-        :raises EngineError: the container cannot be started, e.g. its command does not exist, or it should have a
-            ``metric_folder`` and the engine is not one that ``can_read_metrics``.
+        :raises StillStarting: it takes a while, e.g. as another machine pulls the image; ask again later.
+        :raises EngineError: the container cannot be started, e.g. its command does not exist, or the launch
+            has a ``metric_folder`` and the engine is not one that ``can_read_metrics``.
         """
 
     @abstractmethod
     def observe(self) -> EngineView:
-        """Return what is there now."""
+        """Return what is on the engine now."""
 
     @abstractmethod
     def job_at(self, address: str) -> str | None:
         """
         Return the uid of the job whose running container has ``address`` on its network.
 
-        :return: ``None``: no such one, or an engine whose containers cannot be told by their address.
+        :return: ``None``: there is none, or the engine cannot tell its containers by address.
         """
 
     @abstractmethod
@@ -209,7 +246,7 @@ class Engine(ABC):
         """
         Send SIGTERM, then SIGKILL after ``grace_seconds``; returns when the container has ended.
 
-        An engine that fixes the grace period at the start of a container keeps to that one.
+        An engine that fixes the grace period when a container starts keeps that one.
         """
 
     @abstractmethod
@@ -221,20 +258,22 @@ class Engine(ABC):
         """
         Yield the container's lines from ``since_ns`` on.
 
-        :param follow: go on until it ends. A follower may miss lines of a flood; what is read without it is all that
-            the engine has kept.
+        :param follow: continue until it ends. A follower may miss lines of a flood; a read without ``follow``
+            returns all that the engine has kept.
 
-        May yield lines a little older than ``since_ns``: callers drop what they have. Ends early if the engine does.
+        May yield lines a little older than ``since_ns``: callers drop duplicates.
+        Ends early if the engine does.
         """
 
     @abstractmethod
     def read_usage(self, container_id: str) -> Usage | None:
-        """Return what a running container has used; ``None``: it does not run, or the engine cannot tell."""
+        """Return what a container uses; ``None``: it does not run, or the engine cannot tell."""
 
     @abstractmethod
     def events(self) -> Iterator[None]:
         """
-        Yield whenever a container of this service starts or ends; blocks in between, ends if the engine does.
+        Yield whenever a container of this service starts or ends; blocks in between.
 
-        Only a hint to look now: an event may be missed, so nothing may depend on it.
+        Ends if the engine does. An event is only a hint to poll now: events may be missed, so nothing may
+        depend on them.
         """

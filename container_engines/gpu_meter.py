@@ -1,4 +1,4 @@
-"""What GPUs of this machine do, as NVIDIA's driver counts it. A driver elsewhere cannot be asked."""
+"""Reads what this machine's GPUs do from NVIDIA's driver; another machine's cannot be asked."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class GpuUse:
     """
     What some GPUs do together.
 
-    :param gpus: the sum of the shares of time in which each was busy, 0.0 to their count. The driver looks at its last
-        sample period, between 1/6 s and 1 s, and at whether any kernel ran, not at how many [NVML: nvmlUtilization_t].
-    :param memory_bytes: in use, by whomever.
+    :param gpus: the sum of each GPU's busy share, 0.0 to their count. The driver measures over its last
+        sample period, between 1/6 s and 1 s, whether any kernel ran, not how many [NVML: nvmlUtilization_t].
+    :param memory_bytes: in use by all processes.
     """
 
     gpus: float
@@ -28,7 +28,7 @@ class GpuUse:
 
 
 class GpuMeter:
-    """Asks the driver, which is loaded at the first question; safe for threads."""
+    """Asks the driver, which is loaded on first use; safe for threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -36,11 +36,11 @@ class GpuMeter:
 
     def read(self, names: Sequence[str]) -> GpuUse | None:
         """
-        Return what the GPUs do; ``None``: the driver cannot tell, as for the slices of one (MIG).
+        Return what the GPUs do; ``None``: the driver cannot tell, e.g. for slices of one (MIG).
 
-        Without the extra ``gpu`` there is nothing here that asks the driver, and the answer is ``None``, too.
+        Without the extra ``gpu`` nothing here can ask the driver, and the answer is ``None``, too.
 
-        :param names: their places in the driver's list: ``0``, ``1``, ... (see ``docker_gpus``).
+        :param names: their indexes in the driver's list: ``0``, ``1``, ... (see ``docker/gpus.py``).
         """
         nvml = find_nvml()
         if nvml is None:
@@ -63,7 +63,7 @@ class GpuMeter:
 
 @cache
 def find_nvml() -> Any | None:
-    """Return the module that asks NVIDIA's driver; ``None``, with one warning: it is missing."""
+    """Return the module that asks NVIDIA's driver; ``None``, with one warning, if it is missing."""
     try:
         import pynvml
     except ModuleNotFoundError:

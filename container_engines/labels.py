@@ -43,5 +43,5 @@ def replica_of(labels: Mapping[str, str]) -> ReplicaId:
 
 
 def attempt_of(labels: Mapping[str, str]) -> Attempt:
-    """Return the run that ``replica_labels`` named; the first, for a container of an earlier version."""
+    """Return the run that ``replica_labels`` named; containers of older versions are first runs."""
     return Attempt.parse(labels.get(_ATTEMPT, str(Attempt())))

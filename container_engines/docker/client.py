@@ -1,18 +1,26 @@
-"""The connection to a Docker Engine: one client for all threads, made when it is first needed."""
+"""The connection to a Docker Engine: one client for all threads, made on first use."""
 
 from __future__ import annotations
 
+import http.client
+import socket
+import ssl
 import threading
 from typing import Any
 
 import docker
 import requests
 from docker.errors import create_api_error_from_http_exception
-from docker.utils import kwargs_from_env
+from docker.tls import TLSConfig
+from docker.utils import kwargs_from_env, parse_host
 
 from container_engines.docker.errors import engine_errors
+from training_api.errors import EngineError
 
 _TIMEOUT_SECONDS = 60
+#: A working engine accepts a connection at once.
+_CONNECT_SECONDS = 5
+_UNIX = "http+unix://"
 
 
 class DockerConnection:
@@ -40,22 +48,71 @@ class DockerConnection:
 
         :raises EngineUnavailable: the engine does not answer.
         """
-        # Made when first needed: the service starts, and says what is wrong, also while the engine is down.
+        # Made on first use: the service starts, and reports what is wrong, even while the engine is down.
         with self._lock, engine_errors("connect"):
             if self._api is None:
-                environment = kwargs_from_env()
-                if self._docker_host:
-                    environment["base_url"] = self._docker_host
                 self._api = docker.APIClient(
-                    version="auto", timeout=_TIMEOUT_SECONDS, max_pool_size=64, **environment
+                    version="auto", timeout=_TIMEOUT_SECONDS, max_pool_size=64, **self._environment
                 )
             return self._api
 
+    def dial(self) -> http.client.HTTPConnection:
+        """
+        Return a new connection to the engine, not opened yet.
+
+        :raises EngineError: the scheme of the engine's URL is not supported.
+        """
+        environment = self._environment
+        tls = environment.get("tls")
+        url = parse_host(environment.get("base_url"), tls=bool(tls))
+        if url.startswith(_UNIX):
+            return _UnixConnection(f"/{url.removeprefix(_UNIX).lstrip('/')}")
+        scheme, _, address = url.partition("://")
+        host = address.partition("/")[0]
+        if scheme == "https":
+            context = _tls_context(tls)
+            return http.client.HTTPSConnection(host, timeout=_CONNECT_SECONDS, context=context)
+        if scheme == "http":
+            return http.client.HTTPConnection(host, timeout=_CONNECT_SECONDS)
+        raise EngineError(
+            f"the engine must be at unix://... or tcp://..., got {url!r}: set TRAINING_DOCKER_HOST"
+        )
+
     def close(self) -> None:
         """Close the connections; may be called twice. The next use opens new ones."""
-        with self._lock:
-            if self._api is not None:
-                self._api.close()
+        # No lock here: a thread that connects to an unresponsive engine holds it for a minute.
+        api = self._api
+        if api is not None:
+            api.close()
+
+    @property
+    def _environment(self) -> dict[str, Any]:
+        environment = dict[str, Any](kwargs_from_env())
+        return environment | ({"base_url": self._docker_host} if self._docker_host else {})
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP over a socket file."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=_CONNECT_SECONDS)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def _tls_context(tls: TLSConfig | None) -> ssl.SSLContext:
+    """Return the same context as docker-py makes from this configuration."""
+    context = ssl.create_default_context(cafile=tls.ca_cert if tls else None)
+    if tls and tls.cert:
+        context.load_cert_chain(*tls.cert)
+    if tls and not tls.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def post(
@@ -67,12 +124,26 @@ def post(
     headers: dict[str, str] | None = None,
 ) -> dict[str, Any]:
     """
-    Ask the engine for what docker-py has no function for, or not with what is needed here.
+    Make a request for which docker-py has no function, or one that lacks an option.
 
     :raises docker.errors.APIError: the engine refused.
     """
     url = f"{client.base_url}/v{client.api_version}{path}"
     with client.post(url, json=body, params=params, headers=headers, timeout=_TIMEOUT_SECONDS) as response:
+        raise_for_status(response)
+        return dict(response.json())
+
+
+def get(
+    client: docker.APIClient, path: str, *, params: dict[str, str], timeout_seconds: float
+) -> dict[str, Any]:
+    """
+    Make a request that must not take long.
+
+    :raises docker.errors.APIError: the engine refused.
+    """
+    url = f"{client.base_url}/v{client.api_version}{path}"
+    with client.get(url, params=params, timeout=timeout_seconds) as response:
         raise_for_status(response)
         return dict(response.json())
 

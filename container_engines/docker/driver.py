@@ -1,12 +1,14 @@
 """
-What a Docker Engine does with images, containers and networks: the one way from this project to it.
+The only way from this project to a Docker Engine: its images, containers and networks.
 
-The service's engine (``engine.py``), the preflight and the local test run are made of this. So containers are confined, watched
-and removed alike, and a refusal of the engine means the same to all of them (``error_table.py``).
+The service's engine (``engine.py``), the preflight and the local test run all use this driver. So containers
+are confined, watched and removed alike, and an engine's refusal means the same to all of them
+(``error_table.py``).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -24,11 +26,16 @@ from container_engines.docker.error_table import Asked
 from container_engines.docker.errors import engine_errors, without_errors
 from container_engines.docker.gpus import device_request
 from container_engines.docker.logs import LOG_MEGABYTES, log_files, read_frames
+from container_engines.docker.lost import was_half_started, was_lost
+from training_api.errors import EngineBusy
 from training_api.job.machines import Resources
 from training_api.states import ReplicaState
 
 STATES = {"created": ReplicaState.CREATED, "exited": ReplicaState.EXITED, "dead": ReplicaState.EXITED}
 _SHOWN_ID = 12
+#: The engine's answer to every start of a container after it was killed during the first start, or after it
+#: forgot the container's network (both seen with 20.10).
+_NEVER_STARTS = re.compile(r"task \w+: already exists|attach to network \w+.*not found")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,14 +45,14 @@ class ContainerLaunch:
 
     :param image: a name, or an id, of an image that the engine has.
     :param name: empty: the engine makes one up.
-    :param command: replaces the image's entry point; empty: the image's own.
+    :param command: replaces the image's entry point; empty: keep the image's.
     :param host_name: empty: the engine makes one up.
     :param network: the container joins it under its host name; empty: the engine's default network.
-    :param memory_bytes: limit, swap included; ``None`` is none.
-    :param cpus: limit in cores; ``None`` is none.
+    :param memory_bytes: limit, swap included; ``None``: no limit.
+    :param cpus: limit in cores; ``None``: no limit.
     :param gpus: names of the GPUs that it gets.
-    :param metric_folder: of the engine's machine; the container has it as ``METRIC_FOLDER``; empty: none.
-    :param log_megabytes: what the engine keeps of its output, at most twice.
+    :param metric_folder: on the engine's machine; the container sees it as ``METRIC_FOLDER``; empty: none.
+    :param log_megabytes: the engine keeps at most twice this much of its output.
     """
 
     image: str
@@ -67,41 +74,45 @@ class ContainerLaunch:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerState:
     """
-    How a container is.
+    The state of a container.
 
     :param exit_code: set if and only if it has ended.
+    :param lost: it died with the engine or its machine, and the exit code says nothing.
+    :param half_started: the engine was killed while it started the container, and will not see its end.
     """
 
     state: ReplicaState
     exit_code: int | None = None
     out_of_memory: bool = False
+    lost: bool = False
+    half_started: bool = False
     started_at: datetime | None = None
     finished_at: datetime | None = None
 
     @property
     def has_ended(self) -> bool:
-        """Whether its program is over."""
+        """Whether its program has ended."""
         return self.state is ReplicaState.EXITED
 
 
 @dataclass(frozen=True, slots=True)
 class DockerDriver:
     """
-    One engine; every method raises as ``engine_errors`` does. It has no locks: a handler of a signal may use it.
+    One engine; every method raises as ``engine_errors`` does.
 
-    :param client: of the engine.
+    It has no locks, so a signal handler may use it.
     """
 
     client: docker.APIClient
 
     def info(self) -> dict[str, Any]:
-        """Return what the engine says of itself and its machine."""
+        """Return what the engine reports about itself and its machine."""
         with engine_errors("ask for the machine's size"):
             found: dict[str, Any] = self.client.info()
         return found
 
     def find_image(self, name: str) -> dict[str, Any] | None:
-        """Return the engine's description of an image, by name or id; ``None``: it has no such image."""
+        """Return the engine's description of an image, by name or id; ``None``: it has none."""
         with engine_errors(f"look for {name}"):
             try:
                 image: dict[str, Any] = self.client.inspect_image(name)  # type: ignore[no-untyped-call]
@@ -111,9 +122,10 @@ class DockerDriver:
 
     def pull(self, name: str, login: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
         """
-        Make the engine have the newest image ``name``; yields the messages of the pull, to its end.
+        Pull the newest image ``name``; yields the messages of the pull to its end.
 
-        :param login: for the registry: ``username`` and ``password``, or its token (``token_login``); empty: anonymous.
+        :param login: for the registry: ``username`` and ``password``, or its token (``token_login``). Empty:
+            anonymous.
         """
         return self._transfer(self.client.pull, f"pull {name}", name, login)
 
@@ -127,24 +139,42 @@ class DockerDriver:
     ) -> Iterator[Mapping[str, Any]]:
         repository, tag = parse_repository_tag(name)
         with engine_errors(doing, Asked.REGISTRY):
-            # A login that is empty is anonymous. None would send whatever login the host's user happens to have.
+            # An empty login is anonymous. With None, docker-py would send the login of this host's user.
             stream = start(repository, tag=tag or "latest", stream=True, decode=True, auth_config=dict(login))
             yield from without_errors(stream, doing)
+
+    def remove_image(self, name: str) -> bool:
+        """Remove a name of an image, and the image with its last name; ``False``: it is in use."""
+        with engine_errors(f"remove image {name}"):
+            if self.client.containers(all=True, filters={"ancestor": name}):
+                return False
+            try:
+                self.client.remove_image(name)
+            except NotFound:
+                return True
+            except APIError as error:
+                # A container was made from it just now.
+                if error.status_code == HTTPStatus.CONFLICT:
+                    return False
+                raise
+        return True
 
     def has_network(self, name: str) -> bool:
         """Whether there is a network of this name."""
         with engine_errors(f"look for network {name}"):
-            # The engine finds networks by a part of their names.
+            # The engine matches parts of names.
             return any(found["Name"] == name for found in self.client.networks(names=[name]))
 
     def make_network(self, name: str, labels: Mapping[str, str]) -> None:
-        """Make a network of this machine; two of one name are possible, so look first."""
+        """Make a network on this machine. Two can have the same name, so check first."""
         with engine_errors(f"make network {name}"):
             self.client.create_network(name, driver="bridge", labels=dict(labels))
 
     def create(self, launch: ContainerLaunch) -> str:
         """
-        Make a container, bounded and without privileges; return its id. It reaches this machine as ``host.docker.internal``.
+        Make a container with limits and without privileges; return its id.
+
+        It reaches this machine as ``host.docker.internal``.
 
         :raises ImageNotFound: the engine has no such image.
         """
@@ -152,7 +182,8 @@ class DockerDriver:
         host_config = client.create_host_config(
             nano_cpus=round(launch.cpus * 1e9) if launch.cpus else None,
             mem_limit=launch.memory_bytes,
-            # Memory and swap together. Without this the engine adds as much swap again, and a leak is slow instead of stopped.
+            # Memory and swap together. Otherwise the engine adds as much swap again, and a leak slows the
+            # container down instead of ending it.
             memswap_limit=launch.memory_bytes,
             pids_limit=launch.pids_limit,
             security_opt=list(SECURITY_OPTIONS),
@@ -163,7 +194,7 @@ class DockerDriver:
             network_mode=network or None,
             dns_opt=list(DNS_OPTIONS) if network else None,
             device_requests=[device_request(launch.gpus)] if launch.gpus else None,
-            # A mount, not a bind: the engine would make a folder that is missing, which the service does not read.
+            # A mount, not a bind: for a bind the engine makes a missing folder, which nothing reads.
             mounts=[Mount(METRIC_FOLDER, launch.metric_folder, type="bind")]
             if launch.metric_folder
             else None,
@@ -184,25 +215,43 @@ class DockerDriver:
         return str(made["Id"])
 
     def start(self, container: str) -> None:
-        """Start a container, also one that has ended; leave alone one that runs."""
+        """
+        Start a container, even one that has ended; do nothing if it runs.
+
+        :raises EngineBusy: it can never start and was removed; make it again.
+        """
         with engine_errors(f"start container {_short(container)}"):
-            # Starting what runs is answered with 304 and is no error.
-            self.client.start(container)
+            try:
+                # The engine answers 304 if it runs already; that is no error.
+                self.client.start(container)
+            except APIError as error:
+                if not _NEVER_STARTS.search(str(error.explanation)):
+                    raise
+                self.remove(container)
+                raise EngineBusy(
+                    f"the engine can no longer start {_short(container)}, which is made again: {error.explanation}"
+                ) from error
 
     def look_at(self, container: str) -> ContainerState | None:
-        """Return how a container is, by name or id; ``None``: there is none."""
+        """Return the state of a container, by name or id; ``None``: there is none."""
         with engine_errors(f"look at container {_short(container)}"):
             try:
-                described: dict[str, Any] = self.client.inspect_container(container)["State"]
+                answer: dict[str, Any] = self.client.inspect_container(container)
             except NotFound:
                 return None
-        state = STATES.get(described["Status"], ReplicaState.RUNNING)
+        described = answer["State"]
+        half_started = was_half_started(described)
+        state = (
+            ReplicaState.CREATED if half_started else STATES.get(described["Status"], ReplicaState.RUNNING)
+        )
         ended = state is ReplicaState.EXITED
         return ContainerState(
             state=state,
             exit_code=int(described["ExitCode"]) if ended else None,
             out_of_memory=ended and bool(described["OOMKilled"]),
-            # Nanoseconds are cut to microseconds.
+            lost=was_lost(answer),
+            half_started=half_started,
+            # Nanoseconds are truncated to microseconds.
             started_at=None
             if state is ReplicaState.CREATED
             else datetime.fromisoformat(described["StartedAt"]),
@@ -222,12 +271,12 @@ class DockerDriver:
     def read_logs(
         self, container: str, since_ns: int = 0, *, follow: bool = True, tail: int | None = None
     ) -> Iterator[LogLine]:
-        """Yield the lines of a container as ``Engine.read_logs`` does; ``tail``: only so many of the last."""
+        """Yield the lines of a container as ``Engine.read_logs`` does; ``tail``: at most the last N."""
         with engine_errors(f"read the log of container {_short(container)}"):
             yield from read_frames(self.client, f"containers/{container}", since_ns, follow=follow, tail=tail)
 
     def stop(self, container: str, grace_seconds: float) -> None:
-        """Send SIGTERM, and SIGKILL ``grace_seconds`` later; returns when the container has ended, or was gone."""
+        """Send SIGTERM, then SIGKILL after ``grace_seconds``; return once it has ended or is gone."""
         with engine_errors(f"stop container {_short(container)}"):
             try:
                 self.client.stop(container, timeout=round(grace_seconds))
@@ -235,12 +284,12 @@ class DockerDriver:
                 return
 
     def kill(self, container: str) -> None:
-        """Send SIGKILL. :raises EngineError: also where it has just ended."""
+        """Send SIGKILL. :raises EngineError: also if it has just ended."""
         with engine_errors(f"kill container {_short(container)}"):
             self.client.kill(container)
 
     def remove(self, container: str) -> None:
-        """Remove a container with its volumes, running or not; that it is gone, or just going, is what was wanted."""
+        """Remove a container with its volumes, even if it runs; no error if it is gone or going."""
         with engine_errors(f"remove container {_short(container)}"):
             _unless_gone(self.client.remove_container, container, v=True, force=True)
 
@@ -254,12 +303,12 @@ class DockerDriver:
 
 
 def machine_of(info: Mapping[str, Any], gpus: int = 0) -> Resources:
-    """Return what the machine of an engine has, by the engine's ``info``. Pure."""
+    """Return what an engine's machine has, by the engine's ``info``. Pure."""
     return Resources(cpus=float(info["NCPU"]), memory_bytes=int(info["MemTotal"]), gpus=gpus)
 
 
 def token_login(token: str) -> dict[str, str]:
-    """Return the login by a registry's token; empty, thus anonymous, without one. Pure."""
+    """Return the login by a registry's token; empty, so anonymous, without one. Pure."""
     return {"registrytoken": token} if token else {}
 
 
@@ -269,11 +318,11 @@ def _unless_gone(do: Callable[..., Any], key: str, **options: Any) -> None:
     except NotFound:
         return
     except APIError as error:
-        # It is being removed, by another task or by a task's on_kill.
+        # Another task, or a task's on_kill, is removing it.
         if error.status_code != HTTPStatus.CONFLICT:
             raise
 
 
 def _short(container: str) -> str:
-    """Return a name as it is, and the beginning of an id."""
+    """Return a name as it is, and only the start of an id."""
     return container[:_SHOWN_ID] if len(container) == 64 else container

@@ -20,7 +20,8 @@ from container_engines.base import (
     ReplicaLaunch,
     Usage,
 )
-from container_engines.docker.client import DockerConnection
+from container_engines.docker import watched_request
+from container_engines.docker.client import DockerConnection, get
 from container_engines.docker.driver import (
     STATES,
     ContainerLaunch,
@@ -31,6 +32,7 @@ from container_engines.docker.driver import (
 )
 from container_engines.docker.errors import engine_errors
 from container_engines.docker.gpus import GPUS_LABEL, count_gpus, free_gpus, gpus_of
+from container_engines.docker.networks import networks_left
 from container_engines.docker.stats import usage_of
 from container_engines.gpu_meter import GpuMeter
 from container_engines.labels import (
@@ -41,12 +43,15 @@ from container_engines.labels import (
     replica_labels,
     replica_of,
 )
+from container_engines.pull_watch import PullWatch
 from training_api.errors import EngineError, ImageNotFound
 from training_api.job.image_ref import ImageRef
 from training_api.job.machines import Resources
 from training_api.states import ReplicaState
 
 _EVENTS = ["start", "die", "destroy"]
+#: A working engine answers within milliseconds; other requests wait in line meanwhile.
+_STATS_SECONDS = 5
 _SETTLE_TIME = timedelta(seconds=2)
 
 
@@ -54,9 +59,9 @@ class DockerEngine(Engine):
     """
     One training service's view of a Docker Engine.
 
-    :param service_id: marks this service's containers; others are neither seen nor touched.
+    :param service_id: marks this service's containers; it neither sees nor touches others.
     :param docker_host: ``unix://...`` or ``tcp://...``; empty: ``DOCKER_HOST`` or the default socket.
-    :param gpus: how many GPUs the engine's host has; ``None``: found out, as far as the engine and this machine tell.
+    :param gpus: how many GPUs the engine's host has; ``None``: detect them.
     """
 
     def __init__(self, service_id: str, docker_host: str = "", gpus: int | None = None) -> None:
@@ -78,7 +83,7 @@ class DockerEngine(Engine):
 
     @property
     def can_read_metrics(self) -> bool:
-        # A bind mount is of the engine's machine; an engine behind a socket file is on this one.
+        # A bind mount is on the engine's machine; an engine behind a socket file is on this one.
         return self._connection.is_local
 
     def ping(self) -> str:
@@ -90,24 +95,37 @@ class DockerEngine(Engine):
         info = self._driver.info()
         return [machine_of(info, count_gpus(info) if self._gpus is None else self._gpus)]
 
+    def max_networks(self) -> int | None:
+        driver = self._driver
+        return networks_left(driver.info(), driver.networks(), own_label=self._own)
+
     def find_image(self, ref: ImageRef) -> PulledImage | None:
         found = self._driver.find_image(ref.pullable)
         if found is None:
             return None
         digests = dict(item.split("@", 1) for item in found.get("RepoDigests") or [])
-        return PulledImage(image_id=found["Id"], digest=digests.get(ref.name, ref.digest or ""))
+        return PulledImage(
+            image_id=found["Id"],
+            digest=digests.get(ref.name, ref.digest or ""),
+            size_bytes=int(found["Size"]),
+        )
 
-    def pull_image(self, ref: ImageRef, token: str = "") -> PulledImage:
+    def pull_image(self, ref: ImageRef, token: str = "", watch: PullWatch | None = None) -> PulledImage:
+        watch = watch or PullWatch()
+        if watch.cancelled:
+            raise watch.error(f"pull {ref.pullable}")
         if ref.digest:
             present = self.find_image(ref)
             if present:
                 return present
-        for _ in self._driver.pull(ref.pullable, token_login(token)):
-            pass
+        watched_request.pull(self._connection, ref.pullable, token_login(token), watch)
         pulled = self.find_image(ref)
         if pulled is None:
             raise ImageNotFound(f"pull {ref.pullable}: the engine does not have it after the pull")
         return pulled
+
+    def remove_image(self, ref: ImageRef) -> bool:
+        return self._driver.remove_image(ref.pullable)
 
     def start_replica(self, launch: ReplicaLaunch) -> None:
         if launch.metric_folder and not self.can_read_metrics:
@@ -118,7 +136,10 @@ class DockerEngine(Engine):
         driver = self._driver
         name = f"ct-{launch.job_uid}-{launch.replica.task_name}-{launch.attempt}"
         network = self._ensure_network(launch)
-        if driver.look_at(name) is None:
+        found = driver.look_at(name)
+        if found is not None and found.half_started:
+            driver.remove(name)
+        if found is None or found.half_started:
             self._create(launch, name, network)
         driver.start(name)
 
@@ -151,8 +172,13 @@ class DockerEngine(Engine):
         client = self._connection.client
         with engine_errors(f"read what container {container_id[:12]} uses"):
             try:
-                # one_shot: otherwise the engine takes two looks, a second apart.
-                stats = client.stats(container_id, stream=False, one_shot=True)
+                # one-shot: otherwise the engine takes two samples, a second apart.
+                stats = get(
+                    client,
+                    f"/containers/{container_id}/stats",
+                    params={"stream": "false", "one-shot": "true"},
+                    timeout_seconds=_STATS_SECONDS,
+                )
             except NotFound:
                 return None
         usage = usage_of(stats)
@@ -174,7 +200,7 @@ class DockerEngine(Engine):
         return f"{SERVICE}={self._service_id}"
 
     def _ensure_network(self, launch: ReplicaLaunch) -> str:
-        """Make the job's own network unless it is there."""
+        """Make the job's network unless it exists."""
         name, driver = f"ct-{launch.job_uid}", self._driver
         with self._network_lock:
             if not driver.has_network(name):
@@ -199,7 +225,7 @@ class DockerEngine(Engine):
         if not launch.resources.gpus:
             self._driver.create(container)
             return
-        # From the look at what is free until the container carries what it took, nobody else may look.
+        # One thread at a time, from reading which GPUs are free until the new container has its label.
         with self._gpu_lock:
             total = sum(host.gpus for host in self.hosts())
             gpus = free_gpus(launch.resources.gpus, total, self._driver.containers(GPUS_LABEL))
@@ -210,8 +236,9 @@ class DockerEngine(Engine):
         """
         Return the replica behind one row of the list; ``None`` if it went away meanwhile.
 
-        The list lacks exit code, times and OOM. They are asked for once: the engine answers for a container only when it has
-        done what it is doing with it, and an ended trial would wait for others to start.
+        The list lacks exit code, times and OOM, so they are asked for once per state. The engine answers for
+        a container only once it has finished its current operation on it, and an ended trial would have to
+        wait while others start.
         """
         labels = item["Labels"]
         listed = STATES.get(item["State"], ReplicaState.RUNNING)
@@ -232,13 +259,18 @@ class DockerEngine(Engine):
             state=found.state,
             exit_code=found.exit_code,
             out_of_memory=found.out_of_memory,
+            lost=found.lost,
             started_at=found.started_at,
             finished_at=found.finished_at,
         )
 
 
 def _is_settled(observed: ObservedReplica) -> bool:
-    """Whether nothing more will be learnt in this state; that the memory was full may come just after the end."""
+    """
+    Whether this state will not change any more.
+
+    That the memory was full may become known just after the end.
+    """
     if observed.state is ReplicaState.EXITED and observed.finished_at:
         return datetime.now(UTC) - observed.finished_at > _SETTLE_TIME
     return observed.state is ReplicaState.RUNNING

@@ -1,9 +1,9 @@
 """
 What a Docker Engine's refusal means: the one table of its errors. Pure.
 
-The HTTP status decides where it says something. An error within a stream (a pull, a push) has no status, and 500 is what the
-engine answers whenever it has no better class for an error: there the text decides. The texts are the engine's (20.10 and
-later) and the registry's (distribution 2.8).
+The HTTP status decides where it says something. An error within a stream (a pull, a push) has no status, and
+the engine answers 500 whenever it has no better class for an error: there the text decides. The texts are the
+engine's (20.10 and later) and the registry's (distribution 2.8).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Refusal(Enum):
 
     @property
     def is_passing(self) -> bool:
-        """Whether the same request may work later, without a change of it or of the machine."""
-        # A full disk is not: a job that waits for it holds its share of the machine until a person has made room.
+        """Whether the same request may work later without any change."""
+        # A full disk does not count: a waiting job would hold its share of the machine until space is freed.
         return self in (Refusal.BUSY, Refusal.NO_REGISTRY, Refusal.NO_ENGINE)
 
 
@@ -40,7 +40,7 @@ class Asked(Enum):
     REGISTRY = "a registry, through the engine: a pull, a push, a look-up"
 
 
-#: In place of a status, of an error within a stream.
+#: Instead of a status, for an error within a stream.
 IN_STREAM = 0
 _ANY = range(IN_STREAM, 600)
 #: These say nothing about the reason.
@@ -52,8 +52,8 @@ class _Row:
     """
     One rule.
 
-    :param words: any of them is in the text; ``None``: whatever it says.
-    :param asked: ``None``: both.
+    :param words: the text must contain one of them; ``None``: any text.
+    :param asked: ``None``: either.
     """
 
     refusal: Refusal
@@ -73,9 +73,10 @@ def _any_of(*patterns: str) -> re.Pattern[str]:
     return re.compile("|".join(patterns), re.IGNORECASE)
 
 
-#: The first row that fits counts.
+#: The first matching row counts.
 _TABLE = (
-    # The engine's network library answers these with 400, 403, 404 or 500, by version. Networks of other jobs go away.
+    # The engine's network library answers these with 400, 403, 404 or 500, depending on its version. They
+    # pass when other jobs' networks are removed.
     _Row(
         refusal=Refusal.BUSY,
         statuses=_ANY,
@@ -86,13 +87,15 @@ _TABLE = (
             r"network \S+ not found",  # removed since: it is made again before the next start
         ),
     ),
-    # A program that is missing is 400 to newer engines, 404 or 500 to older ones.
+    # Newer engines answer 400 for a missing program, older ones 404 or 500.
     _Row(
         refusal=Refusal.NO_COMMAND,
         statuses=_ANY,
         asked=Asked.ENGINE,
         words=_any_of(
-            r"executable file not found", r"exec: .*no such file or directory", r"exec format error"
+            r"executable file not found",
+            r"exec: .*(no such file or directory|permission denied)",
+            r"exec format error",
         ),
     ),
     # The status says it.

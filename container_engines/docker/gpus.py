@@ -1,8 +1,8 @@
 """
 GPUs on a Docker Engine: how many there are, and which of them a container gets.
 
-The engine counts nothing and lends a device to as many containers as ask for it. So each container of a job is given
-devices by name, and carries their names as a label; what a live container carries is taken.
+The engine does not count GPUs: it lends a device to every container that asks for it. So each container of a
+job gets devices by name and carries their names as a label; devices that a live container carries are taken.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def count_gpus(info: Mapping[str, Any], driver_folder: Path = DRIVER_FOLDER) -> 
     """
     Return how many GPUs containers of the engine can have.
 
-    :param info: the engine's ``/info``: newer engines list their CDI devices, older ones have a runtime ``nvidia``, and
-        then this machine's driver is asked, since the engine does not know.
+    :param info: the engine's ``/info``. Newer engines list their CDI devices. Older ones only have a runtime
+        ``nvidia``; then this machine's driver is asked.
     """
     names = {str(device.get("ID", "")) for device in info.get("DiscoveredDevices") or ()}
     listed = {
@@ -66,5 +66,5 @@ def free_gpus(count: int, total: int, containers: Iterable[Mapping[str, Any]]) -
 
 
 def device_request(names: Iterable[str]) -> DeviceRequest:
-    """Return the request for the GPUs of these names, as ``docker run --gpus device=0,1`` makes it."""
+    """Return the request for these GPUs, as ``docker run --gpus device=0,1`` makes it."""
     return DeviceRequest(driver="nvidia", device_ids=list(names), capabilities=[["gpu"]])

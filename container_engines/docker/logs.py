@@ -1,7 +1,7 @@
 """
-A container's or a Swarm task's log from the engine: both streams in their order, each line with its stream and its time.
+Reads the log of a container or Swarm task: both streams in order, with times.
 
-docker-py's ``logs`` either mixes the streams or reads one of them; the engine's own framing keeps both apart:
+docker-py's ``logs`` either mixes the streams or reads one of them; the engine's framing keeps both apart:
 docs.docker.com/reference/api/engine, "ContainerAttach", stream format.
 """
 
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
+from weakref import WeakSet
 
 import docker
 import requests
@@ -26,22 +27,30 @@ from container_engines.docker.client import raise_for_status
 
 _HEADER = struct.Struct(">BxxxL")
 _STREAMS = {0: LogStream.STDOUT, 1: LogStream.STDOUT, 2: LogStream.STDERR}
-#: Of each of the two files that the engine keeps of a container's output; the oldest part goes first.
+#: The size of each of the two files that the engine keeps of a container's output.
 LOG_MEGABYTES = 256
-#: Not the container's words but the engine's own, e.g. that the machine of a task does not answer.
+#: The engine's words, not the container's, e.g. that the machine of a task does not answer.
 _ENGINE_ERROR = 3
-#: A line without an end grows up to this and is then given out in parts, so that memory stays bounded.
+#: A longer line without an end is yielded in parts, so that memory stays bounded.
 _MAX_LINE_BYTES = 1 << 20
-#: More lines than the engine keeps of a flood of short ones; 8 bytes each.
-_REMEMBERED_STAMPS = 1 << 21
+#: Timeout between two parts of an ended log. The engine may have to skip two files to find the first line.
+_END_SECONDS = 30.0
+#: A container may write nothing for hours. Its follower reconnects after this time, so that it does not wait
+#: for ever on a dead connection.
+_FOLLOW_SECONDS = 300.0
+#: How many line times all streams together, and each stream, remember; 8 bytes each. A line whose time was
+#: forgotten can be yielded twice; the log store drops the second one, because it has the same time.
+_STAMPS_IN_ALL = 1 << 22
+_MOST_STAMPS = 1 << 20
+_LEAST_STAMPS = 1 << 12
 
 
 def log_files(megabytes: int = LOG_MEGABYTES) -> LogConfig:
     """
-    Return how the engine keeps a container's output on its disk: in two files of so many megabytes.
+    Return how the engine stores a container's output: in two files of ``megabytes`` each.
 
-    In its binary form: at 10 MB/s its JSON files set followers back, lose whole files for them, and take half a minute to read
-    anew.
+    In its binary format: at 10 MB/s its JSON files set followers back, lose whole files to them, and take
+    half a minute to read again.
     """
     return LogConfig(type="local", config={"max-size": f"{megabytes}m", "max-file": "2", "compress": "false"})
 
@@ -54,16 +63,21 @@ def read_frames(
     follow: bool,
     tail: int | None = None,
     on_open: Callable[[requests.Response], None] = lambda _: None,
+    quiet_seconds: float | None = None,
 ) -> Iterator[LogLine]:
     """
     Yield the lines of ``source`` from ``since_ns`` on, each once.
 
     :param source: ``containers/ID`` or ``tasks/ID``.
-    :param follow: go on until the container ends (for a task: for ever); else until what there is has been read.
-    :param tail: only so many of the last lines; ``None``: all of them.
-    :param on_open: called with the answer before it is read.
+    :param follow: continue until the container ends (for a task: for ever); else read what is there.
+    :param tail: at most this many of the last lines; ``None``: all of them.
+    :param on_open: called with the response before it is read.
+    :param quiet_seconds: the longest pause; default: 30 s, and 300 s for a follower, which then just ends.
     :raises docker.errors.APIError: the engine refused, e.g. there is no such container.
+    :raises requests.Timeout: or ``urllib3``'s: the engine sent nothing for ``quiet_seconds``,
+        and ``follow`` is off.
     """
+    timeout = quiet_seconds or (_FOLLOW_SECONDS if follow else _END_SECONDS)
     params: dict[str, int | str] = {
         "stdout": 1,
         "stderr": 1,
@@ -73,12 +87,12 @@ def read_frames(
         "tail": "all" if tail is None else tail,
     }
     url = f"{client.base_url}/v{client.api_version}/{source}/logs"
-    with client.get(url, params=params, stream=True, timeout=None) as response:
+    with client.get(url, params=params, stream=True, timeout=timeout) as response:
         raise_for_status(response)
         on_open(response)
         unended: dict[LogStream, LogLine] = {}
         repeats = {stream: _Repeats() for stream in LogStream}
-        for stream, payload in _frames(response.raw):
+        for stream, payload in _frames(response.raw, may_be_quiet=follow):
             if not repeats[stream].has(payload, stream, unended):
                 yield from _lines(stream, payload, unended)
         yield from (replace(line, is_whole=False) for line in unended.values())
@@ -86,25 +100,32 @@ def read_frames(
 
 class _Repeats:
     """
-    Finds what a follower gets twice from one stream.
+    Detects what a follower gets twice from one stream.
 
-    Seen with Docker 20.10 at 10 MB/s: when the engine has begun a new log file, the follower is at times set back to the
-    beginning of that file. Times of one stream grow; an older one that was there before is a repeat, while an older one
-    that was not comes from a clock that was set back.
+    Seen with Docker 20.10 at 10 MB/s: when the engine starts a new log file, it sometimes sets the follower
+    back to the beginning of that file. Times of one stream grow. An older time that was seen before is a
+    repeat; an older time that was not comes from a clock that was set back.
     """
+
+    _all: WeakSet[_Repeats] = WeakSet()
 
     def __init__(self) -> None:
         self._stamps = array("q", [-1])
         self._is_behind = False
+        self._all.add(self)
 
     def has(self, payload: bytes, stream: LogStream, unended: dict[LogStream, LogLine]) -> bool:
-        """Whether the frame is a repeat; forgets the begun line of a stream that was set back, as it comes again."""
+        """
+        Whether the frame is a repeat.
+
+        When the stream was set back, its unfinished line is dropped, because it comes again.
+        """
         stamp = _to_ns(payload.partition(b" ")[0].decode())
         if stamp > self._stamps[-1]:
             self._is_behind = False
             self._stamps.append(stamp)
-            if len(self._stamps) > _REMEMBERED_STAMPS:
-                del self._stamps[: _REMEMBERED_STAMPS // 2]
+            if len(self._stamps) > _LEAST_STAMPS:
+                self._forget()
             return False
         if stamp == self._stamps[-1]:
             return self._is_behind  # a line of the same instant, or the next part of a long one
@@ -118,8 +139,15 @@ class _Repeats:
                 self._stamps.pop()
         return True
 
+    def _forget(self) -> None:
+        share = min(max(_STAMPS_IN_ALL // len(self._all), _LEAST_STAMPS), _MOST_STAMPS)
+        if len(self._stamps) > share:
+            del self._stamps[: -(share // 2)]
 
-def _frames(raw: urllib3.response.BaseHTTPResponse) -> Iterator[tuple[LogStream, bytes]]:
+
+def _frames(
+    raw: urllib3.response.BaseHTTPResponse, *, may_be_quiet: bool = False
+) -> Iterator[tuple[LogStream, bytes]]:
     buffer = bytearray()
     try:
         for chunk in raw.stream(1 << 16, decode_content=False):
@@ -134,13 +162,21 @@ def _frames(raw: urllib3.response.BaseHTTPResponse) -> Iterator[tuple[LogStream,
                     raise APIError("log", explanation=payload.decode(errors="replace").strip())
                 yield _STREAMS[kind], payload
                 del buffer[:end]
+    except urllib3.exceptions.ReadTimeoutError:
+        if not may_be_quiet:
+            raise
     except urllib3.exceptions.ProtocolError:
-        # The engine went away in the middle: the caller reads on from its last line.
+        # The engine went away midway: the caller resumes from its last line.
         return
 
 
 def _lines(stream: LogStream, payload: bytes, unended: dict[LogStream, LogLine]) -> Iterator[LogLine]:
-    """A frame is one line with its time; a long line comes in frames of 16 KiB of which only the last has an end."""
+    """
+    Yield the whole lines that the frame completes.
+
+    A frame is one line with its time. A long line comes in frames of 16 KiB, of which only the last
+    has an end.
+    """
     stamp, _, content = payload.partition(b" ")
     text = content.decode("utf-8", errors="replace")
     begun = unended.pop(stream, None)

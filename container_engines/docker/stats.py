@@ -1,4 +1,4 @@
-"""A container's statistics as the Docker Engine tells them. Pure."""
+"""A container's statistics as the Docker Engine reports them. Pure."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Any
 
 from container_engines.base import Usage
 
-#: What the kernel keeps of files and can drop: cgroup v1, cgroup v2 [docker/cli: calculateMemUsageUnixNoCache].
+#: The kernel's file cache, which it can drop: cgroup v1, cgroup v2
+#: [docker/cli: calculateMemUsageUnixNoCache].
 _CACHES = ("total_inactive_file", "inactive_file")
 
 
 def usage_of(stats: Mapping[str, Any]) -> Usage | None:
-    """Return what the answer of ``containers/ID/stats`` says; ``None``: the container does not run."""
+    """Return the usage in an answer of ``containers/ID/stats``; ``None``: it does not run."""
     memory = stats.get("memory_stats") or {}
     if "usage" not in memory:
         return None

@@ -1,5 +1,7 @@
 """
-An engine in memory with a virtual clock, for tests and simulations: time passes only when ``advance`` is called.
+An engine in memory, for tests and simulations.
+
+Its clock is virtual: time passes only when ``advance`` is called.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import NoReturn
 
 from container_engines.base import (
     Engine,
@@ -21,7 +24,9 @@ from container_engines.base import (
     Usage,
 )
 from container_engines.memory.scripted_reports import ScriptedReport, due_reports, write_metric_file
+from container_engines.pull_watch import PullWatch
 from training_api.errors import (
+    EngineBusy,
     EngineError,
     EngineUnavailable,
     ImageNotFound,
@@ -36,6 +41,8 @@ from training_api.states import ReplicaState
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 _KILLED = 137
+#: The size of each image.
+IMAGE_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +51,11 @@ class Behaviour:
     What containers of an image do.
 
     :param run_seconds: virtual seconds until they end by themselves.
-    :param spread_seconds: up to so much longer, by the job's uid.
+    :param spread_seconds: they run up to this much longer, depending on the job's uid.
     :param ignores_sigterm: they end only after the grace period, with 137.
     :param reports: the metrics that each reports; a stop, or the end, cuts them short.
-    :param report: the same as a function of how a container was started, so that a simulation can compute them.
-    :param failures: how many runs of a replica end with ``exit_code``, before the next ends with 0; ``None``: all.
+    :param report: the same as a function of the launch, so that a simulation can compute them.
+    :param failures: how many runs of a replica end with ``exit_code`` before one ends with 0; ``None``: all.
     """
 
     run_seconds: float = 1.0
@@ -73,29 +80,55 @@ class _Container:
     lines: list[LogLine] = field(default_factory=list)
     reports: tuple[ScriptedReport, ...] = ()
     written: int = 0
+    #: Set when its log has no more lines: the container has ended, or the engine was switched off.
+    silence: threading.Event = field(default_factory=threading.Event)
 
 
 class MemoryEngine(Engine):
-    """Images are what ``add_image`` was told; containers run as their image's ``Behaviour`` says."""
+    """
+    Has the images given to ``add_image``; containers run as their image's ``Behaviour`` says.
 
-    def __init__(self, host: Resources | None = None) -> None:
+    :param networks: how many job networks it can have; ``None``: any number.
+    """
+
+    def __init__(self, host: Resources | None = None, networks: int | None = None) -> None:
         self.now = _START
-        self.available = True
         self.registry_available = True
-        #: What pulls, and starts, are refused with.
+        #: Hosts that accept a pull and never answer it.
+        self.hanging_registries: set[str] = set()
+        #: The errors that pulls, starts and removals raise, if any.
         self.pull_error: EngineError | None = None
         self.start_error: EngineError | None = None
-        #: What each pull was made with.
+        self.remove_error: EngineError | None = None
+        #: The token of each pull.
         self.tokens: list[str] = []
         self._host = host or Resources(cpus=2.0, memory_bytes=8 * GIB)
         self._images: dict[str, Behaviour] = {}
+        #: Images that the registry has and the engine does not.
+        self._absent: set[str] = set()
         self._containers: dict[str, _Container] = {}
         self._networks: set[str] = set()
+        self._max_networks = networks
         self._lock = threading.RLock()
         self._event = threading.Event()
+        self._available = True
+
+    @property
+    def available(self) -> bool:
+        """Whether it answers; switching it off wakes those who follow a log."""
+        return self._available
+
+    @available.setter
+    def available(self, value: bool) -> None:
+        with self._lock:
+            self._available = value
+            for container in self._containers.values() if not value else ():
+                container.silence.set()
+                if container.observed.state is ReplicaState.RUNNING:
+                    container.silence = threading.Event()
 
     def clock(self) -> datetime:
-        """Return the virtual time; pass it where a ``Clock`` is asked for."""
+        """Return the virtual time; pass this method as a ``Clock``."""
         return self.now
 
     def add_image(self, ref: ImageRef, behaviour: Behaviour) -> None:
@@ -107,7 +140,7 @@ class MemoryEngine(Engine):
         del self._images[ref.pullable]
 
     def advance(self, seconds: float) -> None:
-        """Let virtual time pass; containers whose time has come end."""
+        """Let virtual time pass; containers that are due end."""
         with self._lock:
             self.now += timedelta(seconds=seconds)
             for container in self._containers.values():
@@ -118,13 +151,15 @@ class MemoryEngine(Engine):
                 self._write_reports(container)
 
     def lose(self, job_uid: str, replica: ReplicaId | None = None) -> None:
-        """Remove a job's containers, or those of one replica, as if somebody else had."""
+        """Remove a job's containers, or those of one replica, as if by another hand."""
         with self._lock:
-            self._containers = {
-                key: container
-                for key, container in self._containers.items()
-                if container.launch.job_uid != job_uid or replica not in (None, container.launch.replica)
-            }
+            kept = dict[str, _Container]()
+            for key, container in self._containers.items():
+                if container.launch.job_uid == job_uid and replica in (None, container.launch.replica):
+                    container.silence.set()
+                else:
+                    kept[key] = container
+            self._containers = kept
 
     def end(self, job_uid: str, replica: ReplicaId, exit_code: int) -> None:
         """End a running replica now, with ``exit_code``, as if it had been killed."""
@@ -135,12 +170,20 @@ class MemoryEngine(Engine):
                 if is_meant and observed.state is ReplicaState.RUNNING:
                     self._end(container, exit_code, self.now)
 
+    def crash(self) -> None:
+        """Crash and start again with the machine: containers that ran are found dead."""
+        with self._lock:
+            for container in self._containers.values():
+                if container.observed.state is ReplicaState.RUNNING:
+                    self._end(container, 255, self.now)
+                    container.observed = replace(container.observed, lost=True, out_of_memory=False)
+
     def launches(self) -> list[ReplicaLaunch]:
-        """Return what the present containers were started with."""
+        """Return the launches of the present containers."""
         return [container.launch for container in self._containers.values()]
 
     def reports(self, container_id: str) -> list[Report]:
-        """Return what the container has reported until now, or until its end."""
+        """Return what the container has reported so far."""
         with self._lock:
             container = self._containers.get(container_id)
             return self._due(container) if container else []
@@ -157,33 +200,61 @@ class MemoryEngine(Engine):
         self._answer()
         return [self._host]
 
+    def max_networks(self) -> int | None:
+        self._answer()
+        return self._max_networks
+
     def find_image(self, ref: ImageRef) -> PulledImage | None:
         self._answer()
-        return self._image(ref) if ref.pullable in self._images else None
+        return self._image(ref) if self._has(ref) else None
 
-    def pull_image(self, ref: ImageRef, token: str = "") -> PulledImage:
+    def pull_image(self, ref: ImageRef, token: str = "", watch: PullWatch | None = None) -> PulledImage:
         self._answer()
         self.tokens.append(token)
+        if watch and watch.cancelled:
+            raise watch.error(f"pull {ref.pullable}")
+        if ref.host in self.hanging_registries:
+            self._hang(ref, watch or PullWatch())
         if not self.registry_available:
             raise RegistryUnavailable(f"the registry {ref.host} did not answer")
         if self.pull_error:
             raise self.pull_error
         if ref.pullable not in self._images:
             raise ImageNotFound("manifest unknown")
+        self._absent.discard(ref.pullable)
         return self._image(ref)
+
+    def remove_image(self, ref: ImageRef) -> bool:
+        with self._lock:
+            self._answer()
+            if any(container.launch.image_id == ref.pullable for container in self._containers.values()):
+                return False
+            self._absent.add(ref.pullable)
+            return True
+
+    def _has(self, ref: ImageRef) -> bool:
+        return ref.pullable in self._images and ref.pullable not in self._absent
+
+    @staticmethod
+    def _hang(ref: ImageRef, watch: PullWatch) -> NoReturn:
+        given_up = threading.Event()
+        with watch.waiting(given_up.set):
+            given_up.wait(watch.seconds_left)
+        raise watch.error(f"pull {ref.pullable}")
 
     @staticmethod
     def _image(ref: ImageRef) -> PulledImage:
-        return PulledImage(image_id=ref.pullable, digest=ref.digest or "sha256:" + "0" * 64)
+        digest = ref.digest or "sha256:" + "0" * 64
+        return PulledImage(image_id=ref.pullable, digest=digest, size_bytes=IMAGE_BYTES)
 
     def start_replica(self, launch: ReplicaLaunch) -> None:
         with self._lock:
             self._answer()
             if self.start_error:
                 raise self.start_error
-            if launch.image_id not in self._images:
+            if launch.image_id not in self._images or launch.image_id in self._absent:
                 raise ImageNotFound(f"no such image: {launch.image_id}")
-            self._networks.add(launch.job_uid)
+            self._take_network(launch.job_uid)
             key = f"{launch.job_uid}-{launch.replica.task_name}-{launch.attempt}"
             if key in self._containers and self._containers[key].observed.state is not ReplicaState.CREATED:
                 return
@@ -212,6 +283,13 @@ class MemoryEngine(Engine):
             )
             self._write_reports(self._containers[key])
             self._event.set()
+
+    def _take_network(self, job_uid: str) -> None:
+        if self._max_networks is not None and len(self._networks - {job_uid}) >= self._max_networks:
+            raise EngineBusy(
+                f"make network ct-{job_uid}: all predefined address pools have been fully subnetted"
+            )
+        self._networks.add(job_uid)
 
     def observe(self) -> EngineView:
         with self._lock:
@@ -247,6 +325,8 @@ class MemoryEngine(Engine):
     def remove_job(self, job_uid: str) -> None:
         with self._lock:
             self._answer()
+            if self.remove_error:
+                raise self.remove_error
             self.lose(job_uid)
             self._networks.discard(job_uid)
 
@@ -255,7 +335,12 @@ class MemoryEngine(Engine):
         container = self._containers.get(container_id)
         if container is None:
             raise EngineError(f"no such container: {container_id}")
+        with self._lock:
+            silence, runs = container.silence, container.observed.state is ReplicaState.RUNNING
         yield from (line for line in container.lines if line.timestamp_ns >= since_ns)
+        if follow and runs:
+            silence.wait()
+            self._answer()
 
     def read_usage(self, container_id: str) -> Usage | None:
         self._answer()
@@ -292,7 +377,8 @@ class MemoryEngine(Engine):
 
     def _write_reports(self, container: _Container) -> None:
         """Write the file as the trainer would, one report after the other."""
-        if container.launch.metric_folder and container.reports:
+        # Skip containers whose reports are all written: there may be a thousand of them.
+        if container.launch.metric_folder and container.written < len(container.reports):
             due = self._due(container)
             for count in range(container.written + 1, len(due) + 1):
                 write_metric_file(container.launch.metric_folder, due[:count])
@@ -313,4 +399,5 @@ class MemoryEngine(Engine):
             out_of_memory=container.behaviour.out_of_memory,
             finished_at=at,
         )
+        container.silence.set()
         self._event.set()

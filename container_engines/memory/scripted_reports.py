@@ -1,4 +1,4 @@
-"""Metrics that containers of the memory engine report: when, and the file that the real package would write."""
+"""The metrics that containers of the memory engine report, written as the real package does."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ScriptedReport:
 
 
 def due_reports(reports: Iterable[ScriptedReport], started_at: datetime, until: datetime) -> list[Report]:
-    """Return the reports of a container that started at ``started_at``, up to ``until`` and in their order. Pure."""
+    """Return the reports that are due by ``until``, in order. Pure."""
     due = [(started_at + timedelta(seconds=one.after_seconds), one) for one in reports]
     return [
         Report(
@@ -41,7 +41,7 @@ def due_reports(reports: Iterable[ScriptedReport], started_at: datetime, until: 
 
 
 def write_metric_file(folder: str, reports: Sequence[Report]) -> None:
-    """Write the newest ``reports`` as ``cloudml-hypertune`` does; blocks while the file is held by its reader."""
+    """Write the last ``reports`` as ``cloudml-hypertune`` does; waits while a reader holds it."""
     lines = [
         json.dumps(
             {

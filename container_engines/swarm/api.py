@@ -1,4 +1,4 @@
-"""What one training service asks of a swarm's manager, in the words of ``swarm_tasks.py`` and ``swarm_spec.py``."""
+"""Requests of one training service to a swarm's manager, in terms of ``tasks`` and ``spec``."""
 
 from __future__ import annotations
 
@@ -18,33 +18,34 @@ from container_engines.swarm.spec import is_stopped, stopped
 from container_engines.swarm.tasks import Node, Run, nodes_of, run_of
 from training_api.errors import EngineBusy
 
-#: Of a network: by a task that the swarm, or by a container that this machine, has not let go yet.
+#: A network is still in use: by a task of the swarm, or by a container of this machine.
 _IN_USE = ("is in use by", "has active endpoints")
 
 
 class SwarmApi:
     """
-    The services, tasks, networks and nodes that concern one training service; safe for threads.
+    The services, tasks, networks and nodes of one training service; safe for threads.
 
-    Every method raises ``EngineUnavailable`` or ``EngineError`` as those of ``Engine`` do.
+    Every method raises ``EngineUnavailable`` or ``EngineError`` as those of ``Engine`` do. ``connection``
+    leads to the manager's engine.
     """
 
     def __init__(self, service_id: str, docker_host: str) -> None:
         self._service_id = service_id
-        self._connection = DockerConnection(docker_host)
+        self.connection = DockerConnection(docker_host)
         self._network_lock = threading.Lock()
 
     @property
     def client(self) -> docker.APIClient:
         """The manager's client."""
-        return self._connection.client
+        return self.connection.client
 
     def close(self) -> None:
         """Close the connections; may be called twice."""
-        self._connection.close()
+        self.connection.close()
 
     def version(self) -> str:
-        """Return the manager's version; an engine that is no manager is an error."""
+        """Return the manager's version. :raises EngineError: the engine is no manager."""
         client = self.client
         with engine_errors("ask whether it is a manager of a swarm"):
             client.inspect_swarm()
@@ -69,13 +70,13 @@ class SwarmApi:
             return list(client.networks(filters={"label": self._label(job_uid)}))
 
     def tasks(self) -> list[dict[str, Any]]:
-        """Return the tasks of all jobs, also those whose service was removed and which have not ended yet."""
+        """Return the tasks of all jobs, even those of a removed service that have not ended yet."""
         client = self.client
         with engine_errors("list tasks"):
             return [task for task in client.tasks() if labels_of_task(task).get(SERVICE) == self._service_id]  # type: ignore[no-untyped-call]
 
     def runs(self, service_ids: Collection[str]) -> dict[str, Run | None]:
-        """Return the run of each of these services; ``None`` if it has none yet, or is not there."""
+        """Return the run of each of these services; ``None``: no run yet, or no such service."""
         tasks = defaultdict(list)
         for task in self.tasks():
             tasks[task["ServiceID"]].append(task)
@@ -83,7 +84,7 @@ class SwarmApi:
         return {service_id: run_of(tasks[service_id], nodes) for service_id in service_ids}
 
     def ensure_network(self, launch: ReplicaLaunch) -> str:
-        """Make the job's own network unless it is there; return its id."""
+        """Make the job's network unless it exists; return its id."""
         name = f"ct-{launch.job_uid}"
         client = self.client
         with self._network_lock, engine_errors(f"make the network of job {launch.job_id}"):
@@ -96,7 +97,7 @@ class SwarmApi:
         return str(made["Id"])
 
     def ensure_service(self, spec: Mapping[str, Any], headers: dict[str, str]) -> str:
-        """Make the service of ``spec`` unless one of its name is there; return its id."""
+        """Make the service of ``spec`` unless one of its name exists; return its id."""
         client = self.client
         with engine_errors(f"make service {spec['Name']}"):
             try:
@@ -105,7 +106,7 @@ class SwarmApi:
                 return str(post(client, "/services/create", dict(spec), headers=headers)["ID"])
 
     def order_stop(self, service_id: str) -> bool:
-        """Have the service's container stopped; returns at once. ``False``: there is no such service."""
+        """Have the service's container stopped; returns at once. ``False``: no such service."""
         client = self.client
         with engine_errors(f"stop service {service_id}"):
             try:
@@ -131,7 +132,7 @@ class SwarmApi:
                 return
 
     def remove_network(self, network_id: str) -> None:
-        """Have the network removed, unless it is in use still; it may be listed for a moment longer."""
+        """Have the network removed unless it is still in use; it may stay listed for a moment."""
         client = self.client
         with engine_errors(f"remove network {network_id}"):
             try:
@@ -139,12 +140,13 @@ class SwarmApi:
             except NotFound:
                 return
             except APIError as error:
-                # A manager that has forgotten it already, but lists it still, answers 500 instead of 404 (seen: Engine 20.10.24).
+                # A manager that has forgotten it but still lists it answers 500 instead of 404 (seen: Engine
+                # 20.10.24).
                 if not any(sign in str(error.explanation) for sign in (*_IN_USE, f"{network_id} not found")):
                     raise
 
     def is_out_of_memory(self, run: Run) -> bool:
-        """Whether the kernel ended the container for its memory: known of the manager's own containers only."""
+        """Whether the kernel ended it for its memory: known only of the manager's own containers."""
         client = self.client
         with engine_errors(f"look at container {run.container_id[:12]}"):
             try:

@@ -1,8 +1,8 @@
 """
-Docker Swarm: one service a run of a replica, on an overlay network a job, on as many machines as have joined.
+Docker Swarm: one service per run of a replica, and one overlay network per job.
 
-Everything goes through a manager's engine (``docker_host``). What a swarm tells less well than one engine does, and what
-follows from it for users: docs/more-machines.md.
+Everything goes through a manager's engine (``docker_host``). docs/more-machines.md says what a swarm reports
+less well than a single engine does, and what follows from it for users.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from container_engines.base import (
     ObservedReplica,
     PulledImage,
     ReplicaLaunch,
+    StillStarting,
     Usage,
 )
 from container_engines.docker.errors import engine_error, engine_errors
 from container_engines.docker.logs import read_frames
 from container_engines.labels import JOB_UID, attempt_of, replica_labels, replica_of
+from container_engines.pull_watch import PullWatch
 from container_engines.swarm.api import SwarmApi, labels_of_task
 from container_engines.swarm.images import SwarmImages
 from container_engines.swarm.logs import LogFollowers
-from container_engines.swarm.spec import service_spec
+from container_engines.swarm.spec import job_prefix, service_name, service_spec
 from container_engines.swarm.tasks import REPLICA_STATES, Run, TaskPhase
 from training_api.errors import (
     EngineBusy,
@@ -42,36 +44,48 @@ from training_api.states import ReplicaState
 
 _POLL_SECONDS = 0.1
 _IDLE_POLL_SECONDS = 1.0
-#: How long a replica may wait for a machine before that is an error, and asked for again.
+#: How long a replica may wait for a machine before that is an error and the start is retried.
 _PLACE_SECONDS = 10.0
-#: How long a machine may pull the image before that is one.
-_PREPARE_SECONDS = 900.0
-#: A stop takes three seconds more than its grace period: first the name goes, and the swarm waits until that is known.
+#: How long a start waits for a machine that pulls the image. The caller asks again, so that a cancel takes
+#: effect, and others get its thread.
+_PREPARE_SECONDS = 3.0
+#: A stop takes three seconds longer than its grace period: first the swarm withdraws the container's name.
 _STOP_SECONDS = 30.0
 _REMOVE_SECONDS = 60.0
-#: How often a replica is tried whose machine could not pull an image that the registry has.
+#: How often a start is tried if the machine could not pull an image that the registry has.
 _PULLS, _PULL_PAUSE_SECONDS = 3, 2.0
 _KILLED = 137
 
 
 class SwarmEngine(Engine):
     """
-    One training service's view of a swarm; a replica's ``container_id`` is the id of its service.
+    One training service's view of a swarm; a ``container_id`` is the id of a Swarm service.
 
-    :param service_id: marks this service's services and networks; others are neither seen nor touched.
+    :param service_id: marks this service's services and networks; it neither sees nor touches others.
     :param docker_host: a manager, as in ``DockerEngine``.
-    :param stop_grace_seconds: the grace period of what is started; a swarm fixes it then.
+    :param stop_grace_seconds: the grace period of new containers; a swarm fixes it at their start.
+    :param prepare_seconds: how long a start waits for its machine before it is ``StillStarting``.
     """
 
-    def __init__(self, service_id: str, docker_host: str = "", *, stop_grace_seconds: float = 10.0) -> None:
+    def __init__(
+        self,
+        service_id: str,
+        docker_host: str = "",
+        *,
+        stop_grace_seconds: float = 10.0,
+        prepare_seconds: float = _PREPARE_SECONDS,
+    ) -> None:
         self._service_id = service_id
         self._grace_seconds = stop_grace_seconds
+        self._prepare_seconds = prepare_seconds
         self._swarm = SwarmApi(service_id, docker_host)
         self._images = SwarmImages()
         self._followers = LogFollowers()
-        #: What was seen of ended and running services, and is not reported later: by service id.
+        #: What was seen of services and is not reported later, by service id.
         self._started_at: dict[str, datetime] = {}
         self._out_of_memory: dict[str, bool] = {}
+        #: How often in a row a machine could not get the image, by service name.
+        self._failed_pulls: dict[str, int] = {}
 
     def close(self) -> None:
         self._swarm.close()
@@ -92,8 +106,8 @@ class SwarmEngine(Engine):
     def find_image(self, ref: ImageRef) -> PulledImage | None:
         return self._images.find(self._swarm.client, ref)
 
-    def pull_image(self, ref: ImageRef, token: str = "") -> PulledImage:
-        return self._images.look_up(self._swarm.client, ref, token)
+    def pull_image(self, ref: ImageRef, token: str = "", watch: PullWatch | None = None) -> PulledImage:
+        return self._images.look_up(self._swarm.connection, ref, token, watch)
 
     def start_replica(self, launch: ReplicaLaunch) -> None:
         if launch.metric_folder:
@@ -102,21 +116,24 @@ class SwarmEngine(Engine):
                 "jobs on one machine, with TRAINING_ENGINE=docker"
             )
         self._remove_lost_runs(launch)
-        for tries_left in reversed(range(_PULLS)):
+        name = service_name(launch)
+        while True:
             service_id = self._ensure_service(launch)
             self._wait_while(TaskPhase.WAITS, service_id, _PLACE_SECONDS)
-            run = self._wait_while(TaskPhase.PREPARES, service_id, _PREPARE_SECONDS)
+            run = self._wait_while(TaskPhase.PREPARES, service_id, self._prepare_seconds)
+            failed_pulls = self._failed_pulls.pop(name, 0) + 1
             if run.phase in (TaskPhase.RUNS, TaskPhase.ENDED):
                 return
-            # It never starts: another one takes its place, now or when this is asked for again.
+            # This run never starts: another one takes its place, now or at the next call.
             self._swarm.remove_service(service_id)
             if run.phase is TaskPhase.LOST:
                 raise EngineUnavailable(f"machine {run.node_name} went away while it started a replica")
-            self._check_refusal(launch, run, may_try_again=tries_left > 0)
+            self._check_refusal(launch, run, may_try_again=failed_pulls < _PULLS)
+            self._failed_pulls[name] = failed_pulls
             time.sleep(_PULL_PAUSE_SECONDS)
 
     def observe(self) -> EngineView:
-        # Services before tasks: a run that is not there is one that the swarm has not made yet.
+        # Services before tasks: a missing run is then one that the swarm has not made yet.
         services, networks = self._swarm.services(), self._swarm.networks()
         runs = self._swarm.runs([item["ID"] for item in services])
         self._followers.end_all_but({key for key, run in runs.items() if run and run.phase is TaskPhase.RUNS})
@@ -129,7 +146,7 @@ class SwarmEngine(Engine):
         )
 
     def job_at(self, address: str) -> str | None:
-        # A container leaves its machine under the machine's address, or under one that each machine gives out anew.
+        # Outside, a container has its machine's address, or one that several machines may have given out.
         return None
 
     def stop_replica(self, container_id: str, grace_seconds: float) -> None:
@@ -143,6 +160,9 @@ class SwarmEngine(Engine):
             time.sleep(_POLL_SECONDS)
 
     def remove_job(self, job_uid: str) -> None:
+        for name in list(self._failed_pulls):
+            if name.startswith(job_prefix(job_uid)):
+                self._failed_pulls.pop(name, None)
         for item in self._swarm.services(job_uid):
             self._swarm.remove_service(item["ID"])
         deadline = time.monotonic() + self._grace_seconds + _REMOVE_SECONDS
@@ -150,7 +170,7 @@ class SwarmEngine(Engine):
             if time.monotonic() > deadline:
                 raise EngineError(f"{len(left)} containers of job {job_uid} do not go away")
             time.sleep(_POLL_SECONDS)
-        # The manager's own machine has its end of a network for a moment longer than the swarm has the network.
+        # The manager's machine holds its end of a network a moment longer than the tasks do.
         while networks := self._swarm.networks(job_uid):
             for item in networks:
                 self._swarm.remove_network(item["Id"])
@@ -175,7 +195,7 @@ class SwarmEngine(Engine):
         return None
 
     def events(self) -> Iterator[None]:
-        # A manager tells of services and machines, but not of tasks: these have to be looked at.
+        # A manager reports events of services and machines, but not of tasks: poll these.
         before: set[tuple[str, int]] | None = None
         while True:
             tasks = self._swarm.tasks()
@@ -197,9 +217,10 @@ class SwarmEngine(Engine):
 
     def _wait_while(self, phase: TaskPhase, service_id: str, seconds: float) -> Run:
         """
-        Return the service's run once it is not in ``phase`` any more.
+        Return the service's run once it has left ``phase``.
 
-        :raises EngineUnavailable: it still is; it goes on, and may be waited for again.
+        :raises StillStarting: it still PREPARES after ``seconds``.
+        :raises EngineUnavailable: it is still in another phase; the caller may wait again.
         """
         deadline = time.monotonic() + seconds
         while True:
@@ -209,11 +230,12 @@ class SwarmEngine(Engine):
             if time.monotonic() > deadline:
                 where = f" on machine {run.node_name}" if run and run.node_name else ""
                 why = f": {run.why}" if run and run.why else ""
-                raise EngineUnavailable(f"a replica still {phase}{where} after {seconds:g} s{why}")
+                kind = StillStarting if phase is TaskPhase.PREPARES else EngineUnavailable
+                raise kind(f"a replica still {phase}{where} after {seconds:g} s{why}")
             time.sleep(_POLL_SECONDS)
 
     def _remove_lost_runs(self, launch: ReplicaLaunch) -> None:
-        """Remove the replica's earlier runs on machines that went away, so that none comes back with its machine."""
+        """Remove the replica's runs on lost machines, so that none comes back with its machine."""
         services = [
             item["ID"]
             for item in self._swarm.services(launch.job_uid)
@@ -225,7 +247,7 @@ class SwarmEngine(Engine):
 
     def _check_refusal(self, launch: ReplicaLaunch, run: Run, *, may_try_again: bool) -> None:
         """
-        Raise what a refused start means; return if it may go well the next time.
+        Raise the error that a refused start means; return if a retry may work.
 
         :raises ImageNotFound: the image is gone.
         :raises EngineBusy: its registry does not answer.
@@ -234,7 +256,7 @@ class SwarmEngine(Engine):
         if "no such image" not in run.why.lower():
             raise engine_error(f"machine {run.node_name}", run.why or "it was stopped before it started")
         try:
-            is_gone = self._images.is_gone(self._swarm.client, launch.image_id)
+            is_gone = self._images.is_gone(self._swarm.connection, launch.image_id)
         except RegistryUnavailable as error:
             raise EngineBusy(str(error)) from error
         if is_gone:
@@ -254,7 +276,7 @@ class SwarmEngine(Engine):
         state = REPLICA_STATES[phase]
         started_at = exited = None
         if run is not None and state is not ReplicaState.CREATED:
-            # A task has one time, that of its last change: after the end, the start is what was seen before it.
+            # A task has one time, that of its last change. After the end, use the start that was seen before.
             first = run.at if state is ReplicaState.RUNNING else run.created_at
             started_at = self._started_at.setdefault(service_id, first)
             exited = run if state is ReplicaState.EXITED else None
@@ -281,7 +303,7 @@ class SwarmEngine(Engine):
                 del known[service_id]
 
     def _containers_of(self, job_uid: str) -> list[str]:
-        """Return the job's tasks that still hold its network; those of a machine that is away hold nothing."""
+        """Return the job's tasks that still hold its network; those of a lost machine hold nothing."""
         nodes = self._swarm.nodes()
         return [
             task["ID"]

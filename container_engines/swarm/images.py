@@ -1,8 +1,8 @@
 """
-Images for a swarm: nothing is pulled in one place, each machine pulls what it runs.
+Images for a swarm: each machine pulls what it runs.
 
-So an image is looked up at its registry before anything starts, and named by its digest from then on: every machine
-gets the same one, and one that has it does not ask again.
+So an image is looked up at its registry before anything starts, and named by its digest from then on: every
+machine gets the same image, and one that has it does not ask again.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import docker
 from docker.auth import encode_header
 
 from container_engines.base import PulledImage
+from container_engines.docker import watched_request
+from container_engines.docker.client import DockerConnection
 from container_engines.docker.driver import DockerDriver, token_login
-from container_engines.docker.error_table import Asked
-from container_engines.docker.errors import engine_errors
+from container_engines.pull_watch import PullWatch
 from training_api.job.image_ref import ImageRef, parse_image_ref
 from training_api.job.python_package import LOCAL_HOST
 
@@ -22,43 +23,44 @@ class SwarmImages:
     """What is known of images; safe for threads. An image's id is its name by digest."""
 
     def __init__(self) -> None:
-        #: By the reference that was asked for; a service that is new asks again.
+        #: By the reference that was asked for; a new service asks again.
         self._known: dict[str, PulledImage] = {}
         self._tokens: dict[str, str] = {}
 
     def find(self, client: docker.APIClient, ref: ImageRef) -> PulledImage | None:
-        """Return ``ref`` if it was looked up before; of images that no registry has, what the manager's engine has."""
+        """Return ``ref`` if it was looked up before, or a local image of the manager's engine."""
         if ref.host == LOCAL_HOST:
             return self._local(client, ref)
         return self._known.get(ref.pullable)
 
-    def look_up(self, client: docker.APIClient, ref: ImageRef, token: str = "") -> PulledImage:
+    def look_up(
+        self, connection: DockerConnection, ref: ImageRef, token: str = "", watch: PullWatch | None = None
+    ) -> PulledImage:
         """
         Return what the registry has under ``ref``; the machines pull it with the same ``token``.
 
-        :raises ImageNotFound: it has nothing, or does not give it.
+        :raises ImageNotFound: the registry does not have it, or refuses to give it.
+        :raises PullAbandoned: the owner of ``watch`` gave the look-up up.
         :raises RegistryUnavailable: it did not answer.
         """
-        with engine_errors(f"look up {ref.pullable}", Asked.REGISTRY):
-            # Never None, which would send whatever login this machine's user happens to have.
-            found = client.inspect_distribution(ref.pullable, auth_config=token_login(token))  # type: ignore[no-untyped-call]
+        found = watched_request.look_up(connection, ref.pullable, token_login(token), watch or PullWatch())
         digest = str(found["Descriptor"]["digest"])
         image_id = ref.at(digest).pullable
         self._tokens[image_id] = token
         known = self._known[ref.pullable] = PulledImage(image_id=image_id, digest=digest)
         return known
 
-    def is_gone(self, client: docker.APIClient, image_id: str) -> bool:
+    def is_gone(self, connection: DockerConnection, image_id: str) -> bool:
         """
-        Whether ``image_id`` is one that the manager's engine has no more, and so nobody can be expected to have.
+        Whether ``image_id`` is a local image that the manager's engine does not have any more.
 
-        :raises ImageNotFound: it is a registry's, and the registry does not give it any more.
+        :raises ImageNotFound: it is a registry's image, and the registry does not give it any more.
         :raises RegistryUnavailable: the registry did not answer.
         """
         if "/" in image_id:
-            self.look_up(client, parse_image_ref(image_id), self._tokens.get(image_id, ""))
+            self.look_up(connection, parse_image_ref(image_id), self._tokens.get(image_id, ""))
             return False
-        return DockerDriver(client).find_image(image_id) is None
+        return DockerDriver(connection.client).find_image(image_id) is None
 
     def pull_headers(self, image_id: str) -> dict[str, str]:
         """Return the header of a request whose service pulls ``image_id``."""

@@ -51,7 +51,7 @@ class LogFollowers:
                 each.close()
 
     def end_all_but(self, service_ids: Collection[str]) -> None:
-        """Have all reading end but that of ``service_ids``; what was not read yet can be read without following."""
+        """End all reading except of ``service_ids``; the rest can be read without following."""
         with self._lock:
             for service_id, sockets in self._sockets.items():
                 if service_id not in service_ids:

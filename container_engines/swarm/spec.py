@@ -1,9 +1,9 @@
 """
-The Swarm service that one run of a replica is, as the engine's API takes it. Pure.
+The Swarm service for one run of a replica, as the engine's API takes it. Pure.
 
-Mode ``replicated``, once, never restarted: a service of mode ``replicated-job`` keeps its container when it is removed,
-and when its node is drained (seen with Engine 20.10). Source of the fields: docs.docker.com/reference/api/engine,
-"ServiceCreate".
+Mode ``replicated``, once, never restarted. A service of mode ``replicated-job`` keeps its container when it
+is removed, and when its node is drained (seen with Engine 20.10). Source of the fields:
+docs.docker.com/reference/api/engine, "ServiceCreate".
 """
 
 from __future__ import annotations
@@ -21,9 +21,14 @@ from container_engines.swarm.tasks import GPU_KIND, Node
 _NOWHERE = "node.labels.container-training.stopped==yes"
 
 
+def job_prefix(job_uid: str) -> str:
+    """Return what the names of all services of a job begin with."""
+    return f"ct-{job_uid}-"
+
+
 def service_name(launch: ReplicaLaunch) -> str:
     """Return the name of the run's service: a DNS label, so no dot."""
-    return f"ct-{launch.job_uid}-{launch.replica.task_name}-{str(launch.attempt).replace('.', '-')}"
+    return f"{job_prefix(launch.job_uid)}{launch.replica.task_name}-{str(launch.attempt).replace('.', '-')}"
 
 
 def service_spec(
@@ -35,10 +40,10 @@ def service_spec(
     nodes: Iterable[Node],
 ) -> dict[str, Any]:
     """
-    Return the run's service: bounded, without what no trainer needs, alone with its job.
+    Return the run's service: with limits, without unneeded capabilities, alone with its job.
 
-    :param nodes: machines of the swarm; those that are too small for the limits are not for it, as the engine refuses a
-        limit of more cores than there are.
+    :param nodes: machines of the swarm. Those that are too small for the limits are excluded, because an
+        engine refuses a limit of more cores than it has.
     """
     container = {
         "Image": launch.image_id,
@@ -84,9 +89,9 @@ def service_spec(
 
 def stopped(spec: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Return ``spec`` so that its run is stopped, and nothing takes its place.
+    Return ``spec`` changed so that its run is stopped and no other takes its place.
 
-    The run's task stays with its exit code and its log. (Scaled to 0, or removed, a service takes both along.)
+    The run's task stays with its exit code and its log. (A service scaled to 0, or removed, loses both.)
     """
     changed = deepcopy(dict(spec))
     changed["TaskTemplate"]["Placement"] = {"Constraints": [_NOWHERE]}

@@ -1,9 +1,10 @@
 """
 What a Swarm's services, tasks and nodes say about replicas. Pure.
 
-A run of a replica is a service with one task that is never started again. Stopping it adds a second task that no node
-may run (``swarm_spec.py``), so the first one is the run. States: docs.docker.com/engine/swarm/how-swarm-mode-works/
-swarm-task-states; what is in which field was seen with Engine 20.10.
+A run of a replica is a service with one task that is never started again. Stopping it adds a second task that
+no node may run (``spec.py``), so the first one is the run. States:
+docs.docker.com/engine/swarm/how-swarm-mode-works/swarm-task-states; the use of the fields was seen with
+Engine 20.10.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ GPU_KIND = "NVIDIA-GPU"
 _BEFORE_NODE = frozenset({"new", "pending", "allocated"})
 _BEFORE_START = frozenset({"assigned", "accepted", "preparing", "ready", "starting"})
 _ENDED = frozenset({"complete", "shutdown", "failed"})
-#: A task's message is that of the last step that went well; these come with a container that has run.
+#: A task's message is that of its last successful step; these mean that the container has run.
 _HAS_RUN = frozenset({"started", "finished", "shutdown"})
 
 
 class TaskPhase(StrEnum):
-    """How far a run is."""
+    """How far a run has come."""
 
     WAITS = "waits"  #: no machine for it yet
     PREPARES = "prepares"  #: a machine has it: it pulls the image, or makes the container
