@@ -23,7 +23,9 @@ class Cause(StrEnum):
     COMMAND = "COMMAND"  #: the image has no such program, or it cannot be executed
     PACKAGE = "PACKAGE"  #: the job's Python package could not be fetched or installed
     INTERRUPTED = "INTERRUPTED"  #: ended by a signal again and again, though the memory was not full
-    REPLICA_LOST = "REPLICA_LOST"  #: its container was removed from outside, again and again
+    REPLICA_LOST = (
+        "REPLICA_LOST"  #: its container was removed from outside, or died with the engine, again and again
+    )
     IMAGE = "IMAGE"  #: there is no such image
     ACCESS = "ACCESS"  #: the job may not pull its image
     REGISTRY = "REGISTRY"  #: the registry did not answer

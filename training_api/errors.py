@@ -4,8 +4,9 @@ Every error of the project, one tree.
 ::
 
     TrainingError
-    + InvalidJobSpec(ValueError)      the caller's job breaks a rule; never retried
-    + InvalidRequest(ValueError)      any other request breaks a rule; never retried
+    + BrokenRules(ValueError)         a request breaks rules of the API; never retried
+    |   + InvalidJobSpec              the caller's job
+    |   + InvalidRequest              any other request
     + InvalidImageRef(ValueError)     the caller's image reference cannot be used
     + InvalidFilter(ValueError)       a list filter that cannot be read
     + InvalidGrant(ValueError)        a grant of access that cannot be read or made
@@ -86,28 +87,29 @@ class TrainingError(Exception):
     """Root of the project's errors."""
 
 
-class InvalidJobSpec(TrainingError, ValueError):
+class BrokenRules(TrainingError, ValueError):
     """
-    The job breaks one or more rules of the API.
+    A request breaks one or more rules of the API.
 
     :param violations: every rule broken, in the order of the fields; at least one.
     """
 
-    def __init__(self, violations: Sequence[FieldViolation]) -> None:
-        self.violations = tuple(violations)
-        super().__init__("; ".join(f"{v.field}: {v.description}" for v in self.violations))
-
-
-class InvalidRequest(TrainingError, ValueError):
-    """
-    A request other than a new job breaks one or more rules of the API.
-
-    :param violations: every rule broken; at least one.
-    """
+    #: What is invalid, in words.
+    subject: ClassVar[str] = "The request"
 
     def __init__(self, violations: Sequence[FieldViolation]) -> None:
         self.violations = tuple(violations)
         super().__init__("; ".join(f"{v.field}: {v.description}" for v in self.violations))
+
+
+class InvalidJobSpec(BrokenRules):
+    """The job breaks one or more rules."""
+
+    subject = "The job"
+
+
+class InvalidRequest(BrokenRules):
+    """A request other than a new job breaks one or more rules."""
 
 
 class InvalidImageRef(TrainingError, ValueError):
@@ -138,63 +140,86 @@ class ServiceError(TrainingError):
     """
     The training service answered with an error.
 
-    :param code: HTTP status.
-    :param status: canonical code name, ``INVALID_ARGUMENT`` ...
+    :param code: HTTP status; by default that of the class.
+    :param status: canonical code name, ``INVALID_ARGUMENT`` ...; by default that of the class.
     """
 
-    def __init__(self, message: str, *, code: int, status: str) -> None:
-        self.code = code
-        self.status = status
+    code: int = 500
+    status: str = "INTERNAL"
+
+    def __init__(self, message: str, *, code: int | None = None, status: str = "") -> None:
+        self.code = code or self.code
+        self.status = status or self.status
         super().__init__(message)
 
 
 class JobNotFound(ServiceError):
-    """404: no such job or project."""
+    """No such job or project."""
+
+    code, status = 404, "NOT_FOUND"
 
 
 class JobConflict(ServiceError):
-    """409: a job with this id exists."""
+    """A job with this id exists."""
+
+    code, status = 409, "ALREADY_EXISTS"
 
 
 class EditConflict(ServiceError):
     """
-    409, status ABORTED: what the caller read has changed since.
+    What the caller read has changed since.
 
     To read it again and retry is safe.
     """
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, code=409, status="ABORTED")
+    code, status = 409, "ABORTED"
 
 
 class LocationNotFound(ServiceError):
-    """404: no such region."""
+    """No such region."""
+
+    code, status = 404, "NOT_FOUND"
 
 
 class ResourceNotFound(ServiceError):
-    """404: no such project, repository or bucket."""
+    """No such project, repository or bucket."""
+
+    code, status = 404, "NOT_FOUND"
 
 
 class AccessDenied(ServiceError):
-    """401 or 403: the caller is unknown or lacks a permission."""
+    """The caller lacks a permission, or (401) is unknown."""
+
+    code, status = 403, "PERMISSION_DENIED"
 
 
 class Throttled(ServiceError):
-    """429: asked too often; ``retry_after_seconds`` is the service's own wish, if it gave one."""
+    """Asked too often; ``retry_after_seconds`` is the service's own wish, if it gave one."""
+
+    code, status = 429, "RESOURCE_EXHAUSTED"
 
     def __init__(
-        self, message: str, *, code: int, status: str, retry_after_seconds: float | None = None
+        self,
+        message: str,
+        *,
+        code: int | None = None,
+        status: str = "",
+        retry_after_seconds: float | None = None,
     ) -> None:
         self.retry_after_seconds = retry_after_seconds
         super().__init__(message, code=code, status=status)
 
 
 class QuotaExceeded(ServiceError):
-    """429: the request asks for more than the project may have; asking again does not help."""
+    """The request asks for more than the project may have; asking again does not help."""
+
+    code, status = 429, "RESOURCE_EXHAUSTED"
 
 
 class ServiceUnavailable(ServiceError):
-    """500, 502, 503 or 504: the service is there but cannot answer now."""
+    """The service is there but cannot answer now; also 500, 502 and 504."""
+
+    code, status = 503, "UNAVAILABLE"
 
 
 class TransportError(TrainingError):

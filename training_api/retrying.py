@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 from training_api.errors import (
     DiskFull,
     EditConflict,
@@ -28,6 +30,9 @@ ENGINE_MAY_DO_LATER: tuple[type[EngineError] | type[RegistryUnavailable], ...] =
 #: A later attempt of the task may succeed: engines come back, disks are cleaned, policies change.
 _MAY_PASS = (*TRANSIENT, EditConflict, *ENGINE_MAY_DO_LATER, DiskFull, PushFailed, RegistryMirrorFailed)
 MAX_BACKOFF_SECONDS = 10.0
+#: Draws the jitter of a pause, from 0 up to 1: it keeps those who collided from colliding again. Its generator
+#: is its own, so that the numbers of a program that seeds `random` stay reproducible.
+draw_jitter = random.Random().random  # noqa: S311 - not for secrets
 
 
 def is_worth_a_retry(error: TrainingError) -> bool:
@@ -43,7 +48,7 @@ def backoff_seconds(failures: int, first_seconds: float, error: Exception, jitte
     come back at once. A Retry-After that is longer wins: the service knows better.
 
     :param failures: 1 and up.
-    :param jitter: random, from 0 to 1.
+    :param jitter: random, from 0 to 1: see `draw_jitter`.
     """
     ceiling = min(first_seconds * 2.0 ** min(failures - 1, 16), MAX_BACKOFF_SECONDS)
     seconds = ceiling * (0.5 + jitter / 2)

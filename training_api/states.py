@@ -56,6 +56,8 @@ LEGAL: Mapping[JobState, frozenset[JobState]] = {
 
 #: The states from which nothing follows.
 TERMINAL: frozenset[JobState] = frozenset(state for state, successors in LEGAL.items() if not successors)
+#: All others.
+LIVING: frozenset[JobState] = frozenset(JobState) - TERMINAL
 
 
 class ReplicaState(StrEnum):

@@ -24,7 +24,13 @@ from training_api.errors import (
 #: How the service tells that a job asks for what it will never have [issue: FIRST-Tech-Challenge/fmltc#318].
 _QUOTA_FAILURE = "Quota failure"
 _M = TypeVar("_M", bound=WireModel)
-_UNAVAILABLE = frozenset({500, 502, 503, 504})
+_BY_CODE: Mapping[int, type[ServiceError]] = {
+    401: AccessDenied,
+    403: AccessDenied,
+    404: JobNotFound,
+    409: JobConflict,
+    **dict.fromkeys((500, 502, 503, 504), ServiceUnavailable),
+}
 
 
 def transport_error(who: str, request: httpx.Request, error: httpx.RequestError) -> TransportError:
@@ -71,19 +77,11 @@ def service_error(response: httpx.Response, advice: Mapping[int, str] | None = N
     message, status = _error_body(response)
     if advice and code in advice:
         message = f"{message.rstrip('.')}; {advice[code]}"
-    if code == 404:
-        return JobNotFound(message, code=code, status=status)
-    if code == 409:
-        return JobConflict(message, code=code, status=status)
-    if code in (401, 403):
-        return AccessDenied(message, code=code, status=status)
     if code == 429 and message.startswith(_QUOTA_FAILURE):
-        return QuotaExceeded(message, code=code, status=status)
+        return QuotaExceeded(message)
     if code == 429:
         return Throttled(message, code=code, status=status, retry_after_seconds=_retry_after(response))
-    if code in _UNAVAILABLE:
-        return ServiceUnavailable(message, code=code, status=status)
-    return ServiceError(message, code=code, status=status)
+    return _BY_CODE.get(code, ServiceError)(message, code=code, status=status)
 
 
 def _error_body(response: httpx.Response) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import httpx
 
 from training_api.clients.api_answers import read_model
-from training_api.clients.service_connection import DEFAULT_TIMEOUT_SECONDS, ServiceConnection
+from training_api.clients.service_connection import ServiceConnection
 from training_api.dialects.ml_v1.resources import WireModel
 from training_api.fleet.wire import (
     CurvesResponse,
@@ -29,27 +29,7 @@ _M = TypeVar("_M", bound=WireModel)
 
 
 class OpsClient(ServiceConnection):
-    """
-    Client of ``/ops/v1``; close it after use.
-
-    Every method raises what those of ``TrainingClient`` do.
-
-    :param endpoint: ``http://host:port``.
-    :param transport: for tests.
-    """
-
-    def __init__(
-        self,
-        endpoint: str,
-        project: str,
-        *,
-        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
-        headers: Mapping[str, str] | None = None,
-        transport: httpx.BaseTransport | None = None,
-    ) -> None:
-        self._base = f"{endpoint.rstrip('/')}/ops/v1/projects/{quote(project, safe='')}"
-        self._headers = headers
-        super().__init__(timeout_seconds=timeout_seconds, transport=transport)
+    """Client of ``/ops/v1``."""
 
     def search_jobs(self, request: SearchJobsRequest) -> SearchJobsResponse:
         """Return one page of jobs with totals. :raises ServiceError: the filter cannot be read."""
@@ -76,5 +56,6 @@ class OpsClient(ServiceConnection):
         return self._ask(VersionResponse, "GET", "/version").version
 
     def _ask(self, model: type[_M], method: str, path: str, body: Mapping[str, Any] | None = None) -> _M:
-        request = httpx.Request(method, self._base + path, json=body, headers=self._headers)
+        base = f"{self._endpoint}/ops/v1/projects/{quote(self._project, safe='')}"
+        request = httpx.Request(method, base + path, json=body, headers=self._headers)
         return read_model(model, self._send(request))

@@ -170,8 +170,7 @@ class IamPoliciesClient(HttpSession):
         if response.status_code in (409, 412):
             raise EditConflict(str(service_error(response)))
         if response.status_code == 404:
-            answer = service_error(response)
-            raise ResourceNotFound(str(answer), code=answer.code, status=answer.status)
+            raise ResourceNotFound(str(service_error(response)))
         policy = read_answer(response)
         if not isinstance(policy, dict):
             raise TransportError(f"{request.url} answered with what is no policy: {policy!r}")

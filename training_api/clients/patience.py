@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable
 
 from tenacity import RetryCallState, Retrying, retry_if_exception_type
 
 from training_api.errors import TrainingError
-from training_api.retrying import TRANSIENT, backoff_seconds
+from training_api.retrying import TRANSIENT, backoff_seconds, draw_jitter
 
 _FIRST_BACKOFF_SECONDS = 0.5
 
@@ -39,8 +38,7 @@ def patiently(
         error = state.outcome.exception() if state.outcome else None
         if not isinstance(error, Exception):
             return 0.0
-        # Not for secrets: it keeps those who collided from colliding again.
-        return backoff_seconds(state.attempt_number, first_backoff_seconds, error, random.random())  # noqa: S311
+        return backoff_seconds(state.attempt_number, first_backoff_seconds, error, draw_jitter())
 
     first_error_at = 0.0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
@@ -21,17 +22,28 @@ ADVICE = {
 
 class ServiceConnection(HttpSession):
     """
-    Base of the service's clients.
+    Base of the service's clients; use as a context manager, or call ``close``.
 
+    Every method raises :class:`TransportError` when the service does not answer, and a :class:`ServiceError`
+    of the fitting kind when it answers with an error.
+
+    :param endpoint: ``http://host:port``.
+    :param project: project id, the ``*`` of ``projects/*``.
     :param transport: for tests.
     """
 
     def __init__(
         self,
+        endpoint: str,
+        project: str,
         *,
         timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+        headers: Mapping[str, str] | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
+        self._endpoint = endpoint.rstrip("/")
+        self._project = project
+        self._headers = headers
         # trust_env: a proxy of the environment must not see requests to the loopback service.
         super().__init__(httpx.Client(timeout=timeout_seconds, transport=transport, trust_env=False))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import cached_property
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
@@ -76,28 +77,11 @@ class _Requests:
 
 
 class TrainingClient(ServiceConnection):
-    """
-    Client for threads; use as a context manager, or call ``close``.
+    """Client for threads."""
 
-    Every method raises :class:`TransportError` when the service does not answer, and a :class:`ServiceError`
-    of the fitting kind when it answers with an error.
-
-    :param endpoint: ``http://host:port``.
-    :param project: project id, the ``*`` of ``projects/*``.
-    :param transport: for tests.
-    """
-
-    def __init__(
-        self,
-        endpoint: str,
-        project: str,
-        *,
-        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
-        headers: Mapping[str, str] | None = None,
-        transport: httpx.BaseTransport | None = None,
-    ) -> None:
-        self._requests = _Requests(endpoint, project, headers)
-        super().__init__(timeout_seconds=timeout_seconds, transport=transport)
+    @cached_property
+    def _requests(self) -> _Requests:
+        return _Requests(self._endpoint, self._project, self._headers)
 
     def create_job(self, job: Job) -> Job:
         """Submit ``job`` and return its record. :raises JobConflict: the job id is taken."""
@@ -129,9 +113,7 @@ class TrainingClient(ServiceConnection):
         if not agent:
             project = self._requests.project
             raise ServiceError(
-                f"the service names no service account for project {project!r} (projects.getConfig)",
-                code=500,
-                status="INTERNAL",
+                f"the service names no service account for project {project!r} (projects.getConfig)"
             )
         return agent
 

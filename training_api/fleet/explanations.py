@@ -86,9 +86,15 @@ _WORDS: Mapping[Cause, tuple[str, str, str, str]] = {
         "docs/states.md#how-a-job-ends",
     ),
     Cause.REPLICA_LOST: (
-        "A container was removed",
-        "The container of the replica {who} was removed from the engine while it ran, more often than it is tried again.",
-        "Find out who runs docker rm or docker system prune on the machine, or whether the engine was set up anew; then submit again.",
+        "A container was lost",
+        (
+            "The container of the replica {who} was removed from the engine while it ran, or died with the engine or its machine, more "
+            "often than it is tried again."
+        ),
+        (
+            "Find out who runs docker rm or docker system prune on the machine, whether the engine was set up anew, or why the machine "
+            "went down; then submit again."
+        ),
         "docs/troubleshooting.md#jobs-and-tasks",
     ),
     Cause.IMAGE: (

@@ -18,6 +18,11 @@ from training_api.states import JobState
 
 #: Enough for a report on all jobs of a week at a job a minute.
 MAX_SEARCH_PAGE = 10_000
+DEFAULT_SEARCH_PAGE = 50
+#: PostgreSQL has no NUL in texts; a label has none either.
+_LabelValue = Annotated[str, Field(pattern=r"^[^\x00]*$")]
+#: About a megabyte of JSON.
+MAX_MEASUREMENTS_PAGE = 10_000
 
 
 def _not_a_number(value: object) -> object:
@@ -34,12 +39,13 @@ class SearchJobsRequest(WireModel):
     :param dags: only jobs whose label ``airflow-dag`` is one of these; ``None``: all jobs, whoever submitted
         them.
     :param changed_after: only jobs that have not ended, or ended later.
+    :param page_size: from 1 to ``MAX_SEARCH_PAGE``; more is cut, 0 is the default.
     """
 
     filter: str = ""
-    dags: list[str] | None = Field(default=None, max_length=10_000)
+    dags: list[_LabelValue] | None = Field(default=None, max_length=10_000)
     changed_after: Annotated[Timestamp, BeforeValidator(_not_a_number)] | None = None
-    page_size: Annotated[Int32, Field(ge=0, le=MAX_SEARCH_PAGE)] = 50
+    page_size: Int32 = DEFAULT_SEARCH_PAGE
     page_token: str = ""
 
 
@@ -192,6 +198,37 @@ class CurvesResponse(WireModel):
     curves: list[Curve] = []
 
 
+class MeasurementsRequest(WireModel):
+    """
+    Whose measurements are asked for, oldest first.
+
+    :param tag: default: the metric of the job's study.
+    :param trial_id: of a tuning job; empty: the job itself.
+    :param page_token: ``nextPageToken`` of the page before.
+    """
+
+    tag: str = ""
+    trial_id: str = ""
+    page_size: Annotated[int, Field(ge=1, le=MAX_MEASUREMENTS_PAGE)] = 1000
+    page_token: Annotated[str, Field(pattern=r"^[0-9]{0,18}$")] = ""
+
+
+class MeasurementsResponse(WireModel):
+    """
+    One page of what a job, or one of its trials, reported under one tag.
+
+    The lists have one length, in the order of the reports.
+
+    :param times: seconds since the epoch.
+    :param values: ``None`` for what was not a number.
+    """
+
+    steps: list[int] = []
+    values: list[float | None] = []
+    times: list[float] = []
+    next_page_token: str = ""
+
+
 class Room(WireModel):
     """Cores, bytes, GPUs and containers; as a capacity, 0 replicas stand for any number."""
 
@@ -208,6 +245,7 @@ class FleetResponse(WireModel):
     :param capacity: what may be promised to jobs; ``None`` while the engine does not answer.
     :param largest: what one container may have at most; its ``replicas`` are 1.
     :param used: what is promised to those that prepare, run or end.
+    :param hold: why no job is admitted, as a clause for people; empty: jobs are.
     """
 
     capacity: Room | None = None
@@ -215,6 +253,7 @@ class FleetResponse(WireModel):
     used: Room | None = None
     queue_length: int = 0
     oldest_queued_time: Timestamp | None = None
+    hold: str = ""
 
 
 class VersionResponse(WireModel):

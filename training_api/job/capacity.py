@@ -28,21 +28,24 @@ class Capacity:
     :param each: what one container may have at most.
     :param total: what all containers together may have; its GPUs are never promised twice.
     :param replicas: how many containers there may be; 0: any number.
+    :param networks: how many jobs may have a network at the same time; 0: any number.
     """
 
     each: Resources
     total: Resources
     replicas: int = 0
+    networks: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What jobs hold: containers, cores, bytes and GPUs."""
+    """What jobs hold: containers, cores, bytes, GPUs and networks."""
 
     replicas: int = 0
     cpus: float = 0.0
     memory_bytes: int = 0
     gpus: int = 0
+    networks: int = 0
 
     def __add__(self, other: Load) -> Load:
         return Load(
@@ -50,6 +53,16 @@ class Load:
             cpus=self.cpus + other.cpus,
             memory_bytes=self.memory_bytes + other.memory_bytes,
             gpus=self.gpus + other.gpus,
+            networks=self.networks + other.networks,
+        )
+
+    def __mul__(self, jobs: int) -> Load:
+        return Load(
+            replicas=self.replicas * jobs,
+            cpus=self.cpus * jobs,
+            memory_bytes=self.memory_bytes * jobs,
+            gpus=self.gpus * jobs,
+            networks=self.networks * jobs,
         )
 
 
@@ -110,6 +123,7 @@ def has_room(used: Load, job: Load, capacity: Capacity) -> bool:
         and both.cpus <= total.cpus * (1 + _ROUNDING)
         and both.memory_bytes <= total.memory_bytes * (1 + _ROUNDING)
         and both.gpus <= total.gpus
+        and (not capacity.networks or both.networks <= capacity.networks)
     )
 
 

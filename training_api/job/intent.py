@@ -146,7 +146,7 @@ def next_step(key: TaskKey, intent: Intent, wanted_hash: str, found: Job | None)
             # The run was deleted and made again under its name, or the store has forgotten: the old job is
             # history.
             return Step.NEXT_ATTEMPT
-        raise _conflict(
+        raise JobConflict(
             f"job id {intent.job_id!r} is taken by a job that this task did not submit (state "
             f"{found.state}); choose another job_id, or cancel that job if it belongs to an earlier run of "
             "the same name"
@@ -158,13 +158,9 @@ def next_step(key: TaskKey, intent: Intent, wanted_hash: str, found: Job | None)
         return Step.ADOPT
     if state.is_terminal:
         return Step.NEXT_ATTEMPT
-    raise _conflict(
+    raise JobConflict(
         f"job {intent.job_id!r} of this task is still {state} with another request: it was submitted with "
         f"request {(found.labels or {}).get(REQUEST_LABEL)}, the task now asks for request {wanted_hash} "
         "(its image, arguments or machine changed since); cancel it or wait for its end, then clear this "
         "task"
     )
-
-
-def _conflict(message: str) -> JobConflict:
-    return JobConflict(message, code=409, status="ALREADY_EXISTS")

@@ -5,7 +5,7 @@ Grammar, from lowest to highest precedence: ``AND`` (also by juxtaposition), ``O
 comparisons ``path OP value`` with ``= != < <= > >= :``. Values are words or double-quoted strings, and so is
 each part of a path after its first (``labels."ml.googleapis.com/trial_id"``). Source: google.aip.dev/160 and
 cloud.google.com/logging/docs/view/logging-query-language; functions, wildcards and bare global words are not
-supported.
+supported. docs/requests.md says what a filter means where a field is absent.
 """
 
 from __future__ import annotations
@@ -24,9 +24,15 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
+#: What neither UTF-8 nor every database can carry.
+_NO_TEXT = re.compile("[\x00\ud800-\udfff]")
 #: Deep enough for any filter a person writes, shallow enough that recursion stays bounded.
 _MAX_DEPTH = 50
-_MAX_LENGTH = 20_000
+#: Source: "The length of a query can't exceed 20,000 characters" (the query language's page).
+MAX_LENGTH = 20_000
+#: Comparisons. AIP-160 lets a service bound them. SQLite nests at most 1,000 deep, and each is a level.
+MAX_TERMS = 500
+_MAX_SHOWN = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +74,18 @@ def parse_filter(text: str) -> Filter | None:
 
     Pure.
 
-    :raises InvalidFilter: names the place where reading stopped.
+    :raises InvalidFilter: names the place where reading stopped, or the limit that the filter exceeds.
     """
-    if len(text) > _MAX_LENGTH:
-        raise InvalidFilter(f"a filter must be at most {_MAX_LENGTH} characters, got {len(text)}")
+    if len(text) > MAX_LENGTH:
+        raise InvalidFilter(
+            f"a filter must be at most {MAX_LENGTH} characters, got {len(text)}; "
+            "ask several times with shorter ones"
+        )
+    if found := _NO_TEXT.search(text):
+        raise InvalidFilter(
+            f"a filter must be text without NUL and lone surrogates, got {found[0]!r} "
+            f"at character {found.start() + 1}; leave it out"
+        )
     parser = _Parser(text)
     if not parser.tokens:
         return None
@@ -84,6 +98,7 @@ def parse_filter(text: str) -> Filter | None:
 class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
+        self.terms = 0
         self.tokens: list[tuple[str, str]] = []
         self.place = 0
         offset = 0
@@ -97,7 +112,9 @@ class _Parser:
 
     def fail(self, expected: str) -> None:
         found = self.tokens[self.place][1] if self.place < len(self.tokens) else "the end"
-        raise InvalidFilter(f"the filter needs {expected} where it has {found!r}: {self.text!r}")
+        raise InvalidFilter(
+            f"the filter needs {expected} where it has {shortened(found)!r}: {shortened(self.text)!r}"
+        )
 
     def peek(self) -> tuple[str, str]:
         return self.tokens[self.place] if self.place < len(self.tokens) else ("end", "")
@@ -150,21 +167,31 @@ class _Parser:
         return self.comparison()
 
     def comparison(self) -> Comparison:
+        self.terms += 1
+        if self.terms > MAX_TERMS:
+            raise InvalidFilter(
+                f"a filter must have at most {MAX_TERMS} comparisons, got more; ask several times with fewer"
+            )
         kind, path = self.peek()
         if kind != "word":
             self.fail("a field name")
         self.place += 1
         op_kind, op = self.peek()
         if op_kind != "op":
-            self.fail(f"a comparison after {path!r}")
+            self.fail(f"a comparison after {shortened(path)!r}")
         self.place += 1
         kind, value = self.peek()
         if kind not in ("word", "string"):
-            self.fail(f"a value after '{path} {op}'")
+            self.fail(f"a value after '{shortened(path)} {op}'")
         self.place += 1
         if kind == "string":
             value = re.sub(r"\\(.)", r"\1", value[1:-1])
         return Comparison(_unquoted(path), op, value)
+
+
+def shortened(text: str) -> str:
+    """Return the beginning of ``text``, as a message shows it."""
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
 
 def _unquoted(path: str) -> str:
