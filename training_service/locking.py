@@ -9,8 +9,10 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from training_api.errors import TrainingError
 
-class DatabaseInUse(Exception):
+
+class DatabaseInUse(TrainingError):
     """Another process serves this database."""
 
 
@@ -19,7 +21,8 @@ def hold_database(url: str) -> Iterator[None]:
     """
     Hold the database for this process; the lock ends with the process, however it ends.
 
-    SQLite only: a PostgreSQL server is shared by design, and its operator runs one service.
+    SQLite only: on PostgreSQL several services may run, of which one moves the jobs
+    (``store/leadership.py``).
 
     :raises DatabaseInUse: another process holds it.
     """

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import logging
 import sys
+import threading
+import time
+from collections.abc import Callable
 
+import sqlalchemy as sa
 import structlog
 import uvicorn
 
-from training_service.access.signing_key import InvalidSigningKey
-from training_service.access.tokens_file import InvalidTokensFile
-from training_service.locking import DatabaseInUse, hold_database
+from training_api.errors import TrainingError
+from training_service.locking import hold_database
 from training_service.settings import LogFormat, ServiceSettings
-from training_service.studies.installed import TuningNotInstalled
+from training_service.stopping import REQUESTS_SECONDS, StoppableServer
 from training_service.wiring import build_service
 
+#: uvicorn's own.
+_STARTUP_FAILED = 3
+#: Another service has taken the jobs over, or the database hangs: whoever restarts what failed starts this
+#: one anew.
+_TAKEN_OVER = 1
+#: How often freed memory is given back; it takes some milliseconds.
+_TRIM_SECONDS = 60.0
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -34,19 +46,59 @@ def serve(settings: ServiceSettings) -> int:
         logger.warning("fault injection is on: administrators may have this service make mistakes")
     try:
         with hold_database(settings.database_url):
-            app = build_service(settings)
-            uvicorn.run(
-                app,
-                host=settings.host,
-                port=settings.port,
-                log_config=None,
-                access_log=False,
-                timeout_graceful_shutdown=5,
-            )
-    except (DatabaseInUse, InvalidTokensFile, InvalidSigningKey, TuningNotInstalled) as error:
+            return _run(settings)
+    except TrainingError as error:
         logger.error("cannot start", reason=str(error))
         return 1
-    return 0
+    except sa.exc.OperationalError as error:
+        logger.error(
+            "cannot start",
+            reason=f"the database does not answer: {error.orig}; check the server, any proxy before it, and "
+            "TRAINING_DATABASE_URL",
+        )
+        return 1
+
+
+def _run(settings: ServiceSettings) -> int:
+    """
+    Serve, and return the exit status.
+
+    0: a signal came; 1: it has to be started anew, as another service has taken the jobs over, or the
+    database hangs.
+    """
+    app = build_service(settings, on_lost=lambda: server.leave(_TAKEN_OVER))
+    _keep_memory_small()
+    config = uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        log_config=None,
+        access_log=False,
+        ws="none",
+        timeout_graceful_shutdown=REQUESTS_SECONDS,
+    )
+    server = StoppableServer(config)
+    return server.exit_status if server.run_until_told() else _STARTUP_FAILED
+
+
+def _keep_memory_small() -> None:
+    """
+    From now on give back what was freed.
+
+    Modules, routes and models, which stay, are taken out of garbage collection.
+    """
+    gc.collect()
+    gc.freeze()
+    # glibc keeps what was freed below its newest block; other C libraries do not have the function.
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim:
+        threading.Thread(target=_trim, args=(trim,), name="trim", daemon=True).start()
+
+
+def _trim(trim: Callable[[int], int]) -> None:
+    while True:
+        trim(0)
+        time.sleep(_TRIM_SECONDS)
 
 
 def _configure_logging(log_format: LogFormat) -> None:

@@ -1,7 +1,8 @@
-"""Settings of the training service: the environment (``TRAINING_*``), read in this one place."""
+"""The training service's settings: the only reader of the environment (``TRAINING_*``)."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 
@@ -10,7 +11,10 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from container_engines.confinement import PIDS_LIMIT
+from container_engines.pull_watch import DEADLINE_SECONDS, SILENT_SECONDS
+from training_service.model.disk_guard import DATABASE, Floors
 from training_service.model.host_capacity import Accelerators
+from training_service.model.retention import Retention
 from training_service.model.runtimes import RuntimeImage
 
 
@@ -22,51 +26,74 @@ class LogFormat(StrEnum):
 
 
 class EngineKind(StrEnum):
-    """On what containers run."""
+    """What containers run on."""
 
     DOCKER = "docker"  #: one machine: a Docker Engine
-    SWARM = "swarm"  #: several: a Docker Swarm, through a manager of it
+    SWARM = "swarm"  #: several machines: a Docker Swarm, through one of its managers
 
 
 class ServiceSettings(BaseSettings):
     """
     All that can be set, with defaults for one machine.
 
-    :param host: address to listen on; loopback unless told otherwise.
-    :param allowed_hosts: more names under which the service may be asked; loopback's, and ``host``, always are.
+    :param host: address to listen on; default: loopback.
+    :param allowed_hosts: more host names that requests may use; loopback's and ``host`` always are allowed.
     :param database_url: SQLAlchemy URL; SQLite (WAL) or PostgreSQL.
-    :param require_auth: refuse callers without a bearer token, and what the IAM policies do not let them do.
+    :param api_statement_seconds: how long one database statement of a request may take; else: 503.
+    :param lease_seconds: PostgreSQL: how long the leading service may be unresponsive before a standby takes
+        over. A service that has ended is replaced at once.
+    :param require_auth: refuse callers without a bearer token, and what the IAM policies do not allow.
     :param tokens_file: bearer tokens and their principals (``access/tokens_file.py``).
-    :param key_dir: folder of the key that signs the service's own tokens; default: beside the database.
-    :param registry: ``HOST:PORT`` of the registry to which this service gives out tokens; empty: none.
-    :param metadata_host: address of this machine that containers reach, where the metadata endpoint of jobs listens:
-        the gateway of the engine's bridge; empty: there is no such endpoint.
-    :param metadata_port: its port; running containers keep it, so that it must stay.
-    :param engine: ``docker``: containers run on the engine's machine; ``swarm``: on those of the swarm that it manages.
-    :param docker_host: engine to use; empty: ``DOCKER_HOST`` or the default socket, as the docker client does.
+    :param key_dir: folder of the key that signs the service's tokens; default: beside the database.
+    :param registry: ``HOST:PORT`` of the registry for which this service issues tokens; empty: none.
+    :param metadata_host: address of this machine that containers can reach, for the metadata endpoint of
+        jobs: the gateway of the engine's bridge; empty: there is no such endpoint.
+    :param metadata_port: its port. Running containers know it, so it must stay the same.
+    :param engine: ``docker``: containers run on the engine's machine; ``swarm``: on those of the swarm that
+        it manages.
+    :param docker_host: engine to use; empty: ``DOCKER_HOST`` or the default socket, as with docker.
     :param container_env: variables that every container gets, e.g. ``STORAGE_EMULATOR_HOST``.
     :param runtime_images: the image of each runtime version, for jobs of packages.
-    :param overcommit: how many times over the host's cores and memory may be promised to replicas that run side by
-        side; jobs for which there is no room are QUEUED. A machine type is what a replica may use at most.
-    :param max_replicas: replicas that may run side by side, of all jobs; 0: as many as cores and memory allow.
-    :param accelerators: ``require``: a job that asks for more GPUs than the host has is refused; ``ignore``: it runs
-        without them, and its log says so.
-    :param gpus: GPUs of the engine's host; default: found out, as far as the engine tells.
+    :param overcommit: the factor by which the host's cores and memory may be promised to replicas that run
+        side by side. Jobs that do not fit are QUEUED. A machine type is the most that a replica may use.
+    :param max_replicas: replicas of all jobs that may run side by side; 0: as many as cores and memory allow.
+    :param max_networks: jobs that may have a network at the same time; 0: as the engine has addresses.
+    :param accelerators: ``require``: a job that asks for more GPUs than the host has is refused; ``ignore``:
+        it runs without them, and its log says so.
+    :param gpus: GPUs of the engine's host; default: detected, if the engine reports them.
     :param cpu_limit: cores of the host that one container may have at most; 0: all of them.
     :param memory_limit_bytes: memory of the host that one container may have at most; 0: all but a reserve.
     :param stop_grace_seconds: time between SIGTERM and SIGKILL when a replica is stopped.
-    :param pull_retry_seconds: how long a registry that does not answer, and an engine that refuses for now, are asked again
-        before the job fails.
+    :param pull_retry_seconds: how long to retry a registry that does not answer, or an engine that refuses
+        for now, before the job fails.
+    :param stranger_grace_seconds: how long containers are kept whose job is not in the database, e.g. because
+        an older copy of it was restored; the service's log names them.
+    :param pull_silence_seconds: how long a pull may make no progress before it is given up and retried.
+    :param pull_deadline_seconds: how long a whole pull may take before that.
     :param pids_limit: processes and threads a container may have.
-    :param metrics_dir: folder of the files in which trials report their metrics, on the machine of the engine and under
-        the same path there; default: beside the database.
-    :param storage_endpoint: object store in which summary files of trials are read: ``https://storage.googleapis.com``, with
-        the machine's own credentials, or the URL of an emulator as this service reaches it; empty: they are not read.
-    :param fault_injection: let administrators have the service make mistakes (docs/fault-injection.md); for tests only.
+    :param metrics_dir: folder of the files in which trials report their metrics, on the engine's machine and
+        under the same path there; default: beside the database.
+    :param storage_endpoint: object store with the summary files of trials:
+        ``https://storage.googleapis.com``, with the machine's credentials, or the URL of an emulator as this
+        service reaches it; empty: they are not read.
+    :param fault_injection: let administrators inject faults (docs/fault-injection.md); for tests only.
     :param log_lines_per_second: lines of one replica that are kept, on average over ten seconds.
     :param log_bytes_per_second: the same in bytes.
     :param log_tail_lines: lines at the end of a flood that are kept beyond these limits.
-    :param log_job_bytes: bytes that are kept of all replicas of one job, beyond which only the end of each is.
+    :param log_job_bytes: bytes of logs kept for all replicas and trials of one job; beyond that only each
+        log's end is.
+    :param keep_jobs_days: days for which a job is kept after its end; 0: for ever.
+    :param keep_log_days: days for which log entries are kept; 0: as long as their job.
+    :param keep_log_bytes: characters of all log entries together, beyond which the oldest go; 0: no limit.
+    :param keep_series_days: days for which a job's measurements and usage are kept after its end; 0: as long
+        as the job.
+    :param keep_image_bytes: bytes of images on the engine that this service has pulled, beyond which the
+        least recently used are removed; 0: no limit. Images of others are never removed.
+    :param live_seconds: age of the loop's last good iteration from which ``/health/live`` reports it dead.
+    :param disk_floor_bytes: free bytes on the disks of the database, the metrics and the engine below which
+        no job is admitted; on a small disk 5 % of it; 0: none.
+    :param disk_log_floor_bytes: free bytes on the disk of the database below which no log is collected; on a
+        small disk 1.25 % of it; 0: none.
     """
 
     model_config = SettingsConfigDict(env_prefix="TRAINING_", extra="ignore")
@@ -75,6 +102,8 @@ class ServiceSettings(BaseSettings):
     port: int = Field(default=8470, ge=0, le=65535)
     allowed_hosts: list[str] = []
     database_url: str = f"sqlite:///{Path('.local/training/jobs.db').absolute()}"
+    api_statement_seconds: float = Field(default=15.0, gt=0)
+    lease_seconds: float = Field(default=10.0, ge=3)
     require_auth: bool = False
     tokens_file: Path | None = None
     key_dir: Path | None = None
@@ -87,12 +116,16 @@ class ServiceSettings(BaseSettings):
     runtime_images: dict[str, RuntimeImage] = {}
     overcommit: float = Field(default=4.0, ge=1)
     max_replicas: int = Field(default=0, ge=0)
+    max_networks: int = Field(default=0, ge=0)
     accelerators: Accelerators = Accelerators.REQUIRE
     gpus: int | None = Field(default=None, ge=0)
     cpu_limit: float = Field(default=0, ge=0)
     memory_limit_bytes: int = Field(default=0, ge=0)
     stop_grace_seconds: float = Field(default=10.0, ge=0)
     pull_retry_seconds: float = Field(default=120.0, ge=0)
+    stranger_grace_seconds: float = Field(default=600.0, ge=0)
+    pull_silence_seconds: float = Field(default=SILENT_SECONDS, gt=0)
+    pull_deadline_seconds: float = Field(default=DEADLINE_SECONDS, gt=0)
     pids_limit: int = Field(default=PIDS_LIMIT, ge=16)
     metrics_dir: Path | None = None
     storage_endpoint: str = ""
@@ -102,21 +135,49 @@ class ServiceSettings(BaseSettings):
     log_tail_lines: int = Field(default=500, ge=1)
     log_job_bytes: int = Field(default=500_000_000, ge=1)
     log_format: LogFormat = LogFormat.CONSOLE
+    keep_jobs_days: float = Field(default=90, ge=0)
+    keep_log_days: float = Field(default=30, ge=0)
+    keep_log_bytes: int = Field(default=0, ge=0)
+    keep_series_days: float = Field(default=30, ge=0)
+    keep_image_bytes: int = Field(default=0, ge=0)
+    live_seconds: float = Field(default=300.0, gt=0)
+    disk_floor_bytes: int = Field(default=Floors().admission_bytes, ge=0)
+    disk_log_floor_bytes: int = Field(default=Floors().log_bytes, ge=0)
 
     @property
     def metrics_folder(self) -> Path:
-        """Where trials report their metrics; absolute, as the engine wants it."""
+        """The folder in which trials report their metrics; absolute, as the engine requires."""
         return (self.metrics_dir or (self.key_folder or Path(".local/training")) / "metrics").absolute()
 
     @property
     def volumes(self) -> dict[str, Path]:
-        """What the service, and an engine on its machine, write to; for gauges of free space."""
+        """The folders that the service, and an engine on its machine, write to: they need space."""
         folder = self.key_folder
-        return {**({"database": folder} if folder else {}), "engine": Path("/var/lib/docker")}
+        return {
+            **({DATABASE: folder} if folder else {}),
+            "metrics": self.metrics_folder,
+            "engine": Path("/var/lib/docker"),
+        }
+
+    @property
+    def retention(self) -> Retention:
+        """How long ended things are kept."""
+        return Retention(
+            jobs=timedelta(days=self.keep_jobs_days),
+            logs=timedelta(days=self.keep_log_days),
+            log_bytes=self.keep_log_bytes,
+            series=timedelta(days=self.keep_series_days),
+            image_bytes=self.keep_image_bytes,
+        )
+
+    @property
+    def disk_floors(self) -> Floors:
+        """The free space below which the service does less."""
+        return Floors(admission_bytes=self.disk_floor_bytes, log_bytes=self.disk_log_floor_bytes)
 
     @property
     def key_folder(self) -> Path | None:
-        """Where the signing key lies; ``None`` for a service whose database is in memory: its key is, too."""
+        """Folder of the signing key; ``None``: database and key are in memory."""
         if self.key_dir is not None:
             return self.key_dir
         url = sa.make_url(self.database_url)

@@ -57,9 +57,7 @@ class AccessControl:
         if not self.may(caller, permission, resource):
             raise AccessDenied(
                 f"Permission {permission!r} denied on resource {resource!r} (or it may not exist) "
-                f"for {caller.principal or 'an anonymous caller'}",
-                code=403,
-                status="PERMISSION_DENIED",
+                f"for {caller.principal or 'an anonymous caller'}"
             )
 
     def _guess(self, authorization: str | None) -> str:

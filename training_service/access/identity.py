@@ -25,8 +25,7 @@ _MAX_TOKEN_LENGTH = 8192
 class Unauthenticated(AccessDenied):
     """401: the request carries no token, or one that stands for nobody."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, code=401, status="UNAUTHENTICATED")
+    code, status = 401, "UNAUTHENTICATED"
 
 
 class IdentityTokens:

@@ -7,9 +7,11 @@ about a manifest by digest that it has under any name.
 
 from __future__ import annotations
 
+import ssl
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cached_property
 
 import httpx
 
@@ -78,6 +80,11 @@ class CheckedImages(ImageAccess):
         self._tokens = tokens
         self._transport = transport
 
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        """To read the machine's certificates takes longer than to ask a registry."""
+        return httpx.create_ssl_context(trust_env=False)
+
     def pullable(self, project: str, image: ImageRef) -> PullableImage:
         if not is_same_registry(image.host, self._registry):
             return PullableImage(ref=image)
@@ -100,7 +107,9 @@ class CheckedImages(ImageAccess):
         headers = {"Accept": ", ".join(MANIFEST_TYPES), "Authorization": f"Bearer {token}"}
         try:
             # trust_env: neither a proxy nor ~/.netrc has anything to do with a registry of this machine.
-            with httpx.Client(timeout=_TIMEOUT_SECONDS, trust_env=False, transport=self._transport) as client:
+            with httpx.Client(
+                timeout=_TIMEOUT_SECONDS, trust_env=False, verify=self._tls, transport=self._transport
+            ) as client:
                 answer = client.head(manifest_url(image), headers=headers)
         except httpx.TransportError as error:
             raise RegistryUnavailable(f"registry {image.host} did not answer: {error}") from error

@@ -28,6 +28,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 
+from training_api.errors import TrainingError
+
 ALGORITHM = "ES256"
 KEY_FILE, CERTIFICATE_FILE = "token-key.pem", "token-certificate.pem"
 #: The key is made once and lives as long as the state folder; nothing checks the certificate's dates against
@@ -35,7 +37,7 @@ KEY_FILE, CERTIFICATE_FILE = "token-key.pem", "token-certificate.pem"
 _LIFETIME = timedelta(days=3650)
 
 
-class InvalidSigningKey(Exception):
+class InvalidSigningKey(TrainingError):
     """The key's file cannot be used."""
 
 

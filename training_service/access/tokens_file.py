@@ -12,6 +12,7 @@ from typing import Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
+from training_api.errors import TrainingError
 from training_service.access.decision import Caller
 
 #: Shorter ones can be guessed.
@@ -19,7 +20,7 @@ MIN_TOKEN_LENGTH = 16
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-class InvalidTokensFile(Exception):
+class InvalidTokensFile(TrainingError):
     """The tokens file cannot be used; the message never has a token in it."""
 
 

@@ -49,7 +49,14 @@ class Needs:
 #: For programs that watch the service: they show no job, and no name. The registry's endpoint reads a login
 #: of its own.
 PUBLIC = frozenset(
-    {("GET", "/health"), ("GET", "/metrics"), ("GET", "/registry/token"), ("POST", "/registry/token")}
+    {
+        ("GET", "/health"),
+        ("GET", "/health/live"),
+        ("GET", "/health/ready"),
+        ("GET", "/metrics"),
+        ("GET", "/registry/token"),
+        ("POST", "/registry/token"),
+    }
 )
 #: Routes that look at more than the path, and check by themselves; the caller is known.
 OWN_CHECK = frozenset(
@@ -76,6 +83,7 @@ NEEDS: Mapping[tuple[str, str], Needs] = {
     ("GET", f"{_OPS}/jobs/{{job_id}}/timeline"): Needs(JOB_GET, _JOB),
     ("GET", f"{_OPS}/jobs/{{job_id}}/usage"): Needs(JOB_GET, _JOB),
     ("GET", f"{_OPS}/jobs/{{job_id}}/curves"): Needs(JOB_GET, _JOB),
+    ("GET", f"{_OPS}/jobs/{{job_id}}/measurements"): Needs(JOB_GET, _JOB),
     ("GET", f"{_OPS}/fleet"): Needs(JOB_LIST, _PROJECT),
     ("GET", f"{_OPS}/version"): Needs(JOB_LIST, _PROJECT),
     ("GET", _LOCATIONS): Needs("ml.locations.list", "projects/{project}"),

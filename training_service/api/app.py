@@ -9,10 +9,11 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from container_engines.base import Engine
 from training_service.access.control import AccessControl
 from training_service.api.access import access_check
+from training_service.api.body_limit import BodyLimit
 from training_service.api.bucket_iam import bucket_iam_router
+from training_service.api.database_errors import install_database_errors
 from training_service.api.errors import install_error_handlers
 from training_service.api.faults import faults_router
 from training_service.api.health import health_router
@@ -26,15 +27,18 @@ from training_service.api.openapi import COMMON_ERRORS, correct_openapi
 from training_service.api.ops import ops_router
 from training_service.api.policies import artifact_registry_router, resource_manager_router
 from training_service.faults.board import FaultBoard
-from training_service.store.log_store import LogStore
+from training_service.store.logs.log_store import LogStore
 from training_service.telemetry.metrics import Metrics
 from training_service.use_cases.fleet_reports import Reports
+from training_service.use_cases.health import Health
 from training_service.use_cases.job_policies import JobPolicies
 from training_service.use_cases.jobs import Jobs
 from training_service.use_cases.policies import Policies
 
 #: A page of the web that a user visits must not reach the service under a name of its own (DNS rebinding).
 TRUSTED_HOSTS = ["127.0.0.1", "localhost", "::1", "host.docker.internal"]
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 def create_app(
@@ -46,10 +50,9 @@ def create_app(
     registry: APIRouter,
     logs: LogStore,
     reports: Reports,
-    engine: Engine,
+    health: Health,
     metrics: Metrics,
     version: str,
-    loop_problem: Callable[[], str],
     running: AbstractContextManager[object],
     trusted_hosts: list[str],
     faults: FaultBoard | None = None,
@@ -59,7 +62,6 @@ def create_app(
 
     :param registry: the routes of the registry's token endpoint.
     :param faults: what goes wrong on purpose; default: nothing, and it cannot be set.
-    :param loop_problem: what the loop fails with; empty: nothing.
     :param running: entered when the app starts, left when it stops: the scheduler's life.
     """
 
@@ -74,7 +76,11 @@ def create_app(
         version=version,
         lifespan=lifespan,
         responses=COMMON_ERRORS,
-        dependencies=[Depends(_host_check(trusted_hosts)), Depends(access_check(access))],
+        dependencies=[
+            Depends(_host_check(trusted_hosts)),
+            Depends(_path_check),
+            Depends(access_check(access)),
+        ],
     )
     app.include_router(projects_router())
     # Before the jobs: their path would take JOB:getIamPolicy for an id.
@@ -88,11 +94,15 @@ def create_app(
     app.include_router(job_log_router(jobs, logs))
     app.include_router(ops_router(reports))
     app.include_router(registry)
-    app.include_router(health_router(engine, metrics.registry, version, loop_problem))
+    app.include_router(health_router(health, metrics.registry, version))
     if faults is not None:
         app.include_router(faults_router(faults))
     install_error_handlers(app)
+    install_database_errors(app)
     correct_openapi(app)
+
+    # Before the next one, and so within it: what is refused is measured, too.
+    app.add_middleware(BodyLimit)
 
     @app.middleware("http")
     async def measure(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
@@ -100,7 +110,9 @@ def create_app(
         response = await call_next(request)
         route = getattr(request.scope.get("route"), "path", "unknown")
         seconds = time.perf_counter() - started
-        metrics.requests.labels(request.method, route, response.status_code).observe(seconds)
+        # A client may make up methods, and each would be a series of its own.
+        method = request.method if request.method in _METHODS else "OTHER"
+        metrics.requests.labels(method, route, response.status_code).observe(seconds)
         return response
 
     if faults is not None:
@@ -121,3 +133,9 @@ def _host_check(trusted: Collection[str]) -> Callable[[Request], None]:
             )
 
     return check
+
+
+def _path_check(request: Request) -> None:
+    """PostgreSQL has no NUL in texts, and would fail where it is asked for one."""
+    if "\x00" in request.scope["path"]:
+        raise HTTPException(400, "the path must not contain NUL, got '%00'; leave it out")

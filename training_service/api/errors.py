@@ -17,13 +17,7 @@ from pydantic.alias_generators import to_snake
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
-from training_api.errors import (
-    FieldViolation,
-    InvalidFilter,
-    InvalidJobSpec,
-    InvalidRequest,
-    ServiceError,
-)
+from training_api.errors import BrokenRules, FieldViolation, InvalidFilter, ServiceError
 
 logger = structlog.get_logger(__name__)
 
@@ -39,6 +33,10 @@ _STATUS = {
     500: "INTERNAL",
     503: "UNAVAILABLE",
 }
+_NO_BODY = (
+    "the body cannot be read; it must be JSON in UTF-8, with numbers of at most 4300 digits, "
+    "in which lists and objects are not nested hundreds deep"
+)
 _BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
 
 
@@ -68,13 +66,9 @@ def install_error_handlers(app: FastAPI) -> None:
     def _service(_: Request, error: ServiceError) -> JSONResponse:
         return error_response(error.code, str(error), status=error.status)
 
-    @app.exception_handler(InvalidJobSpec)
-    def _job(_: Request, error: InvalidJobSpec) -> JSONResponse:
-        return error_response(400, f"The job is invalid: {error}", error.violations)
-
-    @app.exception_handler(InvalidRequest)
-    def _invalid(_: Request, error: InvalidRequest) -> JSONResponse:
-        return error_response(400, f"The request is invalid: {error}", error.violations)
+    @app.exception_handler(BrokenRules)
+    def _invalid(_: Request, error: BrokenRules) -> JSONResponse:
+        return error_response(400, f"{error.subject} is invalid: {error}", error.violations)
 
     @app.exception_handler(InvalidFilter)
     def _filter(_: Request, error: InvalidFilter) -> JSONResponse:
@@ -88,7 +82,9 @@ def install_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     def _http(request: Request, error: HTTPException) -> JSONResponse:
-        message = f"{request.method} {request.url.path}: {error.detail}"
+        # FastAPI's own, for whatever its reading of a body raised.
+        detail = _NO_BODY if error.__cause__ and error.status_code == 400 else error.detail
+        message = f"{request.method} {request.url.path}: {detail}"
         response = error_response(error.status_code, message)
         if error.status_code == 405:
             response.headers["Allow"] = ", ".join(_methods_of(request))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -10,39 +9,61 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from container_engines.base import Engine
-from training_api.errors import EngineError
+from training_service.use_cases.health import ENGINE, LOOP, Health, Part, Readiness
 
 _PLAIN_TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {}}}}
 
 
-def health_router(
-    engine: Engine, registry: CollectorRegistry, version: str, loop_problem: Callable[[], str]
-) -> APIRouter:
-    """
-    Return ``/health`` and ``/metrics``.
-
-    :param loop_problem: what the loop that moves jobs fails with; empty: nothing.
-    """
+def health_router(health: Health, registry: CollectorRegistry, version: str) -> APIRouter:
+    """Return ``/health``, ``/health/live``, ``/health/ready`` and ``/metrics``."""
     router = APIRouter(tags=["operations"])
 
     @router.get("/health")
-    def health() -> JSONResponse:
-        """200 while jobs can run; 503 with the reason while the engine or the loop fails."""
-        answer = {"status": "ok", "version": version}
-        try:
-            answer["engine"] = engine.ping()
-        except EngineError as error:
-            answer |= {"status": "degraded", "engine": str(error)}
-        if problem := loop_problem():
-            loop = f"no job moves: its last iteration ended in {problem}; the service's log has the trace"
-            answer |= {"status": "degraded", "loop": loop}
-        return JSONResponse(answer, status_code=200 if answer["status"] == "ok" else 503)
+    def overview() -> JSONResponse:
+        """200 while jobs can run; 503 with the reason while a part of the service fails."""
+        found = health.readiness()
+        engine, loop = found.parts[ENGINE], found.parts[LOOP]
+        answer = {"status": _status(found.ok), "version": version, "role": health.role.value}
+        answer["engine"] = found.engine_version if engine.ok else engine.reason
+        if not loop.ok:
+            answer["loop"] = loop.reason
+        return JSONResponse(answer | _parts(found), status_code=_code(found.ok))
+
+    @router.get("/health/live")
+    def live() -> JSONResponse:
+        """200 while the loop that moves jobs goes round; 503: restart the service."""
+        part = health.liveness()
+        return JSONResponse({"status": _status(part.ok)} | _reason(part), status_code=_code(part.ok))
+
+    @router.get("/health/ready")
+    def ready() -> JSONResponse:
+        """200 while store, engine, disk and loop are well; 503 with a reason for each that is not."""
+        found = health.readiness()
+        return JSONResponse({"status": _status(found.ok)} | _parts(found), status_code=_code(found.ok))
 
     @router.get("/metrics", response_class=Response, responses=_PLAIN_TEXT)
     def metrics(request: Request) -> Response:
         """Return metrics as Prometheus text, or as OpenMetrics with exemplars if that is accepted."""
-        encode, media_type = choose_encoder(request.headers.get("accept", ""))
+        try:
+            encode, media_type = choose_encoder(request.headers.get("accept", ""))
+        except (TypeError, ValueError):  # a version that is none, such as "version=a.b.c"
+            encode, media_type = choose_encoder("")
         return Response(encode(registry), media_type=media_type)
 
     return router
+
+
+def _status(ok: bool) -> str:
+    return "ok" if ok else "degraded"
+
+
+def _code(ok: bool) -> int:
+    return 200 if ok else 503
+
+
+def _parts(found: Readiness) -> dict[str, Any]:
+    return {"parts": {name: {"ok": part.ok} | _reason(part) for name, part in found.parts.items()}}
+
+
+def _reason(part: Part) -> dict[str, str]:
+    return {"reason": part.reason} if part.reason else {}

@@ -12,7 +12,7 @@ from training_api.clients.log_cursor import log_line
 from training_api.dialects.ml_v1.log_wire import LogEntry
 from training_api.dialects.ml_v1.resources import format_timestamp
 from training_service.api.paths import ProjectPath
-from training_service.store.log_store import LogStore
+from training_service.store.logs.log_store import LogStore
 from training_service.use_cases.jobs import Jobs
 
 #: Not in the API's own paths, which it might claim.

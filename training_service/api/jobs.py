@@ -12,7 +12,7 @@ from training_service.access.control import AccessControl
 from training_service.access.roles import ACT_AS
 from training_service.api.access import CurrentCaller
 from training_service.api.openapi import errors
-from training_service.api.paths import ProjectPath
+from training_service.api.paths import PageSize, ProjectPath
 from training_service.model.projects import project_config
 from training_service.model.resources import account_resource
 from training_service.use_cases.jobs import Jobs
@@ -41,7 +41,7 @@ def jobs_router(jobs: Jobs, access: AccessControl) -> APIRouter:
     def list_jobs(
         project: ProjectPath,
         filter_text: Annotated[str, Query(alias="filter")] = "",
-        page_size: Annotated[int, Query(alias="pageSize", ge=0)] = 0,
+        page_size: PageSize = 0,
         page_token: Annotated[str, Query(alias="pageToken")] = "",
     ) -> JSONResponse:
         """List jobs, newest first."""

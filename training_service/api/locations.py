@@ -8,8 +8,9 @@ from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 
 from training_api.dialects.ml_v1.locations import REGIONS, ListLocationsResponse, Location, location_of
-from training_api.errors import FieldViolation, InvalidRequest, LocationNotFound
-from training_service.api.paths import ProjectPath
+from training_api.errors import LocationNotFound
+from training_service.api.paths import PageSize, ProjectPath
+from training_service.model import paging
 
 #: discovery: ListLocations page_size, "The default value is 20, and the maximum page size is 100".
 DEFAULT_PAGE_SIZE = 20
@@ -23,12 +24,12 @@ def locations_router() -> APIRouter:
     @router.get("", response_model=ListLocationsResponse)
     def list_locations(
         project: ProjectPath,
-        page_size: Annotated[int, Query(alias="pageSize", ge=0)] = 0,
+        page_size: PageSize = 0,
         page_token: Annotated[str, Query(alias="pageToken")] = "",
     ) -> JSONResponse:
         """List the regions by name."""
         start = _start(page_token)
-        end = start + min(page_size or DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)
+        end = start + paging.page_size(page_size, default=DEFAULT_PAGE_SIZE, maximum=MAX_PAGE_SIZE)
         answer = ListLocationsResponse(
             locations=[location_of(project, region) for region in REGIONS[start:end]],
             next_page_token=REGIONS[end].name if end < len(REGIONS) else None,
@@ -42,8 +43,7 @@ def locations_router() -> APIRouter:
             if region.name == location:
                 return JSONResponse(location_of(project, region).to_wire())
         known = ", ".join(region.name for region in REGIONS)
-        message = f"location {location!r} not found; there are {known}"
-        raise LocationNotFound(message, code=404, status="NOT_FOUND")
+        raise LocationNotFound(f"location {location[:100]!r} not found; there are {known}")
 
     return router
 
@@ -54,6 +54,5 @@ def _start(page_token: str) -> int:
     if not page_token:
         return 0
     if page_token not in names:
-        description = f"{page_token!r} is not one that this service gave out"
-        raise InvalidRequest([FieldViolation(field="pageToken", description=description)])
+        raise paging.foreign_token(page_token)
     return names.index(page_token)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
@@ -10,10 +12,16 @@ from training_api.errors import FieldViolation, InvalidRequest
 from training_service.access.control import AccessControl
 from training_service.access.roles import LOG_LIST
 from training_service.api.access import CurrentCaller
-from training_service.store.log_store import LogStore
+from training_service.api.paths import PROJECT_PATTERN
+from training_service.model.paging import page_size
+from training_service.store.logs.log_store import LogStore
 
-#: Logging API: entries.list pageSize, at most 1000.
+#: Logging API, entries.list: "Default is 50"; at most 1000. What is more is cut here, and refused there.
+DEFAULT_PAGE_SIZE = 50
 MAX_PAGE_SIZE = 1000
+#: Logging API, entries.list resourceNames: at most 100 [unverified].
+MAX_RESOURCES = 100
+_PROJECT = re.compile(PROJECT_PATTERN)
 _ORDERS = {"": False, "timestamp": False, "timestamp asc": False, "timestamp desc": True}
 
 
@@ -30,7 +38,7 @@ def logging_router(store: LogStore, access: AccessControl) -> APIRouter:
         entries, token = store.list_page(
             projects=projects,
             filter_text=request.filter,
-            page_size=min(max(request.page_size, 1), MAX_PAGE_SIZE),
+            page_size=page_size(request.page_size, default=DEFAULT_PAGE_SIZE, maximum=MAX_PAGE_SIZE),
             page_token=request.page_token,
             descending=_descending(request),
         )
@@ -47,20 +55,25 @@ def _projects(request: ListLogEntriesRequest) -> list[str]:
     A deeper name (a log view) counts as its project.
     """
     names = [*request.resource_names, *(f"projects/{project}" for project in request.project_ids)]
-    projects = []
-    for name in names:
-        kind, _, rest = name.partition("/")
-        if kind != "projects" or not rest:
-            raise _invalid("resourceNames", f"must be projects/PROJECT, got {name!r}")
-        projects.append(rest.split("/", 1)[0])
-    if not projects:
-        raise _invalid("resourceNames", "must name at least one project")
-    return projects
+    if not 0 < len(names) <= MAX_RESOURCES:
+        rule = f"must name from 1 to {MAX_RESOURCES} projects"
+        raise _invalid("resourceNames", f"{rule}, projectIds included; got {len(names)}")
+    return [_project(name) for name in names]
+
+
+def _project(name: str) -> str:
+    kind, _, rest = name.partition("/")
+    project = rest.split("/", 1)[0]
+    if kind != "projects" or not _PROJECT.fullmatch(project):
+        raise _invalid("resourceNames", f"must be projects/PROJECT, got {name[:100]!r}")
+    return project
 
 
 def _descending(request: ListLogEntriesRequest) -> bool:
     if request.order_by not in _ORDERS:
-        raise _invalid("orderBy", f"must be 'timestamp asc' or 'timestamp desc', got {request.order_by!r}")
+        raise _invalid(
+            "orderBy", f"must be 'timestamp asc' or 'timestamp desc', got {request.order_by[:100]!r}"
+        )
     return _ORDERS[request.order_by]
 
 

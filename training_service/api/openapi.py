@@ -20,7 +20,7 @@ _MEANING = {
     409: "The name is taken, or the `etag` is stale.",
     412: "The `etag` is stale.",
     413: "The body is too long.",
-    503: "The engine does not answer.",
+    503: "The engine or the database does not answer now.",
 }
 
 

@@ -6,13 +6,17 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 
 from training_api.dialects.ml_v1.resources import WireModel
 from training_api.fleet.wire import (
     CurvesResponse,
     FleetResponse,
+    MeasurementsRequest,
+    MeasurementsResponse,
     SearchJobsRequest,
     SearchJobsResponse,
     TimelineResponse,
@@ -50,6 +54,13 @@ def ops_router(reports: Reports) -> APIRouter:
     def curves(project: ProjectPath, job_id: str) -> JSONResponse:
         """Show what a job and its trials reported."""
         return _answer(reports.curves(project, job_id))
+
+    @router.get("/jobs/{job_id}/measurements", response_model=MeasurementsResponse)
+    def measurements(
+        project: ProjectPath, job_id: str, asked: Annotated[MeasurementsRequest, Query()]
+    ) -> JSONResponse:
+        """List all values that a job, or one of its trials, reported under a tag, oldest first."""
+        return _answer(reports.measurements(project, job_id, asked))
 
     @router.get("/fleet", response_model=FleetResponse)
     def fleet(project: ProjectPath) -> JSONResponse:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from training_service.cli import jobs, registry_auth, serve
+from training_service.cli import backup, jobs, purge, registry_auth, serve
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -19,12 +19,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the parser; what it reads carries ``run``, a function of the options to the exit status."""
+    """Return the parser; its result has ``run``, a function from the options to the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m training_service", description="AI Platform Training on one machine."
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     serve.add_command(commands)
+    backup.add_command(commands)
     jobs.add_command(commands)
     registry_auth.add_command(commands)
+    purge.add_command(commands)
     return parser

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
+
+from training_api.command_line.outcome import run_command
 
 
 def add_command(commands: argparse._SubParsersAction[Any]) -> None:
@@ -21,18 +22,14 @@ def add_command(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--key-dir", type=Path, required=True, help="folder of the key (setting TRAINING_KEY_DIR)"
     )
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=lambda options: run_command(lambda: _run(options)))
 
 
 def _run(options: argparse.Namespace) -> int:
     from training_service.access.registry_tokens import registry_configuration
-    from training_service.access.signing_key import CERTIFICATE_FILE, InvalidSigningKey, SigningKey
+    from training_service.access.signing_key import CERTIFICATE_FILE, SigningKey
 
     folder = options.key_dir.absolute()
-    try:
-        SigningKey.load_or_make(folder)
-    except InvalidSigningKey as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    SigningKey.load_or_make(folder)
     print(json.dumps(registry_configuration(options.realm, str(folder / CERTIFICATE_FILE))))
     return 0

@@ -1,4 +1,4 @@
-"""Waiting for a job, its log meanwhile: a live line on a terminal, a line a change otherwise."""
+"""Waits for a job and shows its log: a live line on a terminal, else a line per change."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from training_api.states import JobState
 from training_service.cli.job_screen import JobScreen, describe_progress
 
 _POLL_SECONDS = 1.0
-#: A service that is started anew is back within seconds; waiting for ever would hide that it is gone.
+#: A restarted service is back within seconds; waiting for ever would hide that it is gone.
 _PATIENCE_SECONDS = 60.0
 _T = TypeVar("_T")
 
 
 class JobWait:
     """
-    One job and what is shown while it goes on.
+    Waits for one job and shows its progress.
 
     :param sleep: for tests.
     """
@@ -46,7 +46,7 @@ class JobWait:
         """
         Return the job once it has ended.
 
-        :param between: called after each look at the job, also after the last one.
+        :param between: called after each poll of the job, including the last one.
         :raises TransportError: the service was away for a minute.
         """
         with self._progress() as show:
@@ -59,7 +59,7 @@ class JobWait:
                 self._sleep(_POLL_SECONDS)
 
     def patiently(self, ask: Callable[[], _T]) -> _T:
-        """Return what ``ask`` returns; a service that is away for a moment is asked again."""
+        """Return what ``ask`` returns; retry while the service is away for a moment."""
         give_up_at = time.monotonic() + _PATIENCE_SECONDS
         is_told = False
         while True:
@@ -114,7 +114,7 @@ class LogReader:
         self._cursor = LogCursor()
 
     def show_new(self) -> None:
-        """Show what came since the last call; one that failed may be repeated."""
+        """Show what came since the last call; a call that failed may be repeated."""
         question: LogQuestion | None = self._cursor.begin(self._job_id, self._task_name, self._severity)
         while question is not None:
             page = self._client.list_log_entries(question.filter, page_token=question.page_token)

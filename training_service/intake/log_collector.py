@@ -4,12 +4,18 @@ Containers' output into log entries.
 One thread a container follows its log, one thread for all stores what has been read every fifth of a second.
 A reader that is ahead of the store waits, so memory stays bounded, and the trainer never notices: the engine
 keeps its log on disk. After a crash, reading goes on from the newest stored line. Of a flood the middle is
-dropped (``limiter.py``).
+dropped (``log_limiter.py``).
+
+No job waits for ever for the log of a container that has ended: a follower that gets nothing any more is
+abandoned, the rest is read once without following, and if that hangs, too, the log says that its end may be
+missing.
 """
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Callable, Iterable
 from weakref import WeakValueDictionary
 
@@ -17,16 +23,26 @@ import sqlalchemy as sa
 import structlog
 
 from container_engines.base import Engine, ObservedReplica
-from training_api.errors import EngineError, EngineUnavailable
 from training_api.states import ReplicaState
 from training_service.intake.log_batch import LogBatch
 from training_service.intake.log_limiter import JobBudget, LogLimit, Loss
+from training_service.intake.log_reading import LogReading
 from training_service.model.records import JobRecord
-from training_service.store.log_store import LogSource, LogStore
+from training_service.store.logs.log_store import LogSource, LogStore
 
 _FLUSH_SECONDS = 0.2
-_SETTLE_SECONDS = 0.05
-_RETRY_SECONDS = 0.5
+#: How long after its end a container may give no line before its follower counts as hung.
+_END_SECONDS = 10.0
+#: The same for reading without following: the engine may have to pass 512 MB before the first new line.
+_LAST_SECONDS = 30.0
+
+#: Text that all readers together may hold in memory: what waits for the store, and the ends of floods.
+_HELD_BYTES = 128 << 20
+#: However many they are, each may hold this.
+_LEAST_HELD_BYTES = 64 << 10
+
+#: Refusals by the database that follow each other sooner are one outage.
+_OUTAGE_SECONDS = 60.0
 
 logger = structlog.get_logger(__name__)
 
@@ -37,6 +53,11 @@ class LogCollector:
 
     :param on_drained: called when a container's last line is stored.
     :param on_loss: called for every loss that is stored.
+    :param end_seconds: how long the follower of a container that has ended may get nothing before it is
+        abandoned.
+    :param last_seconds: how long the reading without following may get nothing before the job may end without
+        the rest.
+    :param has_room: whether lines may be stored now; those that may not are left out, which is a loss.
     """
 
     def __init__(
@@ -47,19 +68,27 @@ class LogCollector:
         *,
         limit: LogLimit | None = None,
         on_loss: Callable[[Loss], None] = lambda _: None,
+        end_seconds: float = _END_SECONDS,
+        last_seconds: float = _LAST_SECONDS,
+        has_room: Callable[[], bool] = lambda: True,
     ) -> None:
+        self._end_seconds = end_seconds
+        self._last_seconds = last_seconds
         self._engine = engine
         self._store = store
         self._on_drained = on_drained
         self._limit = limit or LogLimit()
         self._on_loss = on_loss
+        self._has_room = has_room
         #: A job's budget lives as long as one of its containers is followed.
-        self._budgets: WeakValueDictionary[str, JobBudget] = WeakValueDictionary()
+        self._budgets: WeakValueDictionary[tuple[str, str], JobBudget] = WeakValueDictionary()
         self._lock = threading.Lock()
-        self._batches: dict[str, LogBatch] = {}
-        self._exited: set[str] = set()
-        self._present: set[str] = set()
+        self._readings: dict[str, LogReading] = {}
+        #: When each container that has ended was first seen so, by the monotonic clock.
+        self._ended_at: dict[str, float] = {}
         self._drained: set[str] = set()
+        #: When the database last refused lines, by the monotonic clock.
+        self._refused_at = -math.inf
         self._work = threading.Event()
         self._stopping = threading.Event()
 
@@ -82,104 +111,132 @@ class LogCollector:
         """Make sure that the container is followed; returns at once."""
         container = observed.container_id
         with self._lock:
-            self._present.add(container)
             if observed.state is ReplicaState.EXITED:
-                self._exited.add(container)
+                self._ended_at.setdefault(container, time.monotonic())
             started = observed.state is not ReplicaState.CREATED
-            if not started or container in self._batches or container in self._drained:
+            if not started or container in self._readings or container in self._drained:
                 return
             batch = LogBatch(
                 self._store,
-                LogSource(
-                    project=record.spec.project,
-                    job_id=record.spec.job_id,
-                    task_name=observed.replica.task_name,
-                    trial_id=record.trial_id,
-                ),
+                log_source(record, observed),
                 limit=self._limit,
                 budget=self._budget(record),
+                started_at=observed.started_at,
+                room=lambda: max(_HELD_BYTES // max(len(self._readings), 1), _LEAST_HELD_BYTES),
                 on_loss=self._on_loss,
+                has_room=self._has_room,
             )
-            self._batches[container] = batch
+            reading = self._readings[container] = self._reading(container, batch)
             self._work.set()
-        threading.Thread(
-            target=self._follow, args=(container, batch), name=f"logs-{container[:12]}", daemon=True
-        ).start()
+        self._start(reading)
 
     def forget(self, present: Iterable[str]) -> None:
         """Drop what is known of containers that are no longer ``present``."""
-        keep = set(present)
+        keep, now = set(present), time.monotonic()
         with self._lock:
-            self._exited &= keep
             self._drained &= keep
-            self._present &= keep
+            gone = self._readings.keys() - keep
+            # A container that is gone has ended, too; its reading goes on with what the engine still gives.
+            self._ended_at = {
+                container: self._ended_at.get(container, now)
+                for container in (self._ended_at.keys() & keep) | gone
+            }
 
     def _budget(self, record: JobRecord) -> JobBudget:
-        """Return what all replicas of a job share; after a restart, less what is stored."""
-        budget = self._budgets.get(record.uid)
+        """Return what all replicas of a job, and of its trials, share; less what is stored."""
+        key = record.spec.project, record.spec.job_id
+        budget = self._budgets.get(key)
         if budget is None:
-            stored = self._store.text_size(record.spec.project, record.spec.job_id)
-            budget = self._budgets[record.uid] = JobBudget(max(self._limit.job_bytes - stored, 0))
+            # The database is asked by the thread that reads, not by the loop's.
+            budget = JobBudget(self._limit.job_bytes, lambda: self._store.text_bytes(*key))
+            self._budgets[key] = budget
         return budget
 
-    def _follow(self, container: str, batch: LogBatch) -> None:
-        whole = False
-        try:
-            while not whole and not self._stopping.is_set():
-                # Asked before reading: only a log that is read after the exit is known to be whole.
-                with self._lock:
-                    ended = container in self._exited or container not in self._present
-                read = self._read(container, batch, is_last=ended)
-                whole = ended and read
-                if whole:
-                    batch.finish()
-                else:
-                    self._stopping.wait(_SETTLE_SECONDS if read else _RETRY_SECONDS)
-        finally:
-            with self._lock:
-                del self._batches[container]
-                if whole:
-                    self._drained.add(container)
-            self._on_drained()
+    def _start(self, reading: LogReading) -> None:
+        name = f"logs-{reading.container[:12]}"
+        threading.Thread(target=self._read, args=(reading,), name=name, daemon=True).start()
 
-    def _read(self, container: str, batch: LogBatch, *, is_last: bool) -> bool:
-        """
-        Store what there is until the stream ends; whether the engine could be asked.
-
-        :param is_last: nothing more will come, so that a line without an end counts; before, it would be
-            stored cut.
-        """
-        batch.rewind()
+    def _read(self, reading: LogReading) -> None:
+        is_whole = False
         try:
-            for line in self._engine.read_logs(container, batch.since_ns, follow=not is_last):
-                if line.is_whole or is_last:
-                    batch.add(line)
-                if self._stopping.is_set():
-                    break
-        except EngineUnavailable:
-            return False
-        except EngineError as error:
-            # The container is gone and its log with it: there is nothing left to wait for.
-            logger.warning("log lost", container=container, reason=str(error))
+            is_whole = reading.run()
         finally:
-            batch.flush()
-        return True
+            self._end(reading, is_drained=is_whole)
+
+    def _end(self, reading: LogReading, *, is_drained: bool) -> None:
+        container = reading.container
+        with self._lock:
+            if self._readings.get(container) is not reading:
+                return  # it was abandoned
+            del self._readings[container]
+            if is_drained:
+                self._drained.add(container)
+        self._on_drained()
+
+    def _has_ended(self, container: str) -> bool:
+        with self._lock:
+            return container in self._ended_at
 
     def _flush_forever(self) -> None:
         while not self._stopping.is_set():
             self._work.wait()
             with self._lock:
-                batches = list(self._batches.values())
-                if not batches:
+                readings = [(each, self._ended_at.get(each.container)) for each in self._readings.values()]
+                if not readings:
                     self._work.clear()
-            for batch in batches:
-                self._flush(batch)
+            for reading, ended_at in readings:
+                try:
+                    reading.batch.flush()
+                    if ended_at is not None and self._hangs(reading, ended_at):
+                        self._abandon(reading)
+                except sa.exc.SQLAlchemyError as error:
+                    # The batch keeps its lines; this thread serves all jobs and must outlive one busy moment.
+                    self._tell(error)
             self._stopping.wait(_FLUSH_SECONDS)
 
-    @staticmethod
-    def _flush(batch: LogBatch) -> None:
-        try:
-            batch.flush()
-        except sa.exc.SQLAlchemyError as error:
-            # The batch keeps its lines; this thread serves all jobs and must outlive one busy moment.
-            logger.error("log not stored, trying again", reason=str(error))
+    def _tell(self, error: sa.exc.SQLAlchemyError) -> None:
+        """Say that the database refuses lines: once for all containers and tries."""
+        with self._lock:
+            before, self._refused_at = self._refused_at, time.monotonic()
+        if self._refused_at - before > _OUTAGE_SECONDS:
+            logger.error("logs not stored, trying again until they are", reason=str(error))
+
+    def _hangs(self, reading: LogReading, ended_at: float) -> bool:
+        return reading.is_hung(ended_at, self._last_seconds if reading.is_last else self._end_seconds)
+
+    def _abandon(self, reading: LogReading) -> None:
+        """Read the rest without following; if that hangs, let the job end without it."""
+        logger.warning("log hangs", container=reading.container, gives_up=reading.is_last)
+        reading.batch.close(is_end_missing=reading.is_last)
+        if reading.is_last:
+            self._end(reading, is_drained=True)
+            return
+        batch = reading.batch.successor()
+        following = self._reading(reading.container, batch, is_last=True)
+        with self._lock:
+            if self._readings.get(reading.container) is not reading:
+                return  # it ended just now
+            self._readings[reading.container] = following
+        self._start(following)
+
+    def _reading(self, container: str, batch: LogBatch, *, is_last: bool = False) -> LogReading:
+        return LogReading(
+            self._engine,
+            container,
+            batch,
+            self._stopping,
+            lambda: self._has_ended(container),
+            self._tell,
+            is_last=is_last,
+        )
+
+
+def log_source(record: JobRecord, observed: ObservedReplica) -> LogSource:
+    """Return whose lines a container's are."""
+    return LogSource(
+        project=record.spec.project,
+        job_id=record.spec.job_id,
+        task_name=observed.replica.task_name,
+        trial_id=record.trial_id,
+        container=observed.container_id,
+    )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from container_engines.base import LogLine
@@ -20,6 +21,8 @@ _WINDOW_NS = WINDOW_SECONDS * 10**9
 TAIL_BYTES = 1 << 20
 #: Ends the insert id of a loss, which is otherwise that of the last dropped line: so it stands in its place.
 LOSS_SUFFIX = "-dropped"
+#: The same for an end that is missing; it stands behind the last line that was read.
+END_SUFFIX = "-end"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,14 +42,31 @@ class LogLimit:
 
 
 class JobBudget:
-    """What is left of ``job_bytes``, shared by the job's replicas; safe for threads."""
+    """
+    What is left of ``job_bytes``, shared by the job's replicas and trials; safe for threads.
 
-    def __init__(self, left_bytes: int) -> None:
-        self._left = left_bytes
+    :param written: returns how many bytes the job had before; asked once.
+    """
+
+    def __init__(self, job_bytes: int, written: Callable[[], int] = lambda: 0) -> None:
+        self._left = job_bytes
+        self._written: Callable[[], int] | None = written
         self._lock = threading.Lock()
+
+    def ask(self) -> None:
+        """
+        Find out how many bytes the job had before, unless that is known.
+
+        Raises what ``written`` does.
+        """
+        with self._lock:
+            if self._written:
+                self._left -= self._written()
+                self._written = None
 
     def take(self, size: int) -> bool:
         """Take ``size`` bytes if there are as many; once refused, always refused."""
+        self.ask()
         with self._lock:
             if size > self._left:
                 self._left = 0
@@ -75,6 +95,7 @@ class Loss:
     Lines that were dropped, to be told in the place of the last of them.
 
     :param is_announcement: nothing is counted yet: from here on the job has used up ``job_bytes``.
+    :param is_end: nobody knows how much: the engine did not give the end of the log.
     """
 
     insert_id: str
@@ -84,6 +105,8 @@ class Loss:
     last_ns: int
     is_announcement: bool = False
     is_job_limit: bool = False
+    is_end: bool = False
+    is_disk_full: bool = False
 
 
 Kept = PlacedLine | Loss
@@ -94,10 +117,15 @@ class LogLimiter:
     Decides line by line; what it returns is to be stored in that order. Not safe for threads.
 
     Every line that it is offered comes out once, or is counted in one ``Loss``, once ``end`` has been called.
+
+    :param tail_bytes: returns how much of the end of a flood may be held in memory now.
     """
 
-    def __init__(self, limit: LogLimit, budget: JobBudget) -> None:
+    def __init__(
+        self, limit: LogLimit, budget: JobBudget, tail_bytes: Callable[[], int] = lambda: TAIL_BYTES
+    ) -> None:
         self._limit = limit
+        self._tail_bytes = tail_bytes
         self._budget = budget
         self._window_end_ns = -_WINDOW_NS
         self._is_open = True
@@ -178,8 +206,9 @@ class LogLimiter:
     def _hold(self, line: PlacedLine) -> None:
         self._tail.append(line)
         self._tail_size += line.size
+        tail_bytes = self._tail_bytes()
         while len(self._tail) > 1 and (
-            len(self._tail) > self._limit.tail_lines or self._tail_size > TAIL_BYTES
+            len(self._tail) > self._limit.tail_lines or self._tail_size > tail_bytes
         ):
             dropped = self._tail.popleft()
             self._tail_size -= dropped.size

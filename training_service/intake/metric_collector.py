@@ -42,6 +42,9 @@ MAX_REPORTS = 1_000_000
 
 logger = structlog.get_logger(__name__)
 
+#: A job's uid, and which run of its master.
+_Key = tuple[str, str]
+
 
 @dataclass(slots=True)
 class _Stream:
@@ -83,9 +86,13 @@ class MetricCollector:
         self._note = note
         self._reads_all = reads_all
         self._signal = BreakSignal()
+        #: Held while all folders are looked at, which takes a while: the loop never waits for it.
         self._lock = threading.Lock()
-        self._streams: dict[tuple[str, str], _Stream] = {}
-        self._containers: dict[str, tuple[str, str] | None] = {}
+        self._streams: dict[_Key, _Stream] = {}
+        #: Guards what the loop writes: which containers there are, and of which streams the end was seen.
+        self._seen_lock = threading.Lock()
+        self._containers: dict[str, _Key | None] = {}
+        self._ended: set[_Key] = set()
         self._stopping = threading.Event()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
@@ -135,30 +142,35 @@ class MetricCollector:
     @property
     def drained(self) -> frozenset[str]:
         """Containers whose reports are stored to the last, and those that report nothing."""
-        with self._lock:
+        with self._seen_lock:
             return frozenset(
                 container
                 for container, key in self._containers.items()
-                if key is None or self._streams[key].is_drained
+                if key is None or ((stream := self._streams.get(key)) and stream.is_drained)
             )
 
     def follow(self, record: JobRecord, observed: ObservedReplica) -> None:
         """Make sure that the container's reports are read; returns at once."""
         container = observed.container_id
-        with self._lock:
-            if not self._reports(record, observed.replica):
+        if not self._reports(record, observed.replica):
+            with self._seen_lock:
                 self._containers[container] = None
+            return
+        key = (record.uid, str(observed.attempt))
+        if key not in self._streams:
+            # Found by a service that has just started; others are opened before the container is.
+            with self._lock:
+                self._open(record, observed.replica, observed.attempt)
+        with self._seen_lock:
+            self._containers[container] = key
+            if observed.state is not ReplicaState.EXITED or key in self._ended:
                 return
-            stream = self._open(record, observed.replica, observed.attempt)
-            self._containers[container] = (record.uid, stream.source)
-            if observed.state is not ReplicaState.EXITED or stream.is_ended:
-                return
-            stream.is_ended = True
+            self._ended.add(key)
         self._signal.wake()
 
     def forget(self, present: set[str]) -> None:
         """Drop what is known of containers that are no longer ``present``."""
-        with self._lock:
+        with self._seen_lock:
             self._containers = {key: name for key, name in self._containers.items() if key in present}
 
     def remove(self, job_uid: str) -> None:
@@ -166,10 +178,12 @@ class MetricCollector:
         with self._lock:
             for key in [key for key in self._streams if key[0] == job_uid]:
                 self._streams.pop(key).spool.close()
+            _remove_folder(self._root / job_uid)
+        with self._seen_lock:
             self._containers = {
                 name: key for name, key in self._containers.items() if key is None or key[0] != job_uid
             }
-            _remove_folder(self._root / job_uid)
+            self._ended = {key for key in self._ended if key[0] != job_uid}
 
     def _reports(self, record: JobRecord, replica: ReplicaId) -> bool:
         return replica.role is ReplicaRole.MASTER and (record.trial is not None or self._reads_all)
@@ -199,6 +213,7 @@ class MetricCollector:
             pause = _LOOK_SECONDS
             try:
                 with self._lock:
+                    self._mark_ended()
                     streams = [stream for stream in self._streams.values() if not stream.is_drained]
                     for stream in streams:
                         self._look(stream)
@@ -212,6 +227,18 @@ class MetricCollector:
                 # Trainers wait for this thread: it must outlive a bug in one look; the trace is in the log.
                 logger.exception("look at the metrics failed")
             self._signal.wait(pause)
+
+    def _mark_ended(self) -> None:
+        """
+        Note which streams have ended, before they are looked at.
+
+        What is read from now on is the last.
+        """
+        with self._seen_lock:
+            ended = list(self._ended)
+        for key in ended:
+            if key in self._streams:
+                self._streams[key].is_ended = True
 
     @staticmethod
     def _pause(streams: Iterable[_Stream]) -> float:

@@ -34,10 +34,15 @@ _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 @dataclass(slots=True)
 class _File:
-    """A file of the spool that is held open."""
+    """
+    A file of the spool that is held open.
+
+    :param identity: device and inode.
+    """
 
     path: Path
     fd: int
+    identity: tuple[int, int] = (0, 0)
     is_leased: bool = False
     released_at: float = field(default_factory=time.monotonic)
     size_seen: int = 0
@@ -53,6 +58,7 @@ class MetricSpool:
 
     def __init__(self, folder: Path, thread_id: int) -> None:
         self.mount = folder / "mount"
+        self._path = os.fspath(self.mount / METRIC_FILE_NAME)
         self._spool = folder / "spool"
         self._thread_id = thread_id
         self._spool.mkdir(parents=True, exist_ok=True)
@@ -119,16 +125,14 @@ class MetricSpool:
         self._current = None
 
     def _is_used(self, file: _File) -> bool:
-        if file.is_leased and is_lease_broken(file.fd):
-            return True
-        found = os.fstat(file.fd)
-        if found.st_size > 0:
+        # Asked for each container, five times a second. Who writes to a leased file breaks the lease.
+        if is_lease_broken(file.fd) if file.is_leased else os.fstat(file.fd).st_size > 0:
             return True
         try:
             at_path = os.lstat(self._path)
         except FileNotFoundError:
             return True
-        return (at_path.st_dev, at_path.st_ino) != (found.st_dev, found.st_ino)
+        return (at_path.st_dev, at_path.st_ino) != file.identity
 
     def _publish(self) -> None:
         """Put an empty, leased file in the place of the current one, and let the trainer into that."""
@@ -136,7 +140,8 @@ class MetricSpool:
         path = self._spool / f"{self._number:09d}"
         fd = os.open(path, _OPEN | os.O_CREAT | os.O_EXCL, 0o666)
         os.fchmod(fd, 0o666)
-        successor = _File(path, fd, is_leased=take_lease(fd, self._thread_id))
+        made = os.fstat(fd)
+        successor = _File(path, fd, (made.st_dev, made.st_ino), is_leased=take_lease(fd, self._thread_id))
         name = self._spool.parent / "next"
         name.unlink(missing_ok=True)
         name.hardlink_to(path)
@@ -179,7 +184,7 @@ class MetricSpool:
             return
         self._number += 1
         path = self._spool / f"{self._number:09d}"
-        self._path.rename(path)
+        Path(self._path).rename(path)
         # Only now nobody but the service can change what it is.
         mode = os.lstat(path).st_mode
         if stat.S_ISREG(mode):
@@ -188,10 +193,6 @@ class MetricSpool:
             shutil.rmtree(path)
         else:
             path.unlink()
-
-    @property
-    def _path(self) -> Path:
-        return self.mount / METRIC_FILE_NAME
 
 
 def _read_tail(fd: int) -> bytes:

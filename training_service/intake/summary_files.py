@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from training_api.job.tuning.measurement import Report
-from training_service.intake.summary_events import EventReader
+
+if TYPE_CHECKING:
+    from training_service.intake.summary_events import EventReader
 
 #: In the name of each file of events, with the time and the host behind it [code:
 #: tensorflow/core/util/events_writer.cc].
@@ -112,9 +114,16 @@ class CloudStorage:
         return self._made
 
 
+def _event_reader() -> EventReader:
+    # Protocol Buffers take ten megabytes, which only a service pays for that reads summaries.
+    from training_service.intake.summary_events import EventReader
+
+    return EventReader()
+
+
 @dataclass(slots=True)
 class _Progress:
-    reader: EventReader = field(default_factory=EventReader)
+    reader: EventReader = field(default_factory=_event_reader)
     generation: int = -1
     sequence: int = 0
 

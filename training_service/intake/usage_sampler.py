@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -18,7 +18,6 @@ import sqlalchemy as sa
 import structlog
 
 from container_engines.base import Engine, ObservedReplica, Usage
-from training_api.errors import EngineError
 from training_api.states import ReplicaState
 from training_service.model.records import JobRecord
 from training_service.store.usage_store import UsageSample, UsageStore
@@ -27,6 +26,8 @@ FIRST_PAUSE_SECONDS = 2.0
 #: The pause grows with the container's age: age / 250. An hour gives 750 samples, a week 2,000.
 _SAMPLES_PER_AGE = 250
 _TICK_SECONDS = 0.5
+#: The longest pause after a container that could not be sampled; each may take the engine's whole time limit.
+_LONGEST_PAUSE_SECONDS = 60.0
 
 logger = structlog.get_logger(__name__)
 
@@ -42,16 +43,24 @@ class _Watched:
     task_name: str
     started_at: datetime
     due_at: float = 0.0
+    failures: int = 0
     last: Usage | None = None
     last_at: float = 0.0
 
 
 class UsageSampler:
-    """Samples the containers that the loop shows it; safe for threads."""
+    """
+    Samples the containers that the loop shows it; safe for threads.
 
-    def __init__(self, engine: Engine, store: UsageStore) -> None:
+    :param clock: seconds, from any origin.
+    """
+
+    def __init__(
+        self, engine: Engine, store: UsageStore, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._engine = engine
         self._store = store
+        self._clock = clock
         self._lock = threading.Lock()
         self._watched: dict[str, _Watched] = {}
         self._stopping = threading.Event()
@@ -80,42 +89,48 @@ class UsageSampler:
             self._watched = {name: one for name, one in self._watched.items() if name in present}
 
     def sample(self) -> None:
-        """Take and store the samples that are due. :raises EngineError: the engine does not answer."""
-        now = time.monotonic()
+        """Take and store the samples that are due; one that fails leaves the others alone."""
+        now = self._clock()
         with self._lock:
             due = [(name, one) for name, one in self._watched.items() if one.due_at <= now]
-        self._store.append(list(self._samples(due)))
+        samples = (self._sample(name, one) for name, one in due if not self._stopping.is_set())
+        self._store.append([sample for sample in samples if sample])
 
-    def _samples(self, due: list[tuple[str, _Watched]]) -> Iterator[UsageSample]:
-        for container_id, one in due:
+    def _sample(self, container_id: str, one: _Watched) -> UsageSample | None:
+        try:
             usage = self._engine.read_usage(container_id)
-            at, moment = time.monotonic(), datetime.now(UTC)
-            age = (moment - one.started_at).total_seconds()
-            one.due_at = at + pause_seconds(age)
-            if usage is None:
-                continue
-            # The first look knows the average since the start.
-            seconds = at - one.last_at if one.last else max(age, 1e-3)
-            used = usage.cpu_seconds - (one.last.cpu_seconds if one.last else 0.0)
-            one.last, one.last_at = usage, at
-            yield UsageSample(
-                job_uid=one.job_uid,
-                task_name=one.task_name,
-                sampled_at=moment,
-                cpu_cores=max(used, 0.0) / max(seconds, 1e-3),
-                memory_bytes=usage.memory_bytes,
-                gpus=usage.gpus,
-                gpu_memory_bytes=usage.gpu_memory_bytes,
-            )
+        except Exception as error:
+            # Nothing depends on samples; the loop reports an engine that is away.
+            one.failures += 1
+            pause = min(FIRST_PAUSE_SECONDS * 2.0 ** min(one.failures - 1, 16), _LONGEST_PAUSE_SECONDS)
+            one.due_at = self._clock() + pause
+            logger.debug("usage not sampled", container=container_id, reason=repr(error))
+            return None
+        at, moment = self._clock(), datetime.now(UTC)
+        age = (moment - one.started_at).total_seconds()
+        one.due_at, one.failures = at + pause_seconds(age), 0
+        if usage is None:
+            return None
+        # The first look knows the average since the start.
+        seconds = at - one.last_at if one.last else max(age, 1e-3)
+        used = usage.cpu_seconds - (one.last.cpu_seconds if one.last else 0.0)
+        one.last, one.last_at = usage, at
+        return UsageSample(
+            job_uid=one.job_uid,
+            task_name=one.task_name,
+            sampled_at=moment,
+            cpu_cores=max(used, 0.0) / max(seconds, 1e-3),
+            memory_bytes=usage.memory_bytes,
+            gpus=usage.gpus,
+            gpu_memory_bytes=usage.gpu_memory_bytes,
+        )
 
     def _run(self) -> None:
         while not self._stopping.wait(_TICK_SECONDS):
             try:
                 self.sample()
-            except (EngineError, sa.exc.SQLAlchemyError) as error:
-                # Samples are missed while the engine is away, and the loop reports that; nothing depends on
-                # them.
-                logger.debug("usage not sampled", reason=str(error))
+            except sa.exc.SQLAlchemyError as error:
+                logger.debug("usage not stored", reason=str(error))
             except Exception:
                 # The thread serves all jobs and must outlive a bug with one of them; the trace is in the log.
                 logger.exception("sampling failed")

@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from container_engines.base import ObservedReplica
-from training_service.loop.scheduler import Collector
+from training_service.loop.scheduler import Collector, Observer
 from training_service.model.records import JobRecord
-
-
-class Observer(Protocol):
-    """What wants to see containers, and whom nobody waits for."""
-
-    def follow(self, record: JobRecord, observed: ObservedReplica) -> None:
-        """Take note of the container."""
-
-    def forget(self, present: set[str]) -> None:
-        """Drop what is known of containers that are gone."""
 
 
 class Collectors:

@@ -1,4 +1,8 @@
-"""When work that the engine refused is asked for again. In memory: after a restart of the service the pauses begin anew."""
+"""
+When work that the engine refused is retried.
+
+The pauses are in memory only: after a restart of the service they start anew.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from datetime import datetime, timedelta
 from training_api.retrying import backoff_seconds
 from training_service.model.work import Work
 
-#: A job, and what was to be done for it: while one kind of work pauses, another may be done.
+#: A job, and a kind of work for it: while one kind pauses, another may be done.
 _Key = tuple[str, type[Work]]
 
 
@@ -21,9 +25,11 @@ class _Pause:
 
 class Pauses:
     """
-    The pauses between the tries of work that fails; they grow with each failure in a row. Not safe for threads.
+    The pauses between attempts at failing work, which grow with each failure in a row.
 
-    :param first_seconds: the first pause; 0: there are none.
+    Not safe for threads.
+
+    :param first_seconds: the first pause; 0: no pauses.
     :param jitter: random, from 0 to 1.
     """
 
@@ -33,18 +39,18 @@ class Pauses:
         self._pauses: dict[_Key, _Pause] = {}
 
     def begin(self, job_uid: str, work: type[Work], error: Exception, now: datetime) -> None:
-        """Pause, longer than the last time, as the work has failed."""
+        """Pause longer than the last time, because the work has failed."""
         before = self._pauses.get((job_uid, work))
         failures = before.failures + 1 if before else 1
         seconds = backoff_seconds(failures, self._first_seconds, error, self._jitter())
         self._pauses[job_uid, work] = _Pause(failures, now + timedelta(seconds=seconds))
 
     def end(self, job_uid: str, work: type[Work]) -> None:
-        """Forget the failures: the work was done."""
+        """Forget the failures, because the work is done."""
         self._pauses.pop((job_uid, work), None)
 
     def is_paused(self, job_uid: str, work: type[Work], now: datetime) -> bool:
-        """Whether the work has failed and is not to be tried again yet."""
+        """Whether the work has failed and must not be retried yet."""
         pause = self._pauses.get((job_uid, work))
         return pause is not None and now < pause.until
 

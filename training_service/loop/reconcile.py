@@ -1,9 +1,9 @@
 """
-What has to happen next: a pure function from the desired and the observed state to actions.
+What has to happen next: a pure function from desired and observed state to actions.
 
-Nothing here reads a clock, a store or an engine. The loop (``scheduler.py``) performs the actions; every action may be
-repeated, and every state is written before something is done because of it, so that the loop can be killed anywhere
-and the next one goes on.
+Nothing here reads a clock, a store or an engine. The loop (``scheduler.py``) performs the actions. Every
+action may be repeated, and every state is written before anything is done because of it. So the loop can be
+killed anywhere, and the next one resumes.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def reconcile(
     capacity: Capacity,
     studies: Mapping[str, StudyView] | None = None,
     unreadable: Sequence[UnreadableJob] = (),
+    strangers: Collection[str] = (),
 ) -> list[Action]:
     """
     Return the actions that bring the engine and the records closer to what was asked.
@@ -55,10 +56,11 @@ def reconcile(
     :param jobs: all jobs that have not ended, and can be read.
     :param view: what the engine reports.
     :param drained: container ids whose log is stored to its last line.
-    :param busy: uids of jobs for which an action is under way; they are left alone.
-    :param capacity: what may be promised to the jobs that prepare, run or are cancelled side by side.
+    :param busy: uids of jobs with an action in progress; of these, only a cancel is decided.
+    :param capacity: what may be promised to jobs that prepare, run or are being cancelled side by side.
     :param studies: by uid, what is known of the tuning jobs among ``jobs``.
     :param unreadable: the jobs that have not ended and cannot be read.
+    :param strangers: uids of unknown jobs whose containers are kept for now.
     """
     studies = studies or {}
     trials: dict[str, list[JobRecord]] = defaultdict(list)
@@ -70,29 +72,33 @@ def reconcile(
         observed[replica.job_uid].append(replica)
     actions: list[Action] = [end_of(job, now) for job in unreadable]
     for job in jobs:
-        if job.uid in busy:
-            continue
         if job.spec.study:
-            actions += study_steps(job, studies[job.uid], trials[job.uid], now)
-            continue
-        steps = _next_steps(job, observed[job.uid], drained, now)
-        actions += trial_steps(job, studies.get(job.trial.study_uid), steps, now) if job.trial else steps
+            steps = study_steps(job, studies[job.uid], trials[job.uid], now)
+        else:
+            steps = _next_steps(job, observed[job.uid], drained, now)
+            if job.trial:
+                steps = trial_steps(job, studies.get(job.trial.study_uid), steps, now)
+        actions += filter(_is_cancel, steps) if job.uid in busy else steps
     active = [job for job in jobs if job.state is not JobState.QUEUED]
     queued = [job for job in jobs if job.state is JobState.QUEUED and not limit_reached(job, now)]
     queued += [job for job in jobs for _ in range(_trials_to_plan(job, studies, trials))]
     actions += [
         Transition(job=job, to=JobState.PREPARING, at=now) for job in admitted(active, queued, capacity)
     ]
-    # What an unreadable job has on the engine is removed when its end is written.
+    # An unreadable job's containers are removed when its end is written.
     alive = {job.uid for job in jobs} | {job.record.uid for job in unreadable}
-    actions += [RemoveJob(job_uid=uid) for uid in sorted(view.job_uids - alive - set(busy))]
+    actions += [RemoveJob(job_uid=uid) for uid in sorted(view.job_uids - alive - set(busy) - set(strangers))]
     return actions
+
+
+def _is_cancel(step: Action) -> bool:
+    return isinstance(step, Transition) and step.to is JobState.CANCELLING
 
 
 def _trials_to_plan(
     job: JobRecord, studies: Mapping[str, StudyView], trials: Mapping[str, Sequence[JobRecord]]
 ) -> int:
-    """Return for how many trials beyond itself a tuning job stands in the queue."""
+    """Return for how many trials beyond itself a tuning job waits in the queue."""
     if job.spec.study is None or job.is_ending:
         return 0
     free = free_slots(studies[job.uid], len(trials[job.uid]))
@@ -109,7 +115,7 @@ def _next_steps(
     current = {each.replica: each for each in observed if each.attempt == job.attempts.of(each.replica)}
     expired = limit_reached(job, now)
     master = current.get(job.spec.master.replica)
-    # A master that ended in time has ended in time, however late somebody looks.
+    # A master that ended in time counts, however late the loop sees it.
     if expired and not (master and master.state is ReplicaState.EXITED):
         return [Transition(job=job, to=JobState.CANCELLING, at=now, reason=expired)]
     match job.state:
@@ -140,23 +146,25 @@ def _run(
         return [Conclude(job=job, outcome=verdict.outcome, reason=verdict.reason)]
     if verdict is not None:
         return [RecordAttempts(job=job, attempts=verdict.attempts, why=verdict.why)]
-    # Before a retry of the whole job starts, all of the try before it has ended: they share host names.
+    # Before a retry of the whole job starts, its last try must have ended: they share host names.
     outdated = [each for each in _running(observed) if each not in current.values()]
     if outdated:
         return [StopReplicas(job=job, observed=tuple(outdated))]
+    if not job.attempts.pending:
+        return []
     pending = tuple(
         spec for spec in _not_started(job, current) if spec.replica.task_name in job.attempts.pending
     )
     if not pending:
         return _note_started(job, current)
-    # An image may have left the engine since.
+    # An image may have been removed from the engine since.
     if images := job.missing_images:
         return [PullImages(job=job, images=images)]
     return [StartReplicas(job=job, replicas=pending)]
 
 
 def _note_started(job: JobRecord, current: dict[ReplicaId, ObservedReplica]) -> list[Action]:
-    """A killed service may have started a replica without writing that it did; the container says so."""
+    """Write the start that a killed service did not write: the container's state shows it."""
     started = [replica for replica in current if replica.task_name in job.attempts.pending]
     if not started:
         return []
@@ -177,7 +185,7 @@ def _wind_down(
     if any(each.state is ReplicaState.EXITED and each.container_id not in drained for each in observed):
         return []
     ends = [each.finished_at for each in observed if each.finished_at]
-    # What ended by itself ended when its last container did, however late somebody looks.
+    # A job that ended by itself ended with its last container, however late the loop sees it.
     at = now if to is JobState.CANCELLED else max([*ends, job.entered_at]) if ends else now
     return [Transition(job=job, to=to, at=at, reason=job.reason)]
 

@@ -6,7 +6,7 @@ from container_engines.base import Engine
 from training_api.errors import EngineError
 from training_service.metadata.tree import DEFAULT_REGION, JobIdentity
 from training_service.model.projects import project_config, project_number
-from training_service.store.job_store import JobStore
+from training_service.store.jobs.job_store import JobStore
 
 
 class JobIdentities:

@@ -9,8 +9,11 @@ from __future__ import annotations
 import socket
 import threading
 
+import structlog
 import uvicorn
 from fastapi import FastAPI
+
+logger = structlog.get_logger(__name__)
 
 _STOP_SECONDS = 5.0
 
@@ -34,6 +37,7 @@ class MetadataServer:
         )
         self._server = uvicorn.Server(config)
         self._thread: threading.Thread | None = None
+        self._has_failed = False
 
     def start(self) -> None:
         """Listen and serve. :raises OSError: the address is not this machine's, or taken."""
@@ -49,6 +53,21 @@ class MetadataServer:
             target=self._server.run, kwargs={"sockets": [listener]}, name="metadata", daemon=True
         )
         self._thread.start()
+
+    def keep_trying(self) -> None:
+        """
+        Listen and serve, unless that is done.
+
+        Call it again and again where another service may still have the address.
+        """
+        if self._thread is not None:
+            return
+        try:
+            self.start()
+        except OSError as error:
+            if not self._has_failed:
+                logger.error("trying again", reason=str(error))
+            self._has_failed = True
 
     def stop(self) -> None:
         """End, and wait for it."""

@@ -1,18 +1,19 @@
-"""What the engine's host has, under this service's settings: the room that jobs share, and the accelerators."""
+"""The engine's host under this service's settings: its capacity for jobs, its accelerators."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 from container_engines.base import Engine
-from training_api.errors import QuotaExceeded
+from training_api.errors import EngineUnavailable, QuotaExceeded
 from training_api.job.capacity import Capacity
 from training_api.job.job_spec import JobSpec
 from training_api.job.machines import ACCELERATOR_COUNTS, Resources, usable
+from training_service.model.probe import Probe
 
 
 class Accelerators(StrEnum):
@@ -22,16 +23,17 @@ class Accelerators(StrEnum):
     IGNORE = "ignore"  #: it runs without, and its log says so
 
 
-#: Machines come and go: how old an answer may be.
+#: The greatest age of a cached answer: machines come and go.
 _FRESH_SECONDS = 10.0
 
 
 class HostCapacity:
     """
-    The room of an engine's machines; asked for when it is needed, every ten seconds at most.
+    The capacity of an engine's machines; asks the engine at most every ten seconds.
 
     :param overcommit: how many times over cores and memory may be promised; 1: never more than there is.
     :param max_replicas: how many containers of jobs there may be; 0: any number.
+    :param max_networks: how many networks of jobs there may be; 0: as many as the engine has addresses for.
     :param cpu_limit: cores that one container may have at most; 0: all.
     :param memory_limit_bytes: bytes that one container may have at most; 0: all but a reserve.
     """
@@ -42,6 +44,7 @@ class HostCapacity:
         *,
         overcommit: float = 4.0,
         max_replicas: int = 0,
+        max_networks: int = 0,
         cpu_limit: float = 0,
         memory_limit_bytes: int = 0,
         accelerators: Accelerators = Accelerators.REQUIRE,
@@ -49,6 +52,7 @@ class HostCapacity:
         self._engine = engine
         self._overcommit = overcommit
         self._max_replicas = max_replicas
+        self._max_networks = max_networks
         self._cpu_limit = cpu_limit
         self._memory_limit_bytes = memory_limit_bytes
         self._accelerators = accelerators
@@ -59,9 +63,9 @@ class HostCapacity:
     @property
     def capacity(self) -> Capacity:
         """
-        The room.
+        The capacity for jobs.
 
-        :raises EngineUnavailable: nobody knows: the engine does not answer.
+        :raises EngineUnavailable: it is unknown, as the engine does not answer.
         """
         with self._lock:
             if self._known is None or time.monotonic() - self._known_at > _FRESH_SECONDS:
@@ -71,10 +75,10 @@ class HostCapacity:
 
     def _capacity_of(self, hosts: Sequence[Resources]) -> Capacity:
         """
-        Return the room of ``hosts`` together; one container has at most what the largest of them has.
+        Return the capacity of ``hosts`` together; a container's limit is that of the largest.
 
-        "Largest" by cores, memory and GPUs each: a limit need not be reached, and a machine may be the largest in one
-        of them only.
+        "Largest" separately for cores, memory and GPUs: a container need not reach a limit, and a machine may
+        be the largest in only one of them.
         """
         each = [
             usable(host, cpu_limit=self._cpu_limit, memory_limit_bytes=self._memory_limit_bytes)
@@ -94,15 +98,16 @@ class HostCapacity:
                 gpus=sum(host.gpus for host in whole) if counts_gpus else 0,
             ),
             replicas=self._max_replicas,
+            networks=self._max_networks or self._engine.max_networks() or 0,
         )
 
     def check_quota(self, spec: JobSpec) -> None:
         """
-        Let a job pass whose accelerators this machine has, or does without.
+        Check that this machine has the accelerators of a job, or may ignore them.
 
-        :raises QuotaExceeded: it could never run here. The text is the real service's
+        :raises QuotaExceeded: the job could never run here. The text is the real service's
             [issue: FIRST-Tech-Challenge/fmltc#318].
-        :raises EngineUnavailable: nobody knows: the engine does not answer.
+        :raises EngineUnavailable: it is unknown, as the engine does not answer.
         """
         wanted = Counter({replica.gpu: 0 for replica in spec.replicas if replica.gpu})
         for replica in spec.replicas:
@@ -118,10 +123,21 @@ class HostCapacity:
         raise QuotaExceeded(
             f"Quota failure for project {spec.project}. The request for {asked} accelerators exceeds the allowed "
             f"maximum of {maximum}: this machine has {there} GPUs in all. Ask for fewer, or have the service run such "
-            "jobs without (TRAINING_ACCELERATORS=ignore).",
-            code=429,
-            status="RESOURCE_EXHAUSTED",
+            "jobs without (TRAINING_ACCELERATORS=ignore)."
         )
+
+
+def within(seconds: float, capacity: Callable[[], Capacity]) -> Callable[[], Capacity]:
+    """Return ``capacity`` for callers that cannot wait: it raises ``EngineUnavailable`` in time."""
+    probe = Probe(capacity, seconds)
+
+    def ask() -> Capacity:
+        try:
+            return probe.ask()
+        except TimeoutError as error:
+            raise EngineUnavailable(f"the engine did not say what it has within {seconds:g} s") from error
+
+    return ask
 
 
 def _short(kind: str) -> str:

@@ -1,4 +1,8 @@
-"""What the service itself writes into a job's log. Pure; the texts are ours, as no sample of the real ones was found."""
+"""
+The service's own lines in a job's log. Pure.
+
+The texts are ours: no sample of the real ones was found.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from training_service.search.early_stopping import EarlyStoppingReport
 
 
 def state_message(job: JobRecord, to: JobState, reason: Reason | None) -> str:
-    """Return the line that tells of a job's new state."""
+    """Return the line about a job's new state."""
     why = reason.message if reason else ""
     if job.trial:
         return _trial_message(job, to, why)
@@ -35,7 +39,7 @@ def state_message(job: JobRecord, to: JobState, reason: Reason | None) -> str:
 
 
 def queued_message(job: JobRecord) -> str:
-    """Return a job's, or a trial's, first line."""
+    """Return the first line of a job, or of a trial."""
     if job.trial:
         return f"Trial {job.trial_id} is queued: {_assignment(job)}."
     return f"Job {job.spec.job_id} is queued."
@@ -54,7 +58,7 @@ def _trial_message(job: JobRecord, to: JobState, why: str) -> str:
 
 
 def early_stopping_payload(report: EarlyStoppingReport | None) -> dict[str, Any] | None:
-    """Return the line that says what early stopping did in a study, with the figures for programs."""
+    """Return the line about early stopping in a study, with the figures for programs."""
     return None if report is None else {"message": report.text, "earlyStopping": asdict(report)}
 
 
@@ -63,7 +67,7 @@ def _assignment(job: JobRecord) -> str:
 
 
 def images_message(users: Sequence[ReplicaId], image: str) -> str:
-    """Return the line that says which image, by digest, some replicas run."""
+    """Return the line that names the image, by digest, that some replicas run."""
     names = users[0].task_name if len(users) == 1 else f"{users[0].task_name} and {len(users) - 1} more"
     return f"Image of {names} is {image}."
 
@@ -71,7 +75,7 @@ def images_message(users: Sequence[ReplicaId], image: str) -> str:
 def scaled_down_messages(
     replicas: Sequence[ReplicaSpec], granted: Mapping[ReplicaId, Resources]
 ) -> Iterator[str]:
-    """Yield a line a role whose replicas get less than their machine type promises."""
+    """Yield a line for each role whose replicas get less than their machine type promises."""
     for names, spec in _by_role(replicas):
         got, machine = granted[spec.replica], spec.machine
         if is_scaled_down(machine, got):
@@ -84,7 +88,7 @@ def scaled_down_messages(
 def without_gpus_message(
     replicas: Sequence[ReplicaSpec], granted: Mapping[ReplicaId, Resources]
 ) -> Iterator[str]:
-    """Yield a line a role whose replicas run without the GPUs they ask for."""
+    """Yield a line for each role whose replicas run without the GPUs they ask for."""
     for names, spec in _by_role(replicas):
         if spec.gpus > granted[spec.replica].gpus:
             kind = spec.gpu.value if spec.gpu else "GPU"
@@ -92,7 +96,7 @@ def without_gpus_message(
 
 
 def _by_role(replicas: Sequence[ReplicaSpec]) -> Iterator[tuple[str, ReplicaSpec]]:
-    """Yield the name and the first replica of each role; those of a role are alike."""
+    """Yield the name and the first replica of each role; the replicas of a role are alike."""
     for role in ReplicaRole:
         same = [spec for spec in replicas if spec.replica.role is role]
         if same:

@@ -12,10 +12,10 @@ from training_service.model.records import JobRecord
 
 def limit_reached(job: JobRecord, now: datetime) -> Reason | None:
     """
-    Return why the job has to be cancelled; ``None``: it has not.
+    Return why the job has to be cancelled; ``None``: it has reached no limit.
 
-    Source: discovery, Scheduling.maxWaitTime (QUEUED and PREPARING, from creation) and maxRunningTime (from RUNNING);
-    the texts are [unverified].
+    Source: discovery, Scheduling.maxWaitTime (QUEUED and PREPARING, from creation) and maxRunningTime (from
+    RUNNING); the texts are [unverified].
     """
     max_wait, max_running = job.spec.max_wait, job.spec.max_running
     if job.state in (JobState.QUEUED, JobState.PREPARING):

@@ -1,4 +1,4 @@
-"""Projects, which this service knows by name only: their numbers, and the account that works for them. Pure."""
+"""Projects, known only by name: their numbers, and their service accounts. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def project_config(project: str) -> GetConfigResponse:
     """
     Return the project's service agent.
 
-    Pure. Locally a project has no number, so one is derived from its id: twelve digits, the same every time.
+    Pure. Locally a project has no number, so twelve digits are derived from its id, always the same ones.
     Source of the form: the guide, ``service-PROJECT_NUMBER@cloud-ml.google.com.iam.gserviceaccount.com``.
     """
     number = project_number(project)
@@ -22,7 +22,7 @@ def project_config(project: str) -> GetConfigResponse:
 
 
 def project_number(project: str) -> int:
-    """Return the project's number: its id if that is a number already, else twelve digits derived from it."""
+    """Return the project's number: its id if that is one, else twelve digits derived from it."""
     if project.isdecimal() and len(project) <= _MAX_NUMBER_DIGITS:
         return int(project)
     digest = int.from_bytes(hashlib.sha256(project.encode()).digest()[:8], "big")

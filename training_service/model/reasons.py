@@ -1,4 +1,4 @@
-"""Why a job, or a trial, does not end well: the message, and beside it what programs read. Pure."""
+"""Why a job or a trial does not succeed: the message, and what programs read. Pure."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Reason:
     Why a job, or a trial, failed or was cancelled.
 
     :param message: for people: the API's ``errorMessage``.
-    :param replica: the replica that is to blame, ``worker 1``; empty: none of them.
-    :param exit_code: the status with which that replica ended.
-    :param failed_trials: of a tuning job: how many trials have failed. All else is then the last one's.
+    :param replica: the replica at fault, ``worker 1``; empty: none.
+    :param exit_code: that replica's exit code.
+    :param failed_trials: of a tuning job: how many trials have failed; all else is about the last one.
     """
 
     cause: Cause
@@ -28,7 +28,7 @@ class Reason:
     failed_trials: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """Return all but the message as a :class:`JobReason` in JSON, which ``from_json`` reads back."""
+        """Return all but the message as a :class:`JobReason` in JSON, for ``from_json``."""
         return JobReason(
             cause=self.cause,
             replica=self.replica,
@@ -41,7 +41,7 @@ class Reason:
         """
         Return the reason that ``to_json`` wrote beside ``message``; ``None``: there is none.
 
-        A message alone is one of a service that wrote no causes.
+        A message alone comes from a version that stored no causes.
         """
         if not message and not stored:
             return None

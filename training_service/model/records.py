@@ -1,4 +1,4 @@
-"""The service's own record of a job, or of one trial of a tuning job: the desired state, as the store keeps it."""
+"""A stored job, or one trial of a tuning job: the desired state."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from training_api.job.restarts import Attempts
 from training_api.states import JobState
 from training_service.model.reasons import Reason
 
-#: The states of which ``errorMessage`` says why.
+#: The states that ``errorMessage`` explains.
 _EXPLAINED = frozenset({JobState.FAILED, JobState.CANCELLING, JobState.CANCELLED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """
-    What makes a record a trial: its study, and the assignment that it evaluates.
+    What makes a record a trial: its study, and its hyperparameters.
 
     :param study_uid: the tuning job's uid.
     :param study_sequence: the tuning job's place in the queue, which its trials keep.
     :param number: 1 and up; the API's ``trialId``.
     :param hyperparameters: by name, as they are written on the wire and on the command line.
     :param stopped: why it was stopped early; empty: it was not.
-    :param spared: why it would have been stopped, had it not been chosen to run on for comparison; empty: nothing would.
+    :param spared: why it would have been stopped had it not been chosen as a control; empty: no reason.
     """
 
     study_uid: str
@@ -41,7 +41,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSummary:
-    """What the API shows of a trial, without its measurements."""
+    """A trial as the API shows it, without its measurements."""
 
     uid: str
     study_uid: str
@@ -56,7 +56,7 @@ class TrialSummary:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadableJob:
     """
-    A job, or a trial, that is to go on, and whose row cannot be read.
+    An active job, or trial, whose row cannot be read.
 
     :param record: what is known of it; it has no replicas.
     :param why: what could not be read.
@@ -68,23 +68,29 @@ class UnreadableJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveJobs:
-    """The jobs and trials that the loop has to look at, oldest first, and those of them that it cannot read."""
+    """The active jobs and trials, oldest first, and those that cannot be read."""
 
     jobs: Sequence[JobRecord]
     unreadable: Sequence[UnreadableJob] = ()
+
+    @property
+    def uids(self) -> frozenset[str]:
+        """Return the uids of all of them."""
+        return frozenset(job.uid for job in (*self.jobs, *(each.record for each in self.unreadable)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecord:
     """
-    One job with its state; a trial of a tuning job is one, too, with containers and a network of its own.
+    One job with its state; a trial of a tuning job is one, too, with its own containers.
 
-    :param uid: key of the job on the engine; random, so that a job id used in two projects never meets itself.
+    :param uid: key of the job on the engine; random, so that the same job id in two projects never collides.
     :param sequence: grows with every job; orders the queue and the list.
     :param images: the engine's ids of the pulled images, by reference.
-    :param reason: why it does not end well, once that is known; ``None``: it goes on, or went well.
-    :param attempts: what was started again so far.
-    :param outcome: how the job will end, once it is known; the job has that state when all its replicas have ended.
+    :param reason: why it does not succeed, once that is known; ``None``: it is active, or succeeded.
+    :param attempts: the restarts so far.
+    :param outcome: how the job will end, once that is known; the job gets that state when all its replicas
+        have ended.
     :param version: grows with every write; the API's ``etag``.
     :param trial: set for a trial; the API shows it within its tuning job only.
     """
@@ -106,7 +112,7 @@ class JobRecord:
 
     @property
     def trial_id(self) -> str:
-        """The trial's number as the wire has it; empty for a job."""
+        """The trial's number as on the wire; empty for a job."""
         return str(self.trial.number) if self.trial else ""
 
     @property
@@ -116,7 +122,7 @@ class JobRecord:
 
     @property
     def is_ending(self) -> bool:
-        """Whether the job has ended, or how it ends is decided, so that a cancel comes too late."""
+        """Whether the job has ended, or its outcome is decided: then a cancel comes too late."""
         return self.outcome is not None or self.state is JobState.CANCELLING or self.state.is_terminal
 
     @property
@@ -126,7 +132,12 @@ class JobRecord:
         return tuple(image for image in wanted if image.pullable not in self.images)
 
     def to_wire(self, *, position: int | None = None, output: TrainingOutput | None = None) -> Job:
-        """Return the API's resource; ``position`` is the 1-based place in the queue, ``output`` a tuning job's trials."""
+        """
+        Return the API's resource.
+
+        :param position: the 1-based place in the queue.
+        :param output: a tuning job's trials.
+        """
         return Job(
             job_id=self.spec.job_id,
             labels=self.spec.labels or None,
@@ -136,7 +147,7 @@ class JobRecord:
             create_time=self.created_at,
             start_time=self.running_at,
             end_time=self.ended_at,
-            # While replicas are still being stopped, the outcome is decided and not yet told.
+            # While replicas are being stopped, the outcome is decided but not shown yet.
             error_message=self.reason.message or None if self.reason and self.state in _EXPLAINED else None,
             job_position=position,
             etag=etag(self.version),

@@ -1,4 +1,4 @@
-"""Names of the things that have IAM policies, beside those of ``training_api/iam/registry_resources.py``. Pure."""
+"""Names of resources with IAM policies; others are in ``training_api/iam``. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from training_api.iam.wire import Binding, Policy
 
-#: Service agents have other domains: they belong to no project in which somebody could grant their use.
+#: Service agents have other domains: they belong to no project in which their use could be granted.
 _ACCOUNT = re.compile(r"[^@/]+@(?P<project>[a-z][a-z0-9-]*)\.iam\.gserviceaccount\.com")
 
 
@@ -16,11 +16,11 @@ def job_resource(project: str, job_id: str) -> str:
 
 
 def account_resource(email: str) -> str:
-    """Return the name of a service account; its project is ``-`` where the address does not tell."""
+    """Return the name of a service account; its project is ``-`` if the address has none."""
     found = _ACCOUNT.fullmatch(email)
     return f"projects/{found['project'] if found else '-'}/serviceAccounts/{email}"
 
 
 def owner_policy(principal: str) -> Policy:
-    """Return the policy of a new job: its creator gets ``roles/ml.jobOwner`` [docs: AI Platform, access control]."""
+    """Return a new job's policy: its creator gets ``roles/ml.jobOwner`` [docs: access control]."""
     return Policy(version=1, bindings=[Binding(role="roles/ml.jobOwner", members=[principal])])

@@ -1,4 +1,4 @@
-"""Which images runtime versions stand for: the settings, and the look-up when a job is to run."""
+"""The images of runtime versions: the settings, and the look-up when a job is to run."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from training_api.errors import ImageNotFound
 from training_api.job.image_ref import ImageRef, parse_image_ref
 from training_api.job.python_package import LOCAL_HOST, runtime_of
 
-#: discovery: TrainingInput.pythonVersion "Python '3.7' is available when `runtime_version` is set to '1.15' or later".
+#: discovery: TrainingInput.pythonVersion "Python '3.7' is available when `runtime_version` is set to '1.15'
+#: or later".
 _PYTHON_VERSIONS = ("3.7",)
 
 
 class RuntimeImage(BaseModel):
     """
-    What one runtime version stands for; in the settings, the image's name alone will do.
+    The image of one runtime version; in the settings, its name alone will do.
 
     :param image: with a registry's host, or with ``localhost``: on the engine only.
-    :param python_versions: those that a job may ask for, whatever Python the image really has.
+    :param python_versions: those that a job may ask for, whatever Python the image has.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -47,11 +48,11 @@ def get_runtime(
     pull: Callable[[ImageRef], PulledImage],
 ) -> PulledImage | None:
     """
-    Return the image that a runtime version stands for now, pulled if it has to be; ``None``: ``image`` names no runtime.
+    Return a runtime version's image, pulled if needed; ``None``: ``image`` names no runtime.
 
-    The settings may have changed since the job was accepted, so they are looked at here again.
+    It is looked up again here, because the settings may have changed since the job was accepted.
 
-    :param pull: pulls an image as the job may.
+    :param pull: pulls an image with the job's rights.
     :raises ImageNotFound: no such version any more, or its image is gone.
     :raises EngineError: as ``pull``.
     """

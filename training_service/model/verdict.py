@@ -1,4 +1,4 @@
-"""How a running job goes on when replicas have ended: it goes on, a replica is restarted, the job is, or it is over. Pure."""
+"""How a running job continues when replicas have ended: unchanged, restarted, or over. Pure."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from training_api.states import JobState, ReplicaState
 from training_service.model.reasons import Reason
 from training_service.model.records import JobRecord
 
-#: 128 + SIGKILL: how a shell, and the engine, report a process killed by signal 9.
+#: 128 + SIGKILL: the exit code of a process killed by signal 9, in a shell and in the engine.
 _KILLED = 137
 _SIGKILL = 9
-#: Where several replicas have ended, the job fails for the first of these: for what would come again, before what may not.
+#: If several replicas have ended, the job fails for the first of these: causes that would recur come first.
 _BY_WEIGHT = (
     Cause.OUT_OF_MEMORY,
     Cause.PACKAGE,
     Cause.PROGRAM_ERROR,
     Cause.COMMAND,
     Cause.INTERRUPTED,
+    Cause.REPLICA_LOST,
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Over:
-    """The job has an outcome; ``reason`` says why, unless it is a good one."""
+    """The job has an outcome; ``reason`` explains a bad one."""
 
     outcome: JobState
     reason: Reason | None = None
@@ -38,7 +39,7 @@ class Over:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Again:
-    """Something is started again: ``attempts`` is what to write, ``why`` what to say."""
+    """Something is restarted: ``attempts`` is what to write, ``why`` what to log."""
 
     attempts: Attempts
     why: str
@@ -50,10 +51,11 @@ def judge(
     """
     Return what the replicas' ends mean for the job; ``None``: nothing (yet).
 
-    The master decides, and its success outweighs all else. A replica counts as ended when its last line is stored.
+    The master decides, and its success outweighs everything else. A replica counts as ended when its last
+    line is stored.
 
-    :param current: the newest run of each replica that is there.
-    :param drained: container ids whose log is stored to its last line.
+    :param current: the newest run of each replica, if present.
+    :param drained: ids of containers whose log is stored to its last line.
     """
     ended = [observed for observed in current.values() if observed.state is ReplicaState.EXITED]
     master = current.get(job.spec.master.replica)
@@ -70,9 +72,13 @@ def judge(
     if not failed and not lost:
         return None
     reason = failure_of(failed, lost, uses_packages=is_package_job(job.spec.training_input))
-    if any(not is_retryable(each.exit_code or 0, out_of_memory=each.out_of_memory) for each in failed):
+    if not all(_may_run_again(each) for each in failed):
         return Over(outcome=JobState.FAILED, reason=reason)
     return _again(job, [*(each.replica for each in failed), *lost], reason)
+
+
+def _may_run_again(failed: ObservedReplica) -> bool:
+    return failed.lost or is_retryable(failed.exit_code or 0, out_of_memory=failed.out_of_memory)
 
 
 def _again(job: JobRecord, ended: Sequence[ReplicaId], reason: Reason) -> Over | Again:
@@ -95,28 +101,32 @@ def failure_of(
     failed: Sequence[ObservedReplica], lost: Sequence[ReplicaId] = (), *, uses_packages: bool = False
 ) -> Reason:
     """
-    Return why a job fails whose replicas exited with a non-zero status, or are gone; there is at least one.
+    Return why a job fails whose replicas failed or are gone; there is at least one.
 
     :param uses_packages: whether the job installs Python packages.
     """
     message = failure_message(failed, lost)
     if not failed:
         return Reason(cause=Cause.REPLICA_LOST, message=message, replica=str(lost[0]))
-    causes = [
-        exit_cause(each.exit_code or 0, out_of_memory=each.out_of_memory, uses_packages=uses_packages)
-        for each in failed
-    ]
+    causes = [_cause_of(each, uses_packages=uses_packages) for each in failed]
     cause = min(causes, key=_BY_WEIGHT.index)
     blamed = failed[causes.index(cause)]
-    return Reason(cause=cause, message=message, replica=str(blamed.replica), exit_code=blamed.exit_code)
+    exit_code = None if blamed.lost else blamed.exit_code
+    return Reason(cause=cause, message=message, replica=str(blamed.replica), exit_code=exit_code)
+
+
+def _cause_of(failed: ObservedReplica, *, uses_packages: bool) -> Cause:
+    if failed.lost:
+        return Cause.REPLICA_LOST
+    return exit_cause(failed.exit_code or 0, out_of_memory=failed.out_of_memory, uses_packages=uses_packages)
 
 
 def failure_message(failed: Sequence[ObservedReplica], lost: Sequence[ReplicaId] = ()) -> str:
     """
-    Return the ``errorMessage`` for replicas that exited with a non-zero status, or are gone.
+    Return the ``errorMessage`` for replicas that failed or are gone.
 
-    Pure. Forms: [issues: rstudio/cloudml#130, tensorflow/models#4294]; out of memory [issue: tensorflow/models#5591];
-    lost: ours.
+    Pure. Forms: [issues: rstudio/cloudml#130, tensorflow/models#4294]; out of memory [issue:
+    tensorflow/models#5591]; lost: ours.
     """
     gone = (f"The replica {replica} was lost: its container was removed from the engine." for replica in lost)
     return " ".join([*map(_failure_of, failed), *gone])
@@ -125,6 +135,8 @@ def failure_message(failed: Sequence[ObservedReplica], lost: Sequence[ReplicaId]
 def _failure_of(observed: ObservedReplica) -> str:
     name = f"The replica {observed.replica}"
     code = observed.exit_code
+    if observed.lost:
+        return f"{name} was lost: the engine or its machine stopped while it ran."
     if observed.out_of_memory:
         status = f"{_SIGKILL}(SIGKILL)" if code == _KILLED else str(code)
         return f"{name} ran out-of-memory and exited with a non-zero status of {status}."

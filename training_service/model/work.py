@@ -1,4 +1,8 @@
-"""What the loop can be told to do: decisions, which are only written, and work, which the engine or the search takes its time for."""
+"""
+The loop's actions: decisions, and work.
+
+A decision is only written. Work takes the engine, or the search, some time.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from training_service.search.early_stopping import EarlyStoppingReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transition:
-    """Write ``to`` as the job's state, as of ``at``; ``reason``: why it does not end well."""
+    """Write ``to`` as the job's state since ``at``; ``reason``: why it does not succeed."""
 
     job: JobRecord
     to: JobState
@@ -28,10 +32,10 @@ class Transition:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conclude:
     """
-    Write how the job will end; what still runs of it is stopped before it does.
+    Write how the job will end; what still runs of it is stopped before that.
 
-    :param reason: why, unless it ends well.
-    :param summary: what a study has to say at its end.
+    :param reason: why, unless it succeeds.
+    :param summary: the report on early stopping, of a study.
     """
 
     job: JobRecord
@@ -42,7 +46,7 @@ class Conclude:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordAttempts:
-    """Write what is to be started once more, and why; or, without a reason, that it has been."""
+    """Write what is to be restarted, and why; or, without a reason, that it was."""
 
     job: JobRecord
     attempts: Attempts
@@ -51,7 +55,7 @@ class RecordAttempts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopEarly:
-    """Write that a running trial is stopped early, or that it would have been and is spared, and why."""
+    """Write that a running trial is stopped early, or would have been and is spared, and why."""
 
     job: JobRecord
     reason: str
@@ -67,7 +71,7 @@ class AddTrial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullImages:
-    """Make images present on the engine and record their ids."""
+    """Make images present on the engine and store their ids."""
 
     job: JobRecord
     images: tuple[ImageRef, ...]
@@ -96,8 +100,8 @@ class RemoveJob:
     job_uid: str
 
 
-#: Only written: done at once, by the loop itself.
+#: Only written: the loop does it at once.
 Decision = Transition | Conclude | RecordAttempts | StopEarly
-#: Takes its time.
+#: Takes time.
 Work = AddTrial | PullImages | StartReplicas | StopReplicas | RemoveJob
 Action = Decision | Work

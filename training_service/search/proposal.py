@@ -42,7 +42,7 @@ def propose(
     """
     candidates = cube.snap(_candidates(cube, best, random))
     values = acquisition.at(candidates)
-    starts = _spaced(candidates, values, len(best))
+    starts = _spaced(candidates, values)
     improved = [_improve(cube, acquisition, start) for start in starts]
     improved.sort(key=lambda found: -found[0])
     rest = candidates[np.argsort(-values, kind="stable")]
@@ -88,7 +88,7 @@ def _candidates(cube: UnitCube, best: Array, random: np.random.Generator) -> Arr
     return np.clip(np.concatenate(groups), 0.0, np.where(cube.categories, np.inf, 1.0))
 
 
-def _spaced(candidates: Array, values: Array, nearby: int) -> Array:
+def _spaced(candidates: Array, values: Array) -> Array:
     """Return the best candidates, half of them from anywhere, half from near the best trials."""
     anywhere = np.argsort(-values[:ANYWHERE], kind="stable")[: STARTS // 2]
     near = ANYWHERE + np.argsort(-values[ANYWHERE:], kind="stable")[: STARTS - STARTS // 2]

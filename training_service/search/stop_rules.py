@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,14 +25,42 @@ from training_service.search.early_stopping import Curve, StopReason, StopRule
 MIN_COMPLETED = 5
 MIN_POINTS = 3
 #: The forecast stops a trial whose chance to end as the best is smaller, and spares one from the median rule
-#: whose chance is at least this. Chosen by benchmarks/early_stopping.py, where 2 to 5 % of the stops are
-#: false.
+#: whose chance is at least this. Chosen by benchmarks/search/early_stopping.py, where 2 to 5 % of the stops
+#: are false.
 MIN_CHANCE, HOPE = 0.01, 0.05
 #: Larger values are taken for this one: their squares are no doubles.
 _LARGEST = 1e150
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tracks:
+    """
+    A curve made ready to be compared; ``None`` where it has no finite value.
+
+    :param stands_still: its steps are all the same.
+    """
+
+    by_step: Track | None
+    by_seconds: Track | None
+    stands_still: bool
+
+
+def tracks_of(curve: Curve, goal: Goal) -> Tracks:
+    """Return ``curve`` made ready to be compared: of a completed trial that is done once. Pure."""
+    sign = _sign(goal)
+    return Tracks(
+        by_step=_track(curve, sign, by_seconds=False),
+        by_seconds=_track(curve, sign, by_seconds=True),
+        stands_still=len(curve) > 1 and len({point.step for point in curve}) == 1,
+    )
+
+
 def should_stop(curve: Curve, completed: Sequence[Curve], goal: Goal) -> StopReason | None:
+    """Return what ``stop_reason`` does, of curves as they are. Pure."""
+    return stop_reason(tracks_of(curve, goal), [tracks_of(each, goal) for each in completed], goal)
+
+
+def stop_reason(curve: Tracks, completed: Sequence[Tracks], goal: Goal) -> StopReason | None:
     """
     Return why the trial of ``curve`` should be stopped now, or ``None``: it should go on.
 
@@ -40,12 +69,12 @@ def should_stop(curve: Curve, completed: Sequence[Curve], goal: Goal) -> StopRea
 
     :param completed: the curves of the trials that ran to their end, shadow trials included, in any order.
     """
-    sign = -1.0 if goal is Goal.MINIMIZE else 1.0
-    by_seconds = any(_stands_still(each) for each in (curve, *completed))
-    track = _track(curve, sign, by_seconds=by_seconds)
+    sign = _sign(goal)
+    by_seconds = any(each.stands_still for each in (curve, *completed))
+    track = curve.by_seconds if by_seconds else curve.by_step
     if track is None or len(track.values) < MIN_POINTS:
         return None
-    tracks = [found for each in completed if (found := _track(each, sign, by_seconds=by_seconds))]
+    tracks = [found for each in completed if (found := each.by_seconds if by_seconds else each.by_step)]
     if len(tracks) < MIN_COMPLETED:
         return None
     best_end = max(each.end for each in tracks)
@@ -79,8 +108,8 @@ def _median_rule(track: Track, tracks: Sequence[Track], sign: float, at: str) ->
     )
 
 
-def _stands_still(curve: Curve) -> bool:
-    return len(curve) > 1 and len({point.step for point in curve}) == 1
+def _sign(goal: Goal) -> float:
+    return -1.0 if goal is Goal.MINIMIZE else 1.0
 
 
 def _track(curve: Curve, sign: float, *, by_seconds: bool) -> Track | None:

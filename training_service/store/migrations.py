@@ -1,7 +1,8 @@
 """
-What brings the tables of the version before to a version. New tables are made anyway, with all their columns.
+Migrations: each brings the tables from the version before to its own.
 
-A migration names the columns that it needs by itself: it must do the same when today's tables have changed again.
+New tables are made anyway, with all their columns. A migration itself names the columns that it needs,
+because it must do the same after later changes of the tables.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import sqlalchemy as sa
 from training_api.dialects.ml_v1.resources import Job
 from training_api.job.job_spec import JobSpec, accepted_job_spec
 from training_api.job.tuning.trial_spec import trial_spec
-from training_service.store.stored_spec import UNREADABLE, read_request, spec_to_json, waits_until_us
+from training_service.store.jobs.stored_spec import UNREADABLE, read_request, spec_to_json, waits_until_us
+from training_service.store.logs.log_takeover import note_takeover
 
 #: Rows that are read, and written, at once.
 _ROWS_AT_ONCE = 1000
@@ -35,13 +37,13 @@ def _to_3(connection: sa.Connection) -> None:
 
 
 def _to_4(connection: sa.Connection) -> None:
-    """Reasons with a cause, and the digest of what was pulled. Messages from before have no cause: it is unknown."""
+    """Reasons with a cause, unknown for older messages, and the digests of pulled images."""
     _add_column(connection, "jobs", "reason", "JSON NOT NULL DEFAULT '{}'")
     _add_column(connection, "spans", "pinned", "TEXT NOT NULL DEFAULT ''")
 
 
 def _to_5(connection: sa.Connection) -> None:
-    """What a job runs beside what was asked for, and until when it may wait. Before, both were derived at each reading."""
+    """A job's specification, and its waiting limit. Before, both were derived at each reading."""
     _add_column(connection, "jobs", "spec", "JSON NOT NULL DEFAULT '{}'")
     _add_column(connection, "jobs", "waits_until_us", "BIGINT")
     last = 0
@@ -69,7 +71,7 @@ def _jobs_of_4(connection: sa.Connection, after: int) -> list[Any]:
 
 
 def _decided(row: Any) -> dict[str, Any]:
-    """Return the new columns of a job; a trial's request is its own from now on. What cannot be read says why."""
+    """Return a job's new columns, with a trial's request; if it is unreadable, they say why."""
     try:
         spec = _spec_of(row)
     except UNREADABLE as error:
@@ -86,8 +88,76 @@ def _spec_of(row: Any) -> JobSpec:
     return trial_spec(spec, trial["number"], trial["hyperparameters"]) if trial else spec
 
 
-#: Version -> what brings the tables of the version before to it. One transaction each.
-MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {2: _to_2, 3: _to_3, 4: _to_4, 5: _to_5}
+def _to_6(connection: sa.Connection) -> None:
+    """Log lines with their container, without their job's names; ``log_takeover.py`` moves them."""
+    if sa.inspect(connection).has_table("log_entries"):
+        note_takeover(connection)
+
+
+def _to_7(connection: sa.Connection) -> None:
+    """When a job of each DAG and model last succeeded, from the existing jobs."""
+    _c = _JOBS_7.c
+    ended = sa.and_(_c.state == "SUCCEEDED", _c.study_uid == "", _c.ended_us.is_not(None))
+    newest: dict[tuple[str, str], int] = {}
+    # Not grouped by the database: SQLite stops at a row whose labels are not JSON.
+    for labels, ended_us in connection.execute(sa.select(_c.labels, _c.ended_us).where(ended)):
+        known = labels if isinstance(labels, dict) else {}
+        pair = (str(known.get("airflow-dag", "")), str(known.get("model", "")))
+        newest[pair] = max(ended_us, newest.get(pair, 0))
+    rows = [{"dag": dag, "model": model, "ended_us": at} for (dag, model), at in newest.items()]
+    connection.execute(sa.delete(_LAST_SUCCESSES_7))
+    if rows:
+        connection.execute(sa.insert(_LAST_SUCCESSES_7), rows)
+
+
+_JOBS_7 = sa.table(
+    "jobs",
+    *(sa.column(name) for name in ("state", "study_uid", "ended_us")),
+    sa.column("labels", sa.JSON),
+)
+_LAST_SUCCESSES_7 = sa.table("last_successes", *(sa.column(name) for name in ("dag", "model", "ended_us")))
+
+
+#: Text that had a maximal length, which PostgreSQL enforces, or a language's order.
+_TEXTS_8 = {
+    "meta": ("key", "value"),
+    "jobs": ("uid", "project", "job_id", "state", "error_message", "outcome", "study_uid"),
+    "policies": ("resource",),
+    "log_entries": ("project", "job_id", "task_name", "trial_id", "insert_id", "severity", "text_payload"),
+    "log_jobs": ("project", "job_id"),
+    "log_streams": ("task_name", "trial_id", "container"),
+    "log_lines": ("suffix", "text_payload"),
+    "last_successes": ("dag", "model"),
+    "measurements": ("job_uid", "source", "tag"),
+    "spans": ("job_uid", "kind", "name", "attempt", "pinned"),
+    "usage_samples": ("job_uid", "task_name"),
+    "gpu_samples": ("job_uid", "task_name"),
+    "refusals": ("job_uid", "work"),
+}
+
+
+def _to_8(connection: sa.Connection) -> None:
+    """Text of any length in the order of code points; in SQLite it always was."""
+    if connection.dialect.name == "sqlite":
+        return
+    present = set(sa.inspect(connection).get_table_names())
+    for table, names in _TEXTS_8.items():
+        # Lines of version 5 and older, which are moved later, are compared with those of today.
+        if table in present:
+            changes = ", ".join(f'ALTER COLUMN {name} TYPE TEXT COLLATE "C"' for name in names)
+            connection.exec_driver_sql(f"ALTER TABLE {table} {changes}")
+
+
+#: Version -> its migration from the version before. All in one transaction.
+MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {
+    2: _to_2,
+    3: _to_3,
+    4: _to_4,
+    5: _to_5,
+    6: _to_6,
+    7: _to_7,
+    8: _to_8,
+}
 #: Grows when the tables change; a service refuses a database that is newer than itself.
 SCHEMA_VERSION = max(MIGRATIONS)
 

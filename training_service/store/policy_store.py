@@ -14,7 +14,7 @@ from training_service.store.tables import policies
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredPolicy:
-    """A policy, without its etag, and the version that the etag is made from; 0: none was ever written."""
+    """A policy without its etag, and the version behind the etag; 0: none was ever written."""
 
     policy: Policy
     version: int
@@ -37,9 +37,9 @@ class PolicyStore:
 
     def replace(self, resource: str, policy: Policy, *, seen_version: int) -> bool:
         """
-        Write ``policy`` with version ``seen_version + 1`` if the stored one still has ``seen_version``.
+        Write ``policy`` as version ``seen_version + 1`` if the stored one is ``seen_version``.
 
-        :return: whether it had; ``False`` means that somebody else wrote first, and nothing was written.
+        :return: whether it was; ``False``: another writer was first, and nothing was written.
         """
         values = {"policy": policy.to_wire(), "version": seen_version + 1}
         same = sa.and_(policies.c.resource == resource, policies.c.version == seen_version)

@@ -7,12 +7,15 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from training_api.fleet.wire import Span, SpanKind
 from training_service.store.database import from_us, to_us, writing
-from training_service.store.job_rows import trial_id_of
-from training_service.store.tables import jobs, spans
+from training_service.store.jobs.job_rows import trial_id_of
+from training_service.store.sql.conflicts import conflict_insert
+from training_service.store.tables import is_of, jobs, spans
+
+_KEYS = ("job_uid", "kind", "name", "attempt")
+_NEWS = frozenset({"started_us", "ended_us", "exit_code", "out_of_memory", "pinned"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,33 +44,20 @@ class SpanStore:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
-    def put(self, span: NewSpan) -> None:
-        """Store ``span``, in the place of what is known of it so far; it may be repeated."""
-        values: dict[str, Any] = {
-            "job_uid": span.job_uid,
-            "kind": span.kind.value,
-            "name": span.name,
-            "attempt": span.attempt,
-            "started_us": to_us(span.started_at),
-            "ended_us": to_us(span.ended_at) if span.ended_at else None,
-            "exit_code": span.exit_code,
-            "out_of_memory": span.out_of_memory,
-            "pinned": span.pinned,
-        }
-        keys = ("job_uid", "kind", "name", "attempt")
+    def put(self, *new: NewSpan) -> None:
+        """Store the spans, each in the place of what is known of it so far; it may be repeated."""
         with writing(self._engine).begin() as connection:
-            insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-            news = {name: value for name, value in values.items() if name not in keys}
-            connection.execute(
-                insert(spans).values(**values).on_conflict_do_update(index_elements=keys, set_=news)
-            )
+            insert = conflict_insert(connection.dialect.name, spans)
+            news = {column.name: column for column in insert.excluded if column.name in _NEWS}
+            statement = insert.on_conflict_do_update(index_elements=_KEYS, set_=news)
+            connection.execute(statement, [_values(span) for span in new])
 
     def of_job(self, job_uid: str) -> list[Span]:
         """Return the spans of a job and of its trials, oldest first."""
         query = (
             sa.select(spans, jobs.c.study_uid, jobs.c.job_id)
             .join(jobs, jobs.c.uid == spans.c.job_uid)
-            .where(sa.or_(jobs.c.uid == job_uid, jobs.c.study_uid == job_uid))
+            .where(is_of(job_uid))
             .order_by(spans.c.started_us, spans.c.id)
         )
         with self._engine.connect() as connection:
@@ -85,3 +75,17 @@ class SpanStore:
                 )
                 for row in connection.execute(query)
             ]
+
+
+def _values(span: NewSpan) -> dict[str, Any]:
+    return {
+        "job_uid": span.job_uid,
+        "kind": span.kind.value,
+        "name": span.name,
+        "attempt": span.attempt,
+        "started_us": to_us(span.started_at),
+        "ended_us": to_us(span.ended_at) if span.ended_at else None,
+        "exit_code": span.exit_code,
+        "out_of_memory": span.out_of_memory,
+        "pinned": span.pinned,
+    }

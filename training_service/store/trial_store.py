@@ -1,7 +1,7 @@
 """
 Trials in the database: rows of the table of jobs that belong to a tuning job.
 
-What holds for every record, its states, images and attempts, is written by ``job_store.py``.
+``job_store.py`` writes what all records have: states, images and attempts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from training_service.model.clock import Clock, utc_now
 from training_service.model.job_messages import queued_message
 from training_service.model.records import JobRecord, TrialSummary
 from training_service.store.database import to_us, writing
-from training_service.store.job_rows import (
+from training_service.store.jobs.job_rows import (
     log_entry,
     moment_of,
     new_values,
@@ -29,13 +29,14 @@ from training_service.store.job_rows import (
     state_of,
     trial_number,
 )
-from training_service.store.log_store import LogStore
-from training_service.store.stored_spec import mapping_of
-from training_service.store.tables import jobs
+from training_service.store.jobs.stored_spec import mapping_of
+from training_service.store.logs.log_store import LogStore
+from training_service.store.sql.conflicts import conflict_insert
+from training_service.store.tables import is_trial, jobs
 
-#: Values that one statement names; databases bound them.
+#: Values in one statement; databases limit them.
 _ROWS_AT_ONCE = 500
-#: What is read of a trial to show it: not its spec, which takes long to check.
+#: The columns that show a trial, without its spec, which takes long to check.
 _SUMMARY = (
     jobs.c.uid,
     jobs.c.job_id,
@@ -57,9 +58,9 @@ class TrialStore:
 
     def insert(self, study: JobRecord, number: int, hyperparameters: Mapping[str, str]) -> bool:
         """
-        Store a new QUEUED trial of the tuning job ``study``, unless that is ending or has this trial.
+        Store a new QUEUED trial of the tuning job ``study``, unless it is ending or has it.
 
-        It runs the very images that were pulled for the study, also where a tag has moved since.
+        The trial runs the images that were pulled for the study, even if a tag has moved since.
 
         :return: whether it was stored.
         """
@@ -69,9 +70,6 @@ class TrialStore:
             "number": number,
             "hyperparameters": dict(hyperparameters),
         }
-        goes_on = sa.exists().where(
-            jobs.c.uid == study.uid, jobs.c.state == study.state.value, jobs.c.outcome == ""
-        )
         spec = trial_spec(study.spec, number, hyperparameters)
         values = new_values(spec, to_us(self._clock())) | {
             "uid": secrets.token_hex(6),
@@ -81,15 +79,11 @@ class TrialStore:
             "trial": trial,
         }
         with writing(self._engine).begin() as connection:
-            taken = sa.select(jobs.c.uid).where(
-                jobs.c.study_uid == study.uid, jobs.c.job_id == values["job_id"]
-            )
-            if not connection.scalar(sa.select(goes_on)) or connection.scalar(taken):
+            row = connection.execute(_insert_trial(connection, study, values)).one_or_none()
+            if row is None:
                 return False
-            row = connection.execute(sa.insert(jobs).values(**values).returning(jobs)).one()
-            self._logs.append_with(
-                connection, [state_entry(record := record_of(row), queued_message(record))]
-            )
+            record = record_of(row)
+            self._logs.append_with(connection, [state_entry(record, queued_message(record))])
         return True
 
     def summaries(self, study_uids: Iterable[str]) -> list[TrialSummary]:
@@ -97,20 +91,22 @@ class TrialStore:
         uids = list(study_uids)
         if not uids:
             return []
-        query = sa.select(*_SUMMARY).where(jobs.c.study_uid.in_(uids)).order_by(jobs.c.sequence)
+        query = sa.select(*_SUMMARY).where(is_trial, jobs.c.study_uid.in_(uids)).order_by(jobs.c.sequence)
         with self._engine.connect() as connection:
             return [_summary(row) for row in connection.execute(query)]
 
     def active(self, study_uid: str) -> list[JobRecord]:
         """Return the trials of a tuning job that have not ended, in the order of their numbers."""
         going_on = jobs.c.state.not_in(sorted(TERMINAL))
-        query = sa.select(jobs).where(jobs.c.study_uid == study_uid, going_on).order_by(jobs.c.sequence)
+        query = (
+            sa.select(jobs).where(is_trial, jobs.c.study_uid == study_uid, going_on).order_by(jobs.c.sequence)
+        )
         with self._engine.connect() as connection:
             return [shown_record(row) for row in connection.execute(query)]
 
     def ended(self, study_uid: str, known: Collection[int]) -> list[JobRecord]:
-        """Return the trials of a tuning job that have ended, without those whose sequences are ``known``."""
-        ended = sa.and_(jobs.c.study_uid == study_uid, jobs.c.state.in_(sorted(TERMINAL)))
+        """Return the ended trials of a tuning job, except those whose sequences are ``known``."""
+        ended = sa.and_(is_trial, jobs.c.study_uid == study_uid, jobs.c.state.in_(sorted(TERMINAL)))
         with self._engine.connect() as connection:
             sequences = connection.execute(sa.select(jobs.c.sequence).where(ended)).scalars()
             new = sorted(set(sequences) - set(known))
@@ -123,20 +119,22 @@ class TrialStore:
     def count_ended(self, study_uid: str) -> int:
         """Return how many trials of a tuning job have ended."""
         ended = jobs.c.state.in_(sorted(TERMINAL))
-        query = sa.select(sa.func.count()).where(jobs.c.study_uid == study_uid, ended)
+        query = sa.select(sa.func.count()).where(is_trial, jobs.c.study_uid == study_uid, ended)
         with self._engine.connect() as connection:
             return int(connection.execute(query).scalar_one())
 
     def record_early_stop(self, trial: JobRecord, reason: str, *, is_spared: bool) -> bool:
         """
-        Keep that a running trial is stopped early, and will so have succeeded; or that it is spared and runs on.
+        Write that a running trial is stopped early, and so succeeds, or is spared and runs on.
 
-        :return: whether it was written; ``False``: the trial was decided about before.
+        :return: whether it was written; ``False``: there was a decision about the trial already.
         """
         same = sa.and_(jobs.c.uid == trial.uid, jobs.c.state == trial.state.value, jobs.c.outcome == "")
         outcome = "" if is_spared else JobState.SUCCEEDED.value
         with writing(self._engine).begin() as connection:
-            known = connection.execute(sa.select(jobs.c.trial).where(same)).scalar_one_or_none()
+            known = connection.execute(
+                sa.select(jobs.c.trial).where(same).with_for_update()
+            ).scalar_one_or_none()
             if known is None or known.get("spared"):
                 return False
             kept = known | {"spared" if is_spared else "stopped": reason}
@@ -149,6 +147,22 @@ class TrialStore:
             message = f"Trial {trial.trial_id} {did}: {reason}"
             self._logs.append_with(connection, [log_entry(trial, self._clock(), message, Severity.INFO)])
         return True
+
+
+def _insert_trial(connection: sa.Connection, study: JobRecord, values: Mapping[str, Any]) -> sa.Insert:
+    """
+    Return the statement that stores a trial if its study is active and has no such trial.
+
+    The study's row is locked until the transaction ends, so no cancel comes between check and write.
+    """
+    columns = [sa.literal(value, jobs.c[name].type).label(name) for name, value in values.items()]
+    goes_on = sa.and_(jobs.c.uid == study.uid, jobs.c.state == study.state.value, jobs.c.outcome == "")
+    return (
+        conflict_insert(connection.dialect.name, jobs)
+        .from_select(list(values), sa.select(*columns).where(goes_on).with_for_update(read=True))
+        .on_conflict_do_nothing(index_elements=[jobs.c.project, jobs.c.job_id])
+        .returning(jobs)
+    )
 
 
 def _summary(row: Any) -> TrialSummary:

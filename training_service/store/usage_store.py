@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
 from training_api.fleet.wire import UsageSeries
 from training_service.store.database import to_us, writing
-from training_service.store.job_rows import trial_id_of
-from training_service.store.tables import gpu_samples, jobs, usage_samples
+from training_service.store.jobs.job_rows import trial_id_of
+from training_service.store.tables import gpu_samples, is_of, jobs, usage_samples
 
 _c = usage_samples.c
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageSample:
-    """One look at one replica; ``cpu_cores`` is the average since the look before."""
+    """One sample of one replica; ``cpu_cores`` is the average since the previous sample."""
 
     job_uid: str
     task_name: str
@@ -40,23 +41,11 @@ class UsageStore:
         if not samples:
             return
         rows = [
-            {
-                "job_uid": sample.job_uid,
-                "task_name": sample.task_name,
-                "sampled_us": to_us(sample.sampled_at),
-                "cpu_cores": sample.cpu_cores,
-                "memory_bytes": sample.memory_bytes,
-            }
+            {**_key(sample), "cpu_cores": sample.cpu_cores, "memory_bytes": sample.memory_bytes}
             for sample in samples
         ]
         of_gpus = [
-            {
-                "job_uid": sample.job_uid,
-                "task_name": sample.task_name,
-                "sampled_us": to_us(sample.sampled_at),
-                "gpus": sample.gpus,
-                "memory_bytes": sample.gpu_memory_bytes,
-            }
+            {**_key(sample), "gpus": sample.gpus, "memory_bytes": sample.gpu_memory_bytes}
             for sample in samples
             if sample.gpus is not None
         ]
@@ -66,7 +55,7 @@ class UsageStore:
                 connection.execute(sa.insert(gpu_samples), of_gpus)
 
     def of_job(self, job_uid: str) -> list[UsageSeries]:
-        """Return a series for every replica of a job, and of its trials, in the order of their first samples; no limits."""
+        """Return a series for each replica of a job and of its trials, by first sample; no limits."""
         of_gpus = gpu_samples.c
         same_moment = sa.and_(
             of_gpus.job_uid == _c.job_uid,
@@ -83,7 +72,7 @@ class UsageStore:
             )
             .join(jobs, jobs.c.uid == _c.job_uid)
             .outerjoin(gpu_samples, same_moment)
-            .where(sa.or_(jobs.c.uid == job_uid, jobs.c.study_uid == job_uid))
+            .where(is_of(job_uid))
             .order_by(_c.id)
         )
         found: dict[tuple[str, str], UsageSeries] = {}
@@ -100,3 +89,11 @@ class UsageStore:
                 series.gpus.append(row.gpus)
                 series.gpu_memory_bytes.append(row.gpu_memory_bytes)
         return list(found.values())
+
+
+def _key(sample: UsageSample) -> dict[str, Any]:
+    return {
+        "job_uid": sample.job_uid,
+        "task_name": sample.task_name,
+        "sampled_us": to_us(sample.sampled_at),
+    }

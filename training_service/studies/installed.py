@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 
-from training_api.errors import FieldViolation, InvalidJobSpec
+from training_api.errors import FieldViolation, InvalidJobSpec, TrainingError
 from training_api.job.job_spec import JobSpec
 
 #: The distributions of the extra.
@@ -23,7 +23,7 @@ TUNING = (
 _INSTALL = "pip install 'container-training-service[tuning]'"
 
 
-class TuningNotInstalled(Exception):
+class TuningNotInstalled(TrainingError):
     """The database has a tuning job that this service cannot continue."""
 
 

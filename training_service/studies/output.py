@@ -11,6 +11,10 @@ from training_service.model.records import JobRecord, TrialSummary
 from training_service.store.measurement_store import Measurement, MeasurementStore
 from training_service.store.trial_store import TrialStore
 
+#: The most measurements that a tuning job shows per trial and in all, the last ones; the ops API has the
+#: older ones. The real service shows none: "not currently populated" [discovery].
+MAX_METRICS_OF_TRIAL, MAX_METRICS = 1000, 5000
+
 
 class TuningOutputs:
     """Reads the outputs of tuning jobs; safe for threads."""
@@ -23,7 +27,7 @@ class TuningOutputs:
         """
         Return the outputs of the tuning jobs among ``jobs``, by uid.
 
-        :param with_curves: with every measurement, as ``allMetrics``; else with the newest of each trial only.
+        :param with_curves: include the last measurements, as ``allMetrics``; else only each trial's newest.
         """
         tuning = {job.uid: job for job in jobs if job.spec.study}
         by_study = defaultdict(list)
@@ -34,7 +38,8 @@ class TuningOutputs:
             tag = job.spec.study.metric_tag if job.spec.study else ""
             uids = [trial.uid for trial in by_study[uid]]
             latest = self._measurements.latest(uids, tag)
-            curves = self._measurements.of_many(uids, tag) if with_curves else {}
+            each = max(min(MAX_METRICS_OF_TRIAL, MAX_METRICS // max(len(uids), 1)), 1)
+            curves = self._measurements.last_of_many(uids, tag, each) if with_curves else {}
             outputs[uid] = training_output(tag, by_study[uid], latest, curves)
         return outputs
 
@@ -48,11 +53,11 @@ def training_output(
     """
     Return the output of one tuning job. Pure.
 
-    All trials are shown, also those that run or failed; the document says "for each SUCCESSFUL trial" [discovery], and
-    ``state`` tells them apart here.
+    All trials are shown, including those that run or failed, and ``state`` tells them apart. The document
+    says "for each SUCCESSFUL trial" [discovery].
 
     :param latest: by trial uid, its newest measurement.
-    :param curves: by trial uid, all of them; may be empty.
+    :param curves: by trial uid, its last measurements in order; may be empty.
     """
     return TrainingOutput(
         is_hyperparameter_tuning_job=True,

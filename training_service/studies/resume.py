@@ -1,4 +1,4 @@
-"""Whether a tuning job can go on from an earlier one (``resumePreviousJobId``). Pure."""
+"""Whether a tuning job can resume an earlier one (``resumePreviousJobId``). Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ _PATH = "trainingInput.hyperparameters"
 
 def check_resume(study: StudySpec, previous: JobRecord) -> None:
     """
-    Let a study pass that asks the same question as the one of ``previous``.
+    Check that a study asks the same question as that of ``previous``.
 
-    The parameters' names and types, the metric and the goal must be the same; ranges and limits may differ, and trials
-    outside the new ranges are left out. The rules are ours [unverified]: the document only says "resume the study".
+    The parameters' names and types, the metric and the goal must be the same. Ranges and limits may differ;
+    trials outside the new ranges are left out. The rules are ours [unverified]: the document only says
+    "resume the study".
 
-    :raises InvalidJobSpec: with every rule that it breaks.
+    :raises InvalidJobSpec: with every broken rule.
     """
     name = previous.spec.job_id
     before = previous.spec.study

@@ -1,63 +1,75 @@
 """
-What is known of each tuning job's trials, read from the store: all that the search and the loop decide by.
+Reads each tuning job's trials from the store, as the search and the loop need them.
 
-Nothing that matters is kept here only: an ended trial never changes, so what was read of it once is remembered, and after
-a kill the next service reads it again.
+The cache holds nothing that is not stored: an ended trial never changes, so it is read once. After a kill the
+next service reads it again.
 """
 
 from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from training_api.dialects.ml_v1.resources import SearchAlgorithm
+from training_api.errors import JobNotFound
 from training_api.job.job_spec import JobSpec
 from training_api.job.tuning.study_spec import StudySpec
 from training_api.states import JobState
 from training_service.model.records import JobRecord, Trial
-from training_service.search.early_stopping import Ending, Point, is_shadow
+from training_service.search.early_stopping import Ending
 from training_service.search.search_space import SearchSpace
 from training_service.store.database import to_us
-from training_service.store.job_store import JobStore
+from training_service.store.jobs.job_store import JobStore
 from training_service.store.measurement_store import Measurement, MeasurementStore
 from training_service.store.trial_store import TrialStore
+from training_service.studies.stop_judge import RunningTrial, StopJudge, StudyState
 from training_service.studies.study import EarlyStop, EndedTrial, Reported, StudyView
 
 
 @dataclass(slots=True)
 class _Known:
-    """One study: its ended trials by sequence, their curves, and what each running trial was last judged by."""
+    """One study: its ended trials by sequence, and when those whose curves count began."""
 
     prior: tuple[EndedTrial, ...]
     ended: dict[int, EndedTrial] = field(default_factory=dict)
-    curves: dict[int, Sequence[Point]] = field(default_factory=dict)
-    judged: dict[str, tuple[int, EarlyStop | None]] = field(default_factory=dict)
+    completed: dict[int, tuple[str, int]] = field(default_factory=dict)
 
 
 class Studies:
-    """Looks at tuning jobs; safe for threads."""
+    """
+    Reads tuning jobs; safe for threads.
 
-    def __init__(self, store: JobStore, trials: TrialStore, measurements: MeasurementStore) -> None:
+    :param judge: decides which running trials should be stopped early.
+    """
+
+    def __init__(
+        self, store: JobStore, trials: TrialStore, measurements: MeasurementStore, judge: StopJudge
+    ) -> None:
         self._store = store
         self._trials = trials
         self._measurements = measurements
+        self._judge = judge
         self._lock = threading.Lock()
         self._known: dict[str, _Known] = {}
 
     def look(self, jobs: Iterable[JobRecord]) -> dict[str, StudyView]:
         """
-        Return what is known of the tuning jobs among ``jobs``, by uid.
+        Return the views of the tuning jobs among ``jobs``, by uid.
 
         :param jobs: all jobs and trials that have not ended.
         """
         active = list(jobs)
-        views = {}
-        for job in active:
-            if job.spec.study:
-                trials = [each for each in active if each.trial and each.trial.study_uid == job.uid]
-                views[job.uid] = self._view(job, job.spec.study, trials)
+        trials: dict[str, list[JobRecord]] = defaultdict(list)
+        for each in active:
+            if each.trial:
+                trials[each.trial.study_uid].append(each)
+        views = {
+            job.uid: self._view(job, job.spec.study, trials[job.uid]) for job in active if job.spec.study
+        }
+        self._judge.keep(views.keys())
         with self._lock:
             self._known = {uid: known for uid, known in self._known.items() if uid in views}
         return views
@@ -67,7 +79,7 @@ class Studies:
         return _in_order(self._refresh(job))
 
     def prior(self, job: JobRecord) -> tuple[EndedTrial, ...]:
-        """Return the trials of the studies that this one goes on from, the oldest first."""
+        """Return the trials of the studies that this one resumes, the oldest first."""
         return self._refresh(job).prior
 
     def _view(self, job: JobRecord, study: StudySpec, trials: Sequence[JobRecord]) -> StudyView:
@@ -83,24 +95,38 @@ class Studies:
             trial_count=trial_count(study, known.prior),
             ended=_in_order(known),
             reported=reported,
-            stops=self._stops(job, study, trials, known) if study.stops_early else {},
+            stops=self._stops(job, study, trials, known, latest) if study.stops_early else {},
         )
 
     def _stops(
-        self, job: JobRecord, study: StudySpec, trials: Sequence[JobRecord], known: _Known
-    ) -> dict[str, EarlyStop]:
-        running = [
-            each
+        self,
+        job: JobRecord,
+        study: StudySpec,
+        trials: Sequence[JobRecord],
+        known: _Known,
+        latest: Mapping[str, Measurement],
+    ) -> Mapping[str, EarlyStop]:
+        running = {
+            each.uid: RunningTrial(
+                number=each.trial.number, begin_us=_begin_us(each), newest_id=latest[each.uid].id
+            )
             for each in trials
-            if each.state is JobState.RUNNING and not each.is_ending and each.trial and not each.trial.spared
-        ]
-        measured = self._measurements.of_many([trial.uid for trial in running], study.metric_tag)
-        for trial in running:
-            curve = points_of(trial, measured.get(trial.uid, ()))
-            if len(curve) != known.judged.get(trial.uid, (0, None))[0]:
-                known.judged[trial.uid] = (len(curve), _judge(job, study, trial, curve, known))
-        judged = {trial.uid: known.judged.get(trial.uid, (0, None))[1] for trial in running}
-        return {uid: stop for uid, stop in judged.items() if stop}
+            if each.uid in latest
+            and each.state is JobState.RUNNING
+            and not each.is_ending
+            and each.trial
+            and not each.trial.spared
+        }
+        state = StudyState(
+            study_uid=job.uid,
+            tag=study.metric_tag,
+            goal=study.goal,
+            seed=seed_of(job.spec),
+            active=frozenset(trial.uid for trial in trials),
+            running=running,
+            completed=dict(known.completed[sequence] for sequence in sorted(known.completed)),
+        )
+        return self._judge.stops(state)
 
     def _refresh(self, job: JobRecord) -> _Known:
         with self._lock:
@@ -117,19 +143,20 @@ class Studies:
         tag = study.metric_tag if study else ""
         uids = [trial.uid for trial in new]
         latest = self._measurements.latest(uids, tag)
-        # Curves may be long, and only early stopping goes by them.
-        curves = self._measurements.of_many(uids, tag) if study and study.stops_early else {}
         for trial in new:
             known.ended[trial.sequence] = _ended_trial(trial, latest.get(trial.uid))
             if trial.state is JobState.SUCCEEDED and trial.trial and not trial.trial.stopped:
-                known.curves[trial.sequence] = points_of(trial, curves.get(trial.uid, ()))
-            known.judged.pop(trial.uid, None)
+                known.completed[trial.sequence] = trial.uid, _begin_us(trial)
 
     def _read_prior(self, job: JobRecord) -> tuple[EndedTrial, ...]:
         study = job.spec.study
         if study is None or not study.resume_job_id:
             return ()
-        before = self._store.get(job.spec.project, study.resume_job_id)
+        try:
+            before = self._store.get(job.spec.project, study.resume_job_id)
+        except JobNotFound:
+            # It ended long ago and was removed; this study continues without it.
+            return ()
         trials = self._trials.ended(before.uid, ())
         latest = self._measurements.latest([trial.uid for trial in trials], study.metric_tag)
         own = tuple(_ended_trial(trial, latest.get(trial.uid)) for trial in trials)
@@ -141,7 +168,7 @@ def _in_order(known: _Known) -> tuple[EndedTrial, ...]:
 
 
 def trial_count(study: StudySpec, prior: Sequence[EndedTrial]) -> int:
-    """Return how many trials a study can have: ``maxTrials``, or what is left of a smaller grid. Pure."""
+    """Return how many trials a study can have: ``maxTrials``, or fewer if its grid ends. Pure."""
     if study.algorithm is not SearchAlgorithm.GRID_SEARCH:
         return study.max_trials
     space = SearchSpace.from_spec(study.search)
@@ -160,34 +187,13 @@ def is_within(space: SearchSpace, trial: EndedTrial) -> bool:
 
 
 def seed_of(spec: JobSpec) -> int:
-    """Return the seed of a study: the same job id in the same project searches the same way. Pure."""
+    """Return the seed of a study, which depends on its project and job id only. Pure."""
     name = f"{spec.project}/{spec.job_id}"
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
 
 
-def points_of(trial: JobRecord, measurements: Sequence[Measurement]) -> list[Point]:
-    """Return a trial's curve: its reports with the seconds since it began to run. Pure."""
-    begin_us = to_us(trial.running_at or trial.created_at)
-    return [
-        Point(
-            step=each.report.step,
-            value=each.report.value,
-            seconds=max((each.report.reported_us - begin_us) / 1e6, 0.0),
-        )
-        for each in measurements
-    ]
-
-
-def _judge(
-    job: JobRecord, study: StudySpec, trial: JobRecord, curve: Sequence[Point], known: _Known
-) -> EarlyStop | None:
-    # NumPy is an extra, and only a service that tunes needs it.
-    from training_service.search.stop_rules import should_stop
-
-    found = should_stop(curve, list(known.curves.values()), study.goal)
-    if found is None or trial.trial is None:
-        return None
-    return EarlyStop(reason=found.text, is_spared=is_shadow(seed_of(job.spec), trial.trial.number))
+def _begin_us(trial: JobRecord) -> int:
+    return to_us(trial.running_at or trial.created_at)
 
 
 def _ending(trial: Trial) -> Ending:

@@ -1,8 +1,8 @@
 """
-How a tuning job goes on: more trials, an end, or nothing yet. Pure.
+How a tuning job continues: more trials, an end, or nothing yet. Pure.
 
-A tuning job runs nothing itself. It stands in the queue until there is room for one trial, has its images pulled, and
-from then on its trials, each a job record of its own, take their turns where the job stands.
+A tuning job runs nothing itself. It waits in the queue until one trial fits, and its images are pulled. From
+then on its trials, each with its own job record, take their turns at the job's place.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ from training_service.search.early_stopping import (
     early_stopping_report,
 )
 
-#: Where maxFailedTrials is 0, "the service decides when a hyperparameter job should fail" (discovery); this is our
-#: decision [unverified]: when so many trials have failed before any has succeeded, or at the end, when none has.
+#: With maxFailedTrials 0, "the service decides when a hyperparameter job should fail" (discovery). Our
+#: decision [unverified]: after this many failed trials without a success, or at the end if no trial has
+#: succeeded.
 FAILURES_WITHOUT_SUCCESS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedTrial:
     """
-    What is left of a trial for the study.
+    What the study keeps of a trial.
 
-    :param value: its final metric; ``None`` for one that failed.
+    :param value: its final metric; ``None``: it failed.
     :param reason: why it failed or was cancelled.
-    :param started_at: when it began to run; ``None``: it never did.
+    :param started_at: when it started to run; ``None``: it never did.
     :param seconds: how long it ran.
     :param ending: whether it was stopped early, was spared, or neither.
     """
@@ -57,7 +58,7 @@ class Reported:
     What a trial has reported so far.
 
     :param value: the newest value of the study's metric; ``None``: none yet.
-    :param tags: all tags that it reported; known only where ``value`` is ``None``.
+    :param tags: all tags that it reported; filled only if ``value`` is ``None``.
     """
 
     value: float | None = None
@@ -66,7 +67,11 @@ class Reported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlyStop:
-    """Why a running trial should be stopped; ``is_spared``: it was drawn to run on, so that stopping can be judged."""
+    """
+    Why a running trial should be stopped.
+
+    :param is_spared: it was chosen to run on, as a control for early stopping.
+    """
 
     reason: str
     is_spared: bool = False
@@ -78,7 +83,7 @@ class StudyView:
     What is known of a tuning job's trials.
 
     :param spec: what it searches for.
-    :param trial_count: how many trials there are to be in all; fewer than asked for where a grid has fewer points.
+    :param trial_count: how many trials there will be in all; fewer than requested if a grid has fewer points.
     :param ended: in the order of their numbers.
     :param reported: by uid, of the trials that have not ended.
     :param stops: by uid, of running trials.
@@ -98,7 +103,7 @@ def free_slots(view: StudyView, active: int) -> int:
 
 def judge_study(view: StudyView, active: int) -> Over | None:
     """
-    Return how the tuning job ends; ``None``: it goes on.
+    Return how the tuning job ends; ``None``: it continues.
 
     It fails with ``maxFailedTrials``, and succeeds when all trials have ended and one of them has succeeded.
     """
@@ -114,7 +119,7 @@ def judge_study(view: StudyView, active: int) -> Over | None:
 
 
 def report_stops(view: StudyView) -> EarlyStoppingReport | None:
-    """Return what early stopping did in a study; ``None`` where it was not asked for, or no trial has succeeded."""
+    """Return what early stopping did; ``None``: it is off, or no trial has succeeded."""
     outcomes = [
         TrialOutcome(ending=trial.ending, seconds=trial.seconds, final_value=trial.value)
         for trial in view.ended
@@ -124,7 +129,7 @@ def report_stops(view: StudyView) -> EarlyStoppingReport | None:
 
 
 def judge_trial(study: StudySpec, over: Over, reported: Reported) -> Over:
-    """Return how a trial ends whose replicas end as ``over`` says: without its metric it has failed, though they have not."""
+    """Return how a trial ends, given its replicas' end: without its metric it has failed."""
     if over.outcome is not JobState.SUCCEEDED:
         return over
     if reported.value is None:
@@ -142,7 +147,7 @@ def judge_trial(study: StudySpec, over: Over, reported: Reported) -> Over:
 
 
 def _failure(failed: Sequence[EndedTrial], why: str) -> Reason:
-    """Return why a tuning job fails: for what its last trial failed, or was cancelled."""
+    """Return why a tuning job fails: the reason of its last failed or cancelled trial."""
     last = max(failed, key=lambda trial: trial.number)
     reason = last.reason or Reason(cause=Cause.UNKNOWN, message="")
     names = "1 trial has" if len(failed) == 1 else f"{len(failed)} trials have"

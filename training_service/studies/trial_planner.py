@@ -1,4 +1,4 @@
-"""Adds trials to tuning jobs, and stops them: what the search and the rules say is written before anything is done."""
+"""Adds trials to tuning jobs and stops them; a decision is written before it takes effect."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ class TrialPlanner:
 
     def add(self, job: JobRecord) -> None:
         """
-        Queue the next trial of the tuning job ``job``, unless the job is ending or its grid is used up.
+        Queue the next trial of the tuning job ``job``, unless it is ending or its grid is done.
 
-        What comes next is a function of the study's seed, of the trials that have ended and of those that have not, so
-        that a kill between the suggestion and the write changes nothing.
+        The next trial is a function of the study's seed, the ended trials and the active ones, so a kill
+        between the suggestion and the write changes nothing.
         """
+        # NumPy is an extra that only a service that tunes needs.
         # NumPy is an extra, and only a service that tunes needs it.
         from training_service.search.suggest import Observation, suggest
 
@@ -33,7 +34,7 @@ class TrialPlanner:
             raise ValueError(f"job {job.spec.job_id!r} is no tuning job")
         space = SearchSpace.from_spec(study.search)
         prior = [trial for trial in self._studies.prior(job) if is_within(space, trial)]
-        # Those that run are read first: one that ends meanwhile is then in both lists, and never in none.
+        # Read the active ones first: one that ends meanwhile is then in both lists, never in none.
         running = self._trials.active(job.uid)
         ended = self._studies.ended(job)
         done = {trial.number for trial in ended}
@@ -59,11 +60,11 @@ class TrialPlanner:
         self._trials.insert(job, self._next_number(job, ended, running), space.render(assignment))
 
     def stop_early(self, trial: JobRecord, reason: str, *, is_spared: bool) -> bool:
-        """Write that a running trial is stopped, or spared; whether this call did it."""
+        """Write that a running trial is stopped, or spared; return whether this call did it."""
         return self._trials.record_early_stop(trial, reason, is_spared=is_spared)
 
     def _next_number(self, job: JobRecord, ended: Sequence[EndedTrial], running: Sequence[JobRecord]) -> int:
-        """Numbers go on from those of the study before, so that no job directory is written twice."""
+        """Continue the numbers of the resumed study, so that no job directory is written twice."""
         numbers = [trial.number for trial in (*self._studies.prior(job), *ended)]
         numbers += [trial.trial.number for trial in running if trial.trial]
         return max(numbers, default=0) + 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -11,14 +12,13 @@ from prometheus_client.registry import Collector
 
 from training_api.fleet.wire import FleetResponse, Room
 from training_service.model.clock import Clock, utc_now
-from training_service.store.job_search import JobSearch
 
 #: What is measured, and what it means.
 GAUGES: Mapping[str, str] = {
     "training_capacity": "What may be promised to jobs, by resource; replicas 0: any number.",
     "training_promised": "What is promised to jobs that prepare, run or end, by resource.",
     "training_oldest_queued_seconds": "How long the oldest job has waited in the queue; 0: none waits.",
-    "training_last_success_timestamp_seconds": "When a job last SUCCEEDED, by its DAG and its label model.",
+    "training_last_success_timestamp_seconds": "When a job last SUCCEEDED, by the DAG and the label model that it had then.",
     "training_disk_free_bytes": "Free space of the disk that a part of the service writes to.",
     "training_disk_size_bytes": "Size of that disk.",
 }
@@ -28,18 +28,19 @@ class ServiceGauges(Collector):
     """
     Gauges over the store, the engine and the disks.
 
+    :param successes: (DAG, model, end) of the last job of each that succeeded.
     :param fleet: room and queue of all projects.
     :param volumes: what is written where, by name; what does not exist is left out.
     """
 
     def __init__(
         self,
-        search: JobSearch,
+        successes: Callable[[], Iterable[tuple[str, str, datetime]]],
         fleet: Callable[[], FleetResponse],
         volumes: Mapping[str, Path],
         clock: Clock = utc_now,
     ) -> None:
-        self._search = search
+        self._successes = successes
         self._fleet = fleet
         self._volumes = volumes
         self._clock = clock
@@ -61,7 +62,7 @@ class ServiceGauges(Collector):
         yield GaugeMetricFamily(name, GAUGES[name], value=max(waited, 0.0))
         name = "training_last_success_timestamp_seconds"
         successes = GaugeMetricFamily(name, GAUGES[name], labels=["dag", "model"])
-        for dag, model, ended_at in self._search.last_successes():
+        for dag, model, ended_at in self._successes():
             successes.add_metric([dag, model], ended_at.timestamp())
         yield successes
         yield from self._disks()

@@ -1,8 +1,8 @@
 """
 The service's own metrics, in Prometheus' form.
 
-Labels are bounded: states, machine types, roles, causes. Names that users choose, such as a DAG's, are labels only up to
-``MAX_NAMES`` different ones; a job's id is an exemplar, never a label.
+The values of labels are bounded: states, machine types, roles, causes. Names that users choose, such as a
+DAG's, are labels only up to ``MAX_NAMES`` different ones; a job's id is an exemplar, never a label.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from training_service.model.records import JobRecord
 _SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200)
 #: Time in a state: up to the week that a job may run.
 _STATE_SECONDS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600)
-#: So many names of DAGs are labels; all others are ``other``.
+#: This many names of DAGs are labels; all others are ``other``.
 MAX_NAMES = 200
 OTHER = "other"
 #: OpenMetrics: names and values of an exemplar's labels have at most 128 characters in all.
@@ -35,7 +35,7 @@ _EXEMPLAR_LENGTH = 128 - len("job_id")
 
 
 class Metrics:
-    """Counters and histograms; one registry a service, so that tests do not share theirs."""
+    """Counters and histograms; each service has its own registry, so that tests share nothing."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -61,7 +61,7 @@ class Metrics:
             registry=self.registry,
         )
         for kind in ("job", "trial"):
-            # From 0 on, so that an alert sees the first one.
+            # Starts at 0, so that an alert sees the first one.
             self.failures.labels(kind, Cause.UNREADABLE.value)
         self.machine_seconds = Counter(
             "training_machine_seconds",
@@ -97,6 +97,23 @@ class Metrics:
         )
         self.dropped_log_bytes = Counter(
             "training_log_dropped_bytes", "Bytes of floods that were not kept.", registry=self.registry
+        )
+        self.upkeep_removed = Counter(
+            "training_upkeep_removed",
+            "What was removed as it had been kept long enough, by kind.",
+            ["kind"],
+            registry=self.registry,
+        )
+        self.upkeep_errors = Counter(
+            "training_upkeep_errors",
+            "Removals of what had been kept long enough that failed; they are repeated.",
+            ["task"],
+            registry=self.registry,
+        )
+        self.missing_log_ends = Counter(
+            "training_log_missing_ends",
+            "Replicas whose log may lack its end, as the engine did not give it.",
+            registry=self.registry,
         )
         self.requests = Histogram(
             "training_request_seconds",
@@ -136,12 +153,18 @@ class Metrics:
             self.replica_restarts.labels(role).inc(count - before.restarts.get(name, 0))
 
     def count_loss(self, loss: Loss) -> None:
-        """Count the lines of ``loss``."""
+        """Count the lines of ``loss``, or that the end of a log is missing."""
+        if loss.is_end:
+            self.missing_log_ends.inc()
         self.dropped_log_lines.inc(loss.lines)
         self.dropped_log_bytes.inc(loss.size)
 
+    def count_removed(self, kind: str, count: int) -> None:
+        """Count what upkeep has removed."""
+        self.upkeep_removed.labels(kind).inc(count)
+
     def watch_jobs(self, count_by_state: Callable[[], Mapping[JobState, int]]) -> None:
-        """Report the number of jobs by state, counted when somebody asks."""
+        """Report the number of jobs by state, counted at each scrape."""
         self.registry.register(_JobsByState(count_by_state))
 
 
@@ -154,7 +177,7 @@ class BoundedNames:
         self._lock = threading.Lock()
 
     def name(self, name: str) -> str:
-        """Return ``name``, or ``other`` where there are too many."""
+        """Return ``name``, or ``other`` if there are too many."""
         with self._lock:
             if name not in self._names and len(self._names) >= self._limit:
                 return OTHER

@@ -1,4 +1,4 @@
-"""What took a job's time, written down while it happens."""
+"""Records what takes a job's time."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from training_service.store.span_store import NewSpan, SpanStore
 
 class Timeline:
     """
-    Records the runs of replicas as the loop sees them, and the pulls of images; safe for threads.
+    Records runs of replicas as the loop sees them, and pulls of images; safe for threads.
 
-    A run is recorded by the times that the engine tells, so that it does not matter how late anybody looks.
+    A run is recorded with the engine's times, so it does not matter how late the loop sees it.
     """
 
     def __init__(self, store: SpanStore, clock: Clock = utc_now) -> None:
@@ -24,31 +24,34 @@ class Timeline:
         self._clock = clock
         #: What was recorded last of each container.
         self._recorded: dict[str, ReplicaState] = {}
+        self._seen: dict[str, tuple[ReplicaState, NewSpan]] = {}
 
     def follow(self, record: JobRecord, observed: ObservedReplica) -> None:
-        """Record that the container has started, or ended, unless that is known."""
+        """Note that the container has started, or ended; :meth:`forget` records it."""
         if observed.started_at is None or self._recorded.get(observed.container_id) is observed.state:
             return
-        self._store.put(
-            NewSpan(
-                job_uid=record.uid,
-                kind=SpanKind.RUN,
-                name=observed.replica.task_name,
-                attempt=str(observed.attempt),
-                started_at=observed.started_at,
-                ended_at=observed.finished_at,
-                exit_code=observed.exit_code,
-                out_of_memory=observed.out_of_memory,
-            )
+        span = NewSpan(
+            job_uid=record.uid,
+            kind=SpanKind.RUN,
+            name=observed.replica.task_name,
+            attempt=str(observed.attempt),
+            started_at=observed.started_at,
+            ended_at=observed.finished_at,
+            exit_code=observed.exit_code,
+            out_of_memory=observed.out_of_memory,
         )
-        self._recorded[observed.container_id] = observed.state
+        self._seen[observed.container_id] = observed.state, span
 
     def forget(self, present: set[str]) -> None:
-        """Drop what is known of containers that are no longer ``present``."""
+        """Record what is new; drop what is known of containers that are no longer ``present``."""
+        if self._seen:
+            self._store.put(*(span for _, span in self._seen.values()))
+            self._recorded |= {container: state for container, (state, _) in self._seen.items()}
+            self._seen = {}
         self._recorded = {name: state for name, state in self._recorded.items() if name in present}
 
     def pulled(self, record: JobRecord, image: str, pinned: str, started_at: datetime) -> None:
-        """Record that ``image`` is present, as ``pinned``, after a pull that began at ``started_at``."""
+        """Record that ``image`` is present, as ``pinned``, after a pull since ``started_at``."""
         span = NewSpan(
             job_uid=record.uid,
             kind=SpanKind.PULL,

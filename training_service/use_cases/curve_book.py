@@ -1,7 +1,8 @@
 """
-The curves of jobs that somebody looks at, kept in memory and grown by what is new.
+The curves of jobs that somebody watches, cached in memory and extended by new reports.
 
-A trainer may report a million times, and a page asks every few seconds: reading all of it each time would cost a core.
+A trainer may report a million times, and a page polls every few seconds: reading everything each time would
+cost a core.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from training_api.fleet.wire import Curve
 from training_api.job.tuning.measurement import Report
 from training_service.store.measurement_store import MeasurementStore
 
-#: Points that a curve has at most; more than a screen is wide.
+#: The most points of a curve; more than a screen is wide.
 MAX_POINTS = 3000
-#: Points that all curves of a job have together, six megabytes of memory; but ``LEAST_POINTS`` each.
+#: The most points of all curves of a job, six megabytes of memory; but each has ``LEAST_POINTS``.
 MAX_ALL_POINTS = 60_000
 LEAST_POINTS = 40
-#: Jobs that are remembered.
+#: The most jobs in the cache.
 MAX_JOBS = 16
 
 
@@ -41,7 +42,7 @@ class _Curve:
         self.values.append(report.value if math.isfinite(report.value) else None)
         self.times.append(report.reported_us / 1e6)
         if len(self.steps) > most:
-            # To half of them, so that this is not done for each new one.
+            # To half of the limit, so that not every new point needs it.
             self.thin(most // 2)
 
     def thin(self, most: int) -> None:
@@ -53,12 +54,12 @@ class _Curve:
 
 @dataclass(slots=True)
 class _Curves:
-    """Those of one job."""
+    """The curves of one job."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    #: Uid of the job, or of a trial -> id of the last report that is in a curve.
+    #: Uid of the job, or of a trial -> id of the last report that was read.
     read_to: dict[str, int] = field(default_factory=dict)
-    #: Id of the trial, tag -> curve.
+    #: (id of the trial, tag) -> curve.
     by_name: dict[tuple[str, str], _Curve] = field(default_factory=dict)
 
 
@@ -71,7 +72,7 @@ class CurveBook:
         self._jobs: OrderedDict[str, _Curves] = OrderedDict()
 
     def of_job(self, job_uid: str) -> list[Curve]:
-        """Return a curve for each tag of the job, and of its trials, of at most so many points each: no peak is lost."""
+        """Return a thinned curve for each tag of the job and of its trials; no peak is lost."""
         with self._lock:
             curves = self._jobs.setdefault(job_uid, _Curves())
             self._jobs.move_to_end(job_uid)
@@ -93,7 +94,7 @@ class CurveBook:
             curve = curves.by_name.setdefault((trial_ids[uid], report.tag), _Curve())
             curve.add(report, points_each(len(curves.by_name)))
             curves.read_to[uid] = id_
-        # Curves that came later leave less room for those before them.
+        # More curves leave fewer points for each.
         most = points_each(len(curves.by_name))
         for curve in curves.by_name.values():
             if len(curve.steps) > most:

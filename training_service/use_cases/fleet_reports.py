@@ -1,14 +1,17 @@
-"""The use cases of the ops API: what those who watch the service ask. No HTTP words, no engine words."""
+"""The use cases of the ops API, for watching the service. No HTTP or engine words."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
-from training_api.errors import EngineError
+from training_api.errors import EngineError, JobNotFound
 from training_api.fleet.wire import (
     CurvesResponse,
     FleetResponse,
+    MeasurementsRequest,
+    MeasurementsResponse,
     Room,
     SearchJobsRequest,
     TimelineResponse,
@@ -16,10 +19,12 @@ from training_api.fleet.wire import (
     VersionResponse,
 )
 from training_api.job.capacity import Capacity, Load, grants, load_of
+from training_api.job.machines import Resources
 from training_api.states import JobState
 from training_service.model.records import JobRecord
-from training_service.store.job_search import JobSearch
-from training_service.store.job_store import JobStore
+from training_service.store.jobs.job_search import JobSearch
+from training_service.store.jobs.job_store import JobStore
+from training_service.store.measurement_store import MeasurementStore
 from training_service.store.span_store import SpanStore
 from training_service.store.usage_store import UsageStore
 from training_service.use_cases.curve_book import CurveBook
@@ -29,7 +34,8 @@ class Reports:
     """
     Reads everything, writes nothing; safe for threads.
 
-    :param capacity: the room of the machines; raises ``EngineUnavailable`` while nobody knows it.
+    :param capacity: the machines' capacity; raises ``EngineUnavailable`` while it is unknown.
+    :param hold: why no job is admitted; empty: jobs are admitted.
     """
 
     def __init__(
@@ -40,17 +46,21 @@ class Reports:
         spans: SpanStore,
         usage: UsageStore,
         curves: CurveBook,
+        measurements: MeasurementStore,
         capacity: Callable[[], Capacity],
+        hold: Callable[[], str] = lambda: "",
     ) -> None:
         self._jobs = jobs
         self._search = search
         self._spans = spans
         self._usage = usage
         self._curves = curves
+        self._measurements = measurements
         self._capacity = capacity
+        self._hold = hold
 
     def search(self, project: str, request: SearchJobsRequest) -> dict[str, Any]:
-        """Return one page of jobs as JSON. :raises InvalidFilter: the filter or the token cannot be read."""
+        """Return a page of jobs as JSON. :raises InvalidFilter: filter or token cannot be read."""
         return self._search.search(project, request)
 
     def version(self, project: str) -> VersionResponse:
@@ -62,7 +72,7 @@ class Reports:
         return TimelineResponse(spans=self._spans.of_job(self._jobs.get(project, job_id).uid))
 
     def usage(self, project: str, job_id: str) -> UsageResponse:
-        """Return what the job's replicas used, beside what they may use. :raises JobNotFound: there is none."""
+        """Return what the job's replicas used, and their limits. :raises JobNotFound: no such job."""
         record = self._jobs.get(project, job_id)
         limits = self._limits(record)
         return UsageResponse(
@@ -76,17 +86,36 @@ class Reports:
         """Return what the job, or its trials, reported. :raises JobNotFound: there is none."""
         return CurvesResponse(curves=self._curves.of_job(self._jobs.get(project, job_id).uid))
 
+    def measurements(self, project: str, job_id: str, asked: MeasurementsRequest) -> MeasurementsResponse:
+        """Return a page of a job's, or a trial's, reports. :raises JobNotFound: there is none."""
+        job = self._jobs.get(project, job_id)
+        trials = {trial_id: uid for uid, trial_id in self._measurements.reporters(job.uid).items()}
+        if asked.trial_id not in trials:
+            raise JobNotFound(f"job {job_id!r} has no trial {asked.trial_id!r}")
+        tag = asked.tag or (job.spec.study.metric_tag if job.spec.study else "")
+        known = int(asked.page_token or 0)
+        page = self._measurements.newer(trials[asked.trial_id], tag, known, asked.page_size + 1)
+        shown = page[: asked.page_size]
+        values = [each.report.value for each in shown]
+        return MeasurementsResponse(
+            steps=[each.report.step for each in shown],
+            values=[value if math.isfinite(value) else None for value in values],
+            times=[each.report.reported_us / 1e6 for each in shown],
+            next_page_token=str(shown[-1].id) if len(page) > len(shown) else "",
+        )
+
     def fleet(self, project: str = "") -> FleetResponse:
         """
-        Return what the service has, what is in use, by whatever project, and how long ``project``'s queue is.
+        Return the service's capacity, its use by all projects, and the queue of ``project``.
 
-        :param project: empty: the queue of all.
+        :param project: empty: the queue of all projects.
         """
         count, oldest = self._search.oldest_queued(project)
+        hold = self._hold()
         try:
             capacity = self._capacity()
         except EngineError:
-            return FleetResponse(queue_length=count, oldest_queued_time=oldest)
+            return FleetResponse(queue_length=count, oldest_queued_time=oldest, hold=hold)
         used = sum(
             (
                 load_of(grants(job.spec.replicas, capacity))
@@ -95,27 +124,17 @@ class Reports:
             ),
             Load(),
         )
-        total = capacity.total
         return FleetResponse(
-            capacity=Room(
-                cpus=total.cpus,
-                memory_bytes=total.memory_bytes,
-                gpus=total.gpus,
-                replicas=capacity.replicas,
-            ),
-            largest=Room(
-                cpus=capacity.each.cpus,
-                memory_bytes=capacity.each.memory_bytes,
-                gpus=capacity.each.gpus,
-                replicas=1,
-            ),
-            used=Room(cpus=used.cpus, memory_bytes=used.memory_bytes, gpus=used.gpus, replicas=used.replicas),
+            capacity=_room(capacity.total, capacity.replicas),
+            largest=_room(capacity.each, 1),
+            used=_room(used, used.replicas),
             queue_length=count,
             oldest_queued_time=oldest,
+            hold=hold,
         )
 
     def _limits(self, record: JobRecord) -> dict[str, dict[str, float | None]]:
-        """Return by task name what the replicas may use, by the room of today; nothing while nobody knows that."""
+        """Return the replicas' limits by task name, by today's capacity; empty while it is unknown."""
         try:
             granted = grants(record.spec.replicas, self._capacity())
         except EngineError:
@@ -128,3 +147,7 @@ class Reports:
             }
             for spec, each in zip(record.spec.replicas, granted, strict=True)
         }
+
+
+def _room(of: Resources | Load, replicas: int) -> Room:
+    return Room(cpus=of.cpus, memory_bytes=of.memory_bytes, gpus=of.gpus, replicas=replicas)

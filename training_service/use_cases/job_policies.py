@@ -8,7 +8,7 @@ from training_api.errors import JobNotFound
 from training_api.iam.policy import ON_JOBS, check_permissions
 from training_api.iam.wire import Policy, SetIamPolicyRequest
 from training_service.model.resources import job_resource
-from training_service.store.job_store import JobStore
+from training_service.store.jobs.job_store import JobStore
 from training_service.use_cases.policies import Policies
 
 

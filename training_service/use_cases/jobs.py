@@ -1,4 +1,4 @@
-"""The use cases of the jobs API: create, get, list, patch, cancel. No HTTP words, no engine words."""
+"""The use cases of the jobs API: create, get, list, patch, cancel. No HTTP or engine words."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from training_api.job.job_rules import label_violations
 from training_api.job.job_spec import JobSpec, job_spec_from_wire
 from training_api.job.python_package import Runtimes
 from training_api.states import JobState
+from training_service.model import paging
 from training_service.model.clock import Clock, utc_now
 from training_service.model.reasons import Reason
 from training_service.model.records import JobRecord, etag
-from training_service.store.job_store import JobStore
+from training_service.store.jobs.job_store import JobStore
 from training_service.studies.output import TuningOutputs
 from training_service.studies.resume import check_resume
 
@@ -39,7 +40,7 @@ class Jobs:
     """
     The jobs of all projects.
 
-    :param notify: called after a write that the loop should look at; wakes it.
+    :param notify: called after a write that the loop should see; wakes it.
     :param check_quota: raises ``QuotaExceeded`` for a job that this machine can never run.
     :param outputs: the trials of tuning jobs.
     :param runtimes: runtime versions, and the versions of Python that each has.
@@ -78,7 +79,8 @@ class Jobs:
             check_resume(spec.study, self._resumed(project, spec.study.resume_job_id))
         record = self._store.insert(spec, owner)
         self._notify()
-        return self._wire(record)
+        position = self._store.queue_positions([record.uid], are_new=True).get(record.uid)
+        return record.to_wire(position=position)
 
     def get(self, project: str, job_id: str) -> Job:
         """Return one job. :raises JobNotFound: there is none."""
@@ -88,8 +90,13 @@ class Jobs:
     def list_page(
         self, project: str, filter_text: str = "", page_size: int = 0, page_token: str = ""
     ) -> ListJobsResponse:
-        """Return a page of jobs, newest first; ``page_size`` 0 is the default, more than the maximum is cut."""
-        size = min(page_size or DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)
+        """
+        Return a page of jobs, newest first.
+
+        :raises InvalidFilter: the filter cannot be read.
+        :raises InvalidRequest: the page token, or the page size, is invalid.
+        """
+        size = paging.page_size(page_size, default=DEFAULT_PAGE_SIZE, maximum=MAX_PAGE_SIZE)
         records, token = self._store.list_page(
             project, filter_text=filter_text, page_size=size, page_token=page_token
         )
@@ -105,7 +112,7 @@ class Jobs:
         """
         Replace the job's labels by those of ``job``, in any state, and return the job.
 
-        :param job: of it only what the mask names is read, and ``etag``, which is compared wherever it is set.
+        :param job: only what the mask names is read, and ``etag``, which is compared whenever it is set.
         :param update_mask: ``labels``, ``etag`` or both, joined by a comma.
         :raises InvalidRequest: the mask, or a label, breaks a rule.
         :raises JobNotFound: there is none.
@@ -124,9 +131,9 @@ class Jobs:
 
     def cancel(self, project: str, job_id: str) -> None:
         """
-        Ask a job to end; a job that is ending or has ended is left as it is.
+        Ask a job to end; do nothing if it is ending or has ended.
 
-        Sources disagree on what the real service answers for an ended job: see docs/states.md.
+        Sources disagree on the real service's answer for an ended job: see docs/states.md.
 
         :raises JobNotFound: there is none.
         """
@@ -152,7 +159,7 @@ class Jobs:
             raise InvalidJobSpec([FieldViolation(field=field, description=str(error))]) from error
 
     def _positions(self, records: Iterable[JobRecord]) -> dict[str, int]:
-        """Return the places in the queue of those of ``records`` that wait, by uid."""
+        """Return the places in the queue of the waiting ones among ``records``, by uid."""
         return self._store.queue_positions(
             [record.uid for record in records if record.state is JobState.QUEUED]
         )
@@ -163,7 +170,7 @@ class Jobs:
 
 
 def _patch_mask(job: Job, update_mask: str) -> frozenset[str]:
-    """Return the fields to write, once all that ``job`` says about them is good."""
+    """Return the fields to write; check all that ``job`` says about them."""
     mask = parse_field_mask(update_mask, PATCH_MASK)
     violations = label_violations(job.labels or {}) if "labels" in mask else []
     if not mask:

@@ -18,10 +18,11 @@ from training_service.store.policy_store import PolicyStore
 
 class Policies:
     """
-    The policies of all resources, by the resource's name: ``projects/P``, ``projects/P/jobs/J``,
-    ``projects/P/locations/L/repositories/R``, ``buckets/B`` (``training_api/iam/registry_resources.py``).
+    The policies of all resources, by resource name.
 
-    They are kept and answered here; what they decide is in ``access/``. Whether a resource exists is its owner's to check: projects, repositories and buckets are not kept here.
+    Names: ``projects/P``, ``projects/P/jobs/J``, ``projects/P/locations/L/repositories/R``, ``buckets/B``
+    (``training_api/iam/registry_resources.py``). Policies are stored and returned here; ``access/`` applies
+    them. Whether a resource exists is not known here: it may be a repository or a bucket.
     """
 
     def __init__(self, store: PolicyStore) -> None:
@@ -31,7 +32,7 @@ class Policies:
         """
         Return the resource's policy with its etag; an empty one if none was set.
 
-        :param requested_version: newest form that the reader understands; 3 shows conditions.
+        :param requested_version: newest form that the reader understands; 3 has conditions.
         :raises InvalidRequest: the policy has conditions and the reader does not understand them.
         """
         stored = self._store.get(resource)
@@ -43,8 +44,8 @@ class Policies:
         Replace what the request's mask names, and return the new policy.
 
         :raises InvalidRequest: the policy breaks a rule.
-        :raises EditConflict: the policy carries an etag, and the stored policy has changed since. Without an etag the
-            last writer wins, as in the real API.
+        :raises EditConflict: the policy has an etag, and the stored policy has changed since. Without an etag
+            the last writer wins, as in the real API.
         """
         sent_etag = (request.policy or Policy()).etag
         while True:
@@ -61,9 +62,9 @@ class Policies:
     @staticmethod
     def test(permissions: Sequence[str], known: Permissions, may: Callable[[str], bool]) -> list[str]:
         """
-        Return those of ``permissions`` that ``may`` says the caller has.
+        Return those of ``permissions`` that the caller has according to ``may``.
 
-        :raises InvalidRequest: one is not of ``known``.
+        :raises InvalidRequest: one is not in ``known``.
         """
         check_permissions(permissions, known)
         return [name for name in dict.fromkeys(permissions) if may(name)]

@@ -14,8 +14,7 @@ from training_api.states import JobState
 from training_service.model.reasons import Reason
 from training_service.model.records import JobRecord, Trial
 from training_service.store.database import from_us
-from training_service.store.log_store import NewLogEntry
-from training_service.store.stored_spec import (
+from training_service.store.jobs.stored_spec import (
     UNREADABLE,
     mapping_of,
     read_request,
@@ -23,13 +22,14 @@ from training_service.store.stored_spec import (
     spec_to_json,
     waits_until_us,
 )
+from training_service.store.logs.log_store import NewLogEntry
 
 
 def record_of(row: Any, known: JobSpec | None = None) -> JobRecord:
     """
-    Return a row's job, or trial, that is to run.
+    Return a row's job, or trial, in a form that can run.
 
-    :param known: its specification, if it was read before: it never changes, but for the labels.
+    :param known: its specification, if it was read before: only its labels ever change.
     :raises Exception: one of ``UNREADABLE``: the row cannot be read.
     """
     return _record(
@@ -44,7 +44,7 @@ def record_of(row: Any, known: JobSpec | None = None) -> JobRecord:
 
 
 def shown_record(row: Any) -> JobRecord:
-    """Return a row's job for those who ask about it; one that cannot be read is as :func:`bare_record` has it."""
+    """Return a row's job in a form to show; an unreadable one as :func:`bare_record` has it."""
     try:
         return record_of(row)
     except UNREADABLE:
@@ -52,7 +52,7 @@ def shown_record(row: Any) -> JobRecord:
 
 
 def bare_record(row: Any) -> JobRecord:
-    """Return what can be told of any row: a job without replicas, which must not run."""
+    """Return what is certain about any row: a job without replicas, which must not run."""
     trial = _trial(row, mapping_of(row.trial)) if row.study_uid else None
     spec = JobSpec(
         project=row.project,
@@ -74,12 +74,12 @@ def bare_record(row: Any) -> JobRecord:
 
 
 def state_of(stored: str) -> JobState:
-    """Return the state of a row; one that this version does not know is FAILED: nobody moves such a job."""
+    """Return the state of a row; FAILED if this version does not know it, as no loop moves it."""
     return JobState(stored) if stored in [*JobState] else JobState.FAILED
 
 
 def new_values(spec: JobSpec, created_us: int) -> dict[str, Any]:
-    """Return the columns that a new job, or trial, has of its specification, and of its state."""
+    """Return the columns of a new job, or trial, for its specification and its state."""
     return {
         "project": spec.project,
         "labels": spec.labels,
@@ -149,7 +149,7 @@ def trial_id_of(row: Any) -> str:
 
 
 def moment_of(microseconds: int | None) -> datetime | None:
-    """Return a column of time."""
+    """Return the time in a column."""
     return None if microseconds is None else from_us(microseconds)
 
 

@@ -1,16 +1,17 @@
 """
 Jobs in the database: what was asked and how far it got.
 
-Every write is one transaction. A state change is compare-and-swap on the state that the writer saw, and writes the
-service's own log line with it, so that neither exists without the other.
+Every write is one transaction. A state change is compare-and-swap on the state that the writer saw. It writes
+the service's log line with it, so that neither exists without the other.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -21,15 +22,16 @@ from training_api.dialects.ml_v1.log_wire import Severity
 from training_api.errors import JobConflict, JobNotFound
 from training_api.job.job_spec import JobSpec
 from training_api.job.restarts import Attempts
-from training_api.states import TERMINAL, JobState, advance
+from training_api.states import LIVING, TERMINAL, JobState, advance
 from training_service.model.clock import Clock, utc_now
 from training_service.model.job_messages import queued_message
 from training_service.model.reasons import Reason
 from training_service.model.records import ActiveJobs, JobRecord, UnreadableJob
 from training_service.model.resources import job_resource, owner_policy
 from training_service.store.database import read_meta, to_us, writing
-from training_service.store.job_list import newest_first, one_page, wanted_jobs
-from training_service.store.job_rows import (
+from training_service.store.jobs.job_list import newest_first, one_page, wanted_jobs
+from training_service.store.jobs.job_queue import ACTIVE, BY_UID, places_in_queue
+from training_service.store.jobs.job_rows import (
     bare_record,
     log_entry,
     new_values,
@@ -39,9 +41,10 @@ from training_service.store.job_rows import (
     state_entry,
     state_of,
 )
-from training_service.store.log_store import LogStore
+from training_service.store.jobs.stored_spec import UNREADABLE
+from training_service.store.jobs.success_store import record_success
+from training_service.store.logs.log_store import LogStore
 from training_service.store.policy_store import insert_policy
-from training_service.store.stored_spec import UNREADABLE
 from training_service.store.tables import is_job, jobs
 
 _TIME_COLUMN = {
@@ -49,54 +52,18 @@ _TIME_COLUMN = {
     JobState.RUNNING: "running_us",
     **dict.fromkeys(TERMINAL, "ended_us"),
 }
-#: How many queued jobs the loop looks at: more than can start between two looks.
-_QUEUE_HEAD = 50
 
 
-def _select_active() -> sa.Select[Any]:
-    queued = jobs.c.state == JobState.QUEUED.value
-    started = jobs.c.state.in_(sorted({*JobState} - TERMINAL - {JobState.QUEUED}))
-    head = sa.select(jobs.c.sequence).where(is_job, queued).order_by(jobs.c.priority.desc(), jobs.c.sequence)
-    # Trials are few: a study has no more of them at a time than it may run side by side.
-    trials = sa.and_(queued, jobs.c.study_uid != "")
-    impatient = sa.and_(
-        is_job,
-        queued,
-        jobs.c.waits_until_us <= sa.bindparam("now"),
-    )
-    wanted = sa.or_(started, jobs.c.sequence.in_(head.limit(_QUEUE_HEAD)), trials, impatient)
-    return sa.select(jobs).where(wanted).order_by(jobs.c.sequence)
+#: Values in one statement; databases limit them.
+_ROWS_AT_ONCE = 500
 
 
-def _select_positions() -> sa.Select[Any]:
-    other = jobs.alias("other")
-    ahead = sa.or_(
-        other.c.priority > jobs.c.priority,
-        sa.and_(other.c.priority == jobs.c.priority, other.c.sequence < jobs.c.sequence),
-    )
-    waiting = sa.and_(other.c.study_uid == sa.literal_column("''"), other.c.state == JobState.QUEUED.value)
-    count = sa.select(sa.func.count()).where(waiting, ahead).scalar_subquery()
-    uids: sa.BindParameter[Any] = sa.bindparam("uids", expanding=True)
-    return sa.select(jobs.c.uid, (count + 1).label("position")).where(jobs.c.uid.in_(uids))
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A row as it came, and what was made of it."""
 
-
-def _select_places() -> sa.Select[Any]:
-    """The same for many at once: the whole queue is numbered, instead of counted for each of them."""
-    place = sa.func.row_number().over(order_by=(jobs.c.priority.desc(), jobs.c.sequence))
-    queue = sa.select(jobs.c.uid, place.label("position")).where(
-        is_job, jobs.c.state == JobState.QUEUED.value
-    )
-    numbered = queue.subquery()
-    uids: sa.BindParameter[Any] = sa.bindparam("uids", expanding=True)
-    return sa.select(numbered).where(numbered.c.uid.in_(uids))
-
-
-#: Built once: a statement's cache key is as much work as running it.
-_ACTIVE = _select_active()
-_POSITIONS = _select_positions()
-_PLACES = _select_places()
-#: From so many jobs on it is less work to number the queue than to count for each.
-_MANY = 5
+    row: Any
+    job: JobRecord | UnreadableJob
 
 
 class JobStore:
@@ -106,14 +73,14 @@ class JobStore:
         self._engine = engine
         self._logs = logs
         self._clock = clock
-        #: The specifications of the jobs that the loop looks at, by uid: each is read once.
-        self._specs: Mapping[str, JobSpec] = {}
+        #: The jobs that the loop polls, by uid: what has not changed is not parsed again.
+        self._read: Mapping[str, _Read] = {}
         #: Marks this service's containers on the engine, also after a restart.
         self.service_id = read_meta(engine, "service_id")
 
     def insert(self, spec: JobSpec, owner: str = "") -> JobRecord:
         """
-        Store a new QUEUED job, and with it the policy that makes ``owner`` its owner, if there is one.
+        Store a new QUEUED job, and with it the policy that makes ``owner``, if given, its owner.
 
         :raises JobConflict: the project has a job of this id, ended or not.
         """
@@ -127,11 +94,10 @@ class JobStore:
                 record = record_of(row)
                 self._logs.append_with(connection, [state_entry(record, queued_message(record))])
         except IntegrityError as error:
-            message = (
+            raise JobConflict(
                 f"job {spec.job_id!r} already exists in project {spec.project!r}; "
                 "job ids are never used twice, choose another"
-            )
-            raise JobConflict(message, code=409, status="ALREADY_EXISTS") from error
+            ) from error
         return record
 
     def get(self, project: str, job_id: str) -> JobRecord:
@@ -139,8 +105,7 @@ class JobStore:
         with self._engine.connect() as connection:
             row = connection.execute(_one(project, job_id)).one_or_none()
         if row is None:
-            message = f"job {job_id!r} not found in project {project!r}"
-            raise JobNotFound(message, code=404, status="NOT_FOUND")
+            raise JobNotFound(f"job {job_id!r} not found in project {project!r}")
         return shown_record(row)
 
     def find_by_uid(self, uid: str) -> JobRecord | None:
@@ -149,11 +114,17 @@ class JobStore:
             row = connection.execute(sa.select(jobs).where(jobs.c.uid == uid)).one_or_none()
         return shown_record(row) if row is not None else None
 
+    def known(self, uids: Collection[str]) -> set[str]:
+        """Return those of ``uids`` that are of jobs or trials, ended or not."""
+        query = sa.select(jobs.c.uid).where(jobs.c.uid.in_(list(uids)))
+        with self._engine.connect() as connection:
+            return set(connection.execute(query).scalars())
+
     def list_page(
         self, project: str, *, filter_text: str, page_size: int, page_token: str
     ) -> tuple[list[JobRecord], str]:
         """
-        Return one page of a project's jobs, newest first, and the token of the next (empty: no more).
+        Return a page of a project's jobs, newest first, and the next page's token (empty: none).
 
         :raises InvalidFilter: the filter or the token cannot be read.
         """
@@ -168,23 +139,38 @@ class JobStore:
 
     def read_active(self) -> ActiveJobs:
         """
-        Return the jobs and trials that the loop has to look at, oldest first; a row that cannot be read stops no other.
+        Return the jobs and trials for the loop, oldest first; an unreadable row stops no other.
 
-        They are: all that have left the queue and not ended; the head of the queue, since nobody overtakes in it; the
-        trials that wait; and all that may have waited longer than they want to. What stands further back costs nothing.
+        They are: all that have left the queue and not ended; the head of the queue, since no job overtakes
+        another; the waiting trials; and the first of those that have waited too long. Others cost nothing.
         """
+        before = self._read
+        now: dict[str, _Read] = {}
         with self._engine.connect() as connection:
-            rows = connection.execute(_ACTIVE, {"now": to_us(self._clock())}).all()
-        known = self._specs
-        found: list[JobRecord] = []
-        unreadable: list[UnreadableJob] = []
-        for row in rows:
-            try:
-                found.append(record_of(row, known.get(row.uid)))
-            except UNREADABLE as error:
-                unreadable.append(UnreadableJob(record=bare_record(row), why=str(error) or repr(error)))
-        self._specs = {record.uid: record.spec for record in found}
-        return ActiveJobs(jobs=found, unreadable=unreadable)
+            found_rows = connection.execute(ACTIVE, {"now": to_us(self._clock())}).all()
+            rows = {row.uid: row for row in found_rows}
+            changed = [uid for uid, row in rows.items() if uid not in before or before[uid].row != row]
+            for start in range(0, len(changed), _ROWS_AT_ONCE):
+                for parsed in connection.execute(BY_UID, {"uids": changed[start : start + _ROWS_AT_ONCE]}):
+                    job = _job_of(parsed, before.get(parsed.uid))
+                    now[parsed.uid] = _Read(row=rows[parsed.uid], job=job)
+        # In the order of the rows; without those that were removed between the two queries.
+        gone = set(changed) - now.keys()
+        found = {uid: now.get(uid) or before[uid] for uid in rows if uid not in gone}
+        self._read = found
+        jobs_read = [read.job for read in found.values()]
+        return ActiveJobs(
+            jobs=[job for job in jobs_read if isinstance(job, JobRecord)],
+            unreadable=[job for job in jobs_read if isinstance(job, UnreadableJob)],
+        )
+
+    def active_uids(self, among: Collection[str] | None = None) -> set[str]:
+        """Return the uids of all jobs and trials, or of those ``among`` some, that have not ended."""
+        query = sa.select(jobs.c.uid).where(jobs.c.state.in_(sorted(LIVING)))
+        if among is not None:
+            query = query.where(jobs.c.uid.in_(list(among)))
+        with self._engine.connect() as connection:
+            return set(connection.execute(query).scalars())
 
     def count_by_state(self) -> dict[JobState, int]:
         """Return how many jobs are in each state; states without a job are absent."""
@@ -195,21 +181,29 @@ class JobStore:
                 counts[state_of(state)] += count
         return dict(counts)
 
-    def queue_positions(self, uids: Sequence[str]) -> dict[str, int]:
-        """Return the 1-based places of those of the jobs ``uids`` that are QUEUED, by uid; the fewer are asked for, the better."""
+    def queue_positions(self, uids: Sequence[str], *, are_new: bool = False) -> dict[str, int]:
+        """
+        Return the 1-based queue positions, by uid, of those of ``uids`` that are QUEUED.
+
+        The fewer uids, the faster.
+
+        :param are_new: use the connections that write jobs, so that readers do not delay an answer.
+        """
         if not uids:
             return {}
-        query = _POSITIONS if len(uids) < _MANY else _PLACES
-        with self._engine.connect() as connection:
-            return {row.uid: row.position for row in connection.execute(query, {"uids": uids})}
+        engine = self._engine.get_execution_options().get("writer") if are_new else None
+        with (engine or self._engine).connect() as connection:
+            return places_in_queue(connection, uids)
 
     def advance(
         self, record: JobRecord, to: JobState, *, at: datetime, message: str, reason: Reason | None = None
     ) -> bool:
         """
-        Write ``to`` as the job's state if it still is in ``record.state`` with the same outcome, and ``message`` to its log.
+        Write ``to`` as the job's state, and ``message`` to its log, unless the job has moved.
 
-        :return: whether it was; ``False`` means somebody else moved the job first, and nothing was written.
+        It has moved if its state or its outcome is no longer that of ``record``.
+
+        :return: whether it was written; ``False``: another writer was first, and nothing was written.
         :raises IllegalTransition: ``to`` does not follow ``record.state``.
         """
         advance(record.state, to)
@@ -224,8 +218,12 @@ class JobStore:
             jobs.c.outcome == (record.outcome or ""),
         )
         with writing(self._engine).begin() as connection:
-            if connection.execute(sa.update(jobs).where(same).values(**values)).rowcount == 0:
+            moved = connection.execute(sa.update(jobs).where(same).values(**values).returning(jobs.c.labels))
+            row = moved.one_or_none()
+            if row is None:
                 return False
+            if to is JobState.SUCCEEDED and not record.trial:
+                record_success(connection, row.labels, to_us(at))
             severity = Severity.ERROR if to is JobState.FAILED else Severity.INFO
             entry = log_entry(record, at, message, severity, state=to)
             self._logs.append_with(connection, [entry])
@@ -235,17 +233,21 @@ class JobStore:
         """
         Write ``labels`` as all the job's labels if nothing was written since ``record`` was read.
 
-        :return: whether so; ``False`` means that somebody else wrote first, and nothing was written.
+        :return: whether it was; ``False``: another writer was first, and nothing was written.
         """
         same = sa.and_(jobs.c.uid == record.uid, jobs.c.version == record.version)
         values = {"labels": dict(labels), "version": record.version + 1}
         with writing(self._engine).begin() as connection:
             return connection.execute(sa.update(jobs).where(same).values(**values)).rowcount == 1
 
+    def together(self) -> AbstractContextManager[None]:
+        """Make one transaction of what this thread writes within the block, where that is faster."""
+        return writing(self._engine).together()
+
     def record_image(self, record: JobRecord, reference: str, image_id: str) -> None:
-        """Keep the engine's id of one of the job's images; an empty id forgets it."""
+        """Store the engine's id of one of the job's images; an empty id forgets it."""
         with writing(self._engine).begin() as connection:
-            query = sa.select(jobs.c.images).where(jobs.c.uid == record.uid)
+            query = sa.select(jobs.c.images).where(jobs.c.uid == record.uid).with_for_update()
             images = {**connection.execute(query).scalar_one(), reference: image_id}
             known = {name: value for name, value in images.items() if value}
             connection.execute(sa.update(jobs).where(jobs.c.uid == record.uid).values(images=known))
@@ -258,11 +260,11 @@ class JobStore:
         summary: Mapping[str, Any] | None = None,
     ) -> bool:
         """
-        Keep how the job will end, if it still is in ``record.state`` and nothing was decided yet.
+        Store how the job will end, if it is still in ``record.state`` and has no outcome.
 
-        :param reason: why, unless it ends well.
+        :param reason: why, unless it succeeds.
         :param summary: a line of the job's log that goes with it.
-        :return: whether it was; ``False`` means that somebody else decided first, and nothing was written.
+        :return: whether it was; ``False``: another writer was first, and nothing was written.
         """
         same = sa.and_(jobs.c.uid == record.uid, jobs.c.state == record.state.value, jobs.c.outcome == "")
         values = {"outcome": outcome.value} | (reason_values(reason) if reason else {})
@@ -275,7 +277,7 @@ class JobStore:
         return True
 
     def record_attempts(self, record: JobRecord, attempts: Attempts, message: str = "") -> None:
-        """Keep what is to be started again, and ``message`` in the job's log."""
+        """Store what is to be restarted, and ``message`` in the job's log."""
         with writing(self._engine).begin() as connection:
             values = {"attempts": attempts.to_json()}
             connection.execute(sa.update(jobs).where(jobs.c.uid == record.uid).values(**values))
@@ -284,9 +286,18 @@ class JobStore:
                 self._logs.append_with(connection, [entry])
 
     def note(self, record: JobRecord, message: str, severity: Severity = Severity.INFO) -> None:
-        """Write a line of the service's own to the job's log."""
+        """Write a line of the service to the job's log."""
         self._logs.append([log_entry(record, self._clock(), message, severity)])
 
 
 def _one(project: str, job_id: str) -> sa.Select[Any]:
     return sa.select(jobs).where(is_job, jobs.c.project == project, jobs.c.job_id == job_id)
+
+
+def _job_of(row: Any, before: _Read | None) -> JobRecord | UnreadableJob:
+    """Return the row's job; a known specification is not read again, as it never changes."""
+    known = before.job.spec if before and isinstance(before.job, JobRecord) else None
+    try:
+        return record_of(row, known)
+    except UNREADABLE as error:
+        return UnreadableJob(record=bare_record(row), why=str(error) or repr(error))

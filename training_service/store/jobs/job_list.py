@@ -1,4 +1,4 @@
-"""Which jobs of a project a list shows, and in which order: the condition, the pages, and their tokens."""
+"""Which jobs of a project a list shows, in what order: the condition, the pages, the tokens."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from training_api.dialects.ml_v1.filters import parse_filter
-from training_api.errors import InvalidFilter
-from training_service.store.any_of import any_of
-from training_service.store.filter_sql import FieldSql, filter_to_sql, text_field, time_field
+from training_service.model.paging import foreign_token
+from training_service.store.sql.any_of import any_of
+from training_service.store.sql.filter_sql import FieldSql, filter_to_sql, text_field, time_field
 from training_service.store.tables import is_job, jobs
 
 #: A page token: when the page's last job was created, and its sequence. 18 digits fit into 64 bits.
@@ -26,7 +26,11 @@ _FIELDS: dict[str, FieldSql] = {
 
 
 def wanted_jobs(project: str, filter_text: str) -> sa.ColumnElement[bool]:
-    """Return the condition for the jobs of ``project`` that fit ``filter_text``. :raises InvalidFilter: it cannot be read."""
+    """
+    Return the condition for the jobs of ``project`` that match ``filter_text``.
+
+    :raises InvalidFilter: it cannot be read.
+    """
     tree = parse_filter(filter_text)
     wanted = any_of(project, tree)
     if wanted is not None:
@@ -42,9 +46,9 @@ def label_field(key: str) -> FieldSql:
 
 def newest_first(query: sa.Select[Any], page_size: int, page_token: str) -> sa.Select[Any]:
     """
-    Return ``query`` in the list's order, from ``page_token`` on, with one row more than a page has.
+    Return ``query`` in the list's order, from ``page_token`` on, with one row extra.
 
-    :raises InvalidFilter: the token is none of ours.
+    :raises InvalidRequest: the token is invalid.
     """
     if page_token:
         query = query.where(sa.tuple_(*_ORDER) < sa.tuple_(*_read_token(page_token)))
@@ -52,7 +56,7 @@ def newest_first(query: sa.Select[Any], page_size: int, page_token: str) -> sa.S
 
 
 def one_page(rows: list[Any], page_size: int) -> tuple[list[Any], str]:
-    """Return the rows of a page out of those that ``newest_first`` found, and the next page's token (empty: no more)."""
+    """Split what ``newest_first`` found: the page, and the next page's token (empty: none)."""
     page = rows[:page_size]
     token = f"{page[-1].created_us}-{page[-1].sequence}" if page and len(rows) > page_size else ""
     return page, token
@@ -61,5 +65,5 @@ def one_page(rows: list[Any], page_size: int) -> tuple[list[Any], str]:
 def _read_token(token: str) -> tuple[int, int]:
     match = _TOKEN.fullmatch(token)
     if match is None:
-        raise InvalidFilter(f"page token {token!r} is not one that this service gave out")
+        raise foreign_token(token)
     return int(match[1]), int(match[2])

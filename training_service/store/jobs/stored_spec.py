@@ -1,8 +1,8 @@
 """
-What a job runs, and what was asked for, as they are stored: JSON that outlives the code that wrote it.
+A job's specification and request as stored: JSON that outlives the code that wrote it.
 
-The specification is decided when the job is created, and read from here ever after: later rules, defaults and models of the
-API change nothing about it. The request is kept as it was sent, to be shown. Pure.
+The specification is fixed when the job is created, and read from here ever after: later rules, defaults and
+models of the API do not change it. The request is stored as it was sent, to be shown. Pure.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from training_api.job.machines import MACHINE_TYPES, MachineType
 from training_api.job.replica_spec import ReplicaSpec
 from training_api.job.tuning.study_spec import StudySpec
 
-#: Grows when the form changes; a migration then brings what is stored to it.
+#: Grows when the form changes; a migration then converts what is stored.
 FORM = 1
-#: What goes wrong where stored JSON is not what it should be; it concerns that one row only.
+#: The errors from stored JSON that is not as it should be; they concern that one row only.
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _MICROSECOND = timedelta(microseconds=1)
 
 
 def mapping_of(stored: Any) -> dict[str, Any]:
-    """Return a stored JSON object; empty for what is none."""
+    """Return a stored JSON object; empty if it is none."""
     return stored if isinstance(stored, dict) else {}
 
 
 def read_request(stored: Any) -> TrainingInput:
-    """Return a stored ``trainingInput``, without what this version of the API's models does not know."""
+    """Return a stored ``trainingInput``, without fields that this version's models do not know."""
     fields = mapping_of(stored)
     try:
         return TrainingInput.model_validate(fields, extra="ignore")
@@ -47,12 +47,12 @@ def read_request(stored: Any) -> TrainingInput:
 
 
 def waits_until_us(created_us: int, spec: JobSpec) -> int | None:
-    """Return when a job that has not started has waited too long, in microseconds since the epoch; ``None``: never."""
+    """Return the microseconds since the epoch until which a job may wait; ``None``: for ever."""
     return None if spec.max_wait is None else created_us + spec.max_wait // _MICROSECOND
 
 
 def spec_to_json(spec: JobSpec) -> dict[str, Any]:
-    """Return what ``spec_from_json`` needs beside the request, the labels and the priority, which have columns."""
+    """Return what ``spec_from_json`` needs besides the columns: request, labels and priority."""
     return {
         "form": FORM,
         "roles": list(_roles_to_json(spec)),
@@ -74,8 +74,8 @@ def spec_from_json(
     """
     Return the job that ``spec_to_json`` stored.
 
-    :param request: what was asked for.
-    :raises Exception: one of ``UNREADABLE``: it is of another form, or of none, or what it names is not known.
+    :param request: the request.
+    :raises Exception: one of ``UNREADABLE``: the form is another or missing, or a name is unknown.
     """
     if stored.get("form") != FORM:
         raise ValueError(stored.get("unreadable") or f"its specification is not of the form {FORM}")
@@ -97,7 +97,7 @@ def spec_from_json(
 
 
 def _roles_to_json(spec: JobSpec) -> Iterator[dict[str, Any]]:
-    """Yield what the replicas of each role run; those of a role are alike."""
+    """Yield what the replicas of each role run; the replicas of a role are alike."""
     counts = Counter(each.replica.role for each in spec.replicas)
     for each in spec.replicas:
         if each.replica.index == 0:

@@ -1,8 +1,8 @@
 """
-Filters that ask for any of several things, each of which an index finds: ``jobId=a OR jobId=b OR endTime>="..."``.
+Filters with alternatives that an index finds: ``jobId=a OR jobId=b OR endTime>="..."``.
 
-Whoever waits for many jobs asks so at every look. A database that reads the list in its order would look at each job of the
-project; SQLite does, as it cannot know that only few fit.
+Clients that wait for many jobs send such a filter at every poll. A database that reads the list in its order
+would check each job of the project; SQLite does, as it cannot know that only few match.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import sqlalchemy as sa
 
 from training_api.dialects.ml_v1.filters import Comparison, Filter, Or
 from training_api.states import TERMINAL
-from training_service.store.filter_sql import time_field
+from training_service.store.sql.filter_sql import time_field
 from training_service.store.tables import is_job, jobs
 
 _TIMES = {"startTime": jobs.c.running_us, "endTime": jobs.c.ended_us}
 _EQUAL = {"jobId": jobs.c.job_id, "state": jobs.c.state}
-#: Most jobs are in one of these: their index narrows nothing down.
+#: Most jobs are in one of these states, so their index does not narrow the search.
 TERMINAL_VALUES = frozenset(state.value for state in TERMINAL)
 
 
 def any_of(project: str, tree: Filter | None) -> sa.ColumnElement[bool] | None:
     """
-    Return the condition for the jobs of ``project`` that fit ``tree``, found by indices alone.
+    Return the condition for the jobs of ``project`` that match ``tree``, by indices alone.
 
     Pure.
 
@@ -46,6 +46,6 @@ def any_of(project: str, tree: Filter | None) -> sa.ColumnElement[bool] | None:
             case _:
                 return None
     conditions += [_EQUAL[path].in_(values) for path, values in equal.items()]
-    # By the key, and without a word of the project: else the index of the list's own order is taken.
+    # By the key, without naming the project: else SQLite takes the index of the list's order.
     found = (sa.select(jobs.c.sequence).where(is_job, jobs.c.project == project, each) for each in conditions)
     return jobs.c.sequence.in_(sa.union(*found))

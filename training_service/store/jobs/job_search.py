@@ -1,7 +1,7 @@
 """
-Tables of jobs for those who watch the service: many at once, with totals, and no more of each than a row shows.
+Tables of jobs for people who watch the service: many at once, with totals.
 
-What is stored was checked when it came; here it is passed on as it is, since reports ask for thousands.
+What is stored was checked when it came in. It is passed on as it is, because reports ask for thousands.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from typing import Any
 import sqlalchemy as sa
 
 from training_api.dialects.ml_v1.resources import format_timestamp
-from training_api.fleet.wire import SearchJobsRequest
-from training_api.job.intent import DAG_LABEL, MODEL_LABEL
+from training_api.fleet.wire import DEFAULT_SEARCH_PAGE, MAX_SEARCH_PAGE, SearchJobsRequest
+from training_api.job.intent import DAG_LABEL
 from training_api.job.roles import ROLES
-from training_api.states import TERMINAL, JobState
+from training_api.states import LIVING, JobState
 from training_service.model.clock import Clock, utc_now
-from training_service.store.any_of import TERMINAL_VALUES
+from training_service.model.paging import page_size
 from training_service.store.database import from_us, to_us
-from training_service.store.job_list import newest_first, one_page, wanted_jobs
-from training_service.store.job_rows import state_of
-from training_service.store.stored_spec import mapping_of
-from training_service.store.tables import is_job, jobs
+from training_service.store.jobs.job_list import newest_first, one_page, wanted_jobs
+from training_service.store.jobs.job_rows import state_of
+from training_service.store.jobs.stored_spec import mapping_of
+from training_service.store.sql.any_of import TERMINAL_VALUES
+from training_service.store.tables import is_job, is_queued, is_trial, jobs
 
-#: What a row shows of a job's input: where it runs, on what, and what a study looks for.
+#: The fields of a job's input that a row shows: where it runs, on what, and what a study searches.
 _INPUT_FIELDS = (
     "scaleTier",
     "region",
@@ -36,7 +37,6 @@ _CONFIGS = tuple(f"{role.wire}Config" for role in ROLES)
 _CONFIG_FIELDS = ("imageUri", "acceleratorConfig")
 _STUDY_FIELDS = ("goal", "maxTrials", "maxParallelTrials", "hyperparameterMetricTag")
 _MAX_ERROR_CHARACTERS = 2000
-_LIVING = sorted(state.value for state in {*JobState} - TERMINAL)
 _COLUMNS = (
     jobs.c.uid,
     jobs.c.sequence,
@@ -74,20 +74,22 @@ class JobSearch:
         """
         Return the JSON form of a :class:`SearchJobsResponse`.
 
-        :raises InvalidFilter: the filter or the page token cannot be read.
+        :raises InvalidFilter: the filter cannot be read.
+        :raises InvalidRequest: the page token, or the page size, is invalid.
         """
+        size = page_size(request.page_size, default=DEFAULT_SEARCH_PAGE, maximum=MAX_SEARCH_PAGE)
         wanted = wanted_jobs(project, request.filter)
         if request.dags is not None:
             wanted = sa.and_(wanted, jobs.c.labels[DAG_LABEL].as_string().in_(request.dags))
         if request.changed_after:
             since = to_us(request.changed_after)
             wanted = sa.and_(wanted, sa.or_(jobs.c.ended_us.is_(None), jobs.c.ended_us > since))
-        query = newest_first(sa.select(*_COLUMNS).where(wanted), request.page_size, request.page_token)
+        query = newest_first(sa.select(*_COLUMNS).where(wanted), size, request.page_token)
         counted = (
             sa.select(jobs.c.state, sa.func.count().label("number")).where(wanted).group_by(jobs.c.state)
         )
         with self._engine.connect() as connection:
-            rows, token = one_page(list(connection.execute(query)), request.page_size)
+            rows, token = one_page(list(connection.execute(query)), size)
             states: Counter[str] = Counter()
             for row in connection.execute(counted):
                 states[state_of(row.state)] += row.number
@@ -105,40 +107,21 @@ class JobSearch:
 
     def oldest_queued(self, project: str = "") -> tuple[int, datetime | None]:
         """Return how many jobs of ``project`` (empty: of all) wait, and since when the oldest does."""
-        query = sa.select(sa.func.count(), sa.func.min(jobs.c.created_us)).where(
-            is_job, jobs.c.state == JobState.QUEUED.value
-        )
-        if project:
-            query = query.where(jobs.c.project == project)
-        with self._engine.connect() as connection:
-            count, oldest = connection.execute(query).one()
-        return count, from_us(oldest) if count else None
-
-    def last_successes(self, limit: int = 200) -> list[tuple[str, str, datetime]]:
-        """
-        Return for each DAG and model, by the labels of jobs, when a job last SUCCEEDED; the newest ones first.
-
-        :param limit: so many pairs at most.
-        """
-        dag, model = (
-            sa.func.coalesce(jobs.c.labels[label].as_string(), "") for label in (DAG_LABEL, MODEL_LABEL)
-        )
-        newest = sa.func.max(jobs.c.ended_us)
-        query = (
-            sa.select(dag, model, newest)
-            .where(is_job, jobs.c.state == JobState.SUCCEEDED.value)
-            .group_by(dag, model)
-            .order_by(newest.desc())
-            .limit(limit)
+        of_project = [jobs.c.project == project] if project else []
+        # Two queries: an index gives the minimum at once, but not together with anything else.
+        number, oldest = (
+            sa.select(what).where(*of_project, is_job, is_queued).scalar_subquery()
+            for what in (sa.func.count(), sa.func.min(jobs.c.created_us))
         )
         with self._engine.connect() as connection:
-            return [(row[0], row[1], from_us(row[2])) for row in connection.execute(query)]
+            count, since = connection.execute(sa.select(number, oldest)).one()
+        return count, None if since is None else from_us(since)
 
     def version(self, project: str) -> str:
-        """Return a text that is another one after every change of state; it costs three looks at indices."""
+        """Return a text that changes with every change of state; it costs three index look-ups."""
         living = (
             sa.select(jobs.c.state, sa.func.count(), sa.func.sum(jobs.c.sequence))
-            .where(jobs.c.state.in_(_LIVING))
+            .where(jobs.c.state.in_(sorted(LIVING)))
             .group_by(jobs.c.state)
             .order_by(jobs.c.state)
         )
@@ -160,7 +143,7 @@ class JobSearch:
                 sa.func.sum(sa.case((jobs.c.state.in_(TERMINAL_VALUES), 1), else_=0)).label("ended"),
                 sa.func.coalesce(sa.func.sum(seconds), 0.0).label("seconds"),
             )
-            .where(jobs.c.study_uid.in_(uids))
+            .where(is_trial, jobs.c.study_uid.in_(uids))
             .group_by(jobs.c.study_uid)
         )
         return {row.study_uid: row for row in connection.execute(query)} if uids else {}

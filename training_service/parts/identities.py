@@ -1,0 +1,84 @@
+"""Who callers are and what they may do: the parts of access, put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import structlog
+
+from container_engines.base import Engine
+from training_service.access.control import AccessControl
+from training_service.access.identity import Authenticator, IdentityTokens
+from training_service.access.image_access import AnyImage, CheckedImages, ImageAccess
+from training_service.access.registry_tokens import RegistryTokens
+from training_service.access.signing_key import SigningKey
+from training_service.access.tokens_file import InvalidTokensFile, read_tokens_file
+from training_service.metadata.app import create_metadata_app
+from training_service.metadata.identities import JobIdentities
+from training_service.metadata.server import MetadataServer
+from training_service.settings import EngineKind, ServiceSettings
+from training_service.store.policy_store import PolicyStore
+from training_service.store.pull_store import PullStore
+from training_service.upkeep.images import RecordedPulls
+
+logger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identities:
+    """The key of the service, and what follows from it."""
+
+    settings: ServiceSettings
+    key: SigningKey
+    tokens: IdentityTokens
+    authenticator: Authenticator
+
+    @classmethod
+    def of(cls, settings: ServiceSettings) -> Identities:
+        """
+        Return those of a service.
+
+        :raises InvalidTokensFile: the tokens file is needed and cannot be used.
+        :raises InvalidSigningKey: the signing key cannot be used.
+        """
+        key = SigningKey.load_or_make(settings.key_folder) if settings.key_folder else SigningKey.generate()
+        tokens = IdentityTokens(key)
+        return cls(settings=settings, key=key, tokens=tokens, authenticator=_authenticator(settings, tokens))
+
+    def control(self, policies: PolicyStore) -> AccessControl:
+        """Return what decides by ``policies``."""
+        return AccessControl(policies, self.authenticator, is_required=self.settings.require_auth)
+
+    def registry_tokens(self, access: AccessControl) -> RegistryTokens:
+        """Return what issues the registry's tokens, as ``access`` decides."""
+        return RegistryTokens(self.key, access)
+
+    def image_access(self, policies: PolicyStore, engine: Engine, pulls: PullStore) -> ImageAccess:
+        """Return what is asked before each pull."""
+        registry = self.settings.registry
+        tokens = self.registry_tokens(self.control(policies))
+        access = CheckedImages(registry, tokens) if registry else AnyImage()
+        # The machines of a swarm pull by themselves.
+        if self.settings.engine is not EngineKind.DOCKER:
+            return access
+        return RecordedPulls(access, engine, pulls, records_uses=bool(self.settings.retention.image_bytes))
+
+    def metadata_server(self, jobs: JobIdentities) -> MetadataServer | None:
+        """Return the metadata endpoint; ``None``: the service has none."""
+        # On several machines nobody can tell a container by its address.
+        if not self.settings.metadata_host or self.settings.engine is EngineKind.SWARM:
+            return None
+        app = create_metadata_app(jobs.find, self.tokens)
+        return MetadataServer(app, self.settings.metadata_host, self.settings.metadata_port)
+
+
+def _authenticator(settings: ServiceSettings, identities: IdentityTokens) -> Authenticator:
+    if settings.require_auth and settings.tokens_file is None:
+        raise InvalidTokensFile("--require-auth needs --tokens-file: without one, nobody may do anything")
+    callers = read_tokens_file(settings.tokens_file) if settings.tokens_file else {}
+    if settings.require_auth and not any(caller.is_admin for caller in callers.values()):
+        logger.warning(
+            "the tokens file has no administrator: nobody may set a first policy",
+            file=str(settings.tokens_file),
+        )
+    return Authenticator(callers, identities)
