@@ -1,4 +1,4 @@
-"""What Airflow's provider discovery is told about this distribution: the connection type and its form."""
+"""Describes this distribution to Airflow: the connection type and its form."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ def get_provider_info() -> dict[str, Any]:
     """
     Return the provider description; entry point ``apache_airflow_provider``.
 
-    Airflow calls it in every process that it starts, so it imports nothing. The form's fields are declared here
-    (``conn-fields``, ``ui-field-behaviour``): Airflow 3.2 deprecated the hook methods for them.
+    Airflow calls it in every process that it starts, so it imports nothing. It declares the form's fields,
+    too (``conn-fields``, ``ui-field-behaviour``): Airflow 3.2 deprecated the hook methods for them.
     """
     return {
         "package-name": "airflow-container-training",  # must equal the distribution's name

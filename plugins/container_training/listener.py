@@ -110,7 +110,11 @@ def cancel_job_of_wait(key: TaskKey, is_success: bool) -> None:
     # Without fields the task never began, and so never waited. A template leaves text.
     is_to_cancel = str(rendered.get("cancel_on_kill", True)).lower() not in ("false", "0", "")
     job_id = rendered.get("job_id")
-    if not job_id or not is_to_cancel or (is_success and not (_is_stored(key) and _is_run_over(key))):
+    if (
+        not job_id
+        or not is_to_cancel
+        or (is_success and not (_is_stored(key) and _is_over(key, whole_run=True)))
+    ):
         return
     with TrainingHook(rendered["training_conn_id"]) as hook:
         job = hook.get_job(job_id)
@@ -205,18 +209,11 @@ def _is_stored(key: TaskKey) -> bool:
     return False
 
 
-def _is_over(key: TaskKey) -> bool:
-    return _are_over(_states(key, only_its_own=True))
+def _is_over(key: TaskKey, *, whole_run: bool = False) -> bool:
+    """Tell whether the task, or its whole run, does nothing more by itself."""
+    from container_training.work.orphans.orphans import are_over
 
-
-def _is_run_over(key: TaskKey) -> bool:
-    return _are_over(_states(key))
-
-
-def _are_over(states: list[str | None]) -> bool:
-    from container_training.work.orphans.orphans import FINISHED_STATES
-
-    return all(state in FINISHED_STATES for state in states)
+    return are_over(_states(key, only_its_own=not whole_run))
 
 
 def _states(key: TaskKey, *, only_its_own: bool = False) -> list[str | None]:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import Asset, TaskGroup, XComArg
+from airflow.sdk import Asset
 
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
@@ -17,10 +17,11 @@ from container_training.operators.image import BuildImageOperator, PushImageOper
 from container_training.operators.plots import PlotTrialsOperator
 from container_training.operators.preflight import PreflightOperator
 from container_training.operators.registry_iam import GrantRegistryAccessOperator
-from container_training.operators.results import BEST_TRIAL_ARGS, CollectTrainingResultsOperator
+from container_training.operators.results import CollectTrainingResultsOperator
 from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.runtime.job_group import job_bucket, job_group, own_folder
 from container_training.sensors.training import TrainingJobSensor
+from container_training.step import CollectedJob, output_of
 from container_training.work.images.builders.builder import Builder
 from container_training.work.results.collection import BILL_OF_MATERIALS_FILE
 from container_training.work.waiting.job_watch import Until
@@ -61,7 +62,7 @@ class ImageTasks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingPipeline:
+class TrainingPipeline(CollectedJob):
     """
     The group and its tasks, in their order.
 
@@ -74,30 +75,17 @@ class TrainingPipeline:
     :param roles: the tasks of the images that roles other than the master have.
     """
 
-    group: TaskGroup
     build: BuildImageOperator
     test: TestImageOperator
     preflight: PreflightOperator | None
     push: PushImageOperator
     grant: GrantRegistryAccessOperator
-    submit: SubmitTrainingJobOperator
     wait_until_scheduled: TrainingJobSensor
     wait_until_running: TrainingJobSensor
     wait_until_finished: TrainingJobSensor
-    collect: CollectTrainingResultsOperator
     plot: PlotTrialsOperator | None = None
     bills_of_materials: Sequence[ImageBillOfMaterialsOperator] = ()
     roles: Mapping[str, ImageTasks] = field(default_factory=dict)
-
-    @property
-    def result(self) -> XComArg:
-        """The result of the job (``JobResult`` as JSON values), for later tasks."""
-        return XComArg(self.collect)
-
-    @property
-    def best_trial_args(self) -> XComArg:
-        """The arguments of a tuning job's best trial, for ``args`` of a job that trains it in full."""
-        return XComArg(self.collect, key=BEST_TRIAL_ARGS)
 
 
 def training_pipeline(
@@ -196,13 +184,13 @@ def training_pipeline(
             )
             test = TestImageOperator(
                 task_id=f"test{suffix}",
-                image=_output(build),
+                image=output_of(build),
                 args=list(test_args if role.test_args is None else role.test_args),
                 timeout=test_timeout,
             )
-            push = PushImageOperator(task_id=f"push{suffix}", image=_output(build))
+            push = PushImageOperator(task_id=f"push{suffix}", image=output_of(build))
             grant = GrantRegistryAccessOperator(
-                task_id=f"grant{suffix}", image=_output(push), training_conn_id=training_conn_id
+                task_id=f"grant{suffix}", image=output_of(push), training_conn_id=training_conn_id
             )
             build >> test >> push >> grant
             return ImageTasks(build=build, test=test, push=push, grant=grant)
@@ -210,7 +198,7 @@ def training_pipeline(
         master = make_image(RoleImage(dockerfile=dockerfile))
         roles = {role: make_image(own, f"_{role}") for role, own in (images or {}).items()}
         for role, tasks in roles.items():
-            config = {**(job_fields.get(f"{role}_config") or {}), "image_uri": _output(tasks.push)}
+            config = {**(job_fields.get(f"{role}_config") or {}), "image_uri": output_of(tasks.push)}
             job_fields[f"{role}_config"] = config
         description = {
             "config_file": config_file,
@@ -221,7 +209,7 @@ def training_pipeline(
         is_tuning = _is_tuning(job, job_fields) if tuning is None else tuning
         submit = SubmitTrainingJobOperator(
             task_id="submit",
-            image=_output(master.push),
+            image=output_of(master.push),
             max_cost=max_cost,
             reuse_results=reuse_results,
             data_uris=data_uris,
@@ -235,14 +223,14 @@ def training_pipeline(
             for role, tasks in roles.items():  # what was built: it need not wait for the pushes
                 description[f"{role}_config"] = {
                     **description[f"{role}_config"],
-                    "image_uri": _output(tasks.build),
+                    "image_uri": output_of(tasks.build),
                 }
             if test_args:
                 # Replaced anyway; what they wait for need not be waited for.
                 description.pop("args", None)
             flight = PreflightOperator(
                 task_id="preflight",
-                image=_output(master.build),
+                image=output_of(master.build),
                 preflight_args=list(test_args),
                 gcp_conn_id=gcp_conn_id,
                 **description,
@@ -252,7 +240,7 @@ def training_pipeline(
         def wait(task_id: str, until: Until, **limits: Any) -> TrainingJobSensor:
             return TrainingJobSensor(
                 task_id=task_id,
-                job_id=_output(submit),
+                job_id=output_of(submit),
                 until=until,
                 timeout=wait_timeout,
                 training_conn_id=training_conn_id,
@@ -264,11 +252,11 @@ def training_pipeline(
         finished = wait("wait_until_finished", Until.FINISHED, max_cost=max_cost)
         collect = CollectTrainingResultsOperator(
             task_id="collect",
-            job_id=_output(submit),
+            job_id=output_of(submit),
             metrics_file=metrics_file,
             model_file=model_file,
             outlets=list(outlets),
-            reused=_output(submit, "reused") if reuse_results else False,
+            reused=output_of(submit, "reused") if reuse_results else False,
             training_conn_id=training_conn_id,
             gcp_conn_id=gcp_conn_id,
         )
@@ -285,7 +273,7 @@ def training_pipeline(
         if is_tuning:
             plot = PlotTrialsOperator(
                 task_id="plot",
-                job_id=_output(submit),
+                job_id=output_of(submit),
                 training_conn_id=training_conn_id,
                 gcp_conn_id=gcp_conn_id,
             )
@@ -320,8 +308,8 @@ def _bill(
     start, dot, end = BILL_OF_MATERIALS_FILE.partition(".")
     return ImageBillOfMaterialsOperator(
         task_id=f"bill_of_materials_{role}" if role else "bill_of_materials",
-        image=_output(push),
-        job_id=_output(submit),
+        image=output_of(push),
+        job_id=output_of(submit),
         file_name=f"{start}-{role}{dot}{end}" if role else BILL_OF_MATERIALS_FILE,
         keep_in=keep_in,
         training_conn_id=training_conn_id,
@@ -338,12 +326,3 @@ def _is_tuning(job: Mapping[str, Any] | str | None, fields: Mapping[str, Any]) -
     own = job if isinstance(job, Mapping) else {}
     training = own.get("trainingInput") or own.get("training_input") or {}
     return bool(fields.get("hyperparameters") or training.get("hyperparameters"))
-
-
-def _output(task: Any, key: str | None = None) -> str:
-    """
-    Return the task's output as a template value.
-
-    Operators declare what it is after rendering.
-    """
-    return task.output[key] if key else task.output  # type: ignore[no-any-return]

@@ -22,12 +22,11 @@ from container_training.sensors.training import TrainingJobSensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingStep:
-    """The group and its tasks, in their order."""
+class CollectedJob:
+    """A group of tasks around one job, whose results it collects."""
 
     group: TaskGroup
     submit: SubmitTrainingJobOperator
-    wait: TrainingJobSensor
     collect: CollectTrainingResultsOperator
 
     @property
@@ -39,6 +38,13 @@ class TrainingStep:
     def best_trial_args(self) -> XComArg:
         """The arguments of a tuning job's best trial, for ``args`` of a job that trains it in full."""
         return XComArg(self.collect, key=BEST_TRIAL_ARGS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingStep(CollectedJob):
+    """The group and its tasks, in their order."""
+
+    wait: TrainingJobSensor
 
     def file(self, name: str) -> str:
         """
@@ -104,14 +110,14 @@ def training_step(
         )
         wait = TrainingJobSensor(
             task_id="wait",
-            job_id=_output(submit),
+            job_id=output_of(submit),
             timeout=wait_timeout,
             max_cost=max_cost,
             training_conn_id=training_conn_id,
         )
         collect = CollectTrainingResultsOperator(
             task_id="collect",
-            job_id=_output(submit),
+            job_id=output_of(submit),
             metrics_file=metrics_file,
             model_file=model_file,
             training_conn_id=training_conn_id,
@@ -121,10 +127,10 @@ def training_step(
     return TrainingStep(group=group, submit=submit, wait=wait, collect=collect)
 
 
-def _output(task: Any) -> str:
+def output_of(task: Any, key: str | None = None) -> str:
     """
     Return the task's output as a template value.
 
     Operators declare what it is after rendering.
     """
-    return task.output  # type: ignore[no-any-return]
+    return task.output[key] if key else task.output  # type: ignore[no-any-return]

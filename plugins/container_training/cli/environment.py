@@ -10,11 +10,13 @@ from training_api.command_line.outcome import UsageError
 
 def ensure_connection(conn_id: str) -> None:
     """
-    Make sure that there is a connection ``conn_id``; where Airflow has none, it is made of the environment, for this process.
+    Make sure that there is a connection ``conn_id``.
+
+    If Airflow has none, make it from the environment, for this process.
 
     :raises UsageError: there is none, and the environment does not say where the service is.
     """
-    # A second of imports that the other commands do not need.
+    # Costs a second of imports that the other commands do not need.
     from airflow.sdk import BaseHook
     from airflow.sdk.exceptions import AirflowNotFoundException
 

@@ -1,4 +1,4 @@
-"""``orphans``: lists the jobs that no task of Airflow looks after any more, and cancels them."""
+"""``orphans``: lists the jobs that no Airflow task tracks any more, and cancels them."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     :raises SystemExit: status 2, the arguments are wrong; status 0, help was asked for.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    # As gcloud reads it: what follows the first -- is the trainer's, whatever it looks like.
+    # As gcloud reads it: what follows the first -- is the trainer's.
     end = words.index("--") if "--" in words else len(words)
     options = build_parser().parse_args(words[:end])
     options.trainer_args = words[end + 1 :]
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the parser; what it reads carries ``run``, a function of the options to the exit status."""
+    """Return the parser; its result has ``run``, a function from the options to the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m container_training", description="Training in custom containers, from a command line."
     )

@@ -31,5 +31,5 @@ def readable_job(service: Service, job_id: str, rights: Rights, version: str = "
     except JobNotFound:
         job = None  # the service's own words would tell the one from the other
     if job is None or not rights.may_read(job.labels or {}):
-        raise JobNotFound(f"there is no job {job_id!r}", code=404, status="NOT_FOUND")
+        raise JobNotFound(f"there is no job {job_id!r}")
     return job

@@ -65,9 +65,6 @@ class ModelRegistryHook(ClosingHook):
 
     @cached_property
     def _mlflow(self) -> MlflowRegistry | None:
-        return self._mirror()
-
-    def _mirror(self) -> MlflowRegistry | None:
         try:
             connection = self.get_connection(self.registry_conn_id)
         except AirflowNotFoundException:

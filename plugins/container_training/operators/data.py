@@ -30,16 +30,18 @@ _MAX_BYTES = 64 * 1024 * 1024
 
 class SnapshotDataOperator(BaseOperator):
     """
-    Records which objects are at ``sources`` now, each with its generation, and copies them.
+    Records which objects are at ``sources`` now, each with its generation.
 
-    The copies are in a folder that no other program writes to. The same objects are the same snapshot: a
+    Where the buckets of all sources have object versioning, nothing is copied: the generations stay. Else the
+    objects are copied to a folder that no other program writes to. The same objects are the same snapshot: a
     retry, or another run before the next write, takes no new one.
 
     :param sources: ``gs://`` addresses of objects or of folders. The address of a folder ends with a slash.
         (templated)
     :param model_folder: the model's folder; snapshots are ``MODEL_FOLDER/snapshots/ID/``. (templated)
-    :param copy: ``False`` records generations only. A bucket without object versioning loses them with the
-        next write. (templated)
+    :param copy: ``True`` copies also where versioning is on, e.g. where a lifecycle rule deletes noncurrent
+        generations. ``False`` never copies: a bucket without versioning loses what was recorded with the next
+        write. Default: as said above. (templated)
     :param max_files: the task fails if there are more objects. (templated)
     :param gcp_conn_id: Google connection that may read the sources and write to the model's folder.
         (templated)
@@ -56,7 +58,7 @@ class SnapshotDataOperator(BaseOperator):
         *,
         sources: str | Sequence[str],
         model_folder: str,
-        copy: bool | str = True,
+        copy: bool | str | None = None,
         max_files: int | str = 1000,
         gcp_conn_id: str = StorageHook.default_conn_name,
         **kwargs: Any,
@@ -76,7 +78,7 @@ class SnapshotDataOperator(BaseOperator):
             snapshot = hook.snapshots.take(
                 sources,
                 now=datetime.now(UTC),
-                copy=flag("copy", self.copy),
+                copy=None if self.copy is None else flag("copy", self.copy),
                 max_files=whole_number("max_files", self.max_files),
             )
         for file in snapshot.sources:

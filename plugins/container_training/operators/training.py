@@ -258,9 +258,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
             if conflicts >= _MAX_CONFLICTS:
                 raise JobConflict(
                     f"job id {intent.job_id!r} is taken, but no job with this id can be read; choose another "
-                    "job_id",
-                    code=409,
-                    status="ALREADY_EXISTS",
+                    "job_id"
                 )
 
     def _find(self, job_id: str) -> Job | None:

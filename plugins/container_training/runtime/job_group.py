@@ -11,7 +11,7 @@ from airflow.sdk import TaskGroup
 from container_training.work.submission.job_attempt import JOB_ID_MARK
 
 #: Errors that may pass are retried; those that will not fail a task at once, whatever is set here.
-_RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=10)}
+RETRIES: Mapping[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=10)}
 
 
 def job_group(group_id: str, default_args: Mapping[str, Any] | None) -> TaskGroup:
@@ -20,7 +20,7 @@ def job_group(group_id: str, default_args: Mapping[str, Any] | None) -> TaskGrou
 
     ``default_args`` override them.
     """
-    return TaskGroup(group_id=group_id, default_args={**_RETRIES, **(default_args or {})})  # type: ignore[arg-type]
+    return TaskGroup(group_id=group_id, default_args={**RETRIES, **(default_args or {})})  # type: ignore[arg-type]
 
 
 def job_bucket(training_conn_id: str) -> str:

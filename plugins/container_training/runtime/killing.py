@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from enum import StrEnum
@@ -11,7 +10,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowRuntimeError
 
-from container_training.work.orphans.orphans import FINISHED_STATES
+from container_training.work.orphans.orphans import are_over
 
 _log = logging.getLogger(__name__)
 
@@ -56,11 +55,6 @@ def fate_of(task_instance: Any) -> TaskFate:
         _log.warning("the state of task %s could not be read: %s", task_instance.task_id, error)
         return TaskFate.UNKNOWN
     return fate
-
-
-def are_over(states: Iterable[str | None]) -> bool:
-    """Whether none of the tasks with these states does anything more by itself. Pure."""
-    return all(state in FINISHED_STATES for state in states)
 
 
 def fate_in_signal_handler(task_instance: Any) -> TaskFate:

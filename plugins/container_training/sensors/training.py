@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
+from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import (
     AirflowFailException,
     AirflowSensorTimeout,
@@ -19,6 +20,7 @@ from airflow.sdk.exceptions import (
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.training import TrainingHook
 from container_training.links.training import JOB_LINKS
+from container_training.runtime.job_group import RETRIES
 from container_training.runtime.job_report import make_report, report_of
 from container_training.runtime.killing import NOBODY_WAITS, TaskFate, fate_in_signal_handler
 from container_training.runtime.supervision import WorkerWatch
@@ -83,6 +85,9 @@ class TrainingJobSensor(BaseSensorOperator):
     :param poke_interval: seconds between two polls: 1, or 15 in reschedule mode. Deferred waits share their
         polls; there it is the shortest pause that this wait asks for (0.5). The pause grows with the time
         that a job has been in its state, to 10 s at most.
+    :param retries: of this task; default: Airflow's ``[core] default_task_retries``, or else 2, because a
+        second try only waits again. A wait whose job failed is not retried.
+    :param retry_delay: before a retry; default: 10 s where ``retries`` has its default of 2.
     :param timeout: seconds until the wait gives up; default: Airflow's ``[sensors] default_timeout`` (7
         days). ``execution_timeout`` limits each try, also while it is deferred, and unlike ``timeout`` it
         leaves the task to its retries.
@@ -114,12 +119,18 @@ class TrainingJobSensor(BaseSensorOperator):
         cancel_on_kill: bool | str = True,
         max_cost: float | str | None = None,
         poke_interval: timedelta | float | None = None,
+        retries: int | None = None,
+        retry_delay: timedelta | float | None = None,
         **kwargs: Any,
     ) -> None:
         if poke_interval is None:
             is_rescheduled = kwargs.get("mode") == "reschedule" and not deferrable
             seconds = POLL_SECONDS if deferrable else _POKE_SECONDS
             poke_interval = _RESCHEDULE_SECONDS if is_rescheduled else seconds
+        given = {"retries": retries, "retry_delay": retry_delay}
+        kwargs |= {name: value for name, value in given.items() if value is not None}
+        if retries is None and not conf.getint("core", "default_task_retries", fallback=0):
+            kwargs = {**RETRIES, **kwargs}
         super().__init__(poke_interval=poke_interval, **kwargs)
         self.job_id = job_id
         # A wrong word is found while the DAG is read, unless it is still to be rendered.

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-import random
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -21,7 +20,7 @@ from container_training.hooks.training import ServiceAddress
 from container_training.work.waiting.roster import PAGE_SIZE, Roster, log_pause_seconds
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import ServiceError, TrainingError
-from training_api.retrying import TRANSIENT, backoff_seconds
+from training_api.retrying import TRANSIENT, backoff_seconds, draw_jitter
 
 #: Requests that waits make for themselves - pages of logs - side by side; the others queue up.
 _SIDE_BY_SIDE = 8
@@ -181,7 +180,7 @@ class JobPoller:
             count_poll_error(error)
             self._tell_all(error)
             pause = self._roster.pause_seconds(self._loop.time()) if self._news else 0.0
-            return max(pause, backoff_seconds(self._failures, pause, error, random.random()))  # noqa: S311 - jitter
+            return max(pause, backoff_seconds(self._failures, pause, error, draw_jitter()))
         self._failures = 0
         for news in [*self._all_news()]:
             # What they were told does not hold any more.

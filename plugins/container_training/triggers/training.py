@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
@@ -22,7 +21,7 @@ from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import ServiceError, TrainingError
 from training_api.job.cost import Meter
 from training_api.job.intent import owner_within, why_left_alone
-from training_api.retrying import TRANSIENT, backoff_seconds
+from training_api.retrying import TRANSIENT, backoff_seconds, draw_jitter
 from training_api.states import JobState
 
 #: Airflow gives ``on_kill`` 30 s.
@@ -179,7 +178,7 @@ class JobTrigger(BaseTrigger):
         return _COST_SECONDS if pause is None else min(pause, _COST_SECONDS)
 
     def _backoff(self, failures: int, error: Exception) -> float:
-        return backoff_seconds(failures, self.poll_interval_seconds, error, random.random())  # noqa: S311 - jitter
+        return backoff_seconds(failures, self.poll_interval_seconds, error, draw_jitter())
 
     async def _show_log(self, client: AsyncTrainingClient, watch: JobWatch) -> None:
         question: LogQuestion | None = watch.log.begin(self.job_id)
@@ -229,7 +228,7 @@ class JobTrigger(BaseTrigger):
                     return
                 except TRANSIENT as error:
                     self.log.warning("job %s could not be cancelled yet: %s", self.job_id, error)
-                    await self.sleep(backoff_seconds(failures, 1.0, error, random.random()))  # noqa: S311 - jitter
+                    await self.sleep(backoff_seconds(failures, 1.0, error, draw_jitter()))
         self.log.error("job %s goes on: the training service did not take the cancellation", self.job_id)
 
     async def _cancel_own(self, client: AsyncTrainingClient, fate: TaskFate) -> None:

@@ -125,7 +125,7 @@ class ObjectStore:
         :raises ResultsMissing: it is larger than ``max_bytes``, or was replaced while it was read, time and
             again.
         """
-        from google.api_core.exceptions import NotFound, PreconditionFailed
+        from google.api_core.exceptions import NotFound
 
         for _ in range(_READ_ATTEMPTS):
             found = self.find(uri)
@@ -133,17 +133,31 @@ class ObjectStore:
                 return None
             if found.size_bytes > max_bytes:
                 raise ResultsMissing(f"{uri} must be at most {max_bytes} bytes, got {found.size_bytes}")
-            # Not the blob that was found: it downloads from its mediaLink, and a local object store fills
-            # that with the name under which the writer, a container, reached the store; from here that name
-            # may not resolve.
             bucket, name = split_uri(found.uri)
-            blob = self._client.bucket(bucket).blob(name)
+            # By its generation, which need not be the live one.
+            blob = self._client.bucket(bucket).blob(name, generation=found.generation)
             try:
-                content = blob.download_as_bytes(if_generation_match=found.generation, **self._patience())
-                return content, int(found.generation or 0)
-            except (NotFound, PreconditionFailed):
+                return blob.download_as_bytes(**self._patience()), int(found.generation or 0)
+            except NotFound:
                 continue
         raise ResultsMissing(f"{uri} is replaced faster than it can be read; read it again later")
+
+    def keeps_versions(self, uri: str) -> bool:
+        """
+        Return whether the bucket of ``uri`` is known to keep what is overwritten or deleted.
+
+        :raises ResultsMissing: the bucket does not exist.
+        """
+        from google.api_core.exceptions import Forbidden, NotFound
+
+        bucket, _ = split_uri(uri)
+        try:
+            return bool(self._client.get_bucket(bucket, **self._patience()).versioning_enabled)
+        except Forbidden:
+            # Who may read objects need not be allowed to see the bucket.
+            return False
+        except NotFound as error:
+            raise ResultsMissing(f"bucket {bucket!r} of {uri} does not exist") from error
 
     def _patience(self) -> dict[str, Any]:
         if self._patience_seconds is None:

@@ -98,7 +98,9 @@ def fleet(
         "report": None if report["id"] == known else report,
         "isAll": rights.reads_all,
         "hasPrices": bool(service.prices.per_second),
-        "problems": [text for text in (service.price_problem, service.limit_problem) if text],
+        "problems": [
+            text for text in (_hold(whole.hold), service.price_problem, service.limit_problem) if text
+        ],
     }
 
 
@@ -116,6 +118,11 @@ def orphans(rights: RightsDep, conn_id: ConnId = DEFAULT_CONN_ID) -> dict[str, A
         "total": len(seen),
         "maintenanceDag": MAINTENANCE_DAG if MAINTENANCE_DAG in rights.readable else None,
     }
+
+
+def _hold(why: str) -> str:
+    """Return the sentence that says that no job starts; empty: jobs do."""
+    return f"The training service admits no job: {why}." if why else ""
 
 
 def _of_now(

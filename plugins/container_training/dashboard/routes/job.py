@@ -151,7 +151,7 @@ def _row(service: Service, job_id: str, version: str) -> JobRow:
     request = SearchJobsRequest(filter=f"jobId={quoted(job_id)}", page_size=1)
     found = ANSWERS.get((service.conn_id, "row", job_id, version), lambda: service.ops.search_jobs(request))
     if not found.jobs:
-        raise JobNotFound(f"there is no job {job_id!r}", code=404, status="NOT_FOUND")
+        raise JobNotFound(f"there is no job {job_id!r}")
     return found.jobs[0]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
@@ -58,15 +59,7 @@ def log(
     """
     service = SERVICES.get(conn_id)
     readable_job(service, query.job_id, rights)
-    lines = LogQuery(
-        job_id=query.job_id,
-        replica=query.replica,
-        trial=query.trial,
-        search=query.search,
-        severity=query.severity,
-        after=after,
-        before="" if after else before,
-    )
+    lines = replace(query, after=after, before="" if after else before)
     size = MAX_PAGE_LINES if after else PAGE_LINES
     question = (service.conn_id, lines, page)
     found = ANSWERS.get(question, lambda: _page(service, lines, size, page, newest_first=not after))

@@ -1,8 +1,8 @@
 """
 A build context, and the name that its contents give the image.
 
-The context is packed once, with everything left out that does not change the image: time stamps, owners, the order of
-the folder, all mode bits but the executable one. What is hashed is what is sent, byte for byte.
+The context is packed once, without anything that does not change the image: time stamps, owners, the order of
+the folder, all mode bits but the executable one. The hash covers exactly the bytes that are sent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from training_api.errors import BuildContextMissing
 
 TAG_PREFIX = "ctx-"
 TAG_DIGITS = 16
-#: Every packed file's modification time, 1980-01-02: zip files (and so wheels) cannot hold an earlier one.
+#: Every packed file's modification time, 1980-01-02: zip files, and so wheels, cannot hold an earlier one.
 PACKED_MTIME = 315619200
 _GIT_SECONDS = 10
 
@@ -35,7 +35,7 @@ class BuildContext:
 
     :param directory: the folder.
     :param dockerfile: path of the Dockerfile, relative to ``directory`` and inside it.
-    :param build_args: values of the Dockerfile's ARGs; none is empty.
+    :param build_args: values of the Dockerfile's ARGs; no value is empty.
     """
 
     directory: Path
@@ -51,11 +51,11 @@ class BuildContext:
         Write the context to ``target`` as a tar archive.
 
         :param files: filled with the SHA-256 of each packed file or link, by its path.
-        :return: SHA-256 of the archive, hexadecimal: the same for the same contents, wherever and whenever packed.
-        :raises BuildContextMissing: a file vanished or may not be read.
+        :return: SHA-256 of the archive, hexadecimal: the same for the same contents.
+        :raises BuildContextMissing: a file vanished or cannot be read.
         """
         hashing = _HashingWriter(target)
-        # A stream ("w|") is written front to back, which is what lets it be hashed on the way.
+        # A stream ("w|") is written front to back, so that it can be hashed on the way.
         with tarfile.open(fileobj=cast(BinaryIO, hashing), mode="w|", format=tarfile.PAX_FORMAT) as archive:
             try:
                 for name in self._names():
@@ -67,7 +67,7 @@ class BuildContext:
         return hashing.digest.hexdigest()
 
     def _names(self) -> list[str]:
-        """Return what the ignore file leaves, in a fixed order."""
+        """Return the paths that the ignore file leaves, in a fixed order."""
         patterns = ignore_patterns(self.directory, self.dockerfile)
         return sorted(exclude_paths(str(self.directory), patterns, dockerfile=self.dockerfile))
 
@@ -79,7 +79,7 @@ def open_context(
     Return the build context at ``directory``.
 
     :param dockerfile: path relative to ``directory``.
-    :param build_args: an empty value is dropped, so that the Dockerfile's own default holds.
+    :param build_args: an empty value is dropped, so that the Dockerfile's default applies.
     :raises BuildContextMissing: no such folder, no such Dockerfile in it, or a Dockerfile outside.
     """
     folder = Path(directory)
@@ -110,7 +110,7 @@ def context_hash(
     Return the SHA-256, hexadecimal, of all that decides the image. Pure.
 
     :param archive_digest: of the packed context, the Dockerfile included.
-    :param dockerfile: which file in it is the Dockerfile.
+    :param dockerfile: the path of the Dockerfile in it.
     :param base_image_ids: image id per image that the Dockerfile starts or copies from.
     :param session_ids: ids of the secrets and SSH agents that the steps may use; never values.
     """
@@ -132,9 +132,9 @@ def content_tag(digest: str) -> str:
 
 def git_revision(directory: Path) -> str | None:
     """
-    Return the commit that ``directory`` was checked out at, with ``-dirty`` if files below it were changed since.
+    Return the checked-out commit of ``directory``, with ``-dirty`` if its files have changed.
 
-    :return: None outside a git checkout, or where git is not installed.
+    :return: ``None`` outside a git checkout, or if git is not installed.
     """
     try:
         revision = _git(directory, "rev-parse", "HEAD")
@@ -145,7 +145,7 @@ def git_revision(directory: Path) -> str | None:
 
 
 def _git(directory: Path, *arguments: str) -> str:
-    # Neither write the index of a checkout that others may use, nor run a program that its configuration names.
+    # Do not write the index of a checkout that others may use, or run a program that its configuration names.
     options = ["--no-optional-locks", "-c", "core.fsmonitor=false", "-C", str(directory)]
     run = subprocess.run(
         ["git", *options, *arguments],
@@ -159,9 +159,11 @@ def _git(directory: Path, *arguments: str) -> str:
 
 def _add(archive: tarfile.TarFile, path: Path, name: str) -> str | None:
     """
-    Add one path; what is neither file, folder nor symbolic link (a socket, a device) cannot be part of an image.
+    Add one path.
 
-    :return: SHA-256 of the file, its mode included, or of the link's target; ``None`` of a folder.
+    What is neither file, folder nor symbolic link (a socket, a device) cannot be part of an image.
+
+    :return: SHA-256 of the file, its mode included, or of the link's target; ``None`` for a folder.
     """
     entry = tarfile.TarInfo(Path(name).as_posix())
     entry.mtime = PACKED_MTIME

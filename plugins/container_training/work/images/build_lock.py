@@ -1,4 +1,4 @@
-"""One build of the same image at a time on a machine, so that whoever comes second finds what the first one built."""
+"""One build of an image at a time per machine: the second process finds the first one's."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ def one_build_of(ref: ImageRef, cancellation: Cancellation, on_line: Callable[[s
     """
     While open, no other process of this user on this machine is in here for ``ref``.
 
-    The kernel lets go of the lock when its process ends, however it ends. A machine on which no lock file can be made builds
-    without one: two builds of the same image at once are wasteful, and the second one gets the name.
+    The kernel releases the lock when its process ends, however it ends. A machine on which no lock file can
+    be made builds without one: building the same image twice at once is wasteful, and the second build gets
+    the name.
 
     :raises BuildFailed: the wait was cancelled.
     """
-    # On use: a task that builds nothing must be quick, and needs no lock.
+    # Imported on use: a task that builds nothing must be quick, and needs no lock.
     from filelock import FileLock, Timeout
 
     file = _lock_file(ref)
@@ -46,7 +47,7 @@ def one_build_of(ref: ImageRef, cancellation: Cancellation, on_line: Callable[[s
         yield
     finally:
         if lock.is_locked:
-            file.unlink(missing_ok=True)  # who waits for it sees that, and makes it anew
+            file.unlink(missing_ok=True)  # a waiting process sees that, and makes it again
         lock.release()
 
 

@@ -1,4 +1,4 @@
-"""What a Dockerfile starts from: the only part of it that this project has to understand."""
+"""Reads a Dockerfile's base images, the only part of it that this project has to understand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ASSIGNMENT = re.compile(r"(\w+)(?:=(\"[^\"]*\"|'[^']*'|\S*))?")
 _FROM = re.compile(r"(?:--\S+\s+)*(?P<image>\S+)(?:\s+as\s+(?P<stage>\S+))?", re.IGNORECASE)
 _COPY_FROM = re.compile(r"--from=(\S+)")
 _MOUNT_FROM = re.compile(r"--mount=(?:\S*,)?from=([^\s,]+)")
-#: The first lines may be directives to the parser, ``# key=value``; anything else ends them.
+#: The first lines may be parser directives, ``# key=value``; anything else ends them.
 _DIRECTIVE = re.compile(r"#\s*(\w+)\s*=\s*(\S+)\s*")
 #: What the classic builder refuses, by instruction.
 _BUILDKIT_OPTIONS = {
@@ -55,11 +55,12 @@ def base_images(text: str, build_args: Mapping[str, str]) -> tuple[str, ...]:
 
 def buildkit_needs(text: str) -> tuple[str, ...]:
     """
-    Return what in the Dockerfile ``text`` only BuildKit can do, like ``RUN --mount``; empty if the classic builder will do.
+    Return what in the Dockerfile ``text`` needs BuildKit, like ``RUN --mount``.
 
     Pure.
 
-    Source: docs.docker.com/reference/dockerfile; moby/builder/dockerfile/dispatchers.go, which refuses these (20.10 to 28).
+    Source: docs.docker.com/reference/dockerfile; moby/builder/dockerfile/dispatchers.go, which refuses these
+    in the classic builder (20.10 to 28).
     """
     found: dict[str, None] = {}
     lines = {line.strip() for line in text.splitlines()}
@@ -109,7 +110,7 @@ def _instructions(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _substitute(text: str, values: Mapping[str, str]) -> str:
-    """Return ``text`` with ``$NAME``, ``${NAME}``, ``${NAME:-word}`` and ``${NAME:+word}`` replaced."""
+    """Return ``text`` with ``$NAME``, ``${NAME}``, ``${NAME:-word}`` and ``:+word`` replaced."""
 
     def value_of(match: re.Match[str]) -> str:
         value = values.get(match["braced"] or match["plain"], "")

@@ -1,4 +1,4 @@
-"""What calls to a worker's Docker Engine have in common: where it is, and a way to end a call from outside."""
+"""What all calls to a worker's Docker Engine share: its address, and a way to end a call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import requests
 from docker.api import APIClient
 
-#: The label of everything that this project makes on an engine, so that it can be found and removed.
+#: The label of everything that this project makes on an engine, to find and remove it by.
 OWNER_LABEL = "container-training.owner"
 
 
@@ -18,16 +18,16 @@ DEFAULT_ENGINE_URL = "unix:///var/run/docker.sock"
 
 
 def default_engine_url() -> str:
-    """Return where the engine is unless somebody says otherwise: DOCKER_HOST, else the local socket."""
+    """Return the default address of the engine: DOCKER_HOST, else the local socket."""
     return os.environ.get("DOCKER_HOST") or DEFAULT_ENGINE_URL
 
 
 class Cancellation:
     """
-    Ends the engine call that is under way.
+    Ends the current engine call.
 
-    ``cancel`` is made for a signal handler (``on_kill``): it interrupts a blocked read of the same thread, whose
-    reader then finds ``is_cancelled``.
+    ``cancel`` is meant for a signal handler (``on_kill``): it interrupts a blocked read of the same thread,
+    whose reader then finds ``is_cancelled``.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Cancellation:
             self._stop = None
 
     def cancel(self) -> None:
-        """End what is under way, if anything is, and what would come next."""
+        """End the current call, if there is one, and any later one."""
         self.is_cancelled = True
         if self._stop is not None:
             self._stop()
@@ -53,9 +53,9 @@ class Cancellation:
 @contextmanager
 def stoppable_answers(api_client: APIClient, cancellation: Cancellation) -> Iterator[None]:
     """
-    While open, ``cancellation.cancel()`` ends the reading of ``api_client``'s streamed answers.
+    While open, ``cancellation.cancel()`` ends reading ``api_client``'s streamed answers.
 
-    The engine stops a build or a push when its caller is gone.
+    The engine stops a build or a push when its caller disconnects.
     """
     answers: list[requests.Response] = []
 

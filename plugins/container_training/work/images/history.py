@@ -1,4 +1,4 @@
-"""How the image to be built differs from those that were built before."""
+"""How the image to build differs from those that were built before."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from container_training.work.images.parts import PARTS_LABEL, ImageParts, part_c
 
 def changes_since_newest(api_client: APIClient, content: ImageContent) -> list[str]:
     """
-    Return what changed since the newest image of the same name that this project built, a line each.
+    Return the changes since this project's newest image of the same name, a line each.
 
     :raises EngineUnavailable: the engine did not answer.
     """

@@ -1,4 +1,4 @@
-"""The ignore file of a build context: which one counts, and its lines as patterns that docker-py matches as docker does."""
+"""Reads a build context's ignore file into patterns that docker-py matches as docker does."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from pathlib import Path
 
 from training_api.errors import BuildContextMissing
 
-#: A class of characters, or one character that a backslash makes plain.
+#: A class of characters, or one character that a backslash escapes.
 _CLASS_OR_ESCAPE = re.compile(r"\[\^?[^\]]*\]|\\(.)")
-#: What a pattern gives a meaning; as a class of one character it has none.
+#: Characters with a meaning in a pattern; within a class of one character they have none.
 _MEANINGFUL = "*?["
 
 
 def ignore_patterns(directory: Path, dockerfile: str) -> list[str]:
     """
-    Return the patterns of what ``docker build`` would leave out; empty if there is no ignore file.
+    Return the patterns of what ``docker build`` leaves out; empty without an ignore file.
 
-    ``<Dockerfile>.dockerignore`` beside the Dockerfile takes the place of ``.dockerignore``, with every builder.
+    ``<Dockerfile>.dockerignore`` beside the Dockerfile replaces ``.dockerignore``, with every builder.
 
     :raises BuildContextMissing: a line cannot be read as a pattern.
 
-    Source: docs.docker.com/build/concepts/context, ".dockerignore files"; moby/patternmatcher, ``ignorefile`` (2026-11).
+    Source: docs.docker.com/build/concepts/context, ".dockerignore files"; moby/patternmatcher, ``ignorefile``
+    (2026-11).
     """
     for file in (directory / f"{dockerfile}.dockerignore", directory / ".dockerignore"):
         if file.is_file():
@@ -32,7 +33,7 @@ def ignore_patterns(directory: Path, dockerfile: str) -> list[str]:
 
 def _pattern(line: str, file: Path) -> str:
     """Return the pattern of ``line``; empty if it has none."""
-    if line.startswith("#"):  # before it is stripped: an indented one is a pattern, for docker too
+    if line.startswith("#"):  # before stripping: an indented one is a pattern, for docker too
         return ""
     text = line.strip()
     sign, rest = ("!", text[1:].strip()) if text.startswith("!") else ("", text)
@@ -42,7 +43,11 @@ def _pattern(line: str, file: Path) -> str:
 
 
 def _as_docker_py_reads_it(match: re.Match[str]) -> str:
-    """Go's patterns negate a class by ``^`` and escape by a backslash; docker-py follows Python's, with ``!`` and none."""
+    """
+    Return a part of one of Go's patterns as docker-py's.
+
+    Go negates a class by ``^`` and escapes by a backslash. docker-py follows Python: ``!``, and no escape.
+    """
     escaped = match[1]
     if escaped is None:
         return "[!" + match[0][2:] if match[0].startswith("[^") else match[0]

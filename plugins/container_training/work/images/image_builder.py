@@ -1,4 +1,4 @@
-"""Build an image on a Docker Engine, named by what it is made of, unless there is one already."""
+"""Builds an image on a Docker Engine, named by its parts, unless there is one already."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class BuiltImage:
     """
     An image that is on the engine.
 
-    :param is_reused: it was there before, or in its registry, made of the same parts; nothing was built.
+    :param is_reused: an image of the same parts was on the engine or in its registry; nothing was built.
     """
 
     ref: ImageRef
@@ -63,21 +63,21 @@ def build_image(
     cancellation: Cancellation | None = None,
 ) -> BuiltImage:
     """
-    Return the image that ``context`` makes: the engine's if it has it, else that of the registry, else built.
+    Return the image of ``context``: from the engine, else from the registry, else built.
 
     :param repository: ``HOST/PATH`` without tag: the tag is ``ctx-`` and a hash of the parts.
-    :param on_line: called with each line of output, as it comes, and with the reason why nothing, or something, is built.
-    :param find_login: the login for a registry host, for the image and for base images that the engine has to pull.
-    :param labels: set on the image beside the OCI ones; those of an image that is found stay those of its build.
-    :param network_mode: network of the build's RUN steps; None is the engine's default.
+    :param on_line: called with each line of output as it comes, and with the reason to build or not to build.
+    :param find_login: the login for a registry host, for the image and for base images to pull.
+    :param labels: set on the image beside the OCI ones; an image that is found keeps the labels of its build.
+    :param network_mode: network of the build's RUN steps; ``None``: the engine's default.
     :param builder: the default takes BuildKit where the Dockerfile or ``session`` needs it.
     :param session: secrets and SSH agents for the steps; their ids count in the tag, their values do not.
-    :param engine_url: of ``api_client``, for BuildKit's command line; default: DOCKER_HOST, else the local socket.
+    :param engine_url: of ``api_client``, for BuildKit's command line; default: as ``default_engine_url``.
     :raises InvalidImageRef: ``repository`` has a tag or a digest, or is malformed.
     :raises BuildContextMissing: a file of the context cannot be read.
     :raises BuildKitMissing: BuildKit is needed, and cannot be used.
     :raises BuildFailed: a step failed; the message has the step, its exit code and its last output.
-    :raises DiskFull: the engine's disk has no room.
+    :raises DiskFull: the engine's disk is full.
     :raises RegistryUnavailable: a base image has to be pulled, and its registry does not answer.
     :raises EngineUnavailable: the engine does not answer.
     """
@@ -107,7 +107,7 @@ def build_image(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Build:
-    """One image on its way to the engine."""
+    """The build of one image."""
 
     api_client: APIClient
     context: BuildContext
@@ -124,7 +124,7 @@ class _Build:
         found = self._on_engine(content)
         if found is None:
             with one_build_of(content.ref, self.cancellation, self.on_line):
-                # Whoever held the lock may have built it.
+                # The last holder of the lock may have built it.
                 found = self._on_engine(content) or self._from_registry(content)
                 if found is None:
                     return self._built(content, archive)
@@ -150,7 +150,7 @@ class _Build:
         except (EngineUnavailable, DiskFull):
             raise
         except (RegistryUnavailable, PushFailed, EngineError) as error:
-            # Building needs no registry, and the push will say what is wrong with it.
+            # A build needs no registry, and the push will say what is wrong with it.
             self.on_line(f"the engine has no {ref}, and it cannot be had from its registry: {error}")
             return None
         image = DockerDriver(self.api_client).find_image(str(ref))
@@ -189,7 +189,7 @@ class _Build:
         return BuiltImage(ref=ref, image_id=image["Id"], is_reused=False)
 
     def _run(self, order: BuildOrder) -> str:
-        """Build; return the last output, as far as the builder has it apart."""
+        """Build; return the last output, where the builder keeps it."""
         needs = [*buildkit_needs(self.context.dockerfile_text()), *self.session.ids]
         if not is_buildkit(self.builder, needs):
             return build_classic(self.api_client, order)
@@ -199,7 +199,7 @@ class _Build:
 
 
 def _same_parts(content: ImageContent) -> list[str]:
-    """Return what was compared, a line for each kind of part. Pure."""
+    """Return what was compared, one line per kind of part. Pure."""
     files = len(content.parts.files or ())
     arguments = ", ".join(sorted(content.parts.build_args)) or "none"
     bases = ", ".join(f"{name} ({digest})" for name, digest in content.parts.base_images.items()) or "none"

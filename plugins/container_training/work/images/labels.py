@@ -1,4 +1,4 @@
-"""Labels that say what an image was built from, and what they tell of an image that is found again."""
+"""Labels that say what an image was built from, and how to read them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from container_training.work.images.build_context import BuildContext, git_revis
 from container_training.work.images.content import ImageContent
 from container_training.work.images.parts import PARTS_LABEL
 
-#: The whole context hash, of which the tag has the first digits.
+#: The whole context hash; the tag has its first digits.
 CONTEXT_LABEL = "container-training.context"
 REVISION_LABEL = "org.opencontainers.image.revision"
 CREATED_LABEL = "org.opencontainers.image.created"
@@ -21,9 +21,9 @@ def image_labels(
     context: BuildContext, content: ImageContent, given: Mapping[str, str], now: datetime
 ) -> dict[str, str]:
     """
-    Return the labels of an image that is built at ``now``. None of them counts in the image's tag.
+    Return the labels of an image that is built at ``now``. Its tag depends on none of them.
 
-    :param given: the caller's; those of this project win over them, and they over the OCI ones.
+    :param given: the caller's labels. They win over the OCI ones; this project's win over both.
 
     Source of the OCI keys: github.com/opencontainers/image-spec, annotations.md.
     """

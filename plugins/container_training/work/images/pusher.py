@@ -1,4 +1,4 @@
-"""Push an image to its registry through a Docker Engine."""
+"""Pushes an image to its registry through a Docker Engine."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from training_api.retrying import ENGINE_MAY_DO_LATER
 
 DEFAULT_ATTEMPTS = 4
 DEFAULT_MAX_WAIT_SECONDS = 15.0
-#: Words of the engine's stream after which a layer is in the registry.
+#: The engine's words for a layer that is in the registry.
 _ARRIVED = ("Pushed", "Layer already exists", "Mounted from")
 
 OnLine = Callable[[str], None]
@@ -50,7 +50,7 @@ class PushedImage:
     An image in its registry.
 
     :param ref: by digest.
-    :param is_reused: the registry had it before; nothing was sent.
+    :param is_reused: the registry had it already; nothing was sent.
     """
 
     ref: ImageRef
@@ -68,18 +68,18 @@ def push_image(
     cancellation: Cancellation | None = None,
 ) -> PushedImage:
     """
-    Return ``ref`` by digest, pushed unless the registry has the same image under the same tag.
+    Return ``ref`` by digest; push unless the registry has the same image under this tag.
 
-    A registry that does not answer, and an engine that cannot push now, are asked again, after random waits that grow up to
-    ``max_wait_seconds``.
+    Retries a registry that does not answer and an engine that cannot push now, after random waits that grow
+    up to ``max_wait_seconds``.
 
     :param ref: by tag.
     :param on_line: called with progress, one line for each layer that arrived.
-    :param attempts: how often in all; at least 1.
+    :param attempts: how many in all; at least 1.
     :raises ImageNotFound: the engine has no such image.
     :raises PushFailed: the registry refused it.
     :raises RegistryUnavailable: the registry did not answer in any attempt.
-    :raises EngineError: the engine does not answer, has no room, or could not push in any attempt.
+    :raises EngineError: the engine does not answer, is full, or could not push in any attempt.
     """
     push = _Push(api_client, ref, on_line, find_login(ref.host), cancellation or Cancellation())
 
@@ -116,7 +116,7 @@ def is_same_image(image: Mapping[str, Any], ref: ImageRef, manifest: Manifest) -
 
 
 class _Push:
-    """One image on its way to one registry."""
+    """The push of one image to one registry."""
 
     def __init__(
         self, api_client: APIClient, ref: ImageRef, on_line: OnLine, login: Login, cancellation: Cancellation
@@ -151,7 +151,7 @@ class _Push:
         try:
             manifest = find_manifest(self._ref, login=self._login)
         except (RegistryUnavailable, PushFailed) as error:
-            # Only the engine has to reach the registry; it may do so from another network than this process.
+            # Only the engine has to reach the registry, perhaps from another network than this process.
             self._on_line(f"cannot look whether it is there already: {error}")
             return None
         if manifest is None:

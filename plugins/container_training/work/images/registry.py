@@ -1,4 +1,4 @@
-"""What an image registry answers over HTTP, and the logins with which it is asked."""
+"""What an image registry answers over HTTP, and the logins for it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from training_api.errors import PushFailed, RegistryUnavailable
 from training_api.iam.registry_wire import MANIFEST_TYPES, manifest_url
 from training_api.job.image_ref import ImageRef
 
-#: A login as docker-py's ``auth_config`` takes it; empty is anonymous (``None`` would mean: search for one).
+#: A login as docker-py's ``auth_config`` takes it; empty: anonymous (``None`` would mean: search for one).
 Login = dict[str, Any]
 FindLogin = Callable[[str], Login]
 
@@ -29,7 +29,8 @@ class Manifest:
     What a registry keeps under a tag.
 
     :param digest: of the manifest, ``sha256:...``.
-    :param config_digest: of the image's configuration, which is the engine's image id; None for a list of platforms.
+    :param config_digest: of the image's configuration, which is the engine's image id; ``None`` for a list of
+        platforms.
     """
 
     digest: str
@@ -38,7 +39,7 @@ class Manifest:
 
 def stored_login(host: str) -> Login:
     """
-    Return the login for ``host`` that ``docker login`` or a credential helper keeps for this user; empty if none.
+    Return the login for ``host`` from ``docker login`` or a credential helper; else empty.
 
     :raises PushFailed: the credential helper cannot be run.
     """
@@ -50,7 +51,7 @@ def stored_login(host: str) -> Login:
 
 
 def registry_of(repository: str) -> str:
-    """Return the registry host of an image name as the engine reads it: ``docker.io`` if it names none. Pure."""
+    """Return the registry host in an image's name: ``docker.io`` if it names none. Pure."""
     return docker.auth.resolve_repository_name(repository)[0]
 
 
@@ -58,7 +59,7 @@ def manifest_digest(
     ref: ImageRef, *, login: Login | None = None, client: httpx.Client | None = None
 ) -> str | None:
     """
-    Return the digest of ``ref``'s manifest by one HEAD request; None if the registry has none.
+    Return the digest of ``ref``'s manifest by one HEAD request; ``None``: there is none.
 
     :raises RegistryUnavailable: no answer, or a server error.
     :raises PushFailed: the registry wants another login.
@@ -71,7 +72,7 @@ def find_manifest(
     ref: ImageRef, *, login: Login | None = None, client: httpx.Client | None = None
 ) -> Manifest | None:
     """
-    Return what the registry has under ``ref``; None if nothing.
+    Return what the registry has under ``ref``; ``None``: nothing.
 
     :raises RegistryUnavailable: no answer, or a server error.
     :raises PushFailed: the registry wants another login.
@@ -84,10 +85,10 @@ def find_manifest(
 
 
 def _ask(method: str, ref: ImageRef, login: Login, client: httpx.Client | None) -> httpx.Response | None:
-    """Return the answer for ``ref``'s manifest; None for 404."""
+    """Return the answer for ``ref``'s manifest; ``None`` for 404."""
     if client is not None:
         return _ask_with(client, method, ref, login)
-    # trust_env: a proxy of the environment would be asked for loopback hosts too.
+    # trust_env: a proxy from the environment would be asked for loopback hosts, too.
     with httpx.Client(timeout=TIMEOUT_SECONDS, trust_env=False) as own_client:
         return _ask_with(own_client, method, ref, login)
 

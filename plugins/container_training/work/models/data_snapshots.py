@@ -38,7 +38,7 @@ class SnapshotStore:
         self.folder = f"{folder.rstrip('/')}/snapshots"
 
     def take(
-        self, sources: Sequence[str], *, now: datetime, copy: bool = True, max_files: int = 1000
+        self, sources: Sequence[str], *, now: datetime, copy: bool | None = None, max_files: int = 1000
     ) -> DataSnapshot:
         """
         Return a snapshot of what is at ``sources`` now.
@@ -47,9 +47,12 @@ class SnapshotStore:
 
         :param sources: ``gs://`` addresses of objects, or of folders, which end with a slash.
         :param copy: keep copies within the store; else only the generations are recorded, and a bucket
-            without object versioning loses them with the next write.
+            without object versioning loses them with the next write. Default: copy unless the buckets of all
+            sources keep versions.
         :raises DataInvalid: nothing is there, too much is, or it changes faster than it can be copied.
         """
+        if copy is None:
+            copy = not all(self._store.keeps_versions(source) for source in sources)
         reason: ObjectChanged | None = None
         for _ in range(_ATTEMPTS):
             found = [self._look(source, max_files) for source in sources]

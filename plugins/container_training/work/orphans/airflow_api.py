@@ -1,4 +1,4 @@
-"""Airflow's public REST API, as far as it tells who still looks after a job. Reads only."""
+"""Airflow's public REST API, as far as it shows who still tracks a job. Reads only."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from training_api.job.intent import INTENT_KEY, RUN_LABEL, Intent
 from training_api.job.job_id import MAX_LABEL_LENGTH
 
 DEFAULT_TIMEOUT_SECONDS = 30.0
-#: The most that Airflow gives at once ([api] maximum_page_limit).
+#: The largest page that Airflow returns ([api] maximum_page_limit).
 _PAGE_SIZE = 100
-#: States of a task instance that may still run; ``none`` is Airflow's word for a task that was not scheduled yet.
-#: Source: airflow.utils.state.TaskInstanceState, 3.3.2.
+#: States of a task instance that may still run; ``none`` is Airflow's word for a task that was not scheduled
+#: yet. Source: airflow.utils.state.TaskInstanceState, 3.3.2.
 LIVE_STATES = (
     "none",
     "scheduled",
@@ -38,7 +38,7 @@ class AirflowApiClient(HttpSession):
     """
     Reads task instances, DAGs and intents; use as a context manager.
 
-    Every method raises :class:`TransportError` when Airflow does not answer, and a :class:`ServiceError` when it refuses.
+    Methods raise :class:`TransportError` if Airflow does not answer, :class:`ServiceError` if it refuses.
 
     :param base_url: of the API server, like ``http://127.0.0.1:8080``.
     :param token: a bearer token; else ``username`` and ``password`` are exchanged for one.
@@ -56,7 +56,7 @@ class AirflowApiClient(HttpSession):
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._login = {"username": username, "password": password}
-        # trust_env: a proxy of the environment must not see requests to an Airflow on loopback.
+        # trust_env: a proxy from the environment must not see requests to an Airflow on loopback.
         http = httpx.Client(
             base_url=base_url.rstrip("/"), timeout=timeout_seconds, transport=transport, trust_env=False
         )
@@ -69,20 +69,20 @@ class AirflowApiClient(HttpSession):
         return list(self._tasks({"state": list(LIVE_STATES)}))
 
     def tasks_of_run(self, job: Job) -> list[TaskView]:
-        """Return the task instances of all runs that the labels of ``job`` may mean, in whatever state."""
-        # A label has lost capitals and signs; to SQL's LIKE an underscore is any sign.
+        """Return the task instances, in any state, of all runs that the labels of ``job`` may mean."""
+        # Labels are lower-cased and lose some characters; to SQL's LIKE an underscore is any character.
         label = (job.labels or {}).get(RUN_LABEL, "")
         beginning = label[: MAX_LABEL_LENGTH - 9] if len(label) == MAX_LABEL_LENGTH else label
         return list(self._tasks({"run_id_pattern": beginning.replace("-", "_")}))
 
     def downstream(self, dag_id: str) -> dict[str, frozenset[str]]:
-        """Return the tasks right after each task of a DAG's newest version; empty if there is no such DAG."""
+        """Return the direct downstream tasks by task of a DAG's newest version; empty: no such DAG."""
         answer = self._get(f"/api/v2/dags/{quote(dag_id, safe='')}/tasks", {})
         tasks = answer["tasks"] if answer else []
         return {task["task_id"]: frozenset(task["downstream_task_ids"] or ()) for task in tasks}
 
     def owner_of(self, task: TaskView) -> str:
-        """Return the owner token that ``task`` has stored; empty if it has stored none."""
+        """Return the owner token that ``task`` has stored; empty: it has stored none."""
         path = (
             f"/api/v2/dags/{quote(task.dag_id, safe='')}/dagRuns/{quote(task.run_id, safe='')}"
             f"/taskInstances/{quote(task.task_id, safe='')}/state-store/{INTENT_KEY}"
@@ -92,7 +92,7 @@ class AirflowApiClient(HttpSession):
         return intent.owner if intent else ""
 
     def _tasks(self, wanted: Mapping[str, Any]) -> Iterator[TaskView]:
-        # By cursor: an offset would leave out a task for each one that ends between two pages.
+        # By cursor: with an offset, a task that ends between two pages would hide another one.
         cursor: str | None = ""
         while cursor is not None:
             page = self._get(

@@ -1,8 +1,9 @@
 """
-Which jobs nobody waits for: those whose Airflow task, and every task after it, is over.
+Which jobs are orphans: those whose Airflow task, and every task after it, is over.
 
-A job is tied to the task that submitted it by its labels (``training_api/job/intent.py``), which are cut and lowered names; so tasks are
-compared by their labels, and who really submitted a job is decided by the owner token in that task's state store.
+A job's labels name the task that submitted it (``training_api/job/intent.py``). Labels are cut and
+lower-cased, so tasks are compared by their labels; the owner token in a task's state store decides which one
+submitted the job.
 """
 
 from __future__ import annotations
@@ -17,11 +18,16 @@ from training_api.job.intent import DAG_LABEL, OWNER_LABEL, RUN_LABEL, TASK_LABE
 from training_api.job.job_id import label_value
 from training_api.states import JobState
 
-#: States of a task instance after which it does nothing more by itself.
+#: States after which a task instance does nothing more unless it is cleared.
 #: Source: airflow.utils.state.State.finished (3.3.2), and ``removed``.
-FINISHED_STATES = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
-#: How old a job is at least before it is looked at: whatever Airflow shows a moment too late is shown by then.
+_FINISHED_STATES = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
+#: The least age of a job that is looked at: until then Airflow may not show all of its tasks.
 DEFAULT_GRACE = timedelta(minutes=5)
+
+
+def are_over(states: Iterable[str | None]) -> bool:
+    """Whether none of the tasks with these states will act again by itself. Pure."""
+    return all(state in _FINISHED_STATES for state in states)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,15 +48,15 @@ class TaskView:
 
     @property
     def is_finished(self) -> bool:
-        """Whether it does nothing more by itself; a person may clear it."""
-        return self.state in FINISHED_STATES
+        """Whether it will not act again by itself; a person may clear it."""
+        return are_over([self.state])
 
 
 class Verdict(StrEnum):
     """What is known of a job without a live owner."""
 
-    ORPHAN = "ORPHAN"  #: this Airflow submitted it, and none of its tasks will look at it again
-    UNKNOWN = "UNKNOWN"  #: labelled by an Airflow that has no such run: another one, or one that forgot it
+    ORPHAN = "ORPHAN"  #: this Airflow submitted it, and none of its tasks will poll it again
+    UNKNOWN = "UNKNOWN"  #: its labels name a run that this Airflow does not have: another's, or a deleted one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +69,11 @@ class Orphan:
 
 
 def may_be_orphan(job: Job, now: datetime, grace: timedelta) -> bool:
-    """Whether ``job`` goes on, an Airflow task submitted it for its own run, and it is older than ``grace``. Pure."""
+    """
+    Whether ``job`` is active, belongs to an Airflow task's run, and is older than ``grace``.
+
+    Pure.
+    """
     labels = job.labels or {}
     is_alive = job.state in (JobState.QUEUED, JobState.PREPARING, JobState.RUNNING)
     is_old = job.create_time is not None and now - job.create_time >= grace
@@ -71,7 +81,7 @@ def may_be_orphan(job: Job, now: datetime, grace: timedelta) -> bool:
 
 
 def submitted(task: TaskView, job: Job) -> bool:
-    """Whether the labels of ``job`` name ``task``; two tasks may share them, as names are cut and lowered."""
+    """Whether the labels of ``job`` name ``task``; two tasks may share them, as labels are cut."""
     return is_of_run(task, job) and (job.labels or {}).get(TASK_LABEL) == label_value(task.task_id)
 
 
@@ -87,12 +97,13 @@ def live_owners(
     job: Job, tasks: Iterable[TaskView], downstream: Mapping[str, Mapping[str, Set[str]]]
 ) -> list[TaskView]:
     """
-    Return the tasks that will still look at ``job``.
+    Return the tasks that will still poll ``job``.
 
-    Pure. These are the task that submitted it, those that come after it in the same run, and those of any DAG that wait for
-    its id. Where the DAG has no such task any more, every task of the run counts: better a job too many than one too few.
+    Pure. These are the task that submitted it, those downstream of it in the same run, and tasks of any DAG
+    that wait for its id. If the DAG no longer has the submitting task, every task of the run counts: keeping
+    a job too many is better than cancelling one.
 
-    :param downstream: DAG id -> task id -> the tasks right after it.
+    :param downstream: DAG id -> task id -> its direct downstream tasks.
     """
     live = [task for task in tasks if not task.is_finished]
     return [
@@ -121,7 +132,7 @@ def _reachable(sources: Set[str], downstream: Mapping[str, Set[str]]) -> set[str
 
 
 def describe_run(tasks: Iterable[TaskView]) -> str:
-    """Return ``submit: success, wait: failed``: how the tasks of a run ended, in the order given. Pure."""
+    """Return how a run's tasks ended, in their order: ``submit: success, wait: failed``. Pure."""
     parts = [
         f"{task.task_id}{f'[{task.map_index}]' if task.map_index >= 0 else ''}: {task.state}"
         for task in tasks

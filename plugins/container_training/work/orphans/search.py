@@ -1,4 +1,4 @@
-"""Finds the jobs of a project that no task of Airflow looks after any more."""
+"""Finds the jobs of a project that no Airflow task tracks any more."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ def _utc_now() -> datetime:
 
 
 class TaskSource(Protocol):
-    """Where task instances are read: Airflow's REST API, or its database."""
+    """Reads task instances, from Airflow's REST API or from its database."""
 
     def live_tasks(self) -> list[TaskView]:
         """Return every task instance of every DAG that may still run."""
 
     def tasks_of_run(self, job: Job) -> list[TaskView]:
-        """Return the task instances of all runs that the labels of ``job`` may mean, in whatever state."""
+        """Return the task instances, in any state, of all runs that the labels of ``job`` may mean."""
 
     def downstream(self, dag_id: str) -> Mapping[str, frozenset[str]]:
-        """Return the tasks right after each task of a DAG's newest version; empty if there is no such DAG."""
+        """Return the direct downstream tasks by task of a DAG's newest version; empty: no such DAG."""
 
     def owner_of(self, task: TaskView) -> str:
-        """Return the owner token that ``task`` has stored; empty if it has stored none."""
+        """Return the owner token that ``task`` has stored; empty: it has stored none."""
 
 
 class OrphanSearch:
     """
-    One look at the tasks of an Airflow, for jobs of a project.
+    One pass over the tasks of an Airflow, for jobs of a project.
 
-    Jobs are listed before tasks: a task that submits a job in between is seen, and so is its job's owner.
+    Jobs are listed before tasks, so the task of every listed job is seen.
 
     :param grace: younger jobs are left alone.
     """
@@ -78,7 +78,11 @@ class OrphanSearch:
         return self.among(_live_jobs(training))
 
     def among(self, listed: Iterable[Job]) -> list[Orphan]:
-        """Return those of ``listed``, which must be from before this call, that have no live owner. Raises as ``find`` does."""
+        """
+        Return those of ``listed`` that have no live owner; they must be listed before this call.
+
+        Raises as ``find`` does.
+        """
         jobs = [job for job in listed if may_be_orphan(job, self._now(), self._grace)]
         if not jobs:
             return []
@@ -87,7 +91,7 @@ class OrphanSearch:
         return [orphan for job in suspects if (orphan := self._judge(job)) is not None]
 
     def _judge(self, job: Job) -> Orphan | None:
-        """Look at the job's own run, whose tasks may have been cleared since."""
+        """Check the job's own run, whose tasks may have been cleared since."""
         tasks = [task for task in self._airflow.tasks_of_run(job) if is_of_run(task, job)]
         token = (job.labels or {})[OWNER_LABEL]
         is_ours = any(self._airflow.owner_of(task) == token for task in tasks if submitted(task, job))

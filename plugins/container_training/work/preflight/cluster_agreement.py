@@ -1,4 +1,4 @@
-"""Whether the replicas of a job agree on who is who. Without I/O."""
+"""Whether the replicas of a job agree on their cluster. Without I/O."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def cluster_disagreements(
     environments: Mapping[ReplicaId, Mapping[str, str]], hosts: Mapping[ReplicaId, str]
 ) -> list[str]:
     """
-    Return what is wrong with the replicas' CLUSTER_SPEC and TF_CONFIG, in words; empty if they can be read and agree.
+    Return what is wrong with the replicas' CLUSTER_SPEC and TF_CONFIG; empty: they agree.
 
     Pure.
 
-    :param environments: the environment that each container really has.
-    :param hosts: the host name that each really has.
+    :param environments: the actual environment of each container.
+    :param hosts: the actual host name of each container.
     """
     problems: list[str] = []
     for variable in VARIABLES:
@@ -53,7 +53,7 @@ def _parsed(variable: str, environment: Mapping[str, str]) -> tuple[str, Mapping
 
 
 def _own_place(variable: str, replica: ReplicaId, host: str, spec: Mapping[str, Any]) -> list[str]:
-    """Check that the replica finds itself where its own ``task`` points to; evaluators stand outside the cluster."""
+    """Check that the replica's ``task`` points to itself; evaluators are outside the cluster."""
     if replica.role is ReplicaRole.EVALUATOR:
         return []
     task, address = spec["task"], f"{host}:{CLUSTER_PORT}"

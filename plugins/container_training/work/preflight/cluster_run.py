@@ -1,4 +1,4 @@
-"""Run a whole cluster of containers for a short while on a Docker Engine, and see how each of them does."""
+"""Runs a cluster of containers briefly on a Docker Engine and reports each one's outcome."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from training_api.states import ReplicaState
 
 #: Lines of each replica's output that are kept.
 LOG_LINES = 200
-#: A replica whose master has ended well is watched for at least this long: an interpreter's imports take seconds.
+#: The watch lasts at least this long after the master's success: an interpreter's imports take seconds.
 MIN_SECONDS = 5.0
-#: After the first failure the others may still show theirs.
+#: After the first failure, other replicas may still show theirs.
 SETTLE_SECONDS = 2.0
-#: A replica that ended well is started once more, to be asked to end in the midst of its work: after a third of the time that
-#: it took before, and this late at most.
+#: A replica that ended well is started once more, and stopped in the middle of its work: after a third of its
+#: first run's time, but at most this late.
 MAX_SECOND_RUN_SECONDS = 5.0
 _POLL_SECONDS = 0.1
 _SIGKILL_CODE = 137
@@ -52,13 +52,13 @@ def run_cluster(
     cancellation: Cancellation | None = None,
 ) -> list[ReplicaOutcome]:
     """
-    Start all ``launches`` side by side on a network of their own, watch them, end them; return what became of each.
+    Start all ``launches`` on one network, watch them, stop them; return each one's outcome.
 
-    The watch is over once the master has ended well, once a replica has failed, and after ``watch_seconds`` in any case;
-    the first two leave the others a few seconds more. Then every replica that runs gets SIGTERM, and SIGKILL
-    ``grace_seconds`` later; one that had ended well is started once more for that. All of it is removed in every case;
-    what an earlier run of the same ``owner`` left behind (its process was killed) is removed first.
-
+    The watch ends when the master has ended well, when a replica has failed, or after ``watch_seconds``; in
+    the first two cases the others get a few seconds more. Then every running replica gets SIGTERM, and
+    SIGKILL ``grace_seconds`` later; a replica that had ended well is started once more for that. Everything
+    is removed in every case. What an earlier run of the same ``owner`` left behind, because its process was
+    killed, is removed first.
     :param launches: each with a host name; labels, network and log are set here.
     :param owner: who runs it, the same for every attempt; goes into a label.
     :param find_login: the login for a registry host, for images that the engine has to pull.
@@ -71,7 +71,7 @@ def run_cluster(
     try:
         return run.outcomes(launches, watch_seconds, grace_seconds, find_login, on_line)
     except EngineError as error:
-        if run.is_cancelled:  # which removed what the error is about
+        if run.is_cancelled:  # the cancel removed what the error is about
             raise PreflightFailed("the preflight was cancelled") from error
         raise
 
@@ -145,7 +145,7 @@ class _ClusterRun:
         find_login: FindLogin,
         on_line: Callable[[str], None],
     ) -> None:
-        """Pull what the engine lacks; what cannot be pulled is an error of the replicas that need it."""
+        """Pull missing images; a failed pull is an error of the replicas that need the image."""
         for image in sorted({launch.image for launch in launches.values()}):
             if self._driver.find_image(image) is not None:
                 continue
@@ -161,7 +161,7 @@ class _ClusterRun:
                 }
 
     def _start(self, replica: ReplicaId, launch: ContainerLaunch) -> None:
-        """Create and start one container; a refusal that is about it, like a missing entry point, is its own error."""
+        """Create and start one container; a refusal that is about it becomes its own error."""
         labels = {OWNER_LABEL: self._owner}
         try:
             container = self._driver.create(replace(launch, labels=labels, log_megabytes=_LOG_MEGABYTES))
@@ -210,7 +210,7 @@ class _ClusterRun:
         return state
 
     def _outcome(self, replica: ReplicaId, launch: ContainerLaunch) -> ReplicaOutcome:
-        """Return what is known of a replica when the watch is over."""
+        """Return what is known of a replica at the end of the watch."""
         error = self._errors.get(replica)
         if error:
             return ReplicaOutcome(replica=replica, hostname=launch.host_name, start_error=error)
@@ -234,7 +234,7 @@ class _ClusterRun:
         )
 
     def _start_again(self, outcomes: Sequence[ReplicaOutcome]) -> None:
-        """Start those that ended well once more, and return in the midst of the shortest one's work."""
+        """Start those that ended well once more; return in the middle of the shortest one's work."""
         again = [outcome for outcome in outcomes if outcome.exit_code == 0]
         for outcome in again:
             self._driver.start(self._containers[outcome.replica])
@@ -249,7 +249,7 @@ class _ClusterRun:
             time.sleep(min(left, _POLL_SECONDS))
 
     def _stop(self, outcome: ReplicaOutcome, grace_seconds: float) -> Stop | None:
-        """Ask a replica to end, as the service does; None: it does not run."""
+        """Ask a replica to end, as the service does; ``None``: it does not run."""
         if outcome.has_failed:
             return None
         container = self._containers[outcome.replica]
@@ -263,5 +263,5 @@ class _ClusterRun:
 
 
 def _is_not_about_the_job(error: EngineError) -> bool:
-    """Whether the engine, and not what was asked of it, is in the way."""
+    """Whether the engine is at fault, and not the request."""
     return isinstance(error, (*ENGINE_MAY_DO_LATER, DiskFull))

@@ -1,4 +1,4 @@
-"""Run an image once on a Docker Engine, within limits, with its output as it comes."""
+"""Runs an image once on a Docker Engine, with limits, and passes its output on."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from training_api.job.restarts import EXIT_MEANINGS
 from training_api.retrying import ENGINE_MAY_DO_LATER
 
 TAIL_LINES = 30
-#: Between two looks at a container whose output has ended, and which has not.
+#: Between two polls of a container whose output has ended before it.
 _POLL_SECONDS = 0.1
-#: Two outputs of a container are read side by side: a line may have an earlier time than one before it.
+#: The two outputs of a container are read in parallel: a line may be older than one before it.
 _OVERLAP_NS = 10**9
 
 #: Called with ``stdout`` or ``stderr``, and the line.
@@ -31,11 +31,11 @@ OnOutput = Callable[[str, str], None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLimits:
     """
-    What one run may take.
+    What one run may use.
 
     :param timeout_seconds: from start to exit.
-    :param memory_bytes: swap included; None is no limit.
-    :param cpus: cores; None is no limit.
+    :param memory_bytes: swap included; ``None``: no limit.
+    :param cpus: cores; ``None``: no limit.
     :param pids: processes and threads at the same time.
     """
 
@@ -68,16 +68,16 @@ def run_container(
     cancellation: Cancellation | None = None,
 ) -> float:
     """
-    Run ``image`` with ``args`` and return the seconds that it ran, once it exited with 0.
+    Run ``image`` with ``args`` and return how many seconds it ran, once it exited with 0.
 
-    The container reaches this machine as ``host.docker.internal``. It is removed in every case; what an earlier run
-    of the same ``owner`` left behind (its process was killed) is removed first.
+    The container reaches this machine as ``host.docker.internal``. It is removed in every case. What an
+    earlier run of the same ``owner`` left behind, because its process was killed, is removed first.
 
     :param owner: who runs it, the same for every attempt; goes into a label.
     :param on_output: called with each line, as it comes.
-    :raises ImageTestFailed: it could not be started, exited non-zero, ran out of memory, or past its time limit.
+    :raises ImageTestFailed: it could not start, exited non-zero, ran out of memory, or passed its time limit.
     :raises ImageNotFound: the engine has no such image.
-    :raises DiskFull: the engine has no room for the container.
+    :raises DiskFull: the engine's disk is full.
     :raises EngineError: as ``engine_errors``.
     """
     driver = DockerDriver(api_client)
@@ -101,7 +101,7 @@ def run_container(
 
 
 class _Run:
-    """A container that was made and is run once."""
+    """One container and its run."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class _Run:
         self._is_late = threading.Event()
 
     def seconds(self) -> float:
-        """Start the container and see it through; return how long it ran."""
+        """Start the container and wait for its end; return how long it ran."""
         started = time.monotonic()
         try:
             with (
@@ -132,7 +132,7 @@ class _Run:
                 self._start()
                 end = self._follow()
         except EngineError:
-            if not self._cancellation.is_cancelled:  # which removed it
+            if not self._cancellation.is_cancelled:  # the cancel removed it
                 raise
             end = None
         if self._cancellation.is_cancelled:
@@ -158,10 +158,10 @@ class _Run:
             raise ImageTestFailed(f"{self._image} could not be started: {error}") from error
 
     def _follow(self) -> ContainerState | None:
-        """Hand on the output until the container has ended; return how it did, ``None``: it was removed."""
+        """Pass the output on until the container has ended; return its state, ``None``: removed."""
         seen: dict[str, int] = {}
         while True:
-            # Asked before reading: only an output that is read after the end is whole.
+            # Asked before reading: output is complete only if it is read after the end.
             state = self._driver.look_at(self._container)
             if state is None:
                 return None
@@ -173,7 +173,7 @@ class _Run:
                     seen[line.stream] = line.timestamp_ns
                     self._line(line.stream, line.text)
             if state.has_ended:
-                # That its memory was full may be known a moment after the end.
+                # That its memory was full may become known a moment after the end.
                 return self._driver.look_at(self._container)
             time.sleep(_POLL_SECONDS)
 
@@ -200,7 +200,7 @@ class _Run:
 
     @contextmanager
     def _time_limit(self) -> Iterator[None]:
-        """Kill the container when its time is over, which also ends the reading of its output."""
+        """Kill the container when its time is over; that also ends the reading of its output."""
 
         def kill() -> None:
             self._is_late.set()
@@ -217,5 +217,5 @@ class _Run:
 
 
 def last_drawn(line: str) -> str:
-    """Return what is to be seen of a line that a progress bar has drawn again and again. Pure."""
+    """Return what remains visible of a line that a progress bar redraws. Pure."""
     return line.rsplit("\r", 1)[-1]

@@ -1,4 +1,4 @@
-"""Whether a folder of the object store can be written to, and what is in it before it is removed."""
+"""Whether a folder of the object store is writable, and which files a trainer left in it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class FolderProbe:
     """
     What was found.
 
-    :param problem: why nothing can be written, read back or deleted; empty if it can.
-    :param files: what was in the folder; it is not any more.
+    :param problem: why nothing can be written, read back or deleted; empty: it can.
+    :param files: what was in the folder; it is deleted now.
     """
 
     problem: str
@@ -27,12 +27,12 @@ class FolderProbe:
 
 def probe_folder(store: ObjectStore, folder: str) -> FolderProbe:
     """
-    Write, read back and delete a small object below ``folder``, and delete whatever else is there.
+    Write, read back and delete a small object in ``folder``; delete all else in it, too.
 
-    :param folder: ``gs://BUCKET/FOLDER``, of nobody else.
-    :raises TransportError: the object store did not answer, or could not.
+    :param folder: ``gs://BUCKET/FOLDER``; nothing else may use it.
+    :raises TransportError: the object store did not answer, or failed.
     """
-    # Imported here: it takes half a second, which no DAG parse may cost.
+    # Imported on use: it takes half a second, which no DAG parse may cost.
     from google.api_core.exceptions import ClientError, GoogleAPICallError, RetryError
     from google.auth.exceptions import GoogleAuthError
     from requests import RequestException

@@ -1,4 +1,4 @@
-"""What a preflight runs of a job: the job made small, and made to write where it does no harm. Without I/O."""
+"""What a preflight runs: the job with fewer replicas and another job folder. Without I/O."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from training_api.job.replica_spec import ReplicaSpec
 from training_api.job.roles import OTHER_ROLES
 from training_api.job.tuning.trial_spec import hyperparameter_args, sample_hyperparameters
 
-#: Two find out about each other what one does not; more of the same find out nothing new.
+#: Two replicas check each other, which one cannot; more of the same check nothing new.
 MAX_REPLICAS_PER_ROLE = 2
 
 
 def preflight_job(job: Job, key_digest: str) -> Job:
     """
-    Return ``job`` with at most two replicas a role, and ``<its job folder>/preflight/<12 hex>`` as its job folder.
+    Return ``job`` with at most two replicas per role, and with a preflight folder.
 
-    Pure. A count that a scale tier implies stays; ``preflight_replicas`` leaves out what is too much.
+    Pure. Its job folder is then ``<its job folder>/preflight/<12 hex>``. A count that a scale tier implies
+    stays; ``preflight_replicas`` drops the surplus.
 
-    :param key_digest: hex digits that are the task's own, and the same in each of its attempts.
+    :param key_digest: hex digits of the task, the same in each of its attempts.
     """
     training = job.training_input
     if training is None:
@@ -40,12 +41,12 @@ def preflight_job(job: Job, key_digest: str) -> Job:
 
 def preflight_replicas(spec: JobSpec, args: Sequence[str] | None) -> list[ReplicaSpec]:
     """
-    Return the replicas that a preflight starts, at most two a role, the master first.
+    Return the replicas that a preflight starts, at most two per role, the master first.
 
-    Pure. Those of a tuning job get values of its search space, as a trial would.
+    Pure. Those of a tuning job get values from its search space, as a trial would.
 
-    :param args: take the place of the master's arguments, and of those of every replica that has the same ones; ``--job-dir``
-        still follows. None or none: the job's own.
+    :param args: replace the master's arguments, and those of every replica with the same ones; ``--job-dir``
+        still follows. ``None`` or empty: keep the job's arguments.
     :raises InvalidJobSpec: the job runs packages, which the service installs.
     """
     if is_package_job(spec.training_input):

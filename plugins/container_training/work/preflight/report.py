@@ -1,4 +1,4 @@
-"""What a preflight found: one row a check, and what to make of how each replica ended. Without I/O."""
+"""What a preflight found: one row per check, and what each replica's end means. Without I/O."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from training_api.job.cluster import ReplicaId
 from training_api.job.restarts import EXIT_MEANINGS
 from training_api.job.results import ResultModel
 
-#: Lines of a failed replica's output that its row shows.
+#: How many lines of a failed replica's output its row shows.
 SHOWN_LINES = 8
 _TRACEBACK = "Traceback (most recent call last)"
-#: A look-up that fails with one of the names that stand in the two variables.
+#: A failed look-up of a key that the two variables contain.
 _MISSING_KEY = re.compile(
     r"^KeyError: '(cluster|task|type|index|job|environment|chief|master|worker|ps|evaluator)'"
 )
@@ -27,8 +27,8 @@ class Check(StrEnum):
 
     START = "start"  #: the entry point starts, and does not fail
     CLUSTER = "cluster variables"  #: CLUSTER_SPEC and TF_CONFIG are there, agree, and are read
-    SIGTERM = "SIGTERM"  #: ends the replica within the grace period
-    JOB_DIR = "job directory"  #: something can be written to it
+    SIGTERM = "SIGTERM"  #: it ends the replica within the grace period
+    JOB_DIR = "job directory"  #: it is writable
     ACCELERATORS = "GPUs"
 
 
@@ -44,7 +44,8 @@ class PreflightRow(ResultModel):
     """
     One check.
 
-    :param where: a replica, as its log lines name it (``worker-replica-0``), ``all replicas``, ``this worker``, ``the trainer``.
+    :param where: a replica, as its log lines name it (``worker-replica-0``), ``all replicas``, ``this
+        worker``, or ``the trainer``.
     """
 
     check: Check
@@ -74,7 +75,7 @@ class PreflightReport(ResultModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """What came of a SIGTERM: ``seconds`` until the end, which was a SIGKILL if it was ``killed``."""
+    """The effect of a SIGTERM: ``seconds`` until the end; ``killed``: a SIGKILL was needed."""
 
     seconds: float
     killed: bool
@@ -86,13 +87,13 @@ class ReplicaOutcome:
     What became of one replica.
 
     :param start_error: why it could not be started at all; then all that follows says nothing.
-    :param exit_code: of the end that it came to by itself; None: it still ran when the watch was over.
-    :param ran_seconds: until that end, or until the watch was over.
+    :param exit_code: ``None``: the container was still running when the preflight stopped watching.
+    :param ran_seconds: until its own end, or until the end of the watch.
     :param ended_at: when it ended by itself.
-    :param memory_bytes: its limit; None is none.
-    :param environment: what the container was given.
+    :param memory_bytes: its limit; ``None``: no limit.
+    :param environment: the container's environment.
     :param tail: the last lines of its output.
-    :param stop: None: it was never asked to end, or ended before it was.
+    :param stop: ``None``: it was never asked to end, or ended before that.
     """
 
     replica: ReplicaId
@@ -109,7 +110,7 @@ class ReplicaOutcome:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it did not start, or ended badly by itself."""
+        """Whether it did not start, or failed by itself."""
         return bool(self.start_error or self.exit_code)
 
 
@@ -164,9 +165,9 @@ def _tail_text(tail: Sequence[str]) -> str:
 
 def cluster_hint(tail: Sequence[str]) -> str:
     """
-    Return what of a failed replica's output says that it could not read the cluster variables; empty if nothing does.
+    Return a hint if a failed replica's output is about the cluster variables; else empty.
 
-    Pure. Looks at Python's last traceback only, for the variables' names and for their keys.
+    Pure. Searches only Python's last traceback, for the variables' names and for their keys.
     """
     starts = [number for number, line in enumerate(tail) if line.startswith(_TRACEBACK)]
     if not starts:
@@ -198,7 +199,7 @@ def _sigterm_row(outcome: ReplicaOutcome, grace_seconds: float) -> PreflightRow:
 
 
 def _cluster_rows(outcomes: Sequence[ReplicaOutcome]) -> list[PreflightRow]:
-    """Return the rows about the variables themselves, whatever the trainer made of them."""
+    """Return the rows about the variables themselves, whether or not the trainer reads them."""
     started = {outcome.replica: outcome for outcome in outcomes if not outcome.start_error}
     if not started:
         return []

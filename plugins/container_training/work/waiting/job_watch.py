@@ -1,4 +1,4 @@
-"""Waiting for a job, without the clock: what is waited for, what was seen so far, and what is worth a log line."""
+"""Waiting for a job, without the clock: the goal, what was seen so far, and what to log."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from training_api.states import JobState
 
 
 class Until(StrEnum):
-    """What a wait is for."""
+    """What a wait waits for."""
 
-    LEFT_QUEUED = "left_queued"  #: there was room for the job
+    LEFT_QUEUED = "left_queued"  #: the job was admitted
     LEFT_PREPARING = "left_preparing"  #: its containers run
     FINISHED = "finished"  #: it ended
 
     def is_reached(self, state: JobState) -> bool:
-        """Whether a job in ``state`` need not be waited for. A job that is being cancelled is waited for to its end."""
+        """Whether ``state`` ends the wait. A wait for a job being cancelled lasts to the job's end."""
         return state.is_terminal or state in _REACHED[self]
 
 
@@ -39,9 +39,9 @@ class Outcome(StrEnum):
     """How a wait ended."""
 
     REACHED = "REACHED"
-    TIMED_OUT = "TIMED_OUT"  #: its own limit came first; the job goes on
-    REFUSED = "REFUSED"  #: the service answered with an error that waiting does not mend
-    COST_LIMIT = "COST_LIMIT"  #: the job had cost what it may, and was cancelled
+    TIMED_OUT = "TIMED_OUT"  #: its own limit came first; the job continues
+    REFUSED = "REFUSED"  #: the service answered with an error that waiting does not resolve
+    COST_LIMIT = "COST_LIMIT"  #: the job reached its cost limit and was cancelled
 
 
 class WaitEvent(TypedDict):
@@ -70,14 +70,14 @@ class WatchMemory(TypedDict):
 @dataclass(slots=True)
 class JobWatch:
     """
-    What one wait has seen of its job. Methods return the lines that are worth logging, each once.
+    What one wait has seen of its job. Methods return the lines to log, each line once.
 
     :param since: when the job entered ``state``, as far as it is known.
     :param silent_since: when the service stopped answering; ``None`` while it answers.
-    :param meter: what is known of money; ``None``: neither trials nor cost are looked at.
+    :param meter: prices and limits; ``None``: ignore trials and cost.
     :param progress: of the last answer.
     :param shown: key of the progress that was logged last.
-    :param is_over_limit: this wait cancelled the job, because of what it costs.
+    :param is_over_limit: this wait cancelled the job, because of its cost.
     :param job_dir: folder of its results, once it was seen.
     """
 
@@ -95,9 +95,9 @@ class JobWatch:
 
     def see(self, job: Job, now: datetime) -> Iterator[str]:
         """
-        Take in an answer; yields a line when the state or the progress changed, or the service is back.
+        Record an answer; yield a line if state or progress changed, or the service is back.
 
-        :raises InvalidPrice: the job's cost is limited, and not known.
+        :raises InvalidPrice: the job's cost is limited, and its price is unknown.
         """
         if self.silent_since is not None:
             yield f"the training service answers again, after {_seconds(self.silent_since, now)}"
@@ -124,14 +124,14 @@ class JobWatch:
         self.state = state
 
     def miss(self, error: Exception, now: datetime, deadline_at: datetime) -> Iterator[str]:
-        """Take in a question that got no answer; yields a line for the first of a row."""
+        """Record a poll without an answer; yield a line for the first one in a row."""
         self.failures += 1
         if self.silent_since is None:
             self.silent_since = now
             yield f"{error}; still waiting, until {format_timestamp(deadline_at)}"
 
     def has_to_cancel(self, job: Job) -> bool:
-        """Whether ``job``, just seen, has reached its limit of cost and is to be cancelled."""
+        """Whether ``job``, just seen, has reached its cost limit and must be cancelled."""
         if self.meter is None or self.progress is None:
             return False
         is_due = is_to_be_cancelled(job, self.progress, self.meter)
@@ -139,12 +139,12 @@ class JobWatch:
         return is_due
 
     def cancelled_line(self) -> str:
-        """Return what is worth logging when the job is cancelled because of its cost."""
+        """Return the line to log when the job is cancelled because of its cost."""
         money = self.meter.text(self.progress.cost) if self.meter and self.progress else ""
         return f"job {self.job_id} is being cancelled: {money}"
 
     def reached(self, job: Job) -> WaitEvent:
-        """Return the event of a wait that came to its end with ``job``, just seen."""
+        """Return the event of a wait that ends with ``job``, just seen."""
         event: WaitEvent = {
             "outcome": Outcome.REACHED,
             "job_id": job.job_id or "",
@@ -159,7 +159,7 @@ class JobWatch:
             event["study"] = self.progress.study.model_dump(mode="json")
         if self.progress.cost:
             event["cost"] = self.progress.cost.model_dump(mode="json")
-        # Another process may have cancelled it before this one took the wait over: then the cost says so.
+        # Another process may have cancelled it before this one took over the wait: then the cost shows it.
         is_over = self.is_over_limit or self.meter.is_spent(self.progress.cost)
         if job.state is JobState.CANCELLED and is_over:
             event["outcome"] = Outcome.COST_LIMIT
@@ -167,7 +167,7 @@ class JobWatch:
         return event
 
     def to_json(self) -> WatchMemory:
-        """Return what a later process needs to go on without saying anything twice."""
+        """Return what a later process needs to resume without logging anything twice."""
         return {
             "state": self.state,
             "since": format_timestamp(self.since) if self.since else None,
@@ -201,7 +201,7 @@ def raise_unless_well(job_id: str, state: str | None, error_message: str) -> Non
 def poll_timeout(
     job_id: str, until: Until, state: str | None, limit_seconds: float, project: str
 ) -> PollTimeout:
-    """Return the error of a wait that reached its own limit: the limit, the state, and how to cancel the job."""
+    """Return the error of a wait that timed out: limit, state, and how to cancel the job."""
     return PollTimeout(
         f"job {job_id!r} was not {until.replace('_', ' ')!r} within timeout={limit_seconds:g} s; "
         f"its last known state is {state or 'unknown: the training service did not answer'}. The job goes on; to cancel it: "

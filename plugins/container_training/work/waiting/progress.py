@@ -1,4 +1,4 @@
-"""What a wait says of a job between two of its states: trials, and money."""
+"""What a wait reports between two states of a job: trials, and cost."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from training_api.states import JobState
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """
-    One look at a job.
+    The progress at one poll of a job.
 
     :param study: counts and the best trial, without the table; ``None`` for a job that does not tune.
     :param cost: ``None`` where no price is known.
-    :param key: what the line is about; a line is worth showing when this changes, not at each look.
-    :param line: empty if there is nothing to say.
+    :param key: what the line is about; show the line when this changes, not at each poll.
+    :param line: empty if there is nothing to show.
     """
 
     study: StudyResult | None
@@ -31,10 +31,10 @@ class Progress:
 
 def look_at(job: Job, now: datetime, meter: Meter) -> Progress:
     """
-    Return how far ``job`` is.
+    Return the progress of ``job``.
 
-    Pure. A tuning job has a line whenever a trial starts or ends; other jobs one at each tenth of ``max_cost``. All whose cost
-    is known have one at their end.
+    Pure. A tuning job gets a line whenever a trial starts or ends; other jobs get one at each tenth of
+    ``max_cost``. All jobs whose cost is known get one at their end.
 
     :raises InvalidPrice: there is a limit, and no price for a machine of the job.
     """
@@ -52,12 +52,12 @@ def look_at(job: Job, now: datetime, meter: Meter) -> Progress:
 
 
 def is_to_be_cancelled(job: Job, progress: Progress, meter: Meter) -> bool:
-    """Whether ``job`` has cost what it may and is not on its way out yet. Pure."""
+    """Whether ``job`` has reached its cost limit and is not ending yet. Pure."""
     return job.state in (JobState.PREPARING, JobState.RUNNING) and meter.is_spent(progress.cost)
 
 
 def limit_text(job_id: str, progress: Progress, meter: Meter) -> str:
-    """Return why a job ended that its wait cancelled: the cost, the limit, and what it is good for. Pure."""
+    """Return why a wait cancelled its job: the cost, the limit, and the best trial. Pure."""
     spent = meter.prices.show(progress.cost.total) if progress.cost else "an unknown amount"
     limit = meter.prices.show(meter.max_cost or 0.0)
     found = f"; {best_text(progress.study)}" if progress.study else ""

@@ -1,11 +1,12 @@
 """
-One question for many waits: which jobs to ask for, what an answer tells, and how long to pause. Pure.
+One poll for many waits: which jobs to ask for, what an answer means, and when. Pure.
 
-A page of ``jobs.list`` has 100 jobs at most, so thousands of waiting jobs cannot be listed at each look. Up to
-``ALL_BY_ID`` of them are asked for by their ids. Of more, one question asks for what has changed since the look before,
-by the times that a job has (``startTime``, ``endTime``) and the states that have none, and by id for some more: those not
-looked at yet, then those that run or were not looked at for long. So a change that the times do not show, because the
-service wrote it late, is found all the same, only later. The API's jobs have no ``updateTime`` that could be asked for.
+A page of ``jobs.list`` has at most 100 jobs, so thousands of waiting jobs cannot be listed at each poll. Up
+to ``ALL_BY_ID`` jobs are asked for by their ids. Beyond that, one poll asks for what has changed since the
+last one, by the times that a job has (``startTime``, ``endTime``) and the states that have none. It also asks
+for some jobs by id: first those never polled, then those that run or were not polled for long. So a change
+that the times do not show, because the service wrote it late, is still found, only later. The API's jobs have
+no ``updateTime`` to ask for.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from training_api.states import JobState
 
 #: discovery: ListJobs page_size, "the maximum page size is 100".
 PAGE_SIZE = 100
-#: Ids in one question; the rest of its page is for changes.
+#: Ids in one poll; the rest of its page is for changes.
 ALL_BY_ID = 80
 _SOME_BY_ID = 40
-#: The URL of a question stays below the 8 KiB that proxies commonly take.
+#: The URL of a poll stays below the 8 KiB that proxies commonly accept.
 _MAX_ID_CHARACTERS = 5_000
-#: How much later than the moment that it states a change may be written: a job's end waits for its last log line.
+#: How much later than its stated time a change may be written: a job's end waits for its last log line.
 _WRITTEN_LATE = timedelta(seconds=2)
-#: News is never older than this share of the time that a job has been in its state ...
+#: A job's news may be late by this share of its time in the current state ...
 _SHARE_OF_AGE = 0.01
-#: ... nor than so many seconds, unless the waits or the connection ask for less.
+#: ... but by no more than these seconds, unless the waits or the connection ask for less.
 SLOWEST_SECONDS = 10.0
-#: Log pages that all waits together ask for in a second; each of a few may have one a second.
+#: Log pages per second of all waits together; while there are few waits, each may ask for one a second.
 _LOG_PAGES_PER_SECOND = 50
 _FASTEST_LOG_SECONDS = 1.0
 _HURRIED = frozenset({JobState.PREPARING, JobState.CANCELLING})
@@ -43,10 +44,10 @@ _NEVER = float("-inf")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """
-    One look: the filter of ``jobs.list``, and what it is about.
+    One poll: the filter of ``jobs.list``, and the jobs that it is about.
 
-    :param job_ids: jobs that the answer must have, as far as they exist.
-    :param asked_at: seconds of the asker's clock.
+    :param job_ids: jobs that the answer must contain, if they exist.
+    :param asked_at: seconds of the caller's clock.
     """
 
     filter: str
@@ -59,8 +60,8 @@ class News:
     """
     What an answer tells.
 
-    :param changed: jobs that are not as they were when last seen, or are seen for the first time.
-    :param missing: ids that were asked for and are not there.
+    :param changed: jobs that differ from when they were last seen, or are seen for the first time.
+    :param missing: ids that were asked for and do not exist.
     """
 
     changed: tuple[Job, ...]
@@ -87,13 +88,13 @@ class Roster:
     """
     The jobs that are waited for. Times are seconds of one clock that only goes forward.
 
-    :param least_seconds: shortest pause between two looks, whatever the waits ask for.
+    :param least_seconds: shortest pause between two polls, whatever the waits ask for.
     """
 
     def __init__(self, least_seconds: float = 0.0) -> None:
         self._least_seconds = least_seconds
         self._watched: dict[str, _Watched] = {}
-        #: The service's clock showed at least this, when ours showed that.
+        #: The service's clock showed at least the first when ours showed the second.
         self._service_time: tuple[datetime, float] | None = None
         self._looked_at: float | None = None
 
@@ -102,11 +103,11 @@ class Roster:
 
     @property
     def has_newcomers(self) -> bool:
-        """Whether there are jobs that no look has been about yet."""
+        """Whether there are jobs that no poll has been about yet."""
         return any(watched.seen_at == _NEVER for watched in self._watched.values())
 
     def join(self, job_id: str, interval_seconds: float, now: float) -> None:
-        """Add a wait for ``job_id``; the next look is about it, whoever waits for it already."""
+        """Add a wait for ``job_id``; the next poll includes it, even if others wait for it already."""
         watched = self._watched.setdefault(job_id, _Watched(changed_at=now))
         watched.intervals.append(interval_seconds)
         watched.seen_at, watched.state = _NEVER, None
@@ -119,7 +120,7 @@ class Roster:
             del self._watched[job_id]
 
     def question(self, now: float) -> Question:
-        """Return what to ask now; there must be a wait."""
+        """Return the next poll; there must be a wait."""
         if len(self._watched) <= ALL_BY_ID:
             ids = _within_limits(sorted(self._watched), ALL_BY_ID)
             if len(ids) == len(self._watched):
@@ -128,7 +129,7 @@ class Roster:
         return Question(filter=_any_of([*_by_id(ids), *self._changes()]), job_ids=ids, asked_at=now)
 
     def due(self) -> tuple[str, ...]:
-        """Return the ids of the jobs that should be looked at next, few enough for one question."""
+        """Return the ids of the jobs to poll next, few enough for one poll."""
         newcomers = [job_id for job_id, watched in self._watched.items() if watched.seen_at == _NEVER]
         if newcomers:
             return _within_limits(newcomers, ALL_BY_ID)
@@ -139,7 +140,7 @@ class Roster:
         return _within_limits(list(chosen), _SOME_BY_ID)
 
     def take(self, question: Question, jobs: Sequence[Job], now: float) -> News:
-        """Take in the whole answer to ``question``, also of jobs that nobody waits for."""
+        """Record the whole answer to ``question``, including jobs without a wait."""
         changed = [job for job in jobs if self.see(job, now)]
         found = {job.job_id for job in jobs}
         self._looked_at = question.asked_at
@@ -147,7 +148,7 @@ class Roster:
         return News(changed=tuple(changed), missing=tuple(missing))
 
     def see(self, job: Job, now: float) -> bool:
-        """Take in one job; whether it is waited for, and not as it was."""
+        """Record one job; return whether it is waited for and has changed."""
         self._hear_of_time(job, now)
         watched = self._watched.get(job.job_id or "")
         if watched is None:
@@ -162,7 +163,7 @@ class Roster:
         return has_changed
 
     def pause_seconds(self, now: float) -> float:
-        """Return how long to wait until the next look; there must be a wait."""
+        """Return how long to wait until the next poll; there must be a wait."""
         wanted = min(watched.pace_seconds(now) for watched in self._watched.values())
         return max(wanted, self._least_seconds)
 
@@ -176,14 +177,14 @@ class Roster:
                 self._service_time = (moment, now)
 
     def _service_clock(self, at: float) -> datetime | None:
-        """Return what the service's clock shows at least, ``at`` a time of ours; ``None``: not known yet."""
+        """Return the least time on the service's clock at our time ``at``; ``None``: unknown."""
         if self._service_time is None:
             return None
         moment, heard_at = self._service_time
         return moment + timedelta(seconds=at - heard_at)
 
     def _changes(self) -> list[str]:
-        """Return the clauses for what may have changed since the last look."""
+        """Return the clauses for what may have changed since the last poll."""
         clauses = [f"state={state}" for state in sorted(_HURRIED)]
         least = None if self._looked_at is None else self._service_clock(self._looked_at)
         if least is not None:
@@ -193,12 +194,12 @@ class Roster:
 
 
 def log_pause_seconds(readers: int) -> float:
-    """Return how long a wait that shows its job's log lets pass between two pages, if ``readers`` do so. Pure."""
+    """Return the pause between two log pages of a wait, if ``readers`` waits show logs. Pure."""
     return max(_FASTEST_LOG_SECONDS, readers / _LOG_PAGES_PER_SECOND)
 
 
 def _within_limits(ids: Sequence[str], count: int) -> tuple[str, ...]:
-    """Return the first of ``ids``, at least one, as far as a question has room."""
+    """Return the first of ``ids``, at least one, that fit into one poll."""
     characters = 0
     chosen: list[str] = []
     for job_id in ids[:count]:

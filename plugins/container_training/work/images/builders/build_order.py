@@ -1,4 +1,4 @@
-"""What a builder is told: the same for each kind of builder."""
+"""What a builder gets: the same for each kind of builder."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildSession:
     """
-    What the steps of a build may ask its caller for, which never becomes part of the image; only BuildKit does.
+    Secrets and SSH agents for a build's steps, never part of the image; BuildKit only.
 
     :param secret_ids: of ``RUN --mount=type=secret``.
-    :param read_secrets: returns their values by id; called when something has to be built, and not before.
-    :param ssh: agent socket or key file by id, for ``RUN --mount=type=ssh``; empty: the agent of ``SSH_AUTH_SOCK``.
-    :raises InvalidRequest: an id that a command line cannot carry.
+    :param read_secrets: returns their values by id; called only when something has to be built.
+    :param ssh: agent socket or key file by id, for ``RUN --mount=type=ssh``; empty: the agent of
+        ``SSH_AUTH_SOCK``.
+    :raises InvalidRequest: a command line cannot carry an id.
     """
 
     secret_ids: tuple[str, ...] = ()
@@ -39,7 +40,7 @@ class BuildSession:
 
     @property
     def ids(self) -> list[str]:
-        """What is offered, without values: it counts in the image's tag, as a step may do without."""
+        """The ids, without values; they count in the image's tag, as a step may work without one."""
         return [
             *(f"secret {id_}" for id_ in sorted(self.secret_ids)),
             *(f"ssh {id_}" for id_ in sorted(self.ssh)),
@@ -54,7 +55,7 @@ class BuildOrder:
     :param ref: the name that the image gets.
     :param archive: the packed context, read from its start.
     :param dockerfile: path of the Dockerfile within it.
-    :param network_mode: network of the RUN steps; ``None`` is the engine's default.
+    :param network_mode: network of the RUN steps; ``None``: the engine's default.
     :param on_line: called with each line of output, as it comes.
     """
 

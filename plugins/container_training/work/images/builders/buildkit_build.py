@@ -1,8 +1,8 @@
 """
-Build with the engine's BuildKit, by docker's command line.
+Builds with the engine's BuildKit, by docker's command line.
 
-BuildKit asks its caller back for secrets and for the SSH agent, over a session that docker-py does not speak. The command line does;
-it is given the packed context on its standard input, as the classic builder is.
+BuildKit asks its caller for secrets and for the SSH agent, over a session that docker-py does not speak. The
+command line does. It gets the packed context on its standard input, as the classic builder does.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def build_with_buildkit(order: BuildOrder, engine_url: str) -> None:
             errors="replace",
             env=_environment(engine_url),
             pass_fds=tuple(secret.fileno() for secret in secrets.values()),
-            start_new_session=True,  # with a plugin it is several processes, which end together
+            start_new_session=True,  # with a plugin there are several processes, which end together
         )
         with _ended(process), order.cancellation.stops_with(lambda: _kill(process)):
             if order.cancellation.is_cancelled:
@@ -64,7 +64,7 @@ def build_with_buildkit(order: BuildOrder, engine_url: str) -> None:
 
 
 def _arguments(order: BuildOrder, secrets: Mapping[str, BinaryIO]) -> list[str]:
-    """Return the arguments; of a secret they have the number of an open file."""
+    """Return the arguments; a secret is passed as the number of an open file."""
     arguments = ["build", "--progress=plain", "--file", order.dockerfile, "--tag", str(order.ref)]
     for name, value in order.build_args.items():
         arguments += ["--build-arg", f"{name}={value}"]
@@ -84,7 +84,8 @@ def _environment(engine_url: str) -> dict[str, str]:
         **os.environ,
         "DOCKER_HOST": engine_url,
         "DOCKER_BUILDKIT": "1",
-        # Buildx: the engine's own BuildKit, which keeps the image, and no attestations, which would make it a list of images.
+        # Buildx: use the engine's BuildKit, which keeps the image, and make no attestations, with which the
+        # image would be a list of images.
         "BUILDX_BUILDER": "default",
         "BUILDX_NO_DEFAULT_ATTESTATIONS": "1",
     }
@@ -93,7 +94,7 @@ def _environment(engine_url: str) -> dict[str, str]:
 @contextmanager
 def _in_memory(value: bytes) -> Iterator[BinaryIO]:
     """
-    Yield an open file with ``value`` that has no name: nothing is left of it however this process ends.
+    Yield an open file with ``value`` that has no name, so that nothing outlives this process.
 
     The program opens it as ``/dev/fd/NUMBER``.
     """
@@ -111,7 +112,7 @@ def _nameless_file() -> BinaryIO:
 
 @contextmanager
 def _ended(process: subprocess.Popen[str]) -> Iterator[None]:
-    """On the way out see to it that ``process``, and what it started, has ended."""
+    """End ``process``, and what it started, on the way out."""
     try:
         yield
     finally:
@@ -123,7 +124,7 @@ def _ended(process: subprocess.Popen[str]) -> Iterator[None]:
 
 def _kill(process: subprocess.Popen[str]) -> None:
     """
-    End ``process`` and what it started; the engine stops the build when their connection is gone.
+    End ``process`` and what it started; the engine then stops the build.
 
     Not by SIGTERM: docker 20.10 then waits for the engine, which waits for the step.
     """

@@ -1,4 +1,4 @@
-"""What ``docker build --progress=plain`` prints with BuildKit: steps side by side, each line with the number of its step."""
+"""Reads BuildKit's ``--progress=plain``: parallel steps, each line with its step's number."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _OUTPUT = re.compile(r"\d+\.\d+ (?P<text>.*)")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _EXIT_CODE = re.compile(r"exit code: (\d+)")
 _RULE = re.compile(r"-{6,}")
-#: Steps that ask a registry; what other steps print of networks is the Dockerfile's own.
+#: Steps that ask a registry; network errors in other steps come from the Dockerfile's own commands.
 _REGISTRY_STEPS = ("[internal] load metadata", "resolve image config", "docker-image://")
 _NO_ENGINE = ("Cannot connect to the Docker daemon", "error during connect")
 _NO_BUILDKIT = ("buildkit not supported by daemon", "BuildKit is enabled but the buildx component is missing")
 
 
 class BuildkitOutput:
-    """Turns the program's lines into those of the log, and remembers each step's name and last output."""
+    """Turns the program's lines into log lines; remembers each step's name and last output."""
 
     def __init__(self, on_line: OnLine) -> None:
         self._on_line = on_line
@@ -37,17 +37,17 @@ class BuildkitOutput:
         self._tails: dict[str, deque[str]] = {}
         self._failed: tuple[str, str] | None = None
         self._is_summary = False
-        #: What belongs to no step: why the build could not begin.
+        #: Lines of no step: why the build could not begin.
         self._others: deque[str] = deque(maxlen=TAIL_LINES)
 
     def read(self, raw: str) -> None:
-        """Take one line."""
+        """Read one line."""
         line = plain_line(raw)
         match = _LINE.fullmatch(line)
         if match is not None and not self._is_summary:
             self._read_step(match["step"], match["text"])
         elif _RULE.fullmatch(line):
-            self._is_summary = True  # the failed step's lines once more, and then the error
+            self._is_summary = True  # repeats the failed step's lines, then the error
         elif line:
             self._others.append(line)
             if not self._is_summary:

@@ -1,4 +1,4 @@
-"""Build with the engine's classic builder, over its API."""
+"""Builds with the engine's classic builder, over its API."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ TAIL_LINES = 30
 
 _STEP = re.compile(r"Step \d+/\d+ : .*")
 _EXIT_CODE = re.compile(r"returned a non-zero code: (\d+)")
-#: What the engine says within a step; the log has it, but it is not the step's output.
+#: The engine's own lines within a step: they are logged, but are not the step's output.
 _ENGINE_WORDS = (" ---> ", "Removing intermediate container")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 def build_classic(api_client: APIClient, order: BuildOrder) -> str:
     """
-    Build what ``order`` says; return the last output, for the case that there is no image then.
+    Build what ``order`` says; return the last output, in case there is no image then.
 
     :raises BuildFailed: a step failed, or the build was cancelled.
     :raises DiskFull: the engine's disk has no room.
@@ -72,7 +72,7 @@ def _follow(
         if not cancellation.is_cancelled:  # which cuts the connection
             if isinstance(error, (*ENGINE_MAY_DO_LATER, DiskFull)):
                 raise
-            # Before the first step: a Dockerfile that is empty, or cannot be parsed.
+            # Before the first step: the Dockerfile is empty, or cannot be parsed.
             raise BuildFailed(f"the Dockerfile was refused: {error}") from error
     if cancellation.is_cancelled:
         raise BuildFailed("the build was cancelled")
@@ -80,12 +80,12 @@ def _follow(
 
 def plain_line(raw: str) -> str:
     """Return a line of output without colours. Pure."""
-    # A progress bar redraws its line after each carriage return; the last drawing is the one to keep.
+    # A progress bar redraws its line after each carriage return; keep the last drawing.
     return _COLOUR.sub("", raw).rstrip().rsplit("\r", 1)[-1]
 
 
 class _BuildOutput:
-    """Turns the engine's messages into lines, and remembers the step under way and its last output."""
+    """Turns the engine's messages into lines; remembers the current step and its last output."""
 
     def __init__(self, on_line: OnLine) -> None:
         self._on_line = on_line
@@ -94,7 +94,7 @@ class _BuildOutput:
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
 
     def read(self, message: Mapping[str, Any]) -> None:
-        """Take one message; raise if it is an error."""
+        """Read one message; raise if it is an error."""
         if "error" in message:
             self._flush()
             raise self._error(message)
@@ -104,7 +104,7 @@ class _BuildOutput:
                 self._line(line)
 
     def tail_text(self) -> str:
-        """Return the last lines of the step as an indented block, or nothing."""
+        """Return the last lines of the step as an indented block, or an empty string."""
         return "; its last output:\n" + "\n".join(f"    {line}" for line in self._tail) if self._tail else ""
 
     def _flush(self) -> None:

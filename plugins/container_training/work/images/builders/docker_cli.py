@@ -1,4 +1,4 @@
-"""Docker's command line on this machine, for the one thing that the engine's API leaves to it: BuildKit's sessions."""
+"""Finds a ``docker`` command line with BuildKit, whose sessions the engine's API lacks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from training_api.errors import BuildKitMissing
 
 _SECONDS = 30
 _VERSION = re.compile(r"Docker version (\d+)\.(\d+)")
-#: From 18.09 a command line has BuildKit's client within; from 23.0 on it needs the plugin buildx.
+#: From 18.09 on a command line has BuildKit's client built in; from 23.0 on it needs the plugin buildx.
 _FIRST_VERSION, _FIRST_WITHOUT = (18, 9), (23, 0)
 
 
