@@ -22,7 +22,7 @@ $(VENV)/.uv-$(UV_VERSION): $(VENV)/.created
 	@touch $@
 
 # Names, entry points and folders of what is installed as it lies here.
-DISTRIBUTIONS := packaging/api packaging/service packaging/airflow
+DISTRIBUTIONS := packaging/api packaging/service packaging/object-store packaging/airflow
 DESCRIPTIONS := pyproject.toml $(DISTRIBUTIONS:%=%/pyproject.toml) training_api/version.py
 
 $(VENV)/.installed: $(VENV)/.uv-$(UV_VERSION) requirements.txt $(DESCRIPTIONS)
@@ -117,7 +117,7 @@ lock: $(VENV)/.uv-$(UV_VERSION)
 	$(UV) pip compile --quiet pyproject.toml --python $(PYTHON) --extra dev -o requirements.txt --generate-hashes \
 	  --no-emit-index-url --no-annotate --custom-compile-command "make lock" \
 	  --no-emit-package airflow-container-training --no-emit-package container-training-api \
-	  --no-emit-package container-training-service
+	  --no-emit-package container-training-service --no-emit-package container-training-object-store
 
 # Source distributions, wheels made from them, and what PyPI would say of them.
 release: setup

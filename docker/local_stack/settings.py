@@ -22,6 +22,8 @@ LOOPBACK = "127.0.0.1"
 """Address of every part; only the relay and the metadata of jobs use the one that containers reach."""
 
 CONTAINER_HOST_NAME = "host.docker.internal"
+#: gcsfs otherwise asks for a bucket's type by gRPC with TLS, which a local store cannot have: 60 s a bucket.
+GCSFS_WITHOUT_GRPC = {"GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}
 """How containers name this machine; jobs get it with ``extra_hosts`` and the value ``host-gateway``."""
 
 MAX_SOCKET_PATH_BYTES = 100
@@ -211,7 +213,10 @@ class StackSettings(BaseSettings):
     @property
     def container_environment(self) -> dict[str, str]:
         """What containers of jobs get so that Google's clients in them use the local object store."""
-        return {"STORAGE_EMULATOR_HOST": f"http://{CONTAINER_HOST_NAME}:{self.object_store_port}"}
+        return {
+            "STORAGE_EMULATOR_HOST": f"http://{CONTAINER_HOST_NAME}:{self.object_store_port}",
+            **GCSFS_WITHOUT_GRPC,
+        }
 
     @property
     def job_bucket(self) -> str:

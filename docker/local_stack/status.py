@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from local_stack.errors import LocalStackError
+from local_stack.parts.object_store import ObjectStore
 from local_stack.parts.part import StackPart
 from local_stack.processes.manager import ProcessInfo
 from local_stack.settings import Part
@@ -71,6 +72,9 @@ def print_status(stack: LocalStack) -> bool:
         console.print(f"\n{stack.engine.describe()}")
     except LocalStackError as error:
         console.print(f"\n{error}")
+    store = stack.parts.get(Part.OBJECT_STORE)
+    if isinstance(store, ObjectStore) and (use := store.use()):
+        console.print(f"object store: {use}")
     console.print(f"state and logs: {stack.settings.state_dir.absolute()}")
     return is_all_healthy
 

@@ -74,7 +74,7 @@ class Database(StackPart):
                 " remove it if nothing in it is needed, or name another one"
             )
         with self.progress.step(f"making a PostgreSQL database in {folder}"):
-            _make_cluster(folder)
+            make_cluster(folder)
         marker = _marker(self.settings)
         marker.parent.mkdir(parents=True, exist_ok=True)
         marker.write_text(str(folder), encoding="utf-8")
@@ -90,7 +90,7 @@ class Database(StackPart):
         return [
             Program(
                 name=self.name.value,
-                command=(*_as_server_user(), *server),
+                command=(*as_server_user(), *server),
                 directory=folder,
                 stop_signal="INT",  # "fast shutdown": it does not wait for clients to go
                 umask=PRIVATE_UMASK,
@@ -177,7 +177,7 @@ def _default_folder(settings: StackSettings) -> Path:
     return Path("/var/lib/container-training") / digest
 
 
-def _as_server_user() -> tuple[str, ...]:
+def as_server_user() -> tuple[str, ...]:
     """Return what a command begins with so that PostgreSQL agrees to run."""
     if os.geteuid() != 0:
         return ()
@@ -187,14 +187,19 @@ def _as_server_user() -> tuple[str, ...]:
     return (str(setpriv), f"--reuid={_SYSTEM_USER}", f"--regid={_SYSTEM_USER}", "--init-groups", "--")
 
 
-def _make_cluster(folder: Path) -> None:
+def make_cluster(folder: Path) -> None:
+    """
+    Make ``folder``, and in its ``data`` the files of a server whose superuser is ``airflow``.
+
+    :raises PartFailed: ``initdb`` failed.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o711)
     folder.mkdir(mode=0o700)
     if os.geteuid() == 0:
         user = pwd.getpwnam(_SYSTEM_USER)
         os.chown(folder, user.pw_uid, user.pw_gid)
     command = [
-        *(*_as_server_user(), str(server_program("initdb")), "--pgdata", str(folder / "data")),
+        *(*as_server_user(), str(server_program("initdb")), "--pgdata", str(folder / "data")),
         *("--username", _NAME, "--encoding", "UTF8", "--locale", "C.UTF-8", "--no-instructions"),
         # Only the owner of the folder, and root, get as far as its socket.
         *("--auth-local", "trust", "--auth-host", "reject"),

@@ -65,7 +65,7 @@ class Relay(StackPart):
     def is_healthy(self) -> bool:
         """Tell whether the object store answers through the relay."""
         gateway = self._gateway()
-        return gateway is None or answers_ok(f"http://{gateway}:{self.settings.object_store_port}/")
+        return gateway is None or answers_ok(f"http://{gateway}:{self.settings.object_store_port}/health")
 
     def listeners(self) -> Sequence[Listener]:
         """Return the bridge's address, with the object store's port."""

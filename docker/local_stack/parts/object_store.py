@@ -1,4 +1,4 @@
-"""The object store: gcp-storage-emulator on disk, with the bucket of the jobs in it."""
+"""The object store on disk, with the bucket of the jobs in it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,11 @@ import httpx
 
 from local_stack.errors import PartFailed
 from local_stack.parts.part import Listener, StackPart, answers_ok
+from local_stack.processes.relay import CONTAINERS_ADDRESS
 from local_stack.processes.supervisor_config import Program
 from local_stack.settings import LOOPBACK, Part
 
 FOLDER_MARK = "jobs/"
-# The emulator fails on an empty object in an upload of another type (uploadType=media).
-EMPTY_OBJECT = (
-    b"--mark\r\nContent-Type: application/json\r\n\r\n{}\r\n"
-    b"--mark\r\nContent-Type: text/plain\r\n\r\n\r\n--mark--\r\n"
-)
 
 
 class ObjectStore(StackPart):
@@ -32,7 +28,7 @@ class ObjectStore(StackPart):
 
     def is_healthy(self) -> bool:
         """Tell whether the store answers its health check."""
-        return answers_ok(f"{self.settings.object_store_url}/")
+        return answers_ok(f"{self.settings.object_store_url}/health")
 
     def prepare(self) -> None:
         """Make the data folder."""
@@ -54,11 +50,13 @@ class ObjectStore(StackPart):
                 command=(
                     sys.executable,
                     "-m",
-                    "local_stack.object_store.server",
+                    "object_store",
+                    "serve",
                     f"--host={LOOPBACK}",
                     f"--port={self.settings.object_store_port}",
-                    f"--data-dir={self._data}",
+                    f"--root={self._data}",
                     f"--training-url={self.settings.training_url}",
+                    f"--containers-address={CONTAINERS_ADDRESS}",
                 ),
                 environment={"PYTHONUNBUFFERED": "1"},
             )
@@ -85,9 +83,8 @@ class ObjectStore(StackPart):
                 if not mark.raise_for_status().json().get("items"):
                     client.post(
                         f"/upload/storage/v1/b/{bucket}/o",
-                        params={"uploadType": "multipart", "name": FOLDER_MARK},
-                        headers={"Content-Type": "multipart/related; boundary=mark"},
-                        content=EMPTY_OBJECT,
+                        params={"uploadType": "media", "name": FOLDER_MARK},
+                        headers={"Content-Type": "text/plain"},
                     ).raise_for_status()
             except httpx.HTTPError as error:
                 raise PartFailed(
@@ -95,6 +92,17 @@ class ObjectStore(StackPart):
                     f"refused to make the bucket {bucket!r}: {error}",
                     self.processes.log_of(self.name),
                 ) from error
+
+    def use(self) -> str | None:
+        """Return what lies there and what room is left, for people; ``None``: it does not answer."""
+        try:
+            answer = httpx.get(f"{self.settings.object_store_url}/health", timeout=5, trust_env=False).json()
+            objects, stored, free = (
+                int(answer[name]) for name in ("objects", "stored_bytes", "disk_free_bytes")
+            )
+        except (httpx.HTTPError, ValueError, KeyError):
+            return None
+        return f"{objects} objects, {stored / 2**20:.1f} MiB; the disk has {free / 2**30:.1f} GiB left"
 
     @property
     def _data(self) -> Path:
