@@ -1,39 +1,43 @@
 """
 ``make bench``: bring the stack up, ask every question, print and keep the answers.
 
-``python -m benchmarks search`` asks one more, which takes too long to be asked each time (``search.py``), and
+``python -m benchmarks search`` asks one more, which takes too long to be asked each time (``search/``), and
 ``python -m benchmarks dags`` only those about the DAGs: how much longer a warm run is than the same by hand,
-and how long a file takes to read; ``python -m benchmarks dashboard`` only those about the dashboard, which
-need no stack.
+and how long a file takes to read; ``python -m benchmarks dashboard`` only those about the dashboard, and
+``python -m benchmarks running`` only those about a thousand running jobs and a registry that hangs, and
+``python -m benchmarks store`` only those about the object store. The last three need no stack.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 
 import docker
 from docker.utils import kwargs_from_env
 
-from benchmarks import (
+from benchmarks.on_service import (
     create_rate,
-    dag_parse,
     dashboard,
+    fleet_report,
+    hanging_registry,
+    many_running,
+    poller,
+    store_scale,
+)
+from benchmarks.on_stack import (
+    dag_parse,
     demo_time,
     distributed,
-    early_stopping,
-    fleet_report,
     footprint,
     log_flood,
-    poller,
-    search,
-    store_scale,
     submit_latency,
     tuning,
     unchanged_images,
     warm_dag,
 )
-from benchmarks.report import Figure, print_report, write_report
+from benchmarks.on_store import large_objects, many_objects
+from benchmarks.report import Figure, tell
+from benchmarks.search import comparison, early_stopping
 from local_stack.parts.base_image import BaseImage
 from local_stack.people.credentials import registry_login
 from local_stack.settings import ALL_PARTS, StackSettings
@@ -55,12 +59,19 @@ def main() -> int:
     figures["idle"] = footprint.measure(stack)
     figures["stored jobs"] = store_scale.measure()
     figures["create rate"] = create_rate.measure()
+    figures["running jobs"] = many_running.measure()
+    figures["hanging registry"] = hanging_registry.measure()
     figures["tuning"] = tuning.measure(stack, image)
     figures["early stopping"] = early_stopping.measure()
     figures["waits"] = poller.measure()
     figures["dashboard"] = dashboard.measure()
     figures["fleet page"] = fleet_report.measure()
-    return _told(figures)
+    figures.update(_of_the_store())
+    return tell(figures)
+
+
+def _of_the_store() -> dict[str, list[Figure]]:
+    return {"large objects": large_objects.measure(), "many objects": many_objects.measure()}
 
 
 def measure_dags() -> int:
@@ -70,14 +81,7 @@ def measure_dags() -> int:
     figures = {"DAG files": dag_parse.measure()}
     demo_time.measure()  # the warm run is one after it
     figures["warm DAG"] = warm_dag.measure(stack)
-    return _told(figures, "dags-")
-
-
-def _told(figures: Mapping[str, list[Figure]], prefix: str = "") -> int:
-    """Print and keep ``figures``; return 0 if each is within its limit."""
-    holds = print_report(figures)
-    print(f"written to {write_report(figures, prefix)}")
-    return 0 if holds else 1
+    return tell(figures, "dags-")
 
 
 def _pushed_image(stack: LocalStack) -> str:
@@ -98,16 +102,26 @@ def run(arguments: list[str]) -> int:
     """Run the benchmarks that ``arguments`` name; return their exit status."""
     match arguments:
         case ["search", *more]:
-            return search.main(more)
+            return comparison.main(more)
         case ["dags"]:
             return measure_dags()
+        case ["running"]:
+            return tell(
+                {"running jobs": many_running.measure(), "hanging registry": hanging_registry.measure()},
+                "running-",
+            )
         case ["dashboard"]:
-            return _told(
+            return tell(
                 {"dashboard": dashboard.measure(), "fleet page": fleet_report.measure()}, "dashboard-"
             )
+        case ["store"]:
+            return tell(_of_the_store(), "store-")
         case []:
             return main()
-    print(f"expected nothing, search, dags or dashboard; got {' '.join(arguments)}", file=sys.stderr)
+    print(
+        f"expected nothing, search, dags, running, dashboard or store; got {' '.join(arguments)}",
+        file=sys.stderr,
+    )
     return 2
 
 

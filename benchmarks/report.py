@@ -47,10 +47,19 @@ def median_figure(name: str, samples: Sequence[float], unit: str = "s", limit: f
     )
 
 
-def percentile_figure(name: str, samples: Sequence[float], percent: int, unit: str = "s") -> Figure:
+def percentile_figure(
+    name: str, samples: Sequence[float], percent: int, unit: str = "s", limit: float | None = None
+) -> Figure:
     """Return the ``percent``-th percentile (1 to 99) of ``samples`` as a figure."""
     value = statistics.quantiles(samples, n=100, method="inclusive")[percent - 1]
-    return Figure(name=name, value=round(value, 5), unit=unit)
+    return Figure(name=name, value=round(value, 5), unit=unit, limit=limit)
+
+
+def tell(figures: Mapping[str, Sequence[Figure]], prefix: str = "") -> int:
+    """Print and keep ``figures``; return 0 if each is within its limit."""
+    holds = print_report(figures)
+    print(f"written to {write_report(figures, prefix)}")
+    return 0 if holds else 1
 
 
 def print_report(figures: Mapping[str, Sequence[Figure]]) -> bool:

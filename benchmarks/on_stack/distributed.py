@@ -11,17 +11,15 @@ Jobs of several replicas: how fast they start and end, and how well they share a
 from __future__ import annotations
 
 import subprocess
-import tempfile
 import time
 import uuid
-from collections.abc import Callable
-from pathlib import Path
 
-from benchmarks.memory_service import IMAGE, memory_service
 from benchmarks.report import Figure, median_figure
+from benchmarks.support.bench_jobs import has_ended, new_job, submit, wait_until
+from benchmarks.support.memory_service import IMAGE, memory_service
 from local_stack.stack import LocalStack
 from training_api.clients.training import TrainingClient, job_log_filter
-from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig
 from training_service.settings import ServiceSettings
 
 ROUNDS = 7
@@ -36,8 +34,6 @@ _STUBBORN = [
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)",
 ]
 _SHORT = ["python3", "-u", "-c", "import time; time.sleep(2); print('master ends')"]
-_POLL_SECONDS = 0.01
-_PATIENCE_SECONDS = 120.0
 
 
 def measure(stack: LocalStack, image: str) -> list[Figure]:
@@ -66,46 +62,29 @@ def measure(stack: LocalStack, image: str) -> list[Figure]:
 
 
 def _cluster(image: str, master: list[str], others: list[str], workers: int, servers: int) -> Job:
-    return Job(
-        job_id=f"bench_{uuid.uuid4().hex[:12]}",
-        training_input=TrainingInput(
-            region="us-central1",
-            scale_tier="CUSTOM",
-            master_type="n1-highcpu-8",
-            master_config=ReplicaConfig(image_uri=image, container_command=master),
-            worker_type="n1-highcpu-8",
-            worker_count=workers,
-            worker_config=ReplicaConfig(container_command=others),
-            parameter_server_type="n1-highcpu-8",
-            parameter_server_count=servers,
-            parameter_server_config=ReplicaConfig(container_command=others),
-        ),
+    return new_job(
+        image,
+        master,
+        scale_tier="CUSTOM",
+        master_type="n1-highcpu-8",
+        worker_type="n1-highcpu-8",
+        worker_count=workers,
+        worker_config=ReplicaConfig(container_command=others),
+        parameter_server_type="n1-highcpu-8",
+        parameter_server_count=servers,
+        parameter_server_config=ReplicaConfig(container_command=others),
     )
-
-
-def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while not condition():
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"not so after {_PATIENCE_SECONDS} s")
-        time.sleep(_POLL_SECONDS)
-
-
-def _has_ended(client: TrainingClient, job_id: str) -> bool:
-    state = client.get_job(job_id).state
-    return state is not None and state.is_terminal
 
 
 def _time_start(client: TrainingClient, image: str) -> float:
     """Return the seconds from before the request until a reader sees RUNNING."""
     job = _cluster(image, _SLEEP, _SLEEP, workers=4, servers=2)
-    job_id = job.job_id or ""
     started = time.perf_counter()
-    client.create_job(job)
-    _until(lambda: client.get_job(job_id).start_time is not None)
+    job_id = submit(client, job)
+    wait_until(client, job_id, lambda job: job.start_time is not None)
     seconds = time.perf_counter() - started
     client.cancel_job(job_id)
-    _until(lambda: _has_ended(client, job_id))
+    wait_until(client, job_id, has_ended)
     return seconds
 
 
@@ -130,10 +109,8 @@ def _docker(*arguments: str) -> None:
 
 def _time_end(client: TrainingClient, image: str) -> float:
     """Return the seconds from the master's last line until a reader sees that the job has ended."""
-    job = _cluster(image, _SHORT, _STUBBORN, workers=4, servers=2)
-    job_id = job.job_id or ""
-    client.create_job(job)
-    _until(lambda: _has_ended(client, job_id))
+    job_id = submit(client, _cluster(image, _SHORT, _STUBBORN, workers=4, servers=2))
+    wait_until(client, job_id, has_ended)
     seen = time.time()
     entries = client.list_log_entries(job_log_filter(job_id), page_size=1000).entries or []
     (last,) = [entry for entry in entries if entry.message == "master ends"]
@@ -143,17 +120,11 @@ def _time_end(client: TrainingClient, image: str) -> float:
 def _unused_room() -> float:
     """Return the share of the room that nobody used while there was something to do."""
     with (
-        tempfile.TemporaryDirectory() as folder,
-        memory_service(f"sqlite:///{Path(folder) / 'jobs.db'}", _RUN_SECONDS, side_by_side=ROOM) as service,
-        TrainingClient(f"http://127.0.0.1:{service.port}", "bench") as client,
+        memory_service(_RUN_SECONDS, side_by_side=ROOM) as service,
+        TrainingClient(service.url, "bench") as client,
     ):
-        ids = [
-            client.create_job(_cluster(IMAGE, [], [], workers=REPLICAS - 1, servers=0)).job_id or ""
-            for _ in range(JOBS)
-        ]
-        for job_id in ids:
-            _until(lambda job_id=job_id: _has_ended(client, job_id))  # type: ignore[misc]  # bound now
-        jobs = [client.get_job(job_id) for job_id in ids]
+        ids = [submit(client, _cluster(IMAGE, [], [], workers=REPLICAS - 1, servers=0)) for _ in range(JOBS)]
+        jobs = [wait_until(client, job_id, has_ended) for job_id in ids]
     starts = [job.start_time.timestamp() for job in jobs if job.start_time]
     ends = [job.end_time.timestamp() for job in jobs if job.end_time]
     used = sum((end - start) * REPLICAS for start, end in zip(starts, ends, strict=True))

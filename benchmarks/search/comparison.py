@@ -24,8 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.report import Figure, write_report
-from benchmarks.search_methods import METHODS, missing_packages, version
-from benchmarks.search_problems import PROBLEMS, Problem
+from benchmarks.search.methods import METHODS, missing_packages, version
+from benchmarks.search.problems import PROBLEMS, Problem
 from local_stack.settings import REPOSITORY_ROOT
 
 KEPT = REPOSITORY_ROOT / ".local" / "search-benchmark.jsonl"

@@ -11,17 +11,17 @@ import re
 import subprocess
 import threading
 import time
-import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
 
 from benchmarks.report import Figure
+from benchmarks.support.bench_jobs import has_ended, new_job, submit
+from benchmarks.support.core_share import core_share
 from local_stack.settings import Part
 from local_stack.stack import LocalStack
 from training_api.clients.training import TrainingClient, job_log_filter
-from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
 from training_api.states import JobState
 
 FLOOD_SECONDS = 60
@@ -60,15 +60,9 @@ def measure(stack: LocalStack, image: str, seconds: int = FLOOD_SECONDS) -> list
     database = stack.settings.state_dir.absolute() / "training" / "jobs.db"
     before_bytes, before_resident = _size(database), process.memory_info().rss
     with TrainingClient(stack.settings.training_url, stack.settings.project) as client:
-        job_id = f"flood_{uuid.uuid4().hex[:12]}"
-        config = ReplicaConfig(
-            image_uri=image, container_command=["python3", "-c", PROGRAM], container_args=arguments
-        )
         watcher = _Watcher(process)
-        client.create_job(
-            Job(job_id=job_id, training_input=TrainingInput(region="us-central1", master_config=config))
-        )
-        with watcher:
+        job_id = submit(client, new_job(image, ["python3", "-c", PROGRAM], arguments))
+        with watcher, core_share(process) as share:
             latencies = _wait_for_end(client, job_id)
             seen_at = datetime.now(UTC)
         lines = client.list_log_entries(
@@ -112,7 +106,7 @@ def measure(stack: LocalStack, image: str, seconds: int = FLOOD_SECONDS) -> list
         Figure(name="lines kept", value=kept, unit="lines"),
         Figure(name="lines dropped, as the log says", value=dropped, unit="lines"),
         Figure(name="lines of which nothing is said", value=written - kept - dropped, unit="lines", limit=0),
-        Figure(name="service, of one core", value=round(watcher.percent, 1), unit="%"),
+        Figure(name="service, of one core", value=round(share.percent, 1), unit="%"),
     ]
 
 
@@ -137,24 +131,20 @@ def _count(client: TrainingClient, job_id: str) -> tuple[int, int]:
 
 
 class _Watcher:
-    """The largest memory of a process while the block runs, and its share of a core."""
+    """The largest memory of a process while the block runs."""
 
     def __init__(self, process: psutil.Process) -> None:
         self._process = process
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch)
         self.peak_bytes = 0
-        self.percent = 0.0
 
     def __enter__(self) -> None:
-        self._begun, self._busy = time.monotonic(), sum(self._process.cpu_times()[:2])
         self._thread.start()
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join()
-        busy = sum(self._process.cpu_times()[:2]) - self._busy
-        self.percent = 100 * busy / (time.monotonic() - self._begun)
 
     def _watch(self) -> None:
         while not self._ended.wait(0.2):
@@ -169,7 +159,7 @@ def _wait_for_end(client: TrainingClient, job_id: str) -> list[float]:
         begun = time.perf_counter()
         job = client.get_job(job_id)
         latencies.append(time.perf_counter() - begun)
-        if job.state is not None and job.state.is_terminal:
+        if has_ended(job):
             break
         if time.monotonic() > deadline:
             raise RuntimeError(f"{job_id} has not ended after {_PATIENCE_SECONDS} s: {job.state}")

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from benchmarks.memory_service import TAG
+from benchmarks.support.memory_service import TAG
 from container_engines.base import ReplicaLaunch
 from container_engines.memory.engine import Behaviour
 from container_engines.memory.scripted_reports import ScriptedReport

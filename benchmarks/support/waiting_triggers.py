@@ -1,11 +1,11 @@
 """
 Waits as a triggerer runs them: many ``JobTrigger`` on one event loop, in a process.
 
-``python -m benchmarks.waiting_triggers --jobs FILE --result FILE [--one-by-one]`` waits for the jobs of a
-JSON file, a list of lanes, each a list of ids that are waited for one after the other. On SIGTERM it writes
-when each wait that had ended did so: ``{job id: seconds since the epoch}``. The connection is that of the
-environment. ``--one-by-one``: each wait asks for its own job, once a second, over connections that all share:
-what the triggers of most providers do.
+``python -m benchmarks.support.waiting_triggers --jobs FILE --result FILE [--one-by-one]`` waits for the jobs
+of a JSON file, a list of lanes, each a list of ids that are waited for one after the other. On SIGTERM it
+writes when each wait that had ended did so: ``{job id: seconds since the epoch}``. The connection is that of
+the environment. ``--one-by-one``: each wait asks for its own job, once a second, over connections that all
+share: what the triggers of most providers do.
 """
 
 from __future__ import annotations

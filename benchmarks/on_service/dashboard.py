@@ -22,21 +22,17 @@ from typing import Any
 
 import httpx
 import psutil
-import sqlalchemy as sa
 from playwright.sync_api import Page, sync_playwright
 
-from benchmarks.memory_service import IMAGE, MemoryService, memory_service
 from benchmarks.report import Figure, median_figure
+from benchmarks.support.core_share import core_share
+from benchmarks.support.memory_service import MemoryService, memory_service
+from benchmarks.support.stored_jobs import TRAINING, stored_row, write_rows
 from local_stack.parts.airflow import airflow_environment, airflow_state, passwords_file
 from local_stack.people.airflow_users import ADMIN, ensure_password
 from local_stack.processes.packages import find_program
 from local_stack.processes.ports import free_port
 from local_stack.settings import LOOPBACK, StackSettings
-from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
-from training_api.job.job_spec import job_spec_from_wire
-from training_service.store.database import open_database, writing
-from training_service.store.stored_spec import spec_to_json
-from training_service.store.tables import jobs
 
 STORED = 10_000
 PAGES = 50
@@ -48,11 +44,7 @@ MAX_ANSWER_SECONDS = 1.0
 MAX_VISIBLE_SECONDS = 2.0
 MAX_SERVICE_PERCENT = 10.0
 _WATCH_SECONDS = 20.0
-_BATCH = 2_000
 _START_SECONDS = 120.0
-_REQUEST = TrainingInput(region="us-central1", master_config=ReplicaConfig(image_uri=IMAGE))
-_TRAINING = _REQUEST.to_wire()
-_SPEC = spec_to_json(job_spec_from_wire("bench", Job(job_id="job", training_input=_REQUEST)))
 #: Loads the page anew, nothing of it being known to the browser; what it was told by the network, compressed.
 _PAINT = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
 _WEIGHT = "performance.getEntries().reduce((sum, entry) => sum + (entry.transferSize ?? 0), 0)"
@@ -87,7 +79,7 @@ def measure() -> list[Figure]:
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, ExitStack() as stack:
         database = f"sqlite:///{Path(folder) / 'jobs.db'}"
         _fill(database)
-        service = stack.enter_context(memory_service(database, run_seconds=10**6))
+        service = stack.enter_context(memory_service(run_seconds=10**6, database_url=database))
         bench = stack.enter_context(_airflow(Path(folder), service))
         return [*_in_a_browser(bench), *_open_pages(bench)]
 
@@ -95,29 +87,20 @@ def measure() -> list[Figure]:
 def _fill(url: str) -> None:
     """Write jobs that have ended, one a minute until now."""
     first_us = int(time.time() * 1e6) - STORED * 60_000_000
-    rows = [_row(place, first_us + place * 60_000_000) for place in range(STORED)]
-    database = open_database(url)
-    for start in range(0, STORED, _BATCH):
-        with writing(database).begin() as connection:
-            connection.execute(sa.insert(jobs), rows[start : start + _BATCH])
-    database.dispose()
+    write_rows(url, (_row(place, first_us + place * 60_000_000) for place in range(STORED)))
 
 
 def _row(place: int, created_us: int) -> dict[str, Any]:
-    return {
-        "uid": f"bench{place:07d}",
-        "project": "demo-project",
-        "job_id": _job_id(place),
-        "labels": {"airflow-dag": "train_digits", "team": f"t{place % 20}"},
-        "training_input": _TRAINING,
-        "spec": _SPEC,
-        "state": "FAILED" if place % 10 == 0 else "SUCCEEDED",
-        "priority": 0,
-        "created_us": created_us,
-        "preparing_us": created_us + 2_000_000,
-        "running_us": created_us + 5_000_000,
-        "ended_us": created_us + 45_000_000,
-    }
+    return stored_row(
+        "demo-project",
+        _job_id(place),
+        "FAILED" if place % 10 == 0 else "SUCCEEDED",
+        created_us,
+        labels={"airflow-dag": "train_digits", "team": f"t{place % 20}"},
+        preparing_us=created_us + 2_000_000,
+        running_us=created_us + 5_000_000,
+        ended_us=created_us + 45_000_000,
+    )
 
 
 @contextmanager
@@ -197,17 +180,16 @@ def _in_a_browser(bench: Bench) -> list[Figure]:
 
 
 def _until_seen(bench: Bench, page: Page, job_id: str) -> float:
-    with httpx.Client(trust_env=False) as client:
-        _create(client, bench.service, job_id)
+    with bench.service.client() as client:
+        _create(client, job_id)
     started = time.perf_counter()
     page.wait_for_selector(f"a.job-id:text-is('{job_id}')")
     return time.perf_counter() - started
 
 
-def _create(client: httpx.Client, service: MemoryService, job_id: str) -> None:
-    url = f"http://{LOOPBACK}:{service.port}/v1/projects/demo-project/jobs"
-    body = {"jobId": job_id, "labels": {"airflow-dag": "train_digits"}, "trainingInput": _TRAINING}
-    client.post(url, json=body).raise_for_status()
+def _create(client: httpx.Client, job_id: str) -> None:
+    body = {"jobId": job_id, "labels": {"airflow-dag": "train_digits"}, "trainingInput": TRAINING}
+    client.post("/v1/projects/demo-project/jobs", json=body).raise_for_status()
 
 
 def _open_pages(bench: Bench) -> list[Figure]:
@@ -235,25 +217,14 @@ def _percent(name: str, value: float, limit: float | None) -> Figure:
 
 def _percents(bench: Bench, created: Sequence[str]) -> tuple[float, float]:
     """Return the share of a core that the service and Airflow use meanwhile."""
-    processes = (bench.service.process, bench.airflow)
-    before = [_cpu_seconds(process) for process in processes]
-    started = time.perf_counter()
-    with httpx.Client(trust_env=False) as client:
-        for job_id in created:
-            _create(client, bench.service, job_id)
-            time.sleep(1)
-    time.sleep(max(_WATCH_SECONDS - (time.perf_counter() - started), 0))
-    passed = time.perf_counter() - started
-    service, airflow = (
-        100 * (_cpu_seconds(process) - earlier) / passed
-        for process, earlier in zip(processes, before, strict=True)
-    )
-    return service, airflow
-
-
-def _cpu_seconds(process: psutil.Process) -> float:
-    tree = [process, *process.children(recursive=True)]
-    return float(sum(sum(each.cpu_times()[:2]) for each in tree))
+    with core_share(bench.service.process) as service, core_share(bench.airflow) as airflow:
+        started = time.perf_counter()
+        with bench.service.client() as client:
+            for job_id in created:
+                _create(client, job_id)
+                time.sleep(1)
+        time.sleep(max(_WATCH_SECONDS - (time.perf_counter() - started), 0))
+    return service.percent, airflow.percent
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """
 The whole service as a separate process, over an engine in memory with a real clock.
 
-``python -m benchmarks.memory_service --database-url URL [--run-seconds S] [--spread-seconds S]
+``python -m benchmarks.support.memory_service --database-url URL [--run-seconds S] [--spread-seconds S]
 [--side-by-side N] [--no-engine]``
 prints its port as its first line. Without an engine it answers requests, and moves no job.
 """
@@ -11,12 +11,14 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import httpx
 import psutil
 import structlog
 import uvicorn
@@ -30,6 +32,8 @@ from training_service.wiring import build_service
 
 #: The one image of the engine's registry.
 IMAGE = "registry.test/bench/trainer:1"
+#: The image of a registry that takes requests and never answers.
+HANGING_IMAGE = "hangs.test/bench/trainer:1"
 #: The metric that trials report.
 TAG = "accuracy"
 _TICK_SECONDS = 0.05
@@ -44,13 +48,22 @@ class MemoryService:
     process: psutil.Process
     port: int
 
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def client(self) -> httpx.Client:
+        """Return a client of it."""
+        return httpx.Client(base_url=self.url, trust_env=False, timeout=60)
+
 
 @contextmanager
 def memory_service(
-    database_url: str,
     run_seconds: float,
     side_by_side: int = _SIDE_BY_SIDE,
     *,
+    database_url: str = "",
     spread_seconds: float = 0.0,
     has_engine: bool = True,
 ) -> Iterator[MemoryService]:
@@ -59,13 +72,23 @@ def memory_service(
 
     ``side_by_side`` containers run at a time, for ``run_seconds`` each.
 
+    :param database_url: of its store; default: a SQLite file that goes with it.
     :param spread_seconds: up to so much longer; those of trials report ``TAG`` once.
     """
-    command = [sys.executable, "-m", "benchmarks.memory_service"]
-    options = ["--database-url", database_url, "--run-seconds", str(run_seconds)]
+    command = [sys.executable, "-m", "benchmarks.support.memory_service"]
+    options = ["--run-seconds", str(run_seconds)]
     options += ["--side-by-side", str(side_by_side), "--spread-seconds", str(spread_seconds)]
     options += [] if has_engine else ["--no-engine"]
-    with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as process:
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        url = database_url or f"sqlite:///{folder}/jobs.db"
+        command += ["--database-url", url, *options]
+        with _started(command) as service:
+            yield service
+
+
+@contextmanager
+def _started(command: list[str]) -> Iterator[MemoryService]:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
             yield MemoryService(psutil.Process(process.pid), int(process.stdout.readline()))
@@ -83,7 +106,7 @@ def main() -> None:
     parser.add_argument("--no-engine", action="store_true")
     options = parser.parse_args()
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # stdout has the port
-    engine = MemoryEngine(Resources(cpus=10_000, memory_bytes=10_000 * GIB))
+    engine = MemoryEngine(Resources(cpus=100_000, memory_bytes=100_000 * GIB))
     behaviour = Behaviour(
         run_seconds=options.run_seconds,
         spread_seconds=options.spread_seconds,
@@ -91,6 +114,7 @@ def main() -> None:
         reports=(ScriptedReport(after_seconds=0.0, tag=TAG, step=1, value=0.5),),
     )
     engine.add_image(parse_image_ref(IMAGE), behaviour)
+    engine.hanging_registries.add(parse_image_ref(HANGING_IMAGE).host)
     engine.available = not options.no_engine
     threading.Thread(target=_keep_time, args=(engine,), daemon=True).start()
     settings = ServiceSettings(

@@ -16,15 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import sqlalchemy as sa
 
-from benchmarks.memory_service import IMAGE, memory_service
 from benchmarks.report import Figure, percentile_figure, print_report
-from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
-from training_api.job.job_spec import job_spec_from_wire
-from training_service.store.database import from_us, open_database, writing
-from training_service.store.stored_spec import spec_to_json
-from training_service.store.tables import jobs
+from benchmarks.support.memory_service import memory_service
+from benchmarks.support.stored_jobs import TRAINING, stored_row, write_rows
+from training_service.store.database import from_us
 
 SMALL, LARGE = 1_000, 100_000
 ROUNDS = 150
@@ -33,12 +29,9 @@ MAX_RATIO = 2.0
 #: Jobs that wait, in a project of their own.
 _QUEUED = 200
 _FIRST_US = 1_700_000_000_000_000
-_REQUEST = TrainingInput(region="us-central1", master_config=ReplicaConfig(image_uri=IMAGE))
-_TRAINING = _REQUEST.to_wire()
-_SPEC = spec_to_json(job_spec_from_wire("bench", Job(job_id="job", training_input=_REQUEST)))
 _JOBS = "/v1/projects/bench/jobs"
 _QUEUE = "/v1/projects/queue/jobs"
-_FAILED_EVERY, _TEAMS, _BATCH = 10, 20, 5_000
+_FAILED_EVERY, _TEAMS = 10, 20
 
 #: Sends the request of one round to one service.
 Ask = Callable[[httpx.Client, int], httpx.Response]
@@ -60,8 +53,8 @@ def _service(folder: Path, size: int) -> Iterator[httpx.Client]:
     url = f"sqlite:///{folder / f'{size}.db'}"
     _fill(url, size)
     with (
-        memory_service(url, run_seconds=10**6) as service,
-        httpx.Client(base_url=f"http://127.0.0.1:{service.port}", trust_env=False, timeout=60) as client,
+        memory_service(run_seconds=10**6, database_url=url) as service,
+        service.client() as client,
     ):
         yield client
 
@@ -72,28 +65,19 @@ def _fill(url: str, size: int) -> None:
         _row("bench", place, "SUCCEEDED" if place % _FAILED_EVERY else "FAILED") for place in range(size)
     )
     queued = (_row("queue", place, "QUEUED") for place in range(_QUEUED))
-    rows = itertools.chain(ended, queued)
-    database = open_database(url)
-    while batch := list(itertools.islice(rows, _BATCH)):
-        with writing(database).begin() as connection:
-            connection.execute(sa.insert(jobs), batch)
-    database.dispose()
+    write_rows(url, itertools.chain(ended, queued))
 
 
 def _row(project: str, place: int, state: str) -> dict[str, Any]:
     created_us = _FIRST_US + place * 1_000_000
-    return {
-        "uid": f"{project}{place:07d}",
-        "project": project,
-        "job_id": f"job_{place:06d}",
-        "labels": {"team": f"t{place % _TEAMS}", "run": f"r{place}"},
-        "training_input": _TRAINING,
-        "spec": _SPEC,
-        "state": state,
-        "priority": 0,
-        "created_us": created_us,
-        "ended_us": None if state == "QUEUED" else created_us + 1,
-    }
+    return stored_row(
+        project,
+        f"job_{place:06d}",
+        state,
+        created_us,
+        labels={"team": f"t{place % _TEAMS}", "run": f"r{place}"},
+        ended_us=None if state == "QUEUED" else created_us + 1,
+    )
 
 
 def _questions() -> dict[str, tuple[Ask, float | None]]:
@@ -123,7 +107,7 @@ def _listing(path: str = _JOBS, **params: str) -> Ask:
 
 
 def _create(client: httpx.Client, turn: int) -> httpx.Response:
-    return client.post(_JOBS, json={"jobId": f"new_{turn}", "trainingInput": _TRAINING})
+    return client.post(_JOBS, json={"jobId": f"new_{turn}", "trainingInput": TRAINING})
 
 
 def _token_after(place: int) -> str:

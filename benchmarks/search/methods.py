@@ -14,8 +14,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from benchmarks import search_problems
-from benchmarks.search_problems import Assignment, Problem
+from benchmarks.search import problems
+from benchmarks.search.problems import Assignment, Problem
 from training_api.dialects.ml_v1.resources import (
     Goal,
     ParameterSpec,
@@ -136,7 +136,7 @@ def version(method: str) -> str:
     """
     digest = hashlib.sha256()
     own = [Path(str(search.__file__)).with_name(f"{name}.py") for name in SEARCH_MODULES.get(method, ())]
-    for path in (Path(str(search_problems.__file__)), Path(__file__), *own):
+    for path in (Path(str(problems.__file__)), Path(__file__), *own):
         digest.update(path.read_bytes())
     for package in (*NEEDS.get(method, ()), "numpy", "scipy", "scikit-learn"):
         digest.update(f"{package} {metadata.version(package)}".encode())

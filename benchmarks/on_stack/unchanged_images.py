@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,7 +20,8 @@ from typing import Any
 
 import docker
 
-from benchmarks.report import Figure, median_figure, print_report, write_report
+from benchmarks.report import Figure, median_figure, tell
+from benchmarks.support.by_hand import time_by_hand
 from local_stack.parts.base_image import BaseImage
 from local_stack.people.credentials import registry_login
 from local_stack.processes.ports import free_port
@@ -112,17 +112,7 @@ def _time_by_hand(settings: StackSettings) -> float:
         ["docker", "build", "--quiet", "--build-arg", base, "--tag", image, str(_CONTEXT)],
         ["docker", "push", "--quiet", image],
     ]
-    # The classic builder, as the operators use: the CLI's default needs a plugin that not every machine has.
-    environment = {
-        **os.environ,
-        "DOCKER_BUILDKIT": "0",
-        "DOCKER_HOST": settings.engine_url,
-        "DOCKER_CONFIG": str(settings.docker_config_dir),
-    }
-    started = time.perf_counter()
-    for command in commands:
-        subprocess.run(command, check=True, capture_output=True, env=environment)
-    return time.perf_counter() - started
+    return time_by_hand(settings, commands)
 
 
 def _remove_images(settings: StackSettings) -> None:
@@ -150,9 +140,7 @@ def main() -> int:
             stack.up([Part.ENGINE, Part.REGISTRY, Part.OBJECT_STORE, Part.RELAY, Part.TRAINING])
             figures = {"unchanged images": measure(stack)}
             _remove_images(settings)
-    holds = print_report(figures)
-    print(f"written to {write_report(figures, prefix='images-').relative_to(REPOSITORY_ROOT)}")
-    return 0 if holds else 1
+    return tell(figures, "images-")
 
 
 if __name__ == "__main__":

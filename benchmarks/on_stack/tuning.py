@@ -13,27 +13,20 @@ next trial.
 
 from __future__ import annotations
 
-import tempfile
-import time
-import uuid
-from pathlib import Path
-
-from benchmarks.memory_service import IMAGE, TAG, memory_service
 from benchmarks.report import Figure
-from benchmarks.virtual_study import run_study
+from benchmarks.support.bench_jobs import new_job, submit, wait_for_success
+from benchmarks.support.memory_service import IMAGE, TAG, memory_service
+from benchmarks.support.virtual_study import run_study
 from local_stack.stack import LocalStack
 from training_api.clients.training import TrainingClient, job_log_filter
 from training_api.dialects.ml_v1.log_wire import SERVICE_TASK_NAME
 from training_api.dialects.ml_v1.resources import (
     Goal,
     HyperparameterSpec,
-    Job,
     ParameterSpec,
     ParameterType,
-    ReplicaConfig,
     ScaleType,
     SearchAlgorithm,
-    TrainingInput,
 )
 from training_api.states import JobState
 
@@ -41,7 +34,6 @@ SLOTS = 4
 _MEMORY_TRIALS, _REAL_TRIALS = 40, 24
 _STUDY_TRIALS, _STUDY_SLOTS = 1000, 8
 _POLL_SECONDS = 0.2
-_PATIENCE_SECONDS = 300.0
 _TRAINER = """
 import json, os, sys, time
 time.sleep(1.9)
@@ -93,9 +85,8 @@ def _search(trials: int, slots: int, algorithm: SearchAlgorithm) -> Hyperparamet
 
 def _idle_in_memory() -> float:
     with (
-        tempfile.TemporaryDirectory() as folder,
-        memory_service(f"sqlite:///{Path(folder) / 'jobs.db'}", 2.0, spread_seconds=4.0) as service,
-        TrainingClient(f"http://127.0.0.1:{service.port}", "bench") as client,
+        memory_service(2.0, spread_seconds=4.0) as service,
+        TrainingClient(service.url, "bench") as client,
     ):
         held, _ = _use_of_slots(client, IMAGE, [], _MEMORY_TRIALS)
     return round(1 - held, 4)
@@ -103,22 +94,11 @@ def _idle_in_memory() -> float:
 
 def _use_of_slots(client: TrainingClient, image: str, command: list[str], trials: int) -> tuple[float, float]:
     """Return the shares of the slots' time that trials held them, and that trials were RUNNING."""
-    job_id = f"bench_{uuid.uuid4().hex[:12]}"
-    training_input = TrainingInput(
-        region="us-central1",
-        master_config=ReplicaConfig(image_uri=image, container_command=command or None),
-        hyperparameters=_search(trials, SLOTS, SearchAlgorithm.ALGORITHM_UNSPECIFIED),
-    )
-    client.create_job(Job(job_id=job_id, training_input=training_input))
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while not ((job := client.get_job(job_id)).state or JobState.QUEUED).is_terminal:
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"{job_id} is {job.state} after {_PATIENCE_SECONDS} s")
-        time.sleep(_POLL_SECONDS)
-    if job.state is not JobState.SUCCEEDED or job.training_output is None:
-        raise RuntimeError(f"{job_id} is {job.state}: {job.error_message}")
+    search = _search(trials, SLOTS, SearchAlgorithm.ALGORITHM_UNSPECIFIED)
+    job_id = submit(client, new_job(image, command, hyperparameters=search))
+    job = wait_for_success(client, job_id, _POLL_SECONDS)
     prepared = _prepared_at(client, job_id)
-    done = job.training_output.trials or []
+    done = (job.training_output and job.training_output.trials) or []
     starts = {each.trial_id or "": each.start_time.timestamp() for each in done if each.start_time}
     ends = {each.trial_id or "": each.end_time.timestamp() for each in done if each.end_time}
     whole = SLOTS * (max(ends.values()) - min(prepared.values()))

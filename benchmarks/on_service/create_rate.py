@@ -14,20 +14,17 @@ from __future__ import annotations
 import http.client
 import json
 import statistics
-import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from threading import Event, Thread
 
-import httpx
 import psutil
 
-from benchmarks.memory_service import IMAGE, MemoryService, memory_service
 from benchmarks.report import Figure, percentile_figure, print_report
+from benchmarks.support.memory_service import IMAGE, MemoryService, memory_service
 
 PER_SECOND = 200
 SECONDS = 30.0
@@ -56,10 +53,7 @@ class _Run:
 
 def measure() -> list[Figure]:
     """Return rate, latency, losses and memory of one run."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        memory_service(f"sqlite:///{Path(folder) / 'jobs.db'}", run_seconds=0.1) as service,
-    ):
+    with memory_service(run_seconds=0.1) as service:
         warm = _send(service, "warm", WARM_UP_SECONDS)
         _until_ended(service)
         with _sampled(service.process) as before:
@@ -124,7 +118,7 @@ def _send(service: MemoryService, prefix: str, seconds: float) -> _Run:
 def _until_ended(service: MemoryService) -> None:
     query = {"filter": "NOT (state=SUCCEEDED OR state=FAILED OR state=CANCELLED)", "pageSize": "1"}
     deadline = time.monotonic() + _PATIENCE_SECONDS
-    with _api(service) as api:
+    with service.client() as api:
         while api.get(_PATH, params=query).raise_for_status().json():
             if time.monotonic() > deadline:
                 raise RuntimeError(f"jobs have not ended {_PATIENCE_SECONDS:.0f} s after the last create")
@@ -135,17 +129,13 @@ def _states(service: MemoryService) -> dict[str, str]:
     """Return the state of every job, page by page."""
     found: dict[str, str] = {}
     token = ""
-    with _api(service) as api:
+    with service.client() as api:
         while True:
             page = api.get(_PATH, params={"pageSize": "100", "pageToken": token}).raise_for_status().json()
             found |= {job["jobId"]: job["state"] for job in page.get("jobs", [])}
             token = page.get("nextPageToken", "")
             if not token:
                 return found
-
-
-def _api(service: MemoryService) -> httpx.Client:
-    return httpx.Client(base_url=f"http://127.0.0.1:{service.port}", trust_env=False, timeout=60)
 
 
 @contextmanager

@@ -3,7 +3,7 @@ What does the fleet page cost with 10,000 jobs of a month in the store?
 
 The service runs as a separate process on the memory engine. This program does what Airflow's API server does
 for the page: it keeps the ledger of jobs and computes the report of each window.
-``python -m benchmarks.fleet_report``
+``python -m benchmarks.on_service.fleet_report``
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from pathlib import Path
 import httpx
 import psutil
 
-from benchmarks.memory_service import IMAGE, memory_service
 from benchmarks.report import Figure, median_figure, print_report
-from benchmarks.seeded_jobs import fill_with_jobs
+from benchmarks.support.core_share import core_share
+from benchmarks.support.memory_service import MemoryService, memory_service
+from benchmarks.support.seeded_jobs import fill_with_jobs
+from benchmarks.support.stored_jobs import TRAINING
 from container_training.dashboard.service_side.fleet_jobs import Ledger
 from container_training.dashboard.service_side.fleet_report import BY_DAG, WINDOWS, fleet_report
 from training_api.clients.fleet import OpsClient
-from training_api.dialects.ml_v1.resources import ReplicaConfig, TrainingInput
 from training_api.fleet.promised_room import capacity_from
 from training_api.job.cost import PriceList
 
@@ -44,12 +45,11 @@ def measure() -> list[Figure]:
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         url = f"sqlite:///{Path(folder) / 'jobs.db'}"
         fill_with_jobs(url, _PROJECT, STORED)
-        with memory_service(url, run_seconds=10**6) as service:
-            client = OpsClient(f"http://127.0.0.1:{service.port}", _PROJECT, timeout_seconds=60)
-            figures = [*_first_answer(client), *_later_answers(client)]
-            figures += _followed(client, service.process, service.port)
-            client.close()
-            return figures
+        with (
+            memory_service(run_seconds=10**6, database_url=url) as service,
+            OpsClient(service.url, _PROJECT, timeout_seconds=60) as client,
+        ):
+            return [*_first_answer(client), *_later_answers(client), *_followed(client, service)]
 
 
 def _first_answer(client: OpsClient) -> list[Figure]:
@@ -86,7 +86,7 @@ def _later_answers(client: OpsClient) -> list[Figure]:
     return figures
 
 
-def _followed(client: OpsClient, service: psutil.Process, port: int) -> list[Figure]:
+def _followed(client: OpsClient, service: MemoryService) -> list[Figure]:
     """
     Return the share of a core that the service needs for open pages.
 
@@ -97,8 +97,8 @@ def _followed(client: OpsClient, service: psutil.Process, port: int) -> list[Fig
     """
     ledger = Ledger(client.search_jobs)
     ledger.snapshot()
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as jobs:
-        alone = _percent(service, lambda turn: _create(jobs, f"alone_{turn}"))
+    with service.client() as jobs:
+        alone = _percent(service.process, lambda turn: _create(jobs, f"alone_{turn}"))
 
         def follow(turn: int) -> None:
             _create(jobs, f"followed_{turn}")
@@ -106,7 +106,7 @@ def _followed(client: OpsClient, service: psutil.Process, port: int) -> list[Fig
             client.fleet()
             ledger.snapshot()
 
-        followed = _percent(service, follow)
+        followed = _percent(service.process, follow)
     name = "service, for open pages and a new job a second"
     value = round(followed - alone, 2)
     return [Figure(name=name, value=value, unit="% of a core", limit=MAX_SERVICE_PERCENT)]
@@ -128,18 +128,18 @@ def _answer(client: OpsClient, ledger: Ledger, window: str) -> None:
 
 
 def _create(client: httpx.Client, job_id: str) -> None:
-    training = TrainingInput(region="us-central1", master_config=ReplicaConfig(image_uri=IMAGE)).to_wire()
-    body = {"jobId": job_id, "trainingInput": training}
+    body = {"jobId": job_id, "trainingInput": TRAINING}
     client.post(f"/v1/projects/{_PROJECT}/jobs", json=body).raise_for_status()
 
 
 def _percent(process: psutil.Process, act: Callable[[int], None]) -> float:
     """Return the share of a core that ``process`` needs while ``act`` is done each second."""
-    before, started = sum(process.cpu_times()[:2]), time.perf_counter()
-    for turn in range(_FOLLOW_SECONDS):
-        act(turn)
-        time.sleep(max(started + turn + 1 - time.perf_counter(), 0))
-    return 100 * float(sum(process.cpu_times()[:2]) - before) / (time.perf_counter() - started)
+    started = time.perf_counter()
+    with core_share(process) as share:
+        for turn in range(_FOLLOW_SECONDS):
+            act(turn)
+            time.sleep(max(started + turn + 1 - time.perf_counter(), 0))
+    return share.percent
 
 
 def _timed(act: Callable[[], None]) -> tuple[float, float]:

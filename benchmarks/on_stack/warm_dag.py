@@ -7,12 +7,11 @@ arguments, one after the other, everything cached. The two take turns.
 
 from __future__ import annotations
 
-import os
-import subprocess
 import time
 import uuid
 
 from benchmarks.report import Figure, median_figure
+from benchmarks.support.by_hand import time_by_hand
 from local_stack.demo import DAG_ID
 from local_stack.parts.airflow import passwords_file
 from local_stack.parts.base_image import BaseImage
@@ -75,14 +74,4 @@ def _time_by_hand(stack: LocalStack) -> float:
         ["docker", "push", "--quiet", image],
         ["docker", "run", "--rm", *reach, image, "--data", data, "--job-dir", job_dir],
     ]
-    # The classic builder, as the operators use: the CLI's default needs a plugin that not every machine has.
-    environment = {
-        **os.environ,
-        "DOCKER_BUILDKIT": "0",
-        "DOCKER_HOST": settings.engine_url,
-        "DOCKER_CONFIG": str(settings.docker_config_dir),
-    }
-    started = time.perf_counter()
-    for command in commands:
-        subprocess.run(command, check=True, capture_output=True, env=environment)
-    return time.perf_counter() - started
+    return time_by_hand(settings, commands)

@@ -22,20 +22,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import httpx
 import psutil
-import sqlalchemy as sa
 
-from benchmarks.memory_service import IMAGE, MemoryService, memory_service
-from benchmarks.report import Figure, percentile_figure, print_report, write_report
-from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
-from training_api.job.job_spec import job_spec_from_wire
+from benchmarks.report import Figure, percentile_figure, tell
+from benchmarks.support.memory_service import MemoryService, memory_service
+from benchmarks.support.stored_jobs import stored_row, write_rows
 from training_api.states import JobState
-from training_service.store.database import open_database, writing
-from training_service.store.job_store import JobStore
-from training_service.store.log_store import LogStore
-from training_service.store.stored_spec import spec_to_json
-from training_service.store.tables import jobs
+from training_service.store.database import open_database
+from training_service.store.jobs.job_store import JobStore
+from training_service.store.logs.log_store import LogStore
 
 MANY, FEW = 5_000, 10
 #: Limits of the issue: calls in an interval, percent of one core, seconds from a change to the wake-up.
@@ -45,9 +40,6 @@ _WINDOW_SECONDS = 40.0
 _SETTLE_LOOKS = 8
 _PROJECT = "bench"
 _STORED = 20_000
-_REQUEST = TrainingInput(region="us-central1", master_config=ReplicaConfig(image_uri=IMAGE))
-_TRAINING = _REQUEST.to_wire()
-_SPEC = spec_to_json(job_spec_from_wire("bench", Job(job_id="job", training_input=_REQUEST)))
 _LIST = re.compile(
     r'training_request_seconds_count\{method="GET",route="/v1/projects/\{project\}/jobs",.*\} (\S+)'
 )
@@ -118,8 +110,7 @@ def _delays(name: str, run: Run, limit: float | None = None) -> Iterable[Figure]
         name=f"{name}, not noticed", value=run.missed, unit="jobs", limit=None if limit is None else 0
     )
     yield percentile_figure(f"{name}, p50", run.delays, 50)
-    found = percentile_figure(f"{name}, p99 of {len(run.delays)}", run.delays, 99)
-    yield Figure(name=found.name, value=found.value, unit=found.unit, limit=limit)
+    yield percentile_figure(f"{name}, p99 of {len(run.delays)}", run.delays, 99, limit=limit)
 
 
 def _run(
@@ -130,7 +121,7 @@ def _run(
         url = f"sqlite:///{folder / 'jobs.db'}"
         _fill(url, itertools.chain(*lanes))
         with (
-            memory_service(url, run_seconds=1.0, has_engine=False) as service,
+            memory_service(run_seconds=1.0, database_url=url, has_engine=False) as service,
             _waits(folder, service, lanes, one_by_one) as triggerer,
         ):
             pattern = _GET if one_by_one else _LIST
@@ -166,7 +157,7 @@ def _waits(
         "port": service.port,
         "extra": {"project": _PROJECT},
     }
-    command = [sys.executable, "-m", "benchmarks.waiting_triggers"]
+    command = [sys.executable, "-m", "benchmarks.support.waiting_triggers"]
     options = ["--jobs", str(folder / "jobs.json"), "--result", str(folder / "result.json")]
     environment = {**os.environ, "AIRFLOW_CONN_TRAINING_DEFAULT": json.dumps(connection)}
     with subprocess.Popen(
@@ -196,8 +187,8 @@ def _settle(service: MemoryService, calls: re.Pattern[str]) -> None:
 
 
 def _count(service: MemoryService, calls: re.Pattern[str]) -> float:
-    text = httpx.get(f"http://127.0.0.1:{service.port}/metrics", trust_env=False, timeout=60).text
-    return sum(float(count) for count in calls.findall(text))
+    with service.client() as client:
+        return sum(float(count) for count in calls.findall(client.get("/metrics").text))
 
 
 def _move(
@@ -234,35 +225,20 @@ def _fill(url: str, waiting: Iterable[str]) -> None:
     now_us = int(time.time() * 1e6)
     rows = [_row(f"old_{place}", "SUCCEEDED", now_us - 10**12 + place) for place in range(_STORED)]
     rows += [_row(job_id, "QUEUED", now_us) for job_id in waiting]
-    database = open_database(url)
-    with writing(database).begin() as connection:
-        connection.execute(sa.insert(jobs), rows)
-    database.dispose()
+    write_rows(url, rows)
 
 
 def _row(job_id: str, state: str, created_us: int) -> dict[str, Any]:
-    return {
-        "uid": job_id,
-        "project": _PROJECT,
-        "job_id": job_id,
-        "labels": {},
-        "training_input": _TRAINING,
-        "spec": _SPEC,
-        "state": state,
-        "priority": 0,
-        "created_us": created_us,
-        "running_us": None if state == "QUEUED" else created_us + 1,
-        "ended_us": None if state == "QUEUED" else created_us + 2,
-    }
-
-
-def main() -> int:
-    """Measure, print and keep; return 0 if every figure is within its limit."""
-    figures = {"waits": measure()}
-    holds = print_report(figures)
-    print(f"written to {write_report(figures, 'waits-')}")
-    return 0 if holds else 1
+    is_queued = state == "QUEUED"
+    return stored_row(
+        _PROJECT,
+        job_id,
+        state,
+        created_us,
+        running_us=None if is_queued else created_us + 1,
+        ended_us=None if is_queued else created_us + 2,
+    )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(tell({"waits": measure()}, "waits-"))

@@ -11,16 +11,14 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import sqlalchemy as sa
-
-from benchmarks.memory_service import IMAGE
+from benchmarks.support.memory_service import IMAGE
+from benchmarks.support.stored_jobs import write_rows
 from training_api.causes import Cause
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.job.job_spec import job_spec_from_wire
 from training_service.model.reasons import Reason
-from training_service.store.database import open_database, to_us, writing
-from training_service.store.job_rows import new_values
-from training_service.store.tables import jobs
+from training_service.store.database import to_us
+from training_service.store.jobs.job_rows import new_values
 
 DAYS = 30
 #: DAG id, machine, workers, team, model, typical seconds of a run, share of failures.
@@ -58,7 +56,6 @@ _FAILURES = (
     Reason(cause=Cause.REPLICA_LOST, message="The replica master 0 was lost.", replica="master 0"),
 )
 _CANCELLED = Reason(cause=Cause.CANCELLED, message="The job was cancelled on request.")
-_BATCH = 2_000
 
 
 def fill_with_jobs(
@@ -69,12 +66,7 @@ def fill_with_jobs(
 
     The same arguments give the same jobs.
     """
-    made = list(seeded_rows(project, count, now or datetime.now(UTC), seed))
-    database = open_database(database_url)
-    for first in range(0, count, _BATCH):
-        with writing(database).begin() as connection:
-            connection.execute(sa.insert(jobs), made[first : first + _BATCH])
-    database.dispose()
+    write_rows(database_url, seeded_rows(project, count, now or datetime.now(UTC), seed))
 
 
 def seeded_rows(project: str, count: int, now: datetime, seed: int) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,1 @@
+"""Benchmarks of the service alone, over an engine in memory."""

@@ -1,0 +1,83 @@
+"""
+How long is it from a submit to RUNNING, with the image on the engine?
+
+It is compared with ``docker run`` of the same image to its first line of output: once on the engine's default
+network, once on a new network, because each job gets a new network. The three run in turns.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+import uuid
+from collections.abc import Sequence
+
+from benchmarks.report import Figure, median_figure
+from benchmarks.support.bench_jobs import has_ended, new_job, submit, wait_until
+from local_stack.stack import LocalStack
+from training_api.clients.training import TrainingClient
+
+ROUNDS = 21
+_PROGRAM = ["python3", "-u", "-c", "print(1)"]
+
+
+def measure(stack: LocalStack, image: str) -> list[Figure]:
+    """
+    Return the medians and their ratio.
+
+    :param image: in the stack's registry, by digest; it has ``python3``.
+    """
+    jobs, raw, alone = [], [], []
+    with TrainingClient(stack.settings.training_url, stack.settings.project) as client:
+        _time_job(client, image)  # the first one of each pays for caches
+        _time_docker_run(image)
+        for _ in range(ROUNDS):
+            raw.append(_time_docker_run(image))
+            alone.append(_time_docker_run_with_network(image))
+            jobs.append(_time_job(client, image))
+    return [
+        median_figure("submit to RUNNING", jobs, limit=1.0),
+        median_figure("docker run to its first line", raw),
+        median_figure("docker run with a new network", alone),
+        median_figure("ratio", _ratios(jobs, raw), unit="x", limit=1.5),
+        median_figure("ratio, with a new network", _ratios(jobs, alone), unit="x", limit=1.5),
+    ]
+
+
+def _ratios(jobs: Sequence[float], runs: Sequence[float]) -> list[float]:
+    return [job / run for job, run in zip(jobs, runs, strict=True)]
+
+
+def _time_job(client: TrainingClient, image: str) -> float:
+    """Return the seconds from before the request until a reader sees RUNNING (or later)."""
+    job = new_job(image, _PROGRAM)
+    started = time.perf_counter()
+    job_id = submit(client, job)
+    wait_until(client, job_id, lambda job: job.start_time is not None)
+    seconds = time.perf_counter() - started
+    wait_until(client, job_id, has_ended)
+    return seconds
+
+
+def _time_docker_run_with_network(image: str) -> float:
+    """Return the seconds from before the network is made until the first line is read."""
+    name = f"bench-{uuid.uuid4().hex[:12]}"
+    started = time.perf_counter()
+    subprocess.run(["docker", "network", "create", name], check=True, stdout=subprocess.DEVNULL)
+    made = time.perf_counter()
+    seconds = _time_docker_run(image, f"--network={name}")
+    subprocess.run(["docker", "network", "rm", name], check=True, stdout=subprocess.DEVNULL)
+    return made - started + seconds
+
+
+def _time_docker_run(image: str, *options: str) -> float:
+    """Return the seconds from before the command until its first line is read."""
+    command = ["docker", "run", "--rm", *options, image, *_PROGRAM]
+    started = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        seconds = time.perf_counter() - started
+    if process.returncode != 0 or line != b"1\n":
+        raise RuntimeError(f"docker run {image} answered {line!r} and ended with {process.returncode}")
+    return seconds

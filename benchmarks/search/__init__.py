@@ -1,0 +1,1 @@
+"""Benchmarks of the search for hyperparameters: against Optuna, and of early stopping."""

@@ -1,0 +1,1 @@
+"""What several benchmarks use: the service in memory, jobs, and measuring."""
