@@ -32,6 +32,7 @@ pytest_plugins = [
     "tests.support.bed.swarm_parts",
     "tests.support.bed.image_tasks",
     "tests.support.bed.object_store",
+    "tests.support.bed.postgresql",
 ]
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -76,9 +77,14 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 #: Fixture -> marker of the tests that use it, so that ``make test ONLY=browser`` finds them.
-_MARKED_BY_FIXTURE = {"browser": "browser", "swarm": "swarm", "airflow": "airflow"}
+_MARKED_BY_FIXTURE = {
+    "browser": "browser",
+    "swarm": "swarm",
+    "airflow": "airflow",
+    "postgresql": "postgresql",
+}
 #: Marker -> program that its tests cannot do without.
-_PROGRAMS = {"browser": "chromium", "gcloud": "gcloud", "airflow": "postgres"}
+_PROGRAMS = {"browser": "chromium", "gcloud": "gcloud", "airflow": "postgres", "postgresql": "postgres"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

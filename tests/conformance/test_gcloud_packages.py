@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import httpx
 import pytest
 
 from local_stack.stack import LocalStack
+from tests.support import web
 from tests.support.bed.job_watch import until_end
 from training_api.clients.training import TrainingClient, job_log_filter
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
@@ -77,7 +77,7 @@ def stored(stack: LocalStack, uri: str) -> bytes:
     """Return the object at ``uri``."""
     bucket, _, name = uri.removeprefix("gs://").partition("/")
     url = f"{stack.settings.object_store_url}/download/storage/v1/b/{bucket}/o/{quote(name, safe='')}"
-    return httpx.get(url, params={"alt": "media"}, trust_env=False).raise_for_status().content
+    return web.get(url, params={"alt": "media"}).raise_for_status().content
 
 
 def write_big_package(folder: Path) -> Path:

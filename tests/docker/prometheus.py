@@ -14,6 +14,7 @@ import httpx
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from local_stack.processes.packages import find_program
+from tests.support import web
 from tests.support.ports import reserve_port
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
@@ -46,7 +47,7 @@ def run_prometheus(folder: Path, targets: Mapping[str, str]) -> Iterator[httpx.C
     with (folder / "prometheus.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+        with web.client(base_url=f"http://127.0.0.1:{port}") as client:
             wait_until(lambda: _is_ready(client), "Prometheus is ready")
             yield client
     finally:

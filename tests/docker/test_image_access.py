@@ -21,6 +21,7 @@ import pytest
 from container_training.work.images.registry import manifest_digest
 from local_stack.people.credentials import DEVELOPER, developer_token, registry_login
 from local_stack.stack import LocalStack
+from tests.support import web
 from tests.support.bed.job_watch import until_end
 from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
@@ -41,10 +42,8 @@ AGENT = f"serviceAccount:{project_config('demo-project').service_account}"
 def set_policy(stack: LocalStack, resource: str, role: str = "", member: str = "") -> None:
     """Make one binding the whole policy of ``resource``; without one, empty it."""
     bindings = [{"role": role, "members": [member]}] if role else []
-    httpx.post(
-        f"{stack.settings.training_url}/v1/{resource}:setIamPolicy",
-        json={"policy": {"bindings": bindings}},
-        trust_env=False,
+    web.post(
+        f"{stack.settings.training_url}/v1/{resource}:setIamPolicy", json={"policy": {"bindings": bindings}}
     ).raise_for_status()
 
 

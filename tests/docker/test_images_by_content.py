@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from docker.api import APIClient
 from docker.utils import kwargs_from_env
@@ -20,6 +19,7 @@ from container_training.work.images.engine import Cancellation
 from container_training.work.images.image_builder import build_image
 from container_training.work.images.labels import CREATED_LABEL, REVISION_LABEL, labels_of
 from container_training.work.images.pusher import push_image
+from tests.support import web
 from tests.support.bed.image_tasks import LOCAL, OWN, build, make_context_dir, push
 from tests.support.speed import scaled
 from training_api.job.image_ref import parse_image_ref
@@ -194,7 +194,7 @@ def test_the_same_content_at_once_is_built_once_and_pushed_once(
     assert len({str(pushed.ref) for _, pushed in made}) == 1
     assert sum(line.startswith("another task is building") for line in lines) == 2
     assert sum(line.startswith("Step 1/") for line in lines) == 1
-    answer = httpx.get(f"http://{registry}/v2/p-1/image-tests/at-once/tags/list", trust_env=False)
+    answer = web.get(f"http://{registry}/v2/p-1/image-tests/at-once/tags/list")
     assert answer.json()["tags"] == [str(made[0][0].ref.tag)]
 
 

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import docker
-import httpx
 import pytest
 
 from local_stack.parts.gateway import find_gateway
 from local_stack.people.credentials import registry_login
 from local_stack.settings import CONTAINER_HOST_NAME
 from local_stack.stack import LocalStack
+from tests.support import web
 from tests.support.bed.job_watch import until_end
 from training_api.clients.training import TrainingClient, job_log_filter
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
@@ -101,7 +101,7 @@ def test_a_trainer_is_its_jobs_account_and_reaches_the_object_store(
     tokens = IdentityTokens(SigningKey.load_or_make(stack.settings.key_dir))
     assert tokens.principal_of(found["token"]) == f"serviceAccount:{email}"
     url = f"{stack.settings.object_store_url}/storage/v1/b/{stack.settings.bucket}/o/from-a-job.txt?alt=media"
-    assert httpx.get(url, trust_env=False).text == f"by {email}"
+    assert web.get(url).text == f"by {email}"
 
 
 def test_the_metadata_say_which_project_also_without_the_variable(run: Callable[..., list[str]]) -> None:
@@ -125,7 +125,7 @@ def test_who_is_no_job_is_refused(stack: LocalStack, base_image: str) -> None:
     header = {"Metadata-Flavor": "Google"}
     url = f"http://{gateway}:{stack.settings.metadata_port}/{path}"
 
-    assert httpx.get(url, headers=header, trust_env=False).status_code == 403
+    assert web.get(url, headers=header).status_code == 403
     client = docker.DockerClient(base_url=stack.settings.engine_url)
     program = (
         "import urllib.request as u, urllib.error\n"

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 
 from local_stack.stack import LocalStack
 from tests.docker.prometheus import OtelBridge, run_prometheus
+from tests.support import web
 from tests.support.bed.job_watch import until_state
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
@@ -71,12 +73,12 @@ def prometheus(
     ):
         _run_jobs(training, engine_client, str(pushed_image))
         _report_as_airflow_does(bridge)
-        # Two scrapes of all that was counted.
-        for _ in range(2):
-            before = _last_scrape(prometheus)
+        # Two scrapes of each target that began when all was counted: an increase is between two.
+        for _ in targets, targets:
+            before = time.time()
             wait_until(
-                lambda before=before: _last_scrape(prometheus) > before,  # type: ignore[misc]
-                "Prometheus has scraped again",
+                lambda before=before: _oldest_scrape(prometheus) > before,  # type: ignore[misc]
+                "Prometheus has scraped all targets again",
             )
         yield prometheus
     bridge.shutdown()
@@ -117,9 +119,10 @@ def _report_as_airflow_does(bridge: OtelBridge) -> None:
         subprocess.run(command, env=environment, check=True, timeout=scaled(120))
 
 
-def _last_scrape(prometheus: httpx.Client) -> float:
-    found = _query(prometheus, 'timestamp(training_jobs{state="QUEUED"})')
-    return float(found[0]["value"][1]) if found else 0.0
+def _oldest_scrape(prometheus: httpx.Client) -> float:
+    """Return when the newest scrape began, of the target where that was first."""
+    (found,) = _query(prometheus, "min(timestamp(up))")
+    return float(found["value"][1])  # type: ignore[arg-type]
 
 
 def _query(prometheus: httpx.Client, expr: str) -> list[dict[str, list[object]]]:
@@ -149,7 +152,7 @@ def test_the_figures_are_those_of_the_run(prometheus: httpx.Client) -> None:
 
 def test_a_histogram_names_a_job_as_its_exemplar(stack: LocalStack, prometheus: httpx.Client) -> None:
     accept = {"Accept": "application/openmetrics-text; version=1.0.0"}
-    text = httpx.get(f"{stack.settings.training_url}/metrics", headers=accept, trust_env=False).text
+    text = web.get(f"{stack.settings.training_url}/metrics", headers=accept).text
 
     assert any(
         "training_job_state_seconds_bucket" in line and '# {job_id="' in line for line in text.splitlines()

@@ -26,6 +26,7 @@ from container_training.operators.plan import PlanTrainingOperator
 from local_stack.parts.airflow import airflow_environment
 from local_stack.people.credentials import DEVELOPER, developer_token, registry_login
 from local_stack.stack import LocalStack
+from tests.support import web
 from tests.support.bed.real_parts import PROJECT, end_all_jobs
 from tests.support.docs_examples import Example, examples
 from tests.support.own_images import remove_own_images
@@ -127,10 +128,8 @@ def trainer(
 
 def set_policy(stack: LocalStack, resource: str, role: str = "", member: str = "") -> None:
     bindings = [{"role": role, "members": [member]}] if role else []
-    httpx.post(
-        f"{stack.settings.training_url}/v1/{resource}:setIamPolicy",
-        json={"policy": {"bindings": bindings}},
-        trust_env=False,
+    web.post(
+        f"{stack.settings.training_url}/v1/{resource}:setIamPolicy", json={"policy": {"bindings": bindings}}
     ).raise_for_status()
 
 

@@ -294,7 +294,9 @@ def test_a_killed_service_takes_its_job_over_again(
 def test_machines_pull_with_the_token_that_the_job_got(
     swarm: Swarm, locked_image: LockedImage, engines: dict[str, docker.APIClient]
 ) -> None:
-    engine = SwarmEngine(f"test-{uuid.uuid4().hex}", swarm.manager.docker_host, stop_grace_seconds=1)
+    engine = SwarmEngine(
+        f"test-{uuid.uuid4().hex}", swarm.manager.docker_host, stop_grace_seconds=1, prepare_seconds=300
+    )
     with pytest.raises(ImageNotFound):
         engine.pull_image(locked_image.ref)
 
@@ -319,7 +321,9 @@ def test_machines_pull_with_the_token_that_the_job_got(
     engine.close()
 
     # A service that was started anew has no token, and says that the image is to be asked for again.
-    other = SwarmEngine(f"test-{uuid.uuid4().hex}", swarm.manager.docker_host, stop_grace_seconds=1)
+    other = SwarmEngine(
+        f"test-{uuid.uuid4().hex}", swarm.manager.docker_host, stop_grace_seconds=1, prepare_seconds=300
+    )
     for each in engines.values():
         for image in each.images(locked_image.ref.name):
             each.remove_image(image["Id"], force=True)

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import docker
-import httpx
 import pytest
 
-from benchmarks.log_flood import PROGRAM
+from benchmarks.on_stack.log_flood import PROGRAM
 from local_stack.people.credentials import registry_login
 from local_stack.stack import LocalStack
+from tests.support import web
 from tests.support.bed.real_parts import kill_service
 from tests.support.waiting import wait_until
 from training_api.clients.training import TrainingClient, job_log_filter
@@ -115,12 +115,11 @@ def test_job_succeeds_with_its_output_kept_by_stream(
 def test_trainer_knows_its_cluster_and_reaches_the_object_store(
     training: TrainingClient, submit: Callable[..., str], stack: LocalStack
 ) -> None:
-    httpx.post(
+    web.post(
         f"{stack.settings.object_store_url}/upload/storage/v1/b/{stack.settings.bucket}/o",
         params={"uploadType": "media", "name": "greeting.txt"},
         content=b"hi",
         headers={"content-type": "text/plain"},
-        trust_env=False,
     ).raise_for_status()
     program = f"""
 import json, os, socket, urllib.request

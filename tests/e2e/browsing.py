@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 from playwright.sync_api import Browser, BrowserContext, Page, Request, expect, sync_playwright
 
 from local_stack.parts.airflow import passwords_file
 from local_stack.processes.packages import find_program
 from local_stack.settings import REPOSITORY_ROOT, StackSettings
+from tests.support import web
 from tests.support.speed import scaled
 
 #: Pictures of the pages, for people to look at; SCREENSHOTS names another folder.
@@ -73,11 +73,10 @@ class Person:
     def __init__(self, browser: Browser, settings: StackSettings, user: str) -> None:
         self.base_url = settings.airflow_url
         password = json.loads(passwords_file(settings).read_text("utf-8"))[user]
-        answer = httpx.post(
+        answer = web.post(
             f"{self.base_url}/auth/token",
             json={"username": user, "password": password},
             timeout=scaled(PATIENCE_SECONDS),
-            trust_env=False,
         )
         self.token: str = answer.raise_for_status().json()["access_token"]
         self.context: BrowserContext = new_context(browser, self.base_url)

@@ -30,6 +30,7 @@ from tests.e2e.browsing import (
     overflow_pixels,
     serious_violations,
 )
+from tests.support import web
 from tests.support.speed import scaled
 from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, ScaleTier, TrainingInput
@@ -40,8 +41,8 @@ pytestmark = [pytest.mark.docker, pytest.mark.e2e]
 
 SLEEPS = "import time; time.sleep(900)"
 DAG = "train_from_image"
-#: The issue's bar is 2 s; a machine that also runs these tests gets twice that, and benchmarks/dashboard.py
-#: the bar itself.
+#: The issue's bar is 2 s; a machine that also runs these tests gets twice that, and
+#: benchmarks/on_service/dashboard.py the bar itself.
 VISIBLE_SECONDS = 4.0
 
 
@@ -80,8 +81,8 @@ def expect_state(page: Page, job_id: str, state: str, *, seconds: float = 120) -
 
 def test_nobody_without_a_login_gets_anything(airflow: AirflowApi, stack: LocalStack) -> None:
     routes = [route for route in make_app().routes if isinstance(route, APIRoute)]
-    with httpx.Client(
-        base_url=f"{stack.settings.airflow_url}/training", trust_env=False, timeout=scaled(PATIENCE_SECONDS)
+    with web.client(
+        base_url=f"{stack.settings.airflow_url}/training", timeout=scaled(PATIENCE_SECONDS)
     ) as client:
         for route in routes:
             for method in route.methods:
@@ -297,7 +298,7 @@ def test_no_token_is_in_any_address_or_page(admin: Person, stack: LocalStack) ->
     admin.load(page, "/plugin/training-jobs")
     page.frame_locator("iframe").locator("#live:has-text('Live')").wait_for()
 
-    sources = [httpx.get(url, cookies={"_token": admin.token}, trust_env=False).text for url in own(admin)]
+    sources = [web.get(url, cookies={"_token": admin.token}).text for url in own(admin)]
     for secret in (admin.token, developer_token(stack.settings)):
         assert not [url for url in admin.requested if secret in url]
         assert not [source for source in sources if secret in source]

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 
 import docker
 import docker.errors
-import httpx
 import pytest
 
 from local_stack.people.airflow_api import AirflowApi
 from local_stack.people.credentials import DEVELOPER, registry_login
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run, wait_until
+from tests.support import web
 from tests.support.own_images import remove_own_images
 from training_api.clients.training import TrainingClient
 from training_api.states import JobState
@@ -35,7 +35,7 @@ def policy(stack: LocalStack) -> Policy:
     """Return a function that says who may pull the image; given somebody, it lets them in first."""
 
     def policy(*members: str) -> list[str]:
-        with httpx.Client(base_url=f"{stack.settings.training_url}/v1", trust_env=False) as service:
+        with web.client(base_url=f"{stack.settings.training_url}/v1") as service:
             if members:
                 bindings = [{"role": READER, "members": [*members]}]
                 body = {"policy": {"bindings": bindings}}
@@ -49,7 +49,7 @@ def policy(stack: LocalStack) -> Policy:
 @pytest.fixture
 def image(stack: LocalStack, engine_client: docker.APIClient, base_image: str) -> Iterator[str]:
     """An image of another project, which the service's account may not pull."""
-    with httpx.Client(base_url=f"{stack.settings.training_url}/v1", trust_env=False) as service:
+    with web.client(base_url=f"{stack.settings.training_url}/v1") as service:
         owner = {"policy": {"bindings": [{"role": "roles/owner", "members": [DEVELOPER]}]}}
         service.post(f"/projects/{OWNER_PROJECT}:setIamPolicy", json=owner).raise_for_status()
         service.post(f"/{RESOURCE}:setIamPolicy", json={"policy": {}}).raise_for_status()
@@ -69,7 +69,7 @@ def start(airflow: AirflowApi, image: str, args: str) -> Run:
 def wait_for_running(run: Run, training: TrainingClient) -> str:
     """Return the id of the run's job once it runs and the triggerer shows the trainer's line."""
     run.wait_for_task(WAIT, "deferred")
-    wait_until(lambda: "the trainer is up" in run.log(WAIT, run.tries(WAIT)), "the trainer's line")
+    wait_until(lambda: "the trainer is up" in run.log(WAIT), "the trainer's line")
     job_id: str = run.xcom("submit")
     wait_until(lambda: training.get_job(job_id).state is JobState.RUNNING, f"job {job_id} runs")
     return job_id
@@ -92,7 +92,7 @@ def test_a_failed_job_leaves_no_grant_and_a_cleared_run_none_that_is_not_its_own
     assert (ended, states[WAIT], states["revoke"]) == ("failed", "failed", "success")
     assert after_the_run == []
     assert policy() == [AGENT]
-    assert "nothing has to be granted" in run.log("grant", run.tries("grant"))
+    assert "nothing has to be granted" in run.log("grant")
 
 
 def test_a_killed_wait_leaves_no_grant(

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from playwright.sync_api import Page, Route, expect
 
@@ -23,6 +22,7 @@ from tests.e2e.browsing import (
     overflow_pixels,
     serious_violations,
 )
+from tests.support import web
 from tests.support.speed import scaled
 from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import (
@@ -210,7 +210,7 @@ def test_what_a_job_left_is_listed_with_its_metrics(
     expect(page.locator("#final-metrics")).to_contain_text("0.9731")
     link = page.locator("#files a", has_text="metrics.json").get_attribute("href")
     assert link is not None
-    assert httpx.get(link, trust_env=False).json() == {"accuracy": 0.9731}
+    assert web.get(link).json() == {"accuracy": 0.9731}
 
 
 def test_job_that_is_not_there_is_said_in_plain_words(admin: Person) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import httpx
 import pytest
 
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run, wait_until
+from tests.support import web
 from training_api.clients.training import TrainingClient
 from training_api.states import JobState
 
@@ -27,7 +27,7 @@ def test_a_jobs_buttons_are_there_while_it_is_waited_for_and_lead_somewhere(
     wait_until(lambda: "the trainer is up" in run.log(WAIT), "the trainer's line")
 
     while_deferred = {task: run.links(task) for task in ("submit", WAIT, "collect")}
-    pages = {name: httpx.get(url or "", trust_env=False) for name, url in while_deferred[WAIT].items()}
+    pages = {name: web.get(url or "") for name, url in while_deferred[WAIT].items()}
     training.cancel_job(job_id)
     run.wait_for_end()
 

@@ -79,7 +79,7 @@ def end_without_their_jobs(airflow: AirflowApi, runs: list[Run]) -> None:
     for run in runs:
         run.mark(WAIT, "success")
     for run in runs:
-        seen = partial(run.log, WAIT, run.tries(WAIT))
+        seen = partial(run.log, WAIT)
         wait_until(lambda seen=seen: "goes on: the task was" in seen(), "the trigger has left the job alone")  # type: ignore[misc]
     airflow.unpause(runs[0].dag_id)
     for run in runs:

@@ -63,7 +63,7 @@ def test_clearing_the_wait_keeps_the_job_and_waits_anew(
     assert training.get_job(run.xcom("submit")).state is JobState.RUNNING
     training.cancel_job(run.xcom("submit"))
     assert run.wait_for_end() == "failed"
-    assert "CANCELLED" in run.log(WAIT, 2)
+    assert "CANCELLED" in run.log(WAIT)
 
 
 def test_wait_outlives_the_service_and_says_so(
@@ -96,7 +96,7 @@ def test_trainer_that_exits_3_fails_the_wait_at_once_with_its_message(
     assert run.wait_for_end() == "failed"
 
     assert run.states()[WAIT] == "failed"
-    assert run.tries(WAIT) == 1
+    assert run.failures(WAIT) == 1
     assert "The replica master 0 exited with a non-zero status of 3." in run.log(WAIT)
 
 

@@ -121,7 +121,7 @@ def test_a_search_that_costs_too_much_is_cancelled_and_keeps_its_best_trial(
         r"CostLimitReached: job '\w+' cost 0\.\d+ EUR, .* max_cost 0\.6 EUR, and was cancelled; best accuracy",
         log,
     )
-    assert limited.tries(wait) == 1
+    assert limited.failures(wait) == 1
     assert training.get_job(limited.xcom("tune.submit")).state is JobState.CANCELLED
     kept: dict[str, Any] = airflow.xcom(limited.dag_id, limited.run_id, wait, "study")
     assert kept["best"]["hyperparameters"]

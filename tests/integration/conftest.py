@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.integration.live_service import LiveService, run_service
+from tests.integration.registry_policies import client_of
+from tests.support.speed import scaled
+from training_api.clients.iam import IamPoliciesClient
 from training_api.clients.training import TrainingClient
 
 
@@ -20,4 +23,10 @@ def service(tmp_path: Path) -> Iterator[LiveService]:
 @pytest.fixture
 def client(service: LiveService) -> Iterator[TrainingClient]:
     with TrainingClient(service.endpoint, "demo-project") as client:
+        yield client
+
+
+@pytest.fixture
+def iam(service: LiveService) -> Iterator[IamPoliciesClient]:
+    with client_of(service.endpoint, patience_seconds=scaled(120)) as client:
         yield client

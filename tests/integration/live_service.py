@@ -30,13 +30,16 @@ class LiveService:
 
 
 @contextmanager
-def run_service(folder: Path, behaviour: Behaviour | None = None, **changes: Any) -> Iterator[LiveService]:
+def run_service(
+    folder: Path, behaviour: Behaviour | None = None, engine: MemoryEngine | None = None, **changes: Any
+) -> Iterator[LiveService]:
     """
     Run a service until the block ends.
 
-    Its image ``IMAGE`` behaves as ``behaviour`` says; ``changes`` are settings.
+    Its image ``IMAGE`` behaves as ``behaviour`` says; ``changes`` are settings. What runs on ``engine``, and
+    what ``jobs.db`` in ``folder`` has, is of an earlier service.
     """
-    engine = MemoryEngine()
+    engine = engine or MemoryEngine()
     engine.add_image(parse_image_ref(IMAGE), behaviour or Behaviour(run_seconds=10**9))
     settings = ServiceSettings(database_url=f"sqlite:///{folder / 'jobs.db'}", port=0, **changes)
     config = uvicorn.Config(build_service(settings, engine), port=0, log_config=None, access_log=False)

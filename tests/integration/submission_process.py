@@ -4,7 +4,8 @@ A submitting task in a process that kills itself right before its n-th outside e
 It reads one JSON object a line and answers with one, on the file descriptor that is its argument: each is a
 fresh fork of this process, which has imported everything already. Points are not written down anywhere: every
 ``send``, ``recv`` and ``connect`` of a socket and every change of a file counts, whoever makes it. What lies
-between two of them changes nothing outside, so that a kill there is the same as one right before the second.
+between two of them changes nothing outside, so that a kill there is the same as one right before the
+second. An answer is one point, in however many pieces it comes.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ _ACTS = {
     "sqlite3.connect",
     "urllib.Request",
 }
+_READS = ("socket.recv", "socket.recv_into")
 _SOCKET_METHODS = ("send", "sendall", "recv", "recv_into")
 
 
@@ -74,6 +76,8 @@ class Points:
 
     def pass_by(self, name: str) -> None:
         """Note that ``name`` comes next, or end here."""
+        if name in _READS and self.names[-1:] == [name]:
+            return
         if len(self.names) == self._kill_at:
             os.kill(os.getpid(), signal.SIGKILL)
         self.names.append(name)

@@ -15,7 +15,7 @@ from googleapiclient.errors import HttpError
 
 from container_engines.memory.engine import MemoryEngine
 from tests.integration.live_service import IMAGE, LiveService, run_service
-from tests.support.speed import scaled
+from tests.support import web
 from training_api.clients.training import TrainingClient
 from training_api.errors import AccessDenied
 from training_service.access.tokens_file import InvalidTokensFile
@@ -48,9 +48,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveService]:
 
 def call(service: LiveService, method: str, path: str, token: str = "", **arguments: Any) -> httpx.Response:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    return httpx.request(
-        method, service.endpoint + path, headers=headers, trust_env=False, timeout=scaled(20), **arguments
-    )
+    return web.request(method, service.endpoint + path, headers=headers, **arguments)
 
 
 def bind(service: LiveService, job_id: str, role: str, member: str) -> None:
@@ -80,7 +78,7 @@ def test_without_a_good_token_the_answer_is_401_in_the_apis_form(
     service: LiveService, header: str | None
 ) -> None:
     headers = {"Authorization": header} if header is not None else {}
-    answer = httpx.get(f"{service.endpoint}{PROJECT}/jobs", headers=headers, trust_env=False)
+    answer = web.get(f"{service.endpoint}{PROJECT}/jobs", headers=headers)
 
     assert error(answer) == (401, "UNAUTHENTICATED")
     assert answer.headers["WWW-Authenticate"] == "Bearer"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,10 +11,12 @@ import httpx
 import pytest
 from google.auth.credentials import AnonymousCredentials
 
-from local_stack.object_store.server import ObjectStoreServer
 from tests.integration.live_service import LiveService
+from tests.support import web
+from tests.support.bed.store_thread import store_in_thread
 from tests.support.ports import reserve_port
 
+POLICY = "/storage/v1/b/present/iam"
 BINDING = {"role": "roles/storage.objectViewer", "members": ["user:ann@example.com"]}
 
 
@@ -26,30 +27,24 @@ def store(service: LiveService, tmp_path: Path) -> Iterator[httpx.Client]:
 
 
 def serve(folder: Path, training_url: str | None) -> Iterator[httpx.Client]:
-    server = ObjectStoreServer("127.0.0.1", 0, folder, training_url)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{server.server_port}", trust_env=False) as client:
-            client.post("/storage/v1/b", params={"project": "p"}, json={"name": "present"})
-            yield client
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with (
+        store_in_thread(folder, training_url) as url,
+        web.client(base_url=url) as client,
+    ):
+        client.post("/storage/v1/b", params={"project": "p"}, json={"name": "present"})
+        yield client
 
 
-@pytest.mark.parametrize("path", ["/storage/v1/b/present/iam", "/b/present/iam"])
 def test_a_policy_that_is_set_at_the_store_is_held_by_the_service(
-    store: httpx.Client, service: LiveService, path: str
+    store: httpx.Client, service: LiveService
 ) -> None:
-    etag = store.get(path).json()["etag"]
+    etag = store.get(POLICY).json()["etag"]
 
-    written = store.put(path, json={"bindings": [BINDING], "etag": etag})
-    again = store.put(path, json={"bindings": [], "etag": etag})
+    written = store.put(POLICY, json={"bindings": [BINDING], "etag": etag})
+    again = store.put(POLICY, json={"bindings": [], "etag": etag})
 
     assert (written.status_code, again.status_code) == (200, 412)
-    held = httpx.get(f"{service.endpoint}/storage/v1/b/present/iam", trust_env=False).json()
+    held = web.get(f"{service.endpoint}{POLICY}").json()
     assert held == written.json()
     assert held["bindings"] == [BINDING]
 
@@ -85,7 +80,7 @@ def test_an_unknown_bucket_is_not_found_and_a_registrys_bucket_has_a_policy(stor
 def test_a_service_that_is_away_is_said_and_the_store_goes_on(tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{reserve_port()}"
     for client in serve(tmp_path, url):
-        answer = client.put("/storage/v1/b/present/iam", json={"bindings": []})
+        answer = client.put(POLICY, json={"bindings": []})
         other = client.get("/storage/v1/b/present")
 
     error = answer.json()["error"]
@@ -97,7 +92,7 @@ def test_a_service_that_is_away_is_said_and_the_store_goes_on(tmp_path: Path) ->
 
 def test_a_store_without_a_service_says_that_it_keeps_no_policies(tmp_path: Path) -> None:
     for client in serve(tmp_path, None):
-        answer = client.get("/b/present/iam")
+        answer = client.get(POLICY)
 
     assert answer.status_code == 501
     assert "keeps no bucket policies" in answer.json()["error"]["message"]
@@ -113,11 +108,11 @@ def test_a_container_reaches_objects_and_no_policies(store: httpx.Client) -> Non
         try:
             assert relay.stdout is not None
             assert relay.stdout.readline().startswith("relaying")
-            with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as container:
+            with web.client(base_url=f"http://127.0.0.1:{port}") as container:
                 assert container.get("/storage/v1/b/present").status_code == 200
-                for path in ("/storage/v1/b/present/iam", "/b/present/iam"):
-                    assert container.get(path).status_code == 403
-                    assert container.put(path, json={"bindings": [BINDING]}).status_code == 403
+                assert container.get(POLICY).status_code == 403
+                assert container.put(POLICY, json={"bindings": [BINDING]}).status_code == 403
+                assert container.delete("/storage/v1/b/present").status_code == 403
         finally:
             relay.terminate()
-    assert "bindings" not in store.get("/storage/v1/b/present/iam").json()
+    assert "bindings" not in store.get(POLICY).json()

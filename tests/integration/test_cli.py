@@ -26,7 +26,8 @@ from tests.integration.live_service import IMAGE, LiveService, run_service
 from tests.support.bed.job_watch import until_state
 from tests.support.docs_examples import ROOT, examples
 from tests.support.speed import scaled
-from training_api.clients.training import TrainingClient
+from tests.support.waiting import wait_until
+from training_api.clients.training import TrainingClient, job_log_filter
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
 from training_api.states import JobState
 from training_service.cli.parser import build_parser, main
@@ -152,6 +153,14 @@ def submit(client: TrainingClient, *job_ids: str, state: JobState | None = JobSt
         until_state(client, job_id, state)
 
 
+def until_logged(client: TrainingClient, job_id: str) -> None:
+    """Wait until all lines of a job's trainer are stored, which follows its state."""
+    query = job_log_filter(job_id, task_name="master-replica-0")
+    wait_until(
+        lambda: len(client.list_log_entries(query).entries or []) == len(LINES), f"the log of {job_id}"
+    )
+
+
 def test_list_in_a_pipe_is_a_plain_table(run: Run, client: TrainingClient) -> None:
     submit(client, "one", "two")
 
@@ -215,6 +224,7 @@ def test_describe_shows_a_job(run: Run, client: TrainingClient) -> None:
 
 def test_log_in_a_pipe_is_as_the_trainer_wrote_it(run: Run, client: TrainingClient) -> None:
     submit(client, "one")
+    until_logged(client, "one")
 
     done = run("logs", "one", "--task", "master-replica-0")
 
@@ -229,6 +239,7 @@ def test_log_in_a_pipe_is_as_the_trainer_wrote_it(run: Run, client: TrainingClie
 
 def test_log_on_a_terminal_cannot_steer_it(environment: dict[str, str], client: TrainingClient) -> None:
     submit(client, "one")
+    until_logged(client, "one")
 
     _, written = on_terminal(environment, "logs", "one")
 
@@ -238,6 +249,7 @@ def test_log_on_a_terminal_cannot_steer_it(environment: dict[str, str], client: 
 
 def test_log_as_json_has_an_entry_a_line_and_can_be_filtered(run: Run, client: TrainingClient) -> None:
     submit(client, "one")
+    until_logged(client, "one")
 
     done = run("logs", "one", "--task", "master-replica-0", "--severity", "warning", "--json")
 

@@ -24,6 +24,7 @@ from container_engines.memory.engine import Behaviour
 from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.sensors.training import TrainingJobSensor
 from tests.integration.live_service import IMAGE, LiveService, run_service
+from tests.support import web
 from tests.support.bed.job_watch import until_state
 from tests.support.docs_examples import ROOT, Example, examples
 from tests.support.speed import scaled
@@ -60,7 +61,7 @@ def client(service: LiveService) -> Iterator[TrainingClient]:
 
 
 def ask(service: LiveService, method: str, path: str, **arguments: Any) -> httpx.Response:
-    return httpx.request(method, service.endpoint + path, trust_env=False, timeout=scaled(10), **arguments)
+    return web.request(method, service.endpoint + path, **arguments)
 
 
 def set_fault(service: LiveService, **fault: Any) -> str:

@@ -22,6 +22,7 @@ from container_training.dashboard.routes import job as job_api
 from container_training.hooks.storage import StorageHook
 from container_training.work.object_store import ObjectStore
 from tests.integration.live_service import IMAGE, LiveService, run_service
+from tests.support import web
 from tests.support.fakes.fake_bucket import FakeBucket
 from tests.support.waiting import wait_until
 from training_api.job.image_ref import parse_image_ref
@@ -110,7 +111,7 @@ def submit(service: LiveService) -> Callable[..., str]:
         labels = {"airflow-dag": dag, "team": "a"} if dag else {}
         body = {"jobId": job_id, "labels": labels, "trainingInput": config | training}
         jobs = f"{service.endpoint}/v1/projects/{PROJECT}/jobs"
-        httpx.post(jobs, json=body, trust_env=False).raise_for_status()
+        web.post(jobs, json=body).raise_for_status()
         return job_id
 
     return submit
@@ -118,7 +119,7 @@ def submit(service: LiveService) -> Callable[..., str]:
 
 def state_of(service: LiveService, job_id: str) -> str:
     url = f"{service.endpoint}/v1/projects/{PROJECT}/jobs/{job_id}"
-    return str(httpx.get(url, trust_env=False).json()["state"])
+    return str(web.get(url).json()["state"])
 
 
 @pytest.fixture

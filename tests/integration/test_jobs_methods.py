@@ -12,6 +12,7 @@ from googleapiclient import discovery
 from googleapiclient.errors import HttpError
 
 from tests.integration.live_service import IMAGE, LiveService, run_service
+from tests.support import web
 
 PROJECT = "projects/demo-project"
 JOB = f"{PROJECT}/jobs/job"
@@ -27,7 +28,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveService]:
 
 @pytest.fixture(scope="module")
 def http(shared: LiveService) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=f"{shared.endpoint}/v1/", trust_env=False) as http:
+    with web.client(base_url=f"{shared.endpoint}/v1/") as http:
         yield http
 
 
@@ -47,7 +48,7 @@ def projects(shared: LiveService) -> Iterator[Any]:
 
 def create(service: LiveService, job_id: str) -> None:
     body = {"jobId": job_id, "trainingInput": {"masterConfig": {"imageUri": IMAGE}}}
-    answer = httpx.post(f"{service.endpoint}/v1/{PROJECT}/jobs", json=body, trust_env=False)
+    answer = web.post(f"{service.endpoint}/v1/{PROJECT}/jobs", json=body)
     assert answer.status_code == 200, answer.text
 
 

@@ -27,8 +27,6 @@ pytestmark = pytest.mark.docker
 
 #: Nobody listens there: the job lives on, PREPARING or QUEUED, and needs no container.
 IMAGE = "127.0.0.1:9/demo-project/absent:1"
-#: How often a try is begun anew that is done before the point at which it was to be killed.
-_TRIES = 10
 
 
 @pytest.fixture(scope="module")
@@ -108,22 +106,16 @@ def jobs_of(training: TrainingClient, run_id: str) -> dict[str, JobState | None]
 
 def killed_at(tasks: Tasks, place: int) -> str:
     """Return a run whose first try was killed at its ``place``-th point."""
-    for _ in range(_TRIES):
-        run_id = tasks.new_run()
-        answer = tasks.run(run_id, kill_at=place)
-        if answer == {"killed": True}:
-            return run_id
-        # An answer that came in fewer pieces was read at fewer points, and the try was done before this one.
-        assert len(answer["points"]) <= place, answer
-    raise AssertionError(f"no try of {_TRIES} came to point {place}")
+    run_id = tasks.new_run()
+    assert tasks.run(run_id, kill_at=place) == {"killed": True}
+    return run_id
 
 
 @pytest.fixture(scope="module")
 def points(tasks: Tasks) -> list[str]:
     """What a try does to the outside, in its order, when nothing happens to it."""
-    # An answer may come in more pieces, and be read at more points, than most times.
-    runs: list[list[str]] = [tasks.run(tasks.new_run())["points"] for _ in range(3)]
-    return min(runs, key=len)
+    points: list[str] = tasks.run(tasks.new_run())["points"]
+    return points
 
 
 def test_the_points_are_those_between_intent_request_response_and_record(points: list[str]) -> None:

@@ -24,6 +24,7 @@ from container_training.hooks.model_registry import ModelRegistryHook
 from container_training.work.models.mlflow_registry import VERSION_TAG, MlflowRegistry
 from container_training.work.models.registry import ModelRegistry
 from container_training.work.object_store import ObjectStore
+from tests.support import web
 from tests.support.bed.model_versions import make_author, make_version, registered
 from tests.support.bed.object_store import connect
 from tests.support.ports import reserve_port
@@ -95,7 +96,7 @@ def mlflow_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def _answers(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/health", timeout=scaled(5), trust_env=False).is_success
+        return web.get(f"{url}/health", timeout=scaled(5)).is_success
     except httpx.TransportError:
         return False
 
@@ -126,10 +127,8 @@ def test_versions_have_their_origin_and_the_alias_is_the_champion(
     registry.roll_back(make_author("back"))
 
     assert mlflow.champion() == "a"
-    answer = httpx.get(
-        f"{mlflow_url}/api/2.0/mlflow/model-versions/search",
-        params={"filter": f"name = '{model}'"},
-        trust_env=False,
+    answer = web.get(
+        f"{mlflow_url}/api/2.0/mlflow/model-versions/search", params={"filter": f"name = '{model}'"}
     ).json()
     found = {
         tag["value"]: version

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from container_engines.memory.engine import Behaviour
 from tests.integration.live_service import LiveService, run_service
+from tests.support import web
 from tests.support.waiting import wait_until
 from training_api.job.image_ref import parse_image_ref
 
@@ -139,7 +140,7 @@ class Service:
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with (
         run_service(tmp_path_factory.mktemp("service")) as live,
-        httpx.Client(base_url=f"{live.endpoint}/v1/", trust_env=False) as http,
+        web.client(base_url=f"{live.endpoint}/v1/") as http,
     ):
         for image, (behaviour, _) in IMAGES.items():
             if behaviour:

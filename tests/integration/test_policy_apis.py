@@ -17,6 +17,7 @@ from googleapiclient import discovery
 from googleapiclient.errors import HttpError
 
 from tests.integration.live_service import LiveService, run_service
+from tests.support import web
 
 AGENT = "serviceAccount:service-1@cloud-ml.google.com.iam.gserviceaccount.com"
 READER = {"role": "roles/artifactregistry.reader", "members": [AGENT]}
@@ -33,7 +34,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveService]:
 
 @pytest.fixture(scope="module")
 def http(shared: LiveService) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=shared.endpoint, trust_env=False) as http:
+    with web.client(base_url=shared.endpoint) as http:
         yield http
 
 
@@ -252,7 +253,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     tokens.chmod(0o600)
     with (
         run_service(folder, require_auth=True, tokens_file=tokens) as service,
-        httpx.Client(base_url=service.endpoint, trust_env=False) as http,
+        web.client(base_url=service.endpoint) as http,
     ):
         yield http
 

@@ -1,14 +1,12 @@
-"""Grant and revoke against the live service: single, fifty at once, killed midway, refused."""
+"""Grant and revoke against the live service: single, in a DAG, killed midway, refused."""
 
 from __future__ import annotations
 
 import json
-import random
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,16 +21,21 @@ from container_training.operators.registry_iam import (
     RevokeRegistryAccessOperator,
 )
 from tests.integration.live_service import LiveService, run_service
+from tests.integration.registry_policies import (
+    LOCAL,
+    LOCAL_RESOURCE,
+    READER,
+    VIEWER,
+    add,
+    bindings,
+    make_grant,
+)
 from tests.support.speed import scaled
-from training_api.clients.iam import IamEndpoints, IamPoliciesClient
-from training_api.errors import EditConflict
+from training_api.clients.iam import IamPoliciesClient
 from training_api.iam.grants import Grant
 from training_api.iam.registry_resources import ResourceKind
 
-READER, VIEWER = "roles/artifactregistry.reader", "roles/storage.objectViewer"
 UNTIL = {"title": "until spring", "expression": "request.time < timestamp('2027-03-01T00:00:00Z')"}
-LOCAL = "127.0.0.1:5000/images/digits:1"
-LOCAL_RESOURCE = "projects/images/locations/local/repositories/digits"
 
 
 class Store(dict[str, Any]):
@@ -52,12 +55,6 @@ def connection(service: LiveService, monkeypatch: pytest.MonkeyPatch) -> None:
     connect(monkeypatch, service)
 
 
-@pytest.fixture
-def iam(service: LiveService) -> Iterator[IamPoliciesClient]:
-    with client_of(service.endpoint) as client:
-        yield client
-
-
 def connect(monkeypatch: pytest.MonkeyPatch, service: LiveService, **changes: Any) -> None:
     connection = {
         "conn_type": "container_training",
@@ -68,21 +65,12 @@ def connect(monkeypatch: pytest.MonkeyPatch, service: LiveService, **changes: An
     monkeypatch.setenv("AIRFLOW_CONN_TRAINING_DEFAULT", json.dumps(connection))
 
 
-def client_of(url: str, **options: Any) -> IamPoliciesClient:
-    endpoints = IamEndpoints(resource_manager=url, artifact_registry=url, storage=url)
-    return IamPoliciesClient(endpoints, **options)
-
-
 def grant(context: Any, image: str = LOCAL, **arguments: Any) -> dict[str, Any]:
     return GrantRegistryAccessOperator(task_id="grant", image=image, **arguments).execute(context)
 
 
 def revoke(given: Any, **arguments: Any) -> dict[str, Any]:
     return RevokeRegistryAccessOperator(task_id="revoke", grant=given, **arguments).execute({})  # type: ignore[arg-type]
-
-
-def bindings(iam: IamPoliciesClient, kind: ResourceKind, resource: str) -> list[Mapping[str, Any]]:
-    return list(iam.get_policy(kind, resource).get("bindings", []))
 
 
 CASES = [
@@ -375,100 +363,6 @@ def test_as_a_teardown_the_revoke_runs_however_the_job_ends(
     for name in ("one", "two"):
         resource = f"projects/images/locations/local/repositories/{name}"
         assert bindings(iam, ResourceKind.REPOSITORY, resource) == []
-
-
-def make_grant(number: int) -> Grant:
-    member = f"serviceAccount:service-{number}@cloud-ml.google.com.iam.gserviceaccount.com"
-    return Grant(kind=ResourceKind.REPOSITORY, resource=LOCAL_RESOURCE, role=READER, member=member)
-
-
-def add(iam: IamPoliciesClient, given: Grant) -> bool:
-    edit = iam.edit_policy(
-        given.kind, given.resource, lambda policy: None if given.is_in(policy) else given.added_to(policy)
-    )
-    return edit.was_written
-
-
-def remove(iam: IamPoliciesClient, given: Grant) -> bool:
-    edit = iam.edit_policy(
-        given.kind, given.resource, lambda policy: given.removed_from(policy) if given.is_in(policy) else None
-    )
-    return edit.was_written
-
-
-def test_of_fifty_grants_at_once_by_different_principals_none_is_lost(
-    service: LiveService, iam: IamPoliciesClient
-) -> None:
-    grants = [make_grant(number) for number in range(50)]
-
-    def run(given: Grant) -> bool:
-        with client_of(service.endpoint) as own:
-            return add(own, given)
-
-    with ThreadPoolExecutor(len(grants)) as pool:
-        written = list(pool.map(run, grants))
-
-    assert all(written)
-    (binding,) = bindings(iam, ResourceKind.REPOSITORY, LOCAL_RESOURCE)
-    assert sorted(binding["members"]) == sorted(given.member for given in grants)
-
-
-def test_of_grants_and_revokes_at_once_none_is_lost(service: LiveService, iam: IamPoliciesClient) -> None:
-    there = [make_grant(number) for number in range(25)]
-    coming = [make_grant(number) for number in range(100, 125)]
-    for given in there:
-        add(iam, given)
-    steps: list[Callable[[IamPoliciesClient], bool]] = [
-        *(lambda client, given=given: remove(client, given) for given in there),
-        *(lambda client, given=given: add(client, given) for given in coming),
-    ]
-    random.Random(3).shuffle(steps)
-
-    def run(step: Callable[[IamPoliciesClient], bool]) -> bool:
-        with client_of(service.endpoint) as own:
-            return step(own)
-
-    with ThreadPoolExecutor(len(steps)) as pool:
-        assert all(pool.map(run, steps))
-
-    (binding,) = bindings(iam, ResourceKind.REPOSITORY, LOCAL_RESOURCE)
-    assert sorted(binding["members"]) == sorted(given.member for given in coming)
-
-
-def test_a_conflict_that_does_not_end_is_left_to_airflows_retries(service: LiveService) -> None:
-    with client_of(service.endpoint, patience_seconds=0.2) as slow, client_of(service.endpoint) as fast:
-        number = iter(range(10**6))
-        given = make_grant(-1)
-
-        def overtaken(policy: Mapping[str, Any]) -> dict[str, Any]:
-            add(fast, make_grant(next(number)))
-            return given.added_to(policy)
-
-        with pytest.raises(EditConflict, match="has changed since etag"):
-            slow.edit_policy(given.kind, given.resource, overtaken)
-
-        assert not given.is_in(fast.get_policy(given.kind, given.resource))
-
-
-@pytest.mark.parametrize("is_applied", [True, False])
-def test_a_grant_whose_answer_was_lost_is_known_to_be_ones_own(
-    service: LiveService, is_applied: bool
-) -> None:
-    real = httpx.HTTPTransport()
-    faults = [1]
-
-    def handle(request: httpx.Request) -> httpx.Response:
-        if request.url.path.endswith(":setIamPolicy") and faults:
-            faults.pop()
-            if is_applied:
-                real.handle_request(request).read()
-            raise httpx.ReadError("connection reset")
-        return real.handle_request(request)
-
-    with client_of(service.endpoint, transport=httpx.MockTransport(handle)) as client:
-        assert add(client, make_grant(1))
-        assert make_grant(1).is_in(client.get_policy(ResourceKind.REPOSITORY, LOCAL_RESOURCE))
-    real.close()
 
 
 def test_a_process_that_is_killed_between_read_and_write_does_no_harm(

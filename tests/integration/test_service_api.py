@@ -13,6 +13,7 @@ from googleapiclient import discovery
 from googleapiclient.errors import HttpError
 
 from tests.integration.live_service import IMAGE, LiveService, run_service
+from tests.support import web
 from tests.support.bed.job_watch import until_state
 from training_api.clients.training import TrainingClient, job_log_filter
 from training_api.dialects.ml_v1.resources import Job
@@ -35,7 +36,7 @@ def make_job(job_id: str = "job", **training_input: Any) -> Job:
 
 
 def post(service: LiveService, path: str, **request: Any) -> httpx.Response:
-    return httpx.post(service.endpoint + path, trust_env=False, **request)
+    return web.post(service.endpoint + path, **request)
 
 
 def test_job_runs_and_its_log_is_there(client: TrainingClient, service: LiveService) -> None:
@@ -56,8 +57,8 @@ def test_a_browser_can_read_a_jobs_log(client: TrainingClient, service: LiveServ
     service.engine.advance(10**9)
     until_state(client, "job", JobState.SUCCEEDED)
 
-    answer = httpx.get(f"{service.endpoint}/logs/projects/demo-project/jobs/job", trust_env=False)
-    absent = httpx.get(f"{service.endpoint}/logs/projects/demo-project/jobs/absent", trust_env=False)
+    answer = web.get(f"{service.endpoint}/logs/projects/demo-project/jobs/job")
+    absent = web.get(f"{service.endpoint}/logs/projects/demo-project/jobs/absent")
 
     entries = client.list_log_entries(job_log_filter("job")).entries or []
     assert [line.partition(" service: ")[2] for line in answer.text.splitlines()] == [
@@ -78,7 +79,7 @@ def test_the_log_has_every_line_of_more_than_one_page(
     service.engine.advance(10**9)
     until_state(client, "job", JobState.SUCCEEDED)
 
-    answer = httpx.get(f"{service.endpoint}/logs/projects/demo-project/jobs/job", trust_env=False)
+    answer = web.get(f"{service.endpoint}/logs/projects/demo-project/jobs/job")
 
     entries = client.list_log_entries(job_log_filter("job")).entries or []
     assert len(answer.text.splitlines()) == len(entries) > 2
@@ -130,9 +131,9 @@ def test_projects_do_not_see_each_other(client: TrainingClient, service: LiveSer
 
 
 def test_health_follows_the_engine(service: LiveService) -> None:
-    well = httpx.get(f"{service.endpoint}/health", trust_env=False)
+    well = web.get(f"{service.endpoint}/health")
     service.engine.available = False
-    ill = httpx.get(f"{service.endpoint}/health", trust_env=False)
+    ill = web.get(f"{service.endpoint}/health")
 
     assert (well.status_code, well.json()["status"]) == (200, "ok")
     assert (ill.status_code, ill.json()["status"]) == (503, "degraded")
@@ -143,7 +144,7 @@ def test_metrics_are_in_the_form_of_prometheus(client: TrainingClient, service: 
     client.create_job(make_job())
     until_state(client, "job", JobState.RUNNING)
 
-    text = httpx.get(f"{service.endpoint}/metrics", trust_env=False).text
+    text = web.get(f"{service.endpoint}/metrics").text
 
     assert 'training_jobs{state="RUNNING"} 1.0' in text
     assert 'route="/v1/projects/{project}/jobs/{job_id}"' in text

@@ -15,6 +15,7 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from tests.packaging.fresh_venv import FreshVenv
+from tests.support import web
 from tests.support.distributions import (
     AIRFLOW,
     DISTRIBUTIONS,
@@ -86,7 +87,7 @@ def test_every_module_is_imported_or_needs_the_extra_that_it_is_said_to_need(
 
 
 def test_the_service_is_healthy_where_there_is_no_airflow(venv_of: VenvOf, service: str) -> None:
-    answer = httpx.get(f"{service}/health", trust_env=False)
+    answer = web.get(f"{service}/health")
 
     installed = set(venv_of(SERVICE).sizes())
     assert not {name for name in installed if "airflow" in name}
@@ -121,7 +122,7 @@ def test_the_service_refuses_to_tune_without_the_extra(service: str) -> None:
         },
     }
 
-    answer = httpx.post(f"{service}/v1/projects/demo-project/jobs", json=job, trust_env=False)
+    answer = web.post(f"{service}/v1/projects/demo-project/jobs", json=job)
 
     assert answer.status_code == 400
     assert "pip install 'container-training-service[tuning]'" in answer.json()["error"]["message"]
@@ -150,7 +151,7 @@ def service(venv_of: VenvOf, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     address = f"http://127.0.0.1:{port}"
     try:
         wait_until(
-            lambda: process.poll() is not None or httpx.get(f"{address}/health", trust_env=False),
+            lambda: process.poll() is not None or web.get(f"{address}/health"),
             f"the service answers ({folder / 'service.log'})",
             ignoring=httpx.TransportError,
         )
@@ -233,7 +234,7 @@ def test_the_airflow_side_adds_little_to_airflow_and_its_providers(venv_of: Venv
     assert sum(added.values()) < LIMIT_BYTES
     assert not set(added) & {
         "container-training-service",
-        "gcp-storage-emulator",
+        "container-training-object-store",
         "numpy",
         "nvidia-ml-py",
         "scipy",

@@ -28,12 +28,15 @@ PARTS: tuple[Part, ...] = (
     Part(name="e2e", selection=("tests/e2e", "--ignore=tests/e2e/kill_table"), budget_seconds=1800),
     Part(
         name="docker",
-        selection=("tests/docker", "tests/contract", "tests/integration", "-m", "docker"),
+        selection=("tests/docker", "tests/contract", "tests/integration", "-m", "docker or postgresql"),
         budget_seconds=1400,
     ),
     Part(
         name="quick",
-        selection=("tests/unit", "tests/contract", "tests/dags", "tests/integration", "-m", "not docker"),
+        selection=(
+            *("tests/unit", "tests/contract", "tests/dags", "tests/integration"),
+            *("-m", "not docker and not postgresql"),
+        ),
         budget_seconds=1100,
         niceness=5,
     ),
@@ -47,16 +50,16 @@ WIDTH = 3
 
 #: What ``make test ONLY=...`` runs: the name of a part, or of a marker.
 MARKERS: tuple[str, ...] = ("browser", "swarm")
-#: What runs without an engine, without Airflow's processes, and in minutes: one part a core.
+#: What runs without an engine, without Airflow's processes and database, and in minutes: one part a core;
+#: both take the same time.
 QUICK: tuple[Part, ...] = (
-    Part(
-        name="airflow",
-        selection=("tests/unit/container_training", "tests/contract", "tests/dags", "-m", "not docker"),
-        budget_seconds=180,
-    ),
+    Part(name="service", selection=("tests/unit/training_service", "-m", "not docker"), budget_seconds=180),
     Part(
         name="others",
-        selection=("tests/unit", "--ignore=tests/unit/container_training", "-m", "not docker"),
+        selection=(
+            *("tests/unit", "tests/contract", "tests/dags", "--ignore=tests/unit/training_service"),
+            *("-m", "not docker and not postgresql"),
+        ),
         budget_seconds=180,
     ),
 )

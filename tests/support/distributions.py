@@ -1,4 +1,4 @@
-"""The three distributions of packaging/: what they have in them, and what they ask for."""
+"""The four distributions of packaging/: what they have in them, and what they ask for."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ IMPORTED_AS: Mapping[str, str] = {
     "google.cloud.storage": "google-cloud-storage",
     "google.protobuf": "protobuf",
     "jwt": "pyjwt",
+    "object_store": "container-training-object-store",
     "openlineage": "openlineage-python",
     "packageurl": "packageurl-python",
     "pynvml": "nvidia-ml-py",
@@ -97,9 +98,7 @@ SERVICE = Distribution(
     folder="packaging/service",
     packages=("training_service",),
     needs_extra={
-        "training_service.intake.summary_collector": "tuning",
         "training_service.intake.summary_events": "tuning",
-        "training_service.intake.summary_files": "tuning",
         "training_service.search.acquisition": "tuning",
         "training_service.search.bayesian": "tuning",
         "training_service.search.curve_forecast": "tuning",
@@ -111,12 +110,13 @@ SERVICE = Distribution(
         "training_service.search.unit_cube": "tuning",
     },
 )
+OBJECT_STORE = Distribution(folder="packaging/object-store", packages=("object_store",), needs_extra={})
 AIRFLOW = Distribution(
     folder="packaging/airflow",
     packages=("plugins/container_training",),
     needs_extra={"container_training.runtime.openlineage_facets": "openlineage"},
 )
-DISTRIBUTIONS = (API, SERVICE, AIRFLOW)
+DISTRIBUTIONS = (API, SERVICE, OBJECT_STORE, AIRFLOW)
 #: The checkout's own project, which no wheel is made of.
 CHECKOUT = Distribution(folder=".", packages=("docker/local_stack",), needs_extra={})
 

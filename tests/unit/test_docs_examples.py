@@ -28,6 +28,7 @@ from training_api.job.cost import parse_prices
 from training_api.job.job_spec import job_spec_from_wire
 from training_service.settings import ServiceSettings
 from training_service.telemetry.gauges import GAUGES
+from training_service.telemetry.health_gauges import HEALTH_GAUGES
 from training_service.telemetry.metrics import Metrics
 
 SETTINGS = ROOT / "docs" / "settings.md"
@@ -282,7 +283,7 @@ def test_the_page_of_metrics_has_every_metric() -> None:
     }
 
     assert len(airflow) == 5
-    assert named == service | {*GAUGES} | airflow
+    assert named == service | {*GAUGES} | {*HEALTH_GAUGES} | airflow
 
 
 def test_the_readme_has_every_make_target_and_no_page_an_unknown_one() -> None:

@@ -18,27 +18,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON, MARKDOWN, SUMMARY = 110, 160, 90
-#: What the rules for Python do not cover yet: the start of paths. It only gets shorter.
-NOT_YET = (
-    "container_engines/",
-    "docs/tools/fidelity/",
-    "plugins/container_training/cli/",
-    "plugins/container_training/get_provider_info.py",
-    "plugins/container_training/work/images/",
-    "plugins/container_training/work/orphans/",
-    "plugins/container_training/work/preflight/",
-    "plugins/container_training/work/waiting/",
-    "plugins/container_training_plugin.py",
-    "training_api/fleet/failure_causes.py",
-    "training_service/cli/",
-    "training_service/loop/",
-    "training_service/model/",
-    "training_service/settings.py",
-    "training_service/store/",
-    "training_service/studies/",
-    "training_service/telemetry/",
-    "training_service/use_cases/",
-)
 #: A literal of this length would be worse broken: a row of a test's table, a message, an address.
 _LONG_STRING = 50
 #: Tools read these; what follows them is their reason.
@@ -54,10 +33,6 @@ def tracked(*patterns: str) -> list[str]:
         return listed.stdout.split()
     found = (path for pattern in patterns for path in ROOT.rglob(pattern))
     return [str(path.relative_to(ROOT)) for path in found if ".venv" not in path.parts]
-
-
-def covered() -> list[str]:
-    return [path for path in tracked("*.py") if not path.startswith(NOT_YET)]
 
 
 def summaries(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -107,7 +82,7 @@ def test_no_line_of_a_document_is_too_long_but_rows_of_tables() -> None:
 def test_no_line_of_python_is_too_long() -> None:
     found = [
         f"{path}:{number}"
-        for path in covered()
+        for path in tracked("*.py")
         for number in long_lines((ROOT / path).read_text(encoding="utf-8"))
     ]
 
@@ -117,7 +92,7 @@ def test_no_line_of_python_is_too_long() -> None:
 def test_the_first_line_of_a_docstring_is_a_short_summary() -> None:
     found = [
         f"{path}:{number}"
-        for path in covered()
+        for path in tracked("*.py")
         for number, summary in summaries(ast.parse((ROOT / path).read_text(encoding="utf-8")))
         if len(summary) > SUMMARY
     ]

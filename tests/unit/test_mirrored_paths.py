@@ -21,17 +21,23 @@ PACKAGES = {
     "container_engines": ROOT,
     "training_service": ROOT,
     "container_training": ROOT / "plugins",
+    "object_store": ROOT,
     "local_stack": ROOT / "docker",
 }
 LEAST_SHARE = 0.6
 #: Tests that lie beside those of modules, and why.
 OF_NO_MODULE = {
     "container_training/operators/test_results_of_studies.py": "the part of test_results.py that is about tuning jobs",
+    "container_training/operators/test_reuse_by_retries.py": "the part of test_reuse.py that is about retries and kills",
     "container_training/operators/test_templates.py": "of all operators: what can be a template",
     "container_training/triggers/test_training_of_studies.py": "the part of test_training.py that is about tuning jobs",
     "container_training/triggers/test_stored_triggers.py": "of all triggers: what Airflow's database has of them",
+    "object_store/test_random_requests.py": "of the whole store: what it answers to anything",
+    "training_service/loop/test_cancels.py": "of the whole loop: cancels, by a user or by a limit",
     "training_service/loop/test_causes.py": "of the whole loop: the cause of each end",
     "training_service/loop/test_distributed.py": "of the whole loop: jobs of several replicas",
+    "training_service/loop/test_full_database.py": "of the whole loop: a database that takes no write",
+    "training_service/loop/test_loop_thread.py": "the part of test_scheduler.py that is about its thread",
     "training_service/loop/test_refused_work.py": "of the whole loop: what the engine refuses",
     "training_service/loop/test_scheduler_properties.py": "the properties of test_scheduler.py, over random histories",
     "training_service/store/test_unreadable_jobs.py": "of the whole store: a row that cannot be read",

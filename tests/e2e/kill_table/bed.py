@@ -11,7 +11,6 @@ import tarfile
 from dataclasses import dataclass
 
 import docker
-import httpx
 import psutil
 
 from container_training.work.images.registry import find_manifest
@@ -23,6 +22,7 @@ from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import wait_until
 from tests.e2e.kill_table.gate import Gate
 from tests.e2e.kill_table.watch import Watch
+from tests.support import web
 from tests.support.bed.real_parts import PROJECT
 from tests.support.bed.service_process import ServiceProcess
 from training_api.clients.training import TrainingClient
@@ -73,12 +73,11 @@ class Bed:
         """Have a job with results that is over."""
         folder = f"{self.stack.settings.job_bucket}/{job_id}"
         bucket, _, name = f"{folder}/metrics.json".removeprefix("gs://").partition("/")
-        httpx.post(
+        web.post(
             f"{self.stack.settings.object_store_url}/upload/storage/v1/b/{bucket}/o",
             params={"uploadType": "media", "name": name},
             content=b'{"accuracy": 1}',
             headers={"content-type": "text/plain"},
-            trust_env=False,
         ).raise_for_status()
         program = ["python3", "-c", "pass"]
         self.training.create_job(make_job(job_id, self.image, command=program, job_dir=folder))

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import docker
-import httpx
 import psutil
 
 from container_engines.labels import SERVICE
@@ -23,6 +22,7 @@ from local_stack.stack import LocalStack
 from tests.e2e.kill_table.bed import ABSENT_IMAGE, Bed, make_job
 from tests.e2e.kill_table.gate import Gate
 from tests.e2e.kill_table.watch import Watch
+from tests.support import web
 from tests.support.bed.real_parts import PROJECT, end_all_jobs, push_image
 from tests.support.bed.service_process import ServiceProcess, service_id_of
 from tests.support.kept_logs import logs_in
@@ -120,7 +120,7 @@ def open_bed(folder: Path, base_image: str, engine: docker.APIClient) -> Iterato
         stack_of_parts.enter_context(logs_in(settings.log_dir, "the kill table's stack"))
         stack_of_parts.enter_context(logs_in(folder / "airflow" / "logs", "its tasks, a folder a cell"))
         stack.up([Part.ENGINE, Part.REGISTRY, Part.OBJECT_STORE, Part.RELAY, Part.TRAINING])
-        current_run().own_label(SERVICE, service_id_of(settings.key_dir / "jobs.db"))
+        current_run().own_label(SERVICE, service_id_of(f"sqlite:///{settings.key_dir / 'jobs.db'}"))
         repository, digest = push_image(settings, engine, base_image)
         stack_of_parts.callback(engine.remove_image, f"{repository}:test")
         full_service.start()
@@ -216,7 +216,7 @@ def _warm_up(settings: StackSettings) -> None:
 
     Its first answer takes seconds, in which the API server answers no other request.
     """
-    httpx.get(f"{settings.airflow_url}/execution/health", timeout=300, trust_env=False).raise_for_status()
+    web.get(f"{settings.airflow_url}/execution/health", timeout=300).raise_for_status()
 
 
 def _end_jobs(client: TrainingClient) -> None:

@@ -19,6 +19,7 @@ from docker.utils import kwargs_from_env
 
 from local_stack.parts.registry import find_registry_program
 from local_stack.settings import StackSettings
+from tests.support import web
 from tests.support.own_images import remove_own_images
 from tests.support.ports import reserve_port
 from tests.support.run_id import current_run
@@ -93,7 +94,7 @@ def run_registry_image(api: APIClient, image: str, port: int) -> Iterator[str]:
 def wait_for_registry(port: int) -> None:
     def answers() -> bool:
         with suppress(httpx.TransportError):
-            return httpx.get(f"http://127.0.0.1:{port}/v2/", trust_env=False).is_success
+            return web.get(f"http://127.0.0.1:{port}/v2/").is_success
         return False
 
     wait_until(answers, f"a registry answers on port {port}")

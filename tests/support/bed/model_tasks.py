@@ -105,6 +105,4 @@ def promote(
 def connect_hooks(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have every hook of the test use ``store``, and no MLflow."""
     monkeypatch.setattr("container_training.hooks.storage.StorageHook.get_conn", lambda _self: store)
-    monkeypatch.setattr(
-        "container_training.hooks.model_registry.ModelRegistryHook._mirror", lambda _self: None
-    )
+    monkeypatch.setattr("container_training.hooks.model_registry.ModelRegistryHook._mlflow", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import uuid
@@ -14,6 +15,7 @@ import httpx
 import pytest
 
 from container_training.work.object_store import ObjectStore
+from tests.support import web
 from tests.support.ports import reserve_port
 from tests.support.waiting import wait_until
 
@@ -43,26 +45,38 @@ def store_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def start_store(port: int, data: Path) -> subprocess.Popen[bytes]:
     """Start the local stack's object store, and make the bucket."""
-    command = [
-        sys.executable,
-        "-m",
-        "local_stack.object_store.server",
-        f"--port={port}",
-        f"--data-dir={data}",
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
-
-        def makes_a_bucket() -> bool:
-            assert process.poll() is None, f"the object store ended with {process.returncode}"
-            return client.post("/storage/v1/b", json={"name": "bkt"}).raise_for_status().is_success
-
-        try:
-            wait_until(makes_a_bucket, "the object store makes a bucket", ignoring=httpx.TransportError)
-        except BaseException:
-            process.kill()
-            raise
+    process = start_object_store(port, data)
+    try:
+        url = f"http://127.0.0.1:{port}/storage/v1/b"
+        web.post(url, json={"name": "bkt"}).raise_for_status()
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
     return process
+
+
+def start_object_store(port: int, root: Path, *, kept: Path | None = None) -> subprocess.Popen[bytes]:
+    """
+    Start the package ``object_store`` on a folder; return when it answers.
+
+    :param kept: the file that gets its log; default: nobody reads it.
+    """
+    command = [sys.executable, "-m", "object_store", "serve", f"--root={root}", f"--port={port}"]
+    with (kept or Path(os.devnull)).open("ab") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        wait_until(lambda: _answers(process, port), "the object store answers", ignoring=httpx.TransportError)
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    return process
+
+
+def _answers(process: subprocess.Popen[bytes], port: int) -> bool:
+    assert process.poll() is None, f"the object store ended with {process.returncode}"
+    return web.get(f"http://127.0.0.1:{port}/health").is_success
 
 
 @pytest.fixture

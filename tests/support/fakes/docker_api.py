@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import select
+import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -58,6 +60,11 @@ class FakeDocker:
     :param registry: what a pull gets, by name; another one is unknown.
     :param refusals: a pattern of the beginning of ``METHOD path`` -> status and message of the answer.
     :param pull_error: ends each pull, within its stream.
+    :param hanging: requests that are not answered until ``release`` is set -> what their answer, a stream,
+        begins with; empty: not even its head.
+    :param hanging_ends: how the names of more such requests end.
+    :param hung_up: those of them whose caller went away.
+    :param cut_off: requests whose answer, a stream, ends in its middle.
     :param requests: ``METHOD path`` of all that was asked.
     :param made: the bodies of the containers that were made.
     """
@@ -67,6 +74,11 @@ class FakeDocker:
     registry: dict[str, Program] = field(default_factory=dict)
     refusals: dict[str, tuple[int, str]] = field(default_factory=dict)
     pull_error: str = ""
+    hanging: dict[str, str] = field(default_factory=dict)
+    hanging_ends: set[str] = field(default_factory=set)
+    release: threading.Event = field(default_factory=threading.Event)
+    hung_up: list[str] = field(default_factory=list)
+    cut_off: set[str] = field(default_factory=set)
     requests: list[str] = field(default_factory=list)
     made: list[dict[str, Any]] = field(default_factory=list)
     logins: list[str] = field(default_factory=list)
@@ -100,6 +112,7 @@ def run_fake_docker() -> Iterator[FakeDocker]:
     try:
         yield fake
     finally:
+        fake.release.set()
         for container in fake.containers.values():
             container.ended.set()
         server.shutdown()
@@ -130,6 +143,15 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
         query = {key: values[0] for key, values in parse_qs(url.query).items()}
         self.engine.requests.append(asked)
+        hangs = asked in self.engine.hanging or any(map(asked.endswith, self.engine.hanging_ends))
+        if hangs and not self._hang(asked):
+            self.engine.hung_up.append(asked)
+            self.close_connection = True
+            return
+        if asked in self.engine.cut_off:
+            self._begin_stream(b'{"status": "Pulling"}\r\n')
+            self.close_connection = True
+            return
         try:
             for pattern, (status, message) in self.engine.refusals.items():
                 if re.match(pattern, asked):
@@ -156,7 +178,7 @@ class _Handler(BaseHTTPRequestHandler):
         image = "/".join(name[:-1])
         if image not in self.engine.images:
             raise _Refused(404, f"No such image: {image}")
-        return self._send(200, {"Id": image, "RepoDigests": []})
+        return self._send(200, {"Id": image, "RepoDigests": [], "Size": 1})
 
     def _networks(self, name: list[str], query: Mapping[str, str], body: dict[str, Any]) -> None:
         networks = self.engine.networks
@@ -230,13 +252,26 @@ class _Handler(BaseHTTPRequestHandler):
     def _logs(self, container: _Container, *, follow: bool) -> None:
         self._stream(_frames(container.program), lambda: container.ended.wait(_SECONDS if follow else 0))
 
-    def _stream(self, content: bytes, wait: Callable[[], object] = lambda: None) -> None:
-        """Answer in a chunk, as the engine does; ``wait`` before the end."""
+    def _hang(self, asked: str) -> bool:
+        """Answer no further until the engine lets go; whether the caller is there still."""
+        if says := self.engine.hanging.get(asked, ""):
+            self._begin_stream(says.encode())
+        while not self.engine.release.wait(0.02):
+            readable, _, _ = select.select([self.connection], [], [], 0)
+            if readable and not self.connection.recv(1, socket.MSG_PEEK):
+                return False
+        return True
+
+    def _begin_stream(self, content: bytes) -> None:
         self.send_response(200)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         if content:
             self.wfile.write(f"{len(content):x}\r\n".encode() + content + b"\r\n")
+
+    def _stream(self, content: bytes, wait: Callable[[], object] = lambda: None) -> None:
+        """Answer in a chunk, as the engine does; ``wait`` before the end."""
+        self._begin_stream(content)
         wait()
         self.wfile.write(b"0\r\n\r\n")
 

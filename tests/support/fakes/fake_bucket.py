@@ -30,7 +30,7 @@ class FakeBucket:
     def get_blob(self, name: str) -> Any:
         return self.blob(name) if name in self.objects else None
 
-    def blob(self, name: str) -> Any:
+    def blob(self, name: str, generation: int | None = None) -> Any:
         import base64
 
         import google_crc32c
@@ -42,7 +42,7 @@ class FakeBucket:
             size=len(content),
             crc32c=checksum,
             generation=self.generations.get(name, 1),
-            download_as_bytes=lambda if_generation_match: content,
+            download_as_bytes=lambda: content,
             upload_from_string=lambda text, content_type: self._write(name, text),
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +41,21 @@ def search(**changes: Any) -> HyperparameterSpec:
         "params": [LEARNING_RATE],
     }
     return HyperparameterSpec(**(values | changes))
+
+
+def report(world: World, uid: str, values: Sequence[float], first: int = 0) -> None:
+    """Store what a trial reported of the metric: a value a step, from ``first`` on."""
+    world.measurements.append(
+        [
+            Measurement(
+                job_uid=uid,
+                source="0.0",
+                sequence=step,
+                report=Report(tag=TAG, step=step, value=value, reported_us=to_us(world.engine.now)),
+            )
+            for step, value in enumerate(values, first)
+        ]
+    )
 
 
 @dataclass

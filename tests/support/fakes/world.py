@@ -20,18 +20,27 @@ from training_api.job.image_ref import ImageRef, parse_image_ref
 from training_api.states import JobState, ReplicaState
 from training_service.access.image_access import ImageAccess
 from training_service.intake.log_batch import LogBatch
+from training_service.intake.log_collector import log_source
 from training_service.loop.collectors import Collectors
+from training_service.loop.disk_hold import DiskHold
+from training_service.loop.launches import Launches
 from training_service.loop.performer import Actions
+from training_service.loop.pools import Workers
+from training_service.loop.pulls import Pulls
 from training_service.loop.scheduler import Scheduler
+from training_service.model.heartbeat import Heartbeat
 from training_service.model.host_capacity import HostCapacity
 from training_service.model.records import JobRecord
 from training_service.model.runtimes import RuntimeImage
-from training_service.store.job_store import JobStore
-from training_service.store.log_store import LogSource, LogStore
+from training_service.model.work import Work
+from training_service.store.jobs.job_store import JobStore
+from training_service.store.logs.log_store import LogStore
 from training_service.store.measurement_store import Measurement, MeasurementStore
+from training_service.store.refusal_store import RefusalStore
 from training_service.store.span_store import SpanStore
 from training_service.store.trial_store import TrialStore
 from training_service.studies.output import TuningOutputs
+from training_service.studies.stop_judge import StopJudge
 from training_service.studies.studies import Studies
 from training_service.studies.trial_planner import TrialPlanner
 from training_service.telemetry.metrics import Metrics
@@ -40,6 +49,15 @@ from training_service.use_cases.jobs import Jobs
 
 IMAGE = "registry.test/project/trainer:1"
 PROJECT = "project"
+
+
+class InlineWorkers:
+    """Does what it is given at once."""
+
+    def start(self, work: Work, do: Callable[[], None], after: Callable[[], None]) -> bool:
+        do()
+        after()
+        return True
 
 
 class InlineExecutor(Executor):
@@ -66,13 +84,7 @@ class InlineCollector:
             self._store_reports(record, observed)
         if observed.state is not ReplicaState.EXITED or observed.container_id in self.drained:
             return
-        source = LogSource(
-            project=record.spec.project,
-            job_id=record.spec.job_id,
-            task_name=observed.replica.task_name,
-            trial_id=record.trial_id,
-        )
-        batch = LogBatch(self._store, source)
+        batch = LogBatch(self._store, log_source(record, observed), started_at=observed.started_at)
         batch.rewind()
         try:
             for line in self._engine.read_logs(observed.container_id, batch.since_ns):
@@ -108,8 +120,14 @@ class World:
     max_replicas: int = 2
     pull_retry: timedelta = timedelta(seconds=60)
     retry_seconds: float = 0.0
+    workers: Workers = field(default_factory=InlineWorkers)
     runtimes: dict[str, RuntimeImage] = field(default_factory=dict)
     image_access: ImageAccess | None = None
+    stranger_grace: timedelta = timedelta()
+    #: As :class:`Actions` has it.
+    before_engine: Callable[[], None] = lambda: None
+    #: Why no job is admitted, as of the guard of the disks.
+    disk_problem: str = ""
 
     def __post_init__(self) -> None:
         self.restart()
@@ -120,26 +138,37 @@ class World:
         self.logs = LogStore(self.database, clock)
         self.store = JobStore(self.database, self.logs, clock)
         self.metrics = Metrics()
+        self.heartbeat = Heartbeat(clock)
         # Only the number of replicas bounds what runs side by side.
         host = HostCapacity(self.engine, overcommit=1000, max_replicas=self.max_replicas)
         self.measurements = MeasurementStore(self.database)
         self.trials = TrialStore(self.database, self.logs, clock)
-        studies = Studies(self.store, self.trials, self.measurements)
+        studies = Studies(
+            self.store,
+            self.trials,
+            self.measurements,
+            StopJudge(self.measurements, InlineExecutor(), lambda: None),
+        )
         self.spans = SpanStore(self.database)
         timeline = Timeline(self.spans, clock)
         actions = Actions(
             store=self.store,
             trials=TrialPlanner(self.trials, studies),
+            refusals=RefusalStore(self.database),
             engine=self.engine,
             metrics=self.metrics,
-            container_env={"STORAGE_EMULATOR_HOST": "http://store.test"},
+            pulls=Pulls(
+                self.engine,
+                runtimes=self.runtimes,
+                access=self.image_access,
+                before_engine=lambda: self.before_engine(),
+            ),
+            launches=Launches(container_env={"STORAGE_EMULATOR_HOST": "http://store.test"}, pids_limit=100),
             stop_grace_seconds=10,
             retry_for=self.pull_retry,
-            pids_limit=100,
             capacity=lambda: host.capacity,
-            runtimes=self.runtimes,
-            image_access=self.image_access,
             timeline=timeline,
+            before_engine=lambda: self.before_engine(),
             clock=clock,
         )
         self.scheduler = Scheduler(
@@ -149,10 +178,13 @@ class World:
                 InlineCollector(self.engine, self.logs, self.measurements), observers=[timeline]
             ),
             actions=actions,
-            executor=InlineExecutor(),
+            workers=self.workers,
             metrics=self.metrics,
             capacity=lambda: host.capacity,
             studies=studies,
+            stranger_grace=self.stranger_grace,
+            hold=DiskHold(lambda: self.disk_problem, self.store.note),
+            heartbeat=self.heartbeat,
             retry_seconds=self.retry_seconds,
             jitter=lambda: 1.0,
             clock=clock,

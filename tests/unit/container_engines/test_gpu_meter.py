@@ -14,6 +14,7 @@ import pynvml
 import pytest
 
 from container_engines.base import Usage
+from container_engines.docker import engine as engine_module
 from container_engines.docker.client import DockerConnection
 from container_engines.docker.engine import DockerEngine
 from container_engines.docker.gpus import GPUS_LABEL
@@ -90,8 +91,8 @@ def test_use_of_a_container_has_that_of_its_gpus(
     client = SimpleNamespace(
         containers=lambda **_: [{"Id": "c", "State": "created", "Labels": own | labels}],
         networks=lambda **_: [],
-        stats=lambda *_, **__: answer,
     )
+    monkeypatch.setattr(engine_module, "get", lambda *_, **__: answer)
     monkeypatch.setattr(DockerConnection, "client", client)
     engine = DockerEngine("service", docker_host=host)
     engine.observe()

@@ -88,7 +88,7 @@ def test_a_container_is_followed_from_its_making_to_its_removal(driver: DockerDr
 
 
 def test_a_missing_image_is_none_and_no_container_is_made_of_it(driver: DockerDriver) -> None:
-    assert driver.find_image(IMAGE) == {"Id": IMAGE, "RepoDigests": []}
+    assert driver.find_image(IMAGE) == {"Id": IMAGE, "RepoDigests": [], "Size": 1}
     assert driver.find_image("absent:1") is None
     with pytest.raises(ImageNotFound, match="make a container of absent:1: No such image"):
         driver.create(launch(image="absent:1"))
@@ -127,6 +127,25 @@ def test_removing_what_is_gone_or_just_going_is_no_error(
     engine.refusals["DELETE containers"] = (status, "whatever the engine says")
 
     driver.remove_all(OWN)
+
+
+@pytest.mark.parametrize(
+    ("status", "answer"),
+    [
+        (409, "task 17d1ad07e61f: already exists"),
+        (404, "Could not attach to network 9df9: rpc error: code = NotFound desc = network 9df9 not found"),
+    ],
+)
+def test_a_container_that_its_engine_will_never_start_is_made_again(
+    driver: DockerDriver, engine: FakeDocker, status: int, answer: str
+) -> None:
+    name = driver.create(launch())
+    engine.refusals["POST containers/.*start"] = (status, answer)
+
+    with pytest.raises(EngineBusy, match="made again"):
+        driver.start(name)
+
+    assert driver.look_at(name) is None
 
 
 def test_a_removal_that_the_engine_refuses_is_an_error(driver: DockerDriver, engine: FakeDocker) -> None:

@@ -62,6 +62,7 @@ CASES = [
     (ENGINE, 409, "removal of container abc is already in progress", Refusal.BUSY),
     (ENGINE, 429, "whatever", Refusal.BUSY),
     (ENGINE, 400, 'exec: "x": executable file not found in $PATH', Refusal.NO_COMMAND),
+    (ENGINE, 400, 'exec: "/x": permission denied: unknown', Refusal.NO_COMMAND),
     (ENGINE, 500, 'caused: exec: "/x": stat /x: no such file or directory: unknown', Refusal.NO_COMMAND),
     (ENGINE, 400, "invalid mount config: bind source path does not exist", Refusal.INVALID),
     (ENGINE, 403, "authorization denied by plugin", Refusal.INVALID),

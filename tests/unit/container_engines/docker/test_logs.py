@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import struct
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from weakref import WeakSet
 
+import docker
 import pytest
 import urllib3
 
 from container_engines.base import LogLine, LogStream
-from container_engines.docker.logs import _frames, _lines, _Repeats, _to_ns
+from container_engines.docker import logs
+from container_engines.docker.errors import engine_errors
+from container_engines.docker.logs import _frames, _lines, _Repeats, _to_ns, read_frames
+from training_api.errors import EngineUnavailable
 
 STAMP = b"2026-01-01T00:00:00.123456789Z"
 
@@ -30,6 +37,49 @@ class Raw:
             yield self.content[start : start + self.size]
         if self.broken:
             raise urllib3.exceptions.ProtocolError("gone")
+
+
+@pytest.fixture
+def hanging_engine() -> Iterator[docker.APIClient]:
+    """A client of an engine that begins an answer, and never goes on with it."""
+    done = threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            content = frame(1, STAMP + b" first\n")
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(content), content))
+            done.wait()
+
+        def log_message(self, *_args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever).start()
+    client = docker.APIClient(base_url=f"http://127.0.0.1:{server.server_port}", version="1.41")
+    yield client
+    client.close()
+    done.set()
+    server.shutdown()
+    server.server_close()
+
+
+def test_reading_what_there_is_gives_up_when_nothing_comes(hanging_engine: docker.APIClient) -> None:
+    lines = read_frames(hanging_engine, "containers/x", 0, follow=False, quiet_seconds=0.2)
+
+    assert next(lines).text == "first"
+    with pytest.raises(EngineUnavailable), engine_errors("read a log"):
+        next(lines)
+
+
+def test_a_follower_to_which_nothing_comes_for_long_just_ends(hanging_engine: docker.APIClient) -> None:
+    lines = read_frames(hanging_engine, "containers/x", 0, follow=True, quiet_seconds=0.2)
+
+    assert [line.text for line in lines] == ["first"]
 
 
 def read(raw: Raw) -> list[LogLine]:
@@ -124,6 +174,23 @@ def test_follower_that_is_set_back_within_a_long_line_gives_it_whole() -> None:
 
 def test_lines_of_one_instant_are_no_repeats() -> None:
     assert lines_of([stamp(1) + b" a\n", stamp(1) + b" b\n", stamp(1) + b" c\n"]) == ["a", "b", "c"]
+
+
+def test_streams_share_what_they_remember(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "_STAMPS_IN_ALL", 1 << 14)
+    monkeypatch.setattr(logs, "_LEAST_STAMPS", 16)
+    monkeypatch.setattr(_Repeats, "_all", WeakSet())
+    streams = [_Repeats() for _ in range(1000)]
+    stamps = [
+        f"1970-01-01T00:00:{place // 1000:02d}.{place % 1000:03d}Z x\n".encode() for place in range(1, 60)
+    ]
+
+    for repeats in streams:
+        for payload in stamps:
+            assert not repeats.has(payload, LogStream.STDOUT, {})
+
+    assert sum(len(repeats._stamps) for repeats in streams) <= 1 << 14
+    assert streams[0].has(stamps[-2], LogStream.STDOUT, {})  # the newest are remembered
 
 
 def test_clock_that_was_set_back_hides_no_line() -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Sequence
 from datetime import timedelta
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,17 +12,15 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 
 from container_training.operators.results import CollectTrainingResultsOperator
-from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.pipeline import training_pipeline
-from container_training.runtime import killing
-from container_training.runtime.killing import TaskFate
 from container_training.sensors.training import TrainingJobSensor
 from tests.support.fakes.fake_bucket import FakeBucket
 from tests.support.fakes.fake_service import EPOCH, FakeService, error
-from tests.unit.container_training.conftest import StateStore
+from tests.unit.container_training.operators.conftest import IMAGE, finish, make_operator, new_run
 from training_api.states import JobState
 
-IMAGE = "127.0.0.1:5000/demo/digits@sha256:" + "a" * 64
+pytestmark = pytest.mark.usefixtures("data")
+
 PACKAGES = {
     "image": None,
     "package_uris": ["gs://bucket/p/trainer-0.0.0.tar.gz"],
@@ -32,60 +28,6 @@ PACKAGES = {
     "runtime_version": "2.11",
     "python_version": "3.7",
 }
-
-
-@pytest.fixture(autouse=True)
-def data(bucket: FakeBucket) -> FakeBucket:
-    """Return the bucket with the data that the jobs read."""
-    bucket.objects = {"data/a.csv": b"1", "data/b.csv": b"2", "data-2.csv": b"3"}
-    return bucket
-
-
-def make_operator(**changes: Any) -> SubmitTrainingJobOperator:
-    given = {
-        "task_id": "submit",
-        "image": IMAGE,
-        "args": ["--epochs", 3],
-        "job_dir": "gs://bucket/jobs/{job_id}",
-        "data_uris": ["gs://bucket/data"],
-        "reuse_results": True,
-        **changes,
-    }
-    operator = SubmitTrainingJobOperator(**given)
-    operator._sleep = lambda _: None
-    return operator
-
-
-def new_run(context: dict[str, Any]) -> dict[str, Any]:
-    """Return the context of the same task in another run, with a state store of its own."""
-    number = context.setdefault("runs", 1)
-    context["runs"] = number + 1
-    ti = SimpleNamespace(**vars(context["ti"]))
-    ti.run_id = f"manual__{number + 1}"
-    ti.pushed = {}
-    ti.xcom_push = lambda key, value: ti.pushed.update({key: value})
-    return {"ti": ti, "task_state_store": StateStore()}
-
-
-def finish(service: FakeService, bucket: FakeBucket, job_id: str, *names: str) -> None:
-    """End ``job_id`` well, with files in its folder."""
-    service.jobs[job_id] = service.jobs[job_id].model_copy(
-        update={
-            "state": JobState.SUCCEEDED,
-            "start_time": EPOCH,
-            "end_time": EPOCH + timedelta(seconds=90),
-        }
-    )
-    for name in names or ("metrics.json", "model.joblib"):
-        bucket.objects[f"jobs/{job_id}/{name}"] = b"{}"
-
-
-@pytest.fixture
-def earlier(service: FakeService, bucket: FakeBucket, context: dict[str, Any]) -> str:
-    """Return the id of a job of another run that ended well."""
-    job_id = make_operator().execute(new_run(context))
-    finish(service, bucket, job_id)
-    return job_id
 
 
 def test_the_same_content_is_not_trained_again(
@@ -345,95 +287,6 @@ def test_a_service_that_is_busy_is_asked_again(service: FakeService, context: An
     service.faults = [error(503, "UNAVAILABLE", "starting"), error(429, "X", "busy")]
 
     assert make_operator().execute(new_run(context)) == earlier
-
-
-def test_two_runs_at_the_same_time_both_train(service: FakeService, context: Any) -> None:
-    assert make_operator().execute(new_run(context)) != make_operator().execute(new_run(context))
-
-
-def test_a_retry_of_a_task_that_reused_does_the_same(
-    service: FakeService, context: Any, earlier: str
-) -> None:
-    run = new_run(context)
-
-    assert [make_operator().execute(run) for _ in range(3)] == [earlier] * 3
-    assert service.count("POST", "/jobs") == 1
-
-
-def test_a_task_with_a_job_of_its_own_keeps_to_it_whatever_ended_since(
-    service: FakeService, bucket: FakeBucket, context: Any
-) -> None:
-    mine, other = new_run(context), new_run(context)
-    own = make_operator().execute(mine)
-    finish(service, bucket, make_operator().execute(other))
-
-    assert make_operator().execute(mine) == own
-    assert mine["ti"].pushed["reused"] is False
-
-
-def test_after_an_own_job_that_failed_an_earlier_one_will_do(
-    service: FakeService, bucket: FakeBucket, context: Any
-) -> None:
-    mine, other = new_run(context), new_run(context)
-    own = make_operator().execute(mine)
-    theirs = make_operator().execute(other)
-    service.move(own, JobState.FAILED)
-    finish(service, bucket, theirs)
-
-    assert make_operator().execute(mine) == theirs
-    assert mine["ti"].pushed["reused"] is True
-
-
-@pytest.mark.parametrize("request_number", range(1, 5))
-def test_a_task_that_dies_at_any_request_stands_for_one_job(
-    service: FakeService, bucket: FakeBucket, context: Any, request_number: int
-) -> None:
-    mine, other = new_run(context), new_run(context)
-    theirs = make_operator().execute(other)
-    service.requests.clear()
-
-    def die() -> None:
-        if len(service.requests) == request_number:
-            raise SystemExit
-
-    service.on_request = die
-    with contextlib.suppress(SystemExit):
-        make_operator().execute(mine)
-    service.on_request = lambda: None
-    finish(service, bucket, theirs)  # meanwhile
-
-    job_id = make_operator().execute(mine)
-
-    own = [job for job in service.jobs if job != theirs]
-    assert own in ([], [job_id])
-    assert own or job_id == theirs
-
-
-def test_without_a_state_store_a_job_of_ones_own_comes_first(
-    service: FakeService, bucket: FakeBucket, context: Any, earlier: str
-) -> None:
-    run = new_run(context)
-    del run["task_state_store"]
-    own = make_operator(args=["--new"]).execute(run)
-    other = make_operator(args=["--new"], reuse_results=False).execute(new_run(context))
-    finish(service, bucket, other)
-
-    assert make_operator(args=["--new"]).execute(run) == own
-
-
-@pytest.mark.parametrize("fate", list(TaskFate))
-def test_a_kill_never_touches_the_earlier_job(
-    service: FakeService, context: Any, earlier: str, monkeypatch: pytest.MonkeyPatch, fate: TaskFate
-) -> None:
-    monkeypatch.setattr(killing, "fate_of", lambda _: fate)
-    operator = make_operator()
-    service.on_request = operator.on_kill  # before, between and after all that it asks
-
-    assert operator.execute(new_run(context)) == earlier
-    operator.on_kill()
-
-    assert service.jobs[earlier].state is JobState.SUCCEEDED
-    assert not any(path.endswith(":cancel") for _, path in service.requests)
 
 
 def test_the_wait_for_an_earlier_job_is_over_at_once_and_its_cost_is_no_limit(

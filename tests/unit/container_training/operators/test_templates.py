@@ -22,10 +22,10 @@ OPERATORS = public_operators()
 #: Arguments that are no templates, and why.
 NOT_TEMPLATED = {
     ("TrainingJobSensor", "deferrable"): "whether a task is deferred is known before it runs",
-    (
-        "TrainingJobSensor",
-        "poke_interval",
-    ): "an argument of every sensor of Airflow, which reads it unrendered",
+    **{
+        ("TrainingJobSensor", name): "an argument of Airflow's, which reads it unrendered"
+        for name in ("poke_interval", "retries", "retry_delay")
+    },
 }
 #: ``dry_run`` is a method of every operator of Airflow.
 ATTRIBUTES = {"dry_run": "is_dry_run"}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from container_training.runtime import killing
-from container_training.runtime.killing import TaskFate, are_over, fate_in_signal_handler, fate_of
+from container_training.runtime.killing import TaskFate, fate_in_signal_handler, fate_of
 
 
 @pytest.mark.parametrize(
@@ -84,20 +84,6 @@ def test_the_other_tasks_of_a_run_are_looked_at_only_if_they_count(monkeypatch: 
     fate_of(make_task_instance())
 
     assert asked == [True]
-
-
-@pytest.mark.parametrize(
-    ("states", "expected"),
-    [
-        ([], True),
-        (["success", "failed", "skipped", "upstream_failed", "removed"], True),
-        (["success", None], False),
-        (["success", "up_for_retry"], False),
-        (["deferred"], False),
-    ],
-)
-def test_tasks_are_over_when_none_does_anything_more(states: list[str | None], expected: bool) -> None:
-    assert are_over(states) is expected
 
 
 def test_a_signal_handler_does_not_wait_for_a_supervisor_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,6 +44,21 @@ def make_event(**changes: Any) -> WaitEvent:
     return {**event, **changes}  # type: ignore[typeddict-item,return-value]
 
 
+def test_a_wait_has_two_retries_unless_its_author_says_otherwise() -> None:
+    sensor = make_sensor()
+
+    assert (sensor.retries, sensor.retry_delay) == (2, timedelta(seconds=10))
+    assert make_sensor(retries=0).retries == 0
+    assert make_sensor(default_args={"retries": 5}).retries == 5
+    assert make_sensor(retry_delay=timedelta(seconds=1)).retry_delay == timedelta(seconds=1)
+
+
+def test_the_retries_of_the_deployment_apply_to_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__DEFAULT_TASK_RETRIES", "4")
+
+    assert make_sensor().retry_delay == timedelta(seconds=300)
+
+
 @pytest.fixture
 def naps(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return acts, one of which happens at each pause of a poking sensor instead of sleeping."""

@@ -56,7 +56,10 @@ def test_the_training_connection_says_all_that_a_pipeline_needs(environment: dic
         "job_bucket": "gs://demo-bucket/jobs",
         "image_prefix": "127.0.0.1:5000/demo-project",
         "base_image": "base:1",
-        "container_env": {"STORAGE_EMULATOR_HOST": "http://host.docker.internal:3"},
+        "container_env": {
+            "STORAGE_EMULATOR_HOST": "http://host.docker.internal:3",
+            "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
+        },
     }
 
 

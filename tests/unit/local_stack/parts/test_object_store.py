@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,8 +10,9 @@ import httpx
 import pytest
 
 from local_stack.errors import PartFailed
-from local_stack.object_store.server import ObjectStoreServer
 from local_stack.parts.object_store import ObjectStore
+from tests.support import web
+from tests.support.bed.store_thread import store_in_thread
 from tests.support.fakes.stack_workshop import make_workshop
 from tests.support.ports import reserve_port
 
@@ -19,19 +20,12 @@ from tests.support.ports import reserve_port
 @pytest.fixture
 def part(tmp_path: Path) -> Iterator[ObjectStore]:
     """The part, before a store that runs in a thread."""
-    server = ObjectStoreServer("127.0.0.1", 0, tmp_path / "data")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield ObjectStore(make_workshop(tmp_path, object_store_port=server.server_port, bucket="team"))
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with store_in_thread(tmp_path / "data") as url:
+        yield ObjectStore(make_workshop(tmp_path, object_store_port=httpx.URL(url).port, bucket="team"))
 
 
 def objects(part: ObjectStore) -> list[tuple[str, str]]:
-    answer = httpx.get(f"{part.address()}/storage/v1/b/team/o", trust_env=False).raise_for_status().json()
+    answer = web.get(f"{part.address()}/storage/v1/b/team/o").raise_for_status().json()
     return [(item["name"], item["size"]) for item in answer.get("items", [])]
 
 
@@ -44,16 +38,26 @@ def test_the_bucket_has_the_folder_of_the_jobs(part: ObjectStore) -> None:
 
 def test_a_second_time_nothing_is_written_over(part: ObjectStore) -> None:
     part.complete()
-    httpx.post(
+    web.post(
         f"{part.address()}/upload/storage/v1/b/team/o",
         params={"uploadType": "media", "name": "jobs/1/model"},
         content=b"weights",
-        trust_env=False,
     ).raise_for_status()
 
     part.complete()
 
     assert ("jobs/1/model", "7") in objects(part)
+
+
+def test_its_use_is_told_in_words(part: ObjectStore, tmp_path: Path) -> None:
+    part.complete()
+    away = ObjectStore(make_workshop(tmp_path, object_store_port=reserve_port()))
+
+    use = part.use()
+
+    assert use is not None
+    assert re.fullmatch(r"1 objects, 0\.0 MiB; the disk has \d+\.\d GiB left", use)
+    assert away.use() is None
 
 
 def test_a_store_that_does_not_answer_fails_the_part_with_its_log(tmp_path: Path) -> None:
@@ -71,7 +75,7 @@ def test_the_server_listens_on_loopback_and_keeps_its_objects_in_the_state_folde
     part.prepare()
 
     (program,) = part.programs()
-    assert {"--host=127.0.0.1", "--port=9123", f"--data-dir={tmp_path}/object-store"} <= set(program.command)
+    assert {"--host=127.0.0.1", "--port=9123", f"--root={tmp_path}/object-store"} <= set(program.command)
     assert "--training-url=http://127.0.0.1:8999" in program.command
     assert (tmp_path / "object-store").is_dir()
     assert [(each.host, each.port) for each in part.listeners()] == [("127.0.0.1", 9123)]

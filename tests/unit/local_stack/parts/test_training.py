@@ -73,7 +73,10 @@ def test_the_service_is_told_where_everything_is(engine: FakeEngine, tmp_path: P
         }.items()
     )
     in_containers = json.loads(environment["TRAINING_CONTAINER_ENV"])
-    assert in_containers == {"STORAGE_EMULATOR_HOST": "http://host.docker.internal:9123"}
+    assert in_containers == {
+        "STORAGE_EMULATOR_HOST": "http://host.docker.internal:9123",
+        "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
+    }
     assert set(json.loads(environment["TRAINING_RUNTIME_IMAGES"]).values()) == {runtime_image_name(BASE)}
 
 

@@ -144,6 +144,7 @@ def test_a_silent_registry_is_asked_again_until_the_limit() -> None:
 
     world.settle()
     assert world.state() is JobState.PREPARING
-    world.engine.advance(61)
-    world.settle()
+    for _ in range(4):
+        world.engine.advance(20)
+        world.settle()
     assert world.state() is JobState.FAILED

@@ -46,3 +46,26 @@ def test_faults_can_be_set_only_where_the_service_was_started_for_it(
 ) -> None:
     assert serve().get("/faults").status_code == 404
     assert serve(fault_injection=True).get("/faults").json() == {"faults": []}
+
+
+def test_a_method_that_a_client_made_up_is_no_series_of_its_own(http: TestClient) -> None:
+    for method in ("FOO", "BAR"):
+        assert http.request(method, PARENT).status_code == 405
+
+    text = http.get("/metrics").text
+    assert 'method="OTHER"' in text
+    assert "FOO" not in text
+
+
+@pytest.mark.parametrize("path", [f"{PARENT}/%00", f"{PARENT}/job%00:cancel", f"/logs/{PARENT[4:]}/%00"])
+def test_a_path_that_postgresql_cannot_ask_for_is_refused(http: TestClient, path: str) -> None:
+    response = http.request("POST" if path.endswith(":cancel") else "GET", path)
+
+    assert response.status_code == 400
+    assert "the path must not contain NUL, got '%00'; leave it out" in response.json()["error"]["message"]
+
+
+def test_a_body_that_is_too_long_is_counted_as_a_refusal(http: TestClient) -> None:
+    assert http.post(PARENT, content=b" " * 2**20 + b"x").status_code == 400
+
+    assert 'method="POST",route="unknown",status="400"} 1.0' in http.get("/metrics").text

@@ -30,6 +30,13 @@ def test_a_search_finds_rows_and_totals(http: TestClient) -> None:
     assert http.post(f"{OPS}/jobs:search", json={"dags": []}).json()["total"] == 0
 
 
+@pytest.mark.parametrize("size", [0, 10**9])
+def test_a_page_of_no_size_and_one_of_any_size_have_the_job(http: TestClient, size: int) -> None:
+    found = http.post(f"{OPS}/jobs:search", json={"pageSize": size}).json()
+
+    assert ([row["jobId"] for row in found["jobs"]], found["total"]) == (["job"], 1)
+
+
 def test_another_project_has_jobs_of_its_own(http: TestClient) -> None:
     assert http.post("/ops/v1/projects/other/jobs:search", json={}).json()["total"] == 0
 
@@ -60,7 +67,13 @@ def test_the_version_is_another_one_after_a_change_only(http: TestClient) -> Non
 
 @pytest.mark.parametrize(
     ("body", "field"),
-    [({"filter": "("}, "filter"), ({"pageSize": -1}, "pageSize"), ({"state": "x"}, "state")],
+    [
+        ({"filter": "("}, "filter"),
+        ({"pageSize": -1}, "pageSize"),
+        ({"pageToken": "x"}, "pageToken"),
+        ({"dags": ["\x00"]}, "dags[0]"),
+        ({"state": "x"}, "state"),
+    ],
 )
 def test_a_search_that_cannot_be_read_is_refused_by_its_field(
     http: TestClient, body: Any, field: str

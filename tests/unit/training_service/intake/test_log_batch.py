@@ -6,18 +6,20 @@ They may be read again at any time.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from container_engines.base import LogLine, LogStream
 from training_api.dialects.ml_v1.log_wire import Severity
 from training_service.intake.log_batch import LogBatch
-from training_service.intake.log_limiter import LogLimit, Loss
+from training_service.intake.log_limiter import JobBudget, LogLimit, Loss
 from training_service.intake.log_lines import MAX_TEXT_CHARACTERS
 from training_service.store.database import open_database
-from training_service.store.log_store import LogSource, LogStore
+from training_service.store.logs.log_store import LogSource, LogStore
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NOW_NS = int(NOW.timestamp()) * 10**9
@@ -59,6 +61,29 @@ def test_batch_read_again_from_its_newest_line_stores_nothing_twice(store: LogSt
 
     entries, _ = store.list_page(projects=["project"], filter_text="", page_size=100)
     assert [entry.message for entry in entries] == [line.text for line in lines]
+
+
+def test_a_database_that_fails_at_the_first_line_loses_none(store: LogStore) -> None:
+    answers = iter([sa.exc.OperationalError("SELECT", None, Exception("gone")), 0])
+
+    def written() -> int:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def read(batch: LogBatch) -> None:
+        batch.rewind()
+        batch.add(make_line("first"))
+        batch.flush()
+
+    batch = LogBatch(store, SOURCE, budget=JobBudget(1000, written))
+    with pytest.raises(sa.exc.OperationalError):
+        read(batch)
+    read(batch)
+
+    entries, _ = store.list_page(projects=["project"], filter_text="", page_size=10)
+    assert [entry.message for entry in entries] == ["first"]
 
 
 def test_reading_goes_on_a_little_before_the_newest_line(store: LogStore) -> None:
@@ -172,3 +197,114 @@ def test_after_a_restart_a_flood_is_not_counted_again(store: LogStore) -> None:
     second.finish()
 
     assert messages(store) == stored
+
+
+class Disk:
+    """Whether there is room, and what was lost while there was none."""
+
+    def __init__(self) -> None:
+        self.has_room = True
+        self.losses: list[Loss] = []
+
+    def batch(self, store: LogStore) -> LogBatch:
+        return LogBatch(store, SOURCE, on_loss=self.losses.append, has_room=lambda: self.has_room)
+
+
+def stored(store: LogStore) -> list[str]:
+    entries, _ = store.list_page(projects=["project"], filter_text="", page_size=100)
+    return [entry.message for entry in entries]
+
+
+def test_a_full_disk_loses_lines_and_the_log_says_so_in_their_place(store: LogStore) -> None:
+    disk = Disk()
+    batch = disk.batch(store)
+    batch.add(make_line("before"))
+    batch.flush()
+
+    disk.has_room = False
+    for place in (1, 2):
+        batch.add(make_line("lost", place * 1000))
+        batch.flush()
+    during = stored(store)
+    disk.has_room = True
+    batch.add(make_line("after", 3000))
+    batch.flush()
+
+    assert during == ["before"]
+    assert [loss.lines for loss in disk.losses] == [1, 1]
+    assert stored(store) == [
+        "before",
+        (
+            "At least 2 lines (8 bytes) were dropped here, written from 2026-01-01T12:00:00.000001Z to "
+            "2026-01-01T12:00:00.000002Z: the disk of the database was full "
+            "(setting TRAINING_DISK_LOG_FLOOR_BYTES)."
+        ),
+        "after",
+    ]
+
+
+def test_the_end_of_a_log_says_what_is_missing_whatever_the_room(store: LogStore) -> None:
+    disk = Disk()
+    disk.has_room = False
+    batch = disk.batch(store)
+
+    batch.add(make_line("lost"))
+    batch.finish()
+
+    assert len(stored(store)) == 1
+    assert stored(store)[0].startswith("At least 1 lines (4 bytes) were dropped here")
+
+
+def read_by_turns(store: LogStore, source: LogSource, lines: list[LogLine]) -> None:
+    """Read the log of a container with two services, one after the other, as an engine gives it."""
+    for count in (len(lines) // 2, len(lines)):
+        batch = LogBatch(store, source)
+        batch.rewind()
+        for line in lines[:count]:
+            if line.timestamp_ns >= batch.since_ns:
+                batch.add(line)
+        batch.finish()
+
+
+@pytest.mark.parametrize("skew_seconds", [-3600, 0, 3600])
+def test_a_replica_that_starts_again_under_another_clock_loses_and_doubles_no_line(
+    store: LogStore, skew_seconds: int
+) -> None:
+    written: list[str] = []
+    for attempt, skew_ns in enumerate([0, skew_seconds * 10**9, -skew_seconds * 10**9]):
+        # The same instants again, but for the clock of the machine.
+        lines = [make_line(f"{attempt}: {place}", skew_ns + place * 10**6) for place in range(20)]
+        written += [line.text for line in lines]
+        read_by_turns(store, replace(SOURCE, container=f"container {attempt}"), lines)
+
+    assert sorted(messages(store)) == sorted(written)
+    for attempt in range(3):
+        own = [message for message in messages(store) if message.startswith(f"{attempt}:")]
+        assert own == [message for message in written if message.startswith(f"{attempt}:")]
+
+
+@pytest.mark.parametrize("set_back_ns", [3600 * 10**9, 20 * 10**6])
+def test_what_the_engine_gives_again_long_after_is_stored_once(store: LogStore, set_back_ns: int) -> None:
+    batch = LogBatch(store, SOURCE)
+    old, new = make_line("old"), make_line("new", set_back_ns)
+    for line in (old, new, old, new):
+        batch.add(line)
+        batch.flush()
+
+    assert messages(store) == ["old", "new"]
+
+
+def test_readers_hold_no_more_than_there_is_room_for(store: LogStore) -> None:
+    limit = LogLimit(lines_per_second=10, tail_lines=10_000)
+    batch = LogBatch(store, SOURCE, limit=limit, room=lambda: 20_000)
+
+    for place in range(200):
+        batch.add(make_line("x" * 1000, place * 10**6))
+
+    # 100 lines are within the limit: stored before they take more than half of the room.
+    assert len(messages(store)) > 80
+    batch.finish()
+    said = messages(store)
+    # Of the rest, which is a flood, the end that fits into the other half is kept.
+    assert len([message for message in said if message.startswith("x")]) == 100 + 10
+    assert any(message.startswith("At least 90 lines") for message in said)

@@ -8,6 +8,7 @@ import pytest
 
 from container_engines.base import PulledImage, ReplicaLaunch
 from container_engines.memory.engine import Behaviour, MemoryEngine
+from container_engines.pull_watch import PullWatch
 from tests.support.fakes.studies import Tuning
 from tests.support.fakes.world import PROJECT, World
 from training_api.causes import Cause
@@ -32,10 +33,10 @@ class Refusing(MemoryEngine):
     pull_error: EngineError | None = None
     start_error: EngineError | None = None
 
-    def pull_image(self, ref: ImageRef, token: str = "") -> PulledImage:
+    def pull_image(self, ref: ImageRef, token: str = "", watch: PullWatch | None = None) -> PulledImage:
         if self.pull_error:
             raise self.pull_error
-        return super().pull_image(ref, token)
+        return super().pull_image(ref, token, watch)
 
     def start_replica(self, launch: ReplicaLaunch) -> None:
         if self.start_error:

@@ -171,6 +171,28 @@ def test_a_lost_container_is_started_again(world: World) -> None:
     assert any("worker 0 was lost" in message for message in world.messages())
 
 
+def test_a_job_goes_on_after_a_crash_of_the_engines_machine(world: World) -> None:
+    submit(world)
+    world.settle()
+
+    world.engine.crash()
+    world.settle()
+
+    assert world.state() is JobState.RUNNING
+    assert set(world.store.get(PROJECT, "job").attempts.restarts.values()) == {1}
+    assert any("the engine or its machine stopped while it ran" in message for message in world.messages())
+
+
+def test_a_trainer_that_ends_with_255_has_failed(world: World) -> None:
+    submit(world, master=Behaviour(run_seconds=5, exit_code=255))
+    world.settle()
+
+    world.engine.advance(5)
+    world.settle()
+
+    assert world.state() is JobState.FAILED
+
+
 def test_a_worker_that_recovers_lets_the_job_succeed(world: World) -> None:
     submit(
         world, master=Behaviour(run_seconds=100), worker=Behaviour(run_seconds=5, exit_code=143, failures=3)

@@ -10,7 +10,7 @@ import pytest
 
 from container_engines.base import EngineView, ObservedReplica
 from training_api.causes import Cause
-from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, Scheduling, TrainingInput
 from training_api.job.capacity import Capacity
 from training_api.job.cluster import ReplicaId, ReplicaRole
 from training_api.job.job_spec import job_spec_from_wire
@@ -200,6 +200,19 @@ def test_cancelling_job_is_stopped_drained_and_ended() -> None:
 @pytest.mark.parametrize("state", [JobState.PREPARING, JobState.RUNNING, JobState.CANCELLING])
 def test_busy_job_is_left_alone(state: JobState) -> None:
     assert look(make_record(state), RUNNING, busy={"uid"}) == []
+
+
+def test_a_busy_job_that_has_waited_too_long_is_cancelled_all_the_same() -> None:
+    training = TrainingInput(
+        master_config=ReplicaConfig(image_uri=IMAGE), scheduling=Scheduling(max_wait_time="1800s")
+    )
+    spec = job_spec_from_wire("project", Job(job_id="job", training_input=training))
+    record = make_record(JobState.PREPARING, spec=spec, created_at=NOW - timedelta(seconds=1800))
+
+    (action,) = look(record, busy={"uid"})
+
+    assert isinstance(action, Transition)
+    assert action.to is JobState.CANCELLING
 
 
 def test_what_nobody_knows_is_removed_unless_it_is_busy() -> None:

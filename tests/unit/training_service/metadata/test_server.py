@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import socket
 
-import httpx
 import pytest
 from fastapi import FastAPI
 
+from tests.support import web
 from training_service.metadata.server import MetadataServer, metadata_environment
 
 
@@ -17,13 +17,27 @@ def test_the_server_listens_where_it_is_told_and_says_where_it_cannot() -> None:
     server = MetadataServer(app, "127.0.0.1", 0)
     server.start()
     try:
-        assert httpx.get(f"http://127.0.0.1:{server.port}/", trust_env=False).json() == "here"
+        assert web.get(f"http://127.0.0.1:{server.port}/").json() == "here"
     finally:
         server.stop()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{port}"):
             MetadataServer(app, "127.0.0.1", port).start()
+
+
+def test_a_server_that_keeps_trying_listens_once_the_address_is_free() -> None:
+    app = FastAPI()
+    app.add_api_route("/", lambda: "here")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        server = MetadataServer(app, "127.0.0.1", taken.getsockname()[1])
+        server.keep_trying()
+    server.keep_trying()
+    server.keep_trying()
+    try:
+        assert web.get(f"http://127.0.0.1:{server.port}/").json() == "here"
+    finally:
+        server.stop()
 
 
 def test_a_server_can_be_stopped_before_it_was_started() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from container_engines.base import ObservedReplica
@@ -52,6 +54,17 @@ def test_a_lost_replica_is_to_blame_where_none_has_failed() -> None:
 
     assert (reason.cause, reason.replica, reason.exit_code) == (Cause.REPLICA_LOST, "worker 2", None)
     assert failure_of([ended(MASTER, 137)], [worker(2)]).cause is Cause.INTERRUPTED
+
+
+def test_what_died_with_the_engine_is_lost_and_its_status_says_nothing() -> None:
+    lost = replace(ended(MASTER, 255), lost=True)
+
+    reason = failure_of([lost])
+
+    assert (reason.cause, reason.replica, reason.exit_code) == (Cause.REPLICA_LOST, "master 0", None)
+    assert reason.message == "The replica master 0 was lost: the engine or its machine stopped while it ran."
+    assert failure_of([ended(MASTER, 255)]).cause is Cause.PROGRAM_ERROR
+    assert failure_of([lost, ended(worker(1), 3)]).cause is Cause.PROGRAM_ERROR
 
 
 def test_a_package_that_cannot_be_installed_is_told_from_a_status_of_the_program() -> None:

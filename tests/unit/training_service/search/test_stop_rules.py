@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.early_stopping import (
+from benchmarks.search.early_stopping import (
     FAMILIES,
     MAX_FALSE_STOPS,
     MAX_LOST,

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.database_work import database_work
 from training_api.job.tuning.measurement import Report
 from training_service.store.database import open_database
-from training_service.store.measurement_store import Measurement, MeasurementStore
+from training_service.store.measurement_store import MAX_TAGS, Measurement, MeasurementStore
 
 
 @pytest.fixture
@@ -35,35 +36,30 @@ def values_of(found: list[Measurement]) -> list[float]:
     return [one.report.value for one in found]
 
 
+def curve(store: MeasurementStore, tag: str = "loss") -> list[Measurement]:
+    return store.newer("a", tag, 0, 1000)
+
+
 def test_measurements_come_back_whole_and_in_their_order(store: MeasurementStore) -> None:
     stored = make_measurements(3.0, 1.0, math.inf, -math.inf, 5e-324, 1.7976931348623157e308, 0.1)
 
     store.append(stored)
 
-    assert store.of("a", "loss") == stored
-    assert store.of("a", "other") == []
+    assert curve(store) == stored
+    assert curve(store, "other") == []
 
 
 def test_nan_stays_nan(store: MeasurementStore) -> None:
     store.append(make_measurements(1.0, math.nan))
 
-    assert math.isnan(values_of(store.of("a", "loss"))[1])
+    assert math.isnan(values_of(curve(store))[1])
 
 
 def test_what_is_stored_again_stays_as_it_was(store: MeasurementStore) -> None:
     store.append(make_measurements(1.0, 2.0))
     store.append(make_measurements(9.0, 9.0, 3.0))
 
-    assert values_of(store.of("a", "loss")) == [1.0, 2.0, 3.0]
-
-
-def test_many_trials_are_read_in_one_go(store: MeasurementStore) -> None:
-    store.append(make_measurements(1.0, 2.0, uid="a") + make_measurements(3.0, uid="b"))
-    store.append(make_measurements(4.0, uid="a", first=2) + make_measurements(5.0, uid="c", tag="other"))
-
-    found = store.of_many(["a", "b", "c", "d", *(f"x{place}" for place in range(2500))], "loss")
-
-    assert {uid: values_of(each) for uid, each in found.items()} == {"a": [1.0, 2.0, 4.0], "b": [3.0]}
+    assert values_of(curve(store)) == [1.0, 2.0, 3.0]
 
 
 def test_tags_name_what_was_reported(store: MeasurementStore) -> None:
@@ -91,3 +87,33 @@ def test_what_is_new_of_many_is_told_of_each_in_its_order(store: MeasurementStor
 
     assert len(known) == 250
     assert new == [("u7", 2), ("u7", 3)]
+
+
+def test_pages_of_a_curve_follow_each_other(store: MeasurementStore) -> None:
+    store.append(make_measurements(1.0, 2.0, 3.0))
+
+    first = store.newer("a", "loss", 0, 2)
+
+    assert values_of(first) == [1.0, 2.0]
+    assert values_of(store.newer("a", "loss", first[-1].id, 2)) == [3.0]
+
+
+def test_the_number_of_reports_costs_nothing_where_tags_are_asked_for(tmp_path: Path) -> None:
+    database = open_database(f"sqlite:///{tmp_path / 'jobs.db'}")
+    store = MeasurementStore(database)
+    steps = []
+    for uid, length in (("short", 10), ("long", 5000)):
+        store.append(make_measurements(*[1.0] * length, uid=uid))
+        store.append(make_measurements(1.0, uid=uid, tag="accuracy", first=length))
+        with database_work(database) as work:
+            assert store.tags(uid) == ("accuracy", "loss")
+        steps.append(work.steps)
+
+    assert steps[1] <= steps[0] + 20
+
+
+def test_so_many_tags_are_named_and_no_more(store: MeasurementStore) -> None:
+    for place in range(MAX_TAGS + 5):
+        store.append(make_measurements(1.0, tag=f"t{place:03d}", first=place))
+
+    assert store.tags("a") == tuple(f"t{place:03d}" for place in range(MAX_TAGS))

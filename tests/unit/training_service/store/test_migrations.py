@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from container_engines.base import ReplicaLaunch
+from container_engines.base import LogLine, LogStream, ReplicaLaunch
 from container_engines.memory.engine import Behaviour, MemoryEngine
 from tests.support.fakes.world import IMAGE, PROJECT, World
 from training_api.causes import Cause
 from training_api.fleet.wire import SearchJobsRequest
-from training_api.job.cluster import replica_host
+from training_api.job.cluster import ReplicaId, ReplicaRole, replica_host
 from training_api.job.machines import Resources
 from training_api.states import JobState
+from training_service.intake.log_batch import LogBatch
+from training_service.intake.log_collector import log_source
 from training_service.model.records import JobRecord
-from training_service.store.database import open_database, read_meta
-from training_service.store.job_search import JobSearch
+from training_service.store.database import open_database, read_meta, to_us
+from training_service.store.jobs.job_search import JobSearch
+from training_service.store.logs import log_takeover
+from training_service.store.logs.log_store import LogStore
 from training_service.store.migrations import SCHEMA_VERSION
 from training_service.store.tables import jobs
 
@@ -101,6 +107,135 @@ def test_every_job_is_there_as_it_was(world: World) -> None:
 def test_every_line_of_the_logs_is_there(world: World) -> None:
     assert [line for line in world.messages("good") if line.startswith("epoch")] == ["epoch 1", "epoch 2"]
     assert "Job completed successfully." in world.messages("good")
+
+
+def old_lines() -> list[tuple[Any, ...]]:
+    """Return the lines of the old database as it has them, with those that a test adds."""
+    with sqlite3.connect(":memory:") as connection:
+        connection.executescript(DUMP.read_text("utf-8"))
+        for change in MORE_LINES:
+            connection.execute(change)
+        return connection.execute(OLD_LINES).fetchall()
+
+
+OLD_LINES = """SELECT project, job_id, task_name, trial_id, insert_id, timestamp_us, received_us, severity, text_payload,
+json_payload FROM log_entries ORDER BY received_us"""
+_NS = 1767225600_123456789
+MORE_LINES = tuple(
+    f"""INSERT INTO log_entries (project, job_id, task_name, trial_id, insert_id, timestamp_us, received_us, severity,
+    text_payload) VALUES ('project', 'tune', 'master-replica-0', '{trial}', '{insert_id}', {at_us}, {at_us + place},
+    'WARNING', '{text}')"""  # noqa: S608
+    for place, (trial, insert_id, at_us, text) in enumerate(
+        [
+            ("2", f"{_NS:020d}-000001-trial2.", _NS // 1000, "a trial"),
+            ("2", f"{_NS:020d}-000002-trial2.-dropped", _NS // 1000, "a flood"),
+            ("2", f"{_NS:020d}-000003-trial2.", _NS // 1000 + 7_200_000_000, "a time of its own"),
+            ("", f"{_NS:020d}-000004-trial2.", _NS // 1000, "somebody else''s"),
+            ("", f"{_NS:020d}-1000000", _NS // 1000, "the millionth of its instant"),
+        ],
+        10**9,
+    )
+)
+
+
+@pytest.mark.parametrize("lines_at_once", [3, 20_000])
+def test_every_field_of_every_line_is_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines_at_once: int
+) -> None:
+    monkeypatch.setattr(log_takeover, "LINES_AT_ONCE", lines_at_once)
+    world = open_old(tmp_path, *MORE_LINES)
+
+    entries, _ = world.logs.list_page(projects=[PROJECT], filter_text="", page_size=1000)
+
+    found = [
+        (
+            (entry.resource.labels or {})["project_id"],
+            (entry.resource.labels or {})["job_id"],
+            entry.task_name,
+            entry.trial_id,
+            entry.insert_id,
+            to_us(entry.timestamp),
+            to_us(entry.receive_timestamp or entry.timestamp),
+            entry.severity.value,
+            entry.text_payload,
+            json.dumps(entry.json_payload) if entry.json_payload else None,
+        )
+        for entry in sorted(entries, key=lambda entry: entry.receive_timestamp or entry.timestamp)
+    ]
+    assert found == old_lines()
+    assert not sa.inspect(world.database).has_table("log_entries")
+    size = sum(len(line[8] or line[9]) for line in old_lines() if line[1] == "tune")
+    assert world.logs.text_bytes(PROJECT, "tune") == size
+    world.database.dispose()
+
+
+def test_lines_that_arrived_at_the_same_time_are_all_taken_over(tmp_path: Path) -> None:
+    world = open_old(tmp_path, "UPDATE log_entries SET received_us = 1767225600000000 WHERE id % 3 = 0")
+
+    entries, _ = world.logs.list_page(projects=[PROJECT], filter_text="", page_size=1000)
+
+    assert len(entries) == len(old_lines()) - len(MORE_LINES)
+    world.database.dispose()
+
+
+def test_a_takeover_that_was_killed_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_takeover, "LINES_AT_ONCE", 10)
+    steps = log_takeover.STEPS
+    calls = iter(range(len(steps) * 2 + 2))
+
+    class Killed(BaseException):
+        pass
+
+    class Steps(tuple[str, ...]):
+        def __iter__(self) -> Iterator[str]:
+            for step in steps:
+                if next(calls, None) is None:
+                    raise Killed
+                yield step
+
+    monkeypatch.setattr(log_takeover, "STEPS", Steps())
+    with pytest.raises(Killed):
+        open_old(tmp_path)
+    monkeypatch.undo()
+
+    database = open_database(f"sqlite:///{tmp_path / 'jobs.db'}")
+
+    entries, _ = LogStore(database).list_page(projects=[PROJECT], filter_text="", page_size=1000)
+    assert len(entries) == len(old_lines()) - len(MORE_LINES)
+    database.dispose()
+
+
+def test_a_container_that_runs_meanwhile_goes_on_with_its_log(world: World) -> None:
+    start_containers(world)
+    running = active(world, "running")
+    master = ReplicaId(role=ReplicaRole.MASTER)
+    (observed,) = (
+        each
+        for each in world.engine.observe().replicas
+        if (each.job_uid, each.replica) == (running.uid, master)
+    )
+    source = log_source(running, observed)
+    newest_ns = to_us(running.created_at) * 1000
+    old = LogBatch(world.logs, replace(source, container=""))
+    lines = [
+        LogLine(timestamp_ns=newest_ns + place, stream=LogStream.STDOUT, text=f"line {place}")
+        for place in range(10)
+    ]
+    for line in lines[:6]:
+        old.add(line)
+    old.finish()
+
+    for _ in range(3):
+        new = LogBatch(world.logs, source, started_at=running.created_at)
+        new.rewind()
+        for line in lines:
+            new.add(line)
+        new.finish()
+
+    said = [message for message in world.messages("running") if message.startswith("line")]
+    assert said == [line.text for line in lines]
 
 
 def test_the_trials_are_there_with_what_they_reported(world: World) -> None:

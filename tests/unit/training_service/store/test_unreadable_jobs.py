@@ -15,7 +15,7 @@ from training_api.dialects.ml_v1.resources import Job
 from training_api.fleet.wire import SearchJobsRequest, SearchJobsResponse
 from training_api.states import JobState
 from training_service.store.database import writing
-from training_service.store.job_search import JobSearch
+from training_service.store.jobs.job_search import JobSearch
 
 #: What a column may have come to, so that the job cannot run.
 BROKEN = {

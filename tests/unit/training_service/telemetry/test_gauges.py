@@ -14,7 +14,7 @@ from container_engines.memory.engine import Behaviour
 from tests.support.fakes.world import World
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
 from training_api.fleet.wire import FleetResponse, Room
-from training_service.store.job_search import JobSearch
+from training_service.store.jobs.success_store import SuccessStore
 from training_service.telemetry.gauges import GAUGES, ServiceGauges
 
 ROOM = Room(cpus=16.0, memory_bytes=2**36, gpus=1, replicas=0)
@@ -25,10 +25,10 @@ def measure(
     world: World, fleet: FleetResponse, volumes: Mapping[str, Path] | None = None, *, later: float = 0.0
 ) -> CollectorRegistry:
     """Return what a scrape finds ``later`` seconds from now."""
-    search = JobSearch(world.database, world.store.queue_positions)
+    successes = SuccessStore(world.database).newest
     now = world.engine.now + timedelta(seconds=later)
     registry = CollectorRegistry()
-    registry.register(ServiceGauges(search, lambda: fleet, volumes or {}, clock=lambda: now))
+    registry.register(ServiceGauges(successes, lambda: fleet, volumes or {}, clock=lambda: now))
     return registry
 
 
@@ -92,8 +92,7 @@ def test_a_disk_that_is_not_there_is_left_out(world: World, tmp_path: Path) -> N
 
 def test_every_gauge_is_described_and_no_other_is_measured(world: World) -> None:
     fleet: Any = FleetResponse(capacity=ROOM, used=USED)
-    search = JobSearch(world.database, world.store.queue_positions)
-    gauges = ServiceGauges(search, lambda: fleet, {})
+    gauges = ServiceGauges(SuccessStore(world.database).newest, lambda: fleet, {})
 
     assert {metric.name for metric in gauges.describe()} == set(GAUGES)
     assert {metric.name for metric in gauges.collect()} == set(GAUGES)

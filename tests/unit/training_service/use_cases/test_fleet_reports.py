@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
 
 from container_engines.memory.engine import Behaviour
+from tests.support.fakes.studies import Tuning, report
 from tests.support.fakes.world import PROJECT, World
 from training_api.errors import EngineUnavailable, JobNotFound
-from training_api.fleet.wire import FleetResponse, SearchJobsRequest
+from training_api.fleet.wire import FleetResponse, MeasurementsRequest, SearchJobsRequest
 from training_api.job.capacity import Capacity
 from training_service.model.host_capacity import HostCapacity
-from training_service.store.job_search import JobSearch
+from training_service.store.jobs.job_search import JobSearch
 from training_service.store.usage_store import UsageStore
 from training_service.use_cases.curve_book import CurveBook
 from training_service.use_cases.fleet_reports import Reports
@@ -40,13 +42,19 @@ def room(world: World) -> Room:
 
 @pytest.fixture
 def reports(world: World, room: Room) -> Reports:
+    return reports_of(world, room)
+
+
+def reports_of(world: World, room: Room) -> Reports:
     return Reports(
         jobs=world.store,
         search=JobSearch(world.database, world.store.queue_positions),
         spans=world.spans,
         usage=UsageStore(world.database),
         curves=CurveBook(world.measurements),
+        measurements=world.measurements,
         capacity=room,
+        hold=lambda: world.disk_problem,
     )
 
 
@@ -68,6 +76,15 @@ def test_what_is_promised_is_that_of_jobs_that_have_begun(world: World, reports:
     assert before.used.cpus > 0
     assert after.used == before.used
     assert (after.queue_length, after.oldest_queued_time) == (1, world.get("waits").create_time)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_disk_that_holds_jobs_is_told(world: World, room: Room, reports: Reports, is_known: bool) -> None:
+    room.is_known = is_known
+    before = reports.fleet().hold
+    world.disk_problem = "the disk is full"
+
+    assert (before, reports.fleet().hold) == ("", "the disk is full")
 
 
 def test_an_empty_service_has_promised_nothing(reports: Reports) -> None:
@@ -121,3 +138,33 @@ def test_the_timeline_of_a_job_has_its_pull_and_its_replica(world: World, report
 
     assert "master-replica-0" in [span.name for span in spans]
     assert reports.search(PROJECT, SearchJobsRequest())["total"] == 1
+
+
+def test_pages_have_every_measurement_of_a_trial(tuning: Tuning, room: Room) -> None:
+    world = tuning.world
+    reports = reports_of(world, room)
+    tuning.submit(max_trials=1, max_parallel_trials=1)
+    world.settle()
+    (trial,) = [job for job in world.store.list_active() if job.trial]
+    values = [math.nan, *(float(place) for place in range(1, 250))]
+    report(world, trial.uid, values)
+
+    steps: list[int] = []
+    found: list[float | None] = []
+    asked, pages = MeasurementsRequest(trial_id="1", page_size=100), 0
+    while True:
+        page = reports.measurements(PROJECT, "job", asked)
+        steps, found, pages = steps + page.steps, found + page.values, pages + 1
+        if not page.next_page_token:
+            break
+        asked = asked.model_copy(update={"page_token": page.next_page_token})
+
+    assert (steps, found, pages) == ([*range(250)], [None, *values[1:]], 3)
+    assert reports.measurements(PROJECT, "job", MeasurementsRequest(trial_id="1", tag="other")).steps == []
+
+
+def test_measurements_of_a_trial_that_is_not_there(tuning: Tuning, room: Room) -> None:
+    tuning.submit()
+
+    with pytest.raises(JobNotFound, match="job 'job' has no trial '9'"):
+        reports_of(tuning.world, room).measurements(PROJECT, "job", MeasurementsRequest(trial_id="9"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
@@ -13,15 +13,11 @@ from fastapi.testclient import TestClient
 
 from container_training.dashboard.airflow_side.rights import Rights
 from tests.support.fakes.job_rows import make_row
-from training_api.clients.fleet import OpsClient
-from training_api.clients.training import TrainingClient
+from tests.unit.container_training.dashboard.routes.conftest import OpenPages
 from training_api.fleet.wire import JobRow, SearchJobsResponse
 from training_api.job.cost import PriceList
 from training_api.job.machines import GIB
 from training_api.states import JobState
-
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
 
 NOW = datetime.now(UTC)
 ROOM = {"cpus": 16.0, "memoryBytes": 64 * GIB, "gpus": 0, "replicas": 0}
@@ -71,6 +67,7 @@ class PlayedService:
         self.asked: list[str] = []
         self.searches: list[dict[str, Any]] = []
         self.has_engine = True
+        self.hold = ""
         self.rows = [
             row("runs", "mine"),
             row("others_runs", "theirs"),
@@ -91,7 +88,7 @@ class PlayedService:
             return httpx.Response(200, json=found.to_wire())
         assert path.endswith("/fleet")
         room = {"capacity": ROOM, "largest": ROOM, "used": USED} if self.has_engine else {}
-        return httpx.Response(200, json=room | {"queueLength": 0})
+        return httpx.Response(200, json=room | {"queueLength": 0, "hold": self.hold})
 
 
 @pytest.fixture
@@ -100,34 +97,16 @@ def played() -> PlayedService:
 
 
 @pytest.fixture
-def client_with(
-    played: PlayedService, session: Session, kept_answers: None, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[Rights], TestClient]:
-    from airflow.api_fastapi.core_api.security import get_user
-
-    from container_training.dashboard import access
-    from container_training.dashboard.airflow_side.connections import Service
-    from container_training.dashboard.app import make_app
-    from container_training.dashboard.routes import fleet as fleet_api
-
-    transport = httpx.MockTransport(played)
-    service = Service(
-        conn_id="c",
-        project="p",
-        ops=OpsClient("http://service.test", "p", transport=transport),
-        training=TrainingClient("http://service.test", "p", transport=transport),
+def client_with(open_pages: OpenPages, played: PlayedService) -> Callable[[Rights], TestClient]:
+    limits = {"digits": timedelta(minutes=30), "never": timedelta(days=1)}
+    problem = "extra.retraining_max_age_days is odd"
+    return lambda rights: open_pages(
+        played,
+        rights,
         prices=PriceList(source="prices", per_second={"n1-standard-4": 0.01}, currency="EUR"),
-        retraining_limits={"digits": timedelta(minutes=30), "never": timedelta(days=1)},
-        limit_problem="extra.retraining_max_age_days is odd",
+        retraining_limits=limits,
+        limit_problem=problem,
     )
-    monkeypatch.setattr(fleet_api.SERVICES, "get", lambda conn_id: service)
-    app = make_app()
-
-    def client_with(rights: Rights) -> TestClient:
-        app.dependency_overrides = {get_user: lambda: None, access.rights_of: lambda: rights}
-        return TestClient(app)
-
-    return client_with
 
 
 def test_who_reads_all_dags_sees_the_whole_fleet(client_with: Callable[[Rights], TestClient]) -> None:
@@ -141,6 +120,16 @@ def test_who_reads_all_dags_sees_the_whole_fleet(client_with: Callable[[Rights],
     assert [row["jobs"] for row in answer["report"]["failures"]] == [1]
     assert {group["name"] for group in answer["report"]["cost"]["groups"]} == {"mine", "theirs"}
     assert answer["problems"] == ["extra.retraining_max_age_days is odd"]
+
+
+def test_a_service_that_admits_no_job_is_the_first_problem(
+    played: PlayedService, client_with: Callable[[Rights], TestClient]
+) -> None:
+    played.hold = "the disk of the database has 1.00 GiB free"
+
+    problems = client_with(ALL).get("/api/fleet").json()["problems"]
+
+    assert problems[0] == "The training service admits no job: the disk of the database has 1.00 GiB free."
 
 
 def test_others_jobs_count_nowhere_for_who_may_not_read_their_dag(

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
 from fastapi.testclient import TestClient
 
 from tests.support.fakes.fake_service import FakeService, make_job
-from training_api.clients.fleet import OpsClient
-from training_api.clients.training import TrainingClient
-from training_api.job.cost import PriceList
-
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
+from tests.support.fakes.service_of_two_dags import RIGHTS
+from tests.unit.container_training.dashboard.routes.conftest import OpenPages
 
 
 @pytest.fixture
@@ -29,29 +25,8 @@ def talker() -> FakeService:
 
 
 @pytest.fixture
-def client(
-    talker: FakeService, session: Session, kept_answers: None, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[TestClient]:
-    from airflow.api_fastapi.core_api.security import get_user
-
-    from container_training.dashboard import access
-    from container_training.dashboard.airflow_side.connections import Service
-    from container_training.dashboard.app import make_app
-    from container_training.dashboard.routes import jobs as jobs_api
-    from tests.support.fakes.service_of_two_dags import RIGHTS
-
-    transport = httpx.MockTransport(talker.handle)
-    service = Service(
-        conn_id="c",
-        project="demo",
-        ops=OpsClient("http://service.test", "demo", transport=transport),
-        training=TrainingClient("http://service.test", "demo", transport=transport),
-        prices=PriceList(source="prices", per_second={}),
-    )
-    monkeypatch.setattr(jobs_api.SERVICES, "get", lambda conn_id: service)
-    app = make_app()
-    app.dependency_overrides = {get_user: lambda: None, access.rights_of: lambda: RIGHTS}
-    with TestClient(app) as client:
+def client(open_pages: OpenPages, talker: FakeService) -> Iterator[TestClient]:
+    with open_pages(talker.handle, RIGHTS, project="demo") as client:
         yield client
 
 

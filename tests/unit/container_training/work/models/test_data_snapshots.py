@@ -15,6 +15,7 @@ from container_training.work.models.data_profile import profile_of
 from container_training.work.models.data_snapshots import SnapshotStore
 from container_training.work.models.versions import DataSnapshot
 from container_training.work.object_store import ObjectStore
+from tests.support import web
 from tests.support.bed.model_versions import NOW
 from tests.support.bed.object_store import connect
 from training_api.errors import DataInvalid
@@ -49,6 +50,22 @@ def test_the_same_data_are_the_same_snapshot_and_new_data_another(store: ObjectS
 
     assert first == same
     assert other.snapshot_id != first.snapshot_id
+
+
+def test_where_the_bucket_keeps_versions_nothing_is_copied_and_the_data_stay(
+    store: ObjectStore, store_url: str
+) -> None:
+    response = web.post(
+        f"{store_url}/storage/v1/b", json={"name": "kept-versions", "versioning": {"enabled": True}}
+    )
+    response.raise_for_status()
+    put(store, "gs://kept-versions/in/a.csv", b"1")
+
+    snapshot = SnapshotStore(store, "gs://kept-versions/model").take(["gs://kept-versions/in/"], now=NOW)
+    put(store, "gs://kept-versions/in/a.csv", b"2")
+
+    assert snapshot.files == snapshot.sources
+    assert [store.read(uri, 10) for uri in snapshot.uris] == [b"1"]
 
 
 def test_without_copies_the_sources_themselves_are_the_files(store: ObjectStore, folder: str) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from container_training.work.orphans.orphans import (
     TaskView,
+    are_over,
     describe_run,
     live_owners,
     may_be_orphan,
@@ -110,3 +111,17 @@ def test_the_run_is_described_task_by_task() -> None:
     mapped = replace(SUBMIT, task_id="wait", map_index=2, state="failed")
 
     assert describe_run([SUBMIT, mapped]) == "train.submit: success, wait[2]: failed"
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        ([], True),
+        (["success", "failed", "skipped", "upstream_failed", "removed"], True),
+        (["success", None], False),
+        (["success", "up_for_retry"], False),
+        (["deferred"], False),
+    ],
+)
+def test_tasks_are_over_when_none_does_anything_more(states: list[str | None], expected: bool) -> None:
+    assert are_over(states) is expected

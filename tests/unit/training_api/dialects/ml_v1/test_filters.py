@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from training_api.dialects.ml_v1.filters import And, Comparison, Filter, Not, Or, parse_filter
+from training_api.dialects.ml_v1.filters import MAX_TERMS, And, Comparison, Filter, Not, Or, parse_filter
 from training_api.errors import InvalidFilter
 
 A, B, C, D = (Comparison(name, "=", "1") for name in "abcd")
@@ -190,9 +190,29 @@ def test_nesting_up_to_the_limit_is_read(text: str) -> None:
 
 
 def test_a_long_flat_filter_is_read() -> None:
-    tree = parse_filter(" OR ".join(["a=1"] * 2_000))
+    tree = parse_filter(" OR ".join(["a=1"] * MAX_TERMS))
 
-    assert tree == Or((A,) * 2_000)
+    assert tree == Or((A,) * MAX_TERMS)
+
+
+@pytest.mark.parametrize("operator", [" OR ", " AND ", " ", " OR NOT "])
+def test_more_comparisons_than_the_limit_are_refused(operator: str) -> None:
+    with pytest.raises(InvalidFilter, match="a filter must have at most 500 comparisons"):
+        parse_filter(operator.join(["a=1"] * (MAX_TERMS + 1)))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a=\ud800", r"without NUL and lone surrogates, got '\\ud800' at character 3; leave it out"),
+        ('a="b\x00"', r"without NUL and lone surrogates, got '\\x00' at character 5"),
+        ("a=" + "1" * 20_000, "must be at most 20000 characters, got 20002"),
+        ("a" * 19_000, r"a comparison after 'a{300}\.\.\.' where it has 'the end': 'a{300}\.\.\.'$"),
+    ],
+)
+def test_a_text_that_no_database_takes_is_refused_with_its_place(text: str, message: str) -> None:
+    with pytest.raises(InvalidFilter, match=message):
+        parse_filter(text)
 
 
 @settings(deadline=None)

@@ -1,0 +1,105 @@
+"""Clients of the object store that say too little, too much, or nothing at all."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from object_store import server
+from object_store.api import call, downloads
+from tests.support import web
+from tests.support.bed.store_thread import store_in_thread
+from tests.support.speed import scaled
+
+SECONDS = 0.5
+UPLOAD = "/upload/storage/v1/b/bkt/o?uploadType=media&name=a"
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[httpx.Client]:
+    monkeypatch.setattr(server, "_HEADER_SECONDS", SECONDS)
+    monkeypatch.setattr(call, "STALL_SECONDS", SECONDS)
+    monkeypatch.setattr(downloads, "STALL_SECONDS", SECONDS)
+    with (
+        store_in_thread(tmp_path) as url,
+        web.client(base_url=url) as client,
+    ):
+        client.post("/storage/v1/b", json={"name": "bkt"}).raise_for_status()
+        yield client
+
+
+def connect(store: httpx.Client) -> socket.socket:
+    url = urlsplit(str(store.base_url))
+    return socket.create_connection((url.hostname, url.port), timeout=scaled(30))
+
+
+def said(connection: socket.socket) -> bytes:
+    """Return all that the store says until it ends the connection."""
+    answer = b""
+    with suppress(ConnectionResetError):
+        while piece := connection.recv(65536):
+            answer += piece
+    return answer
+
+
+@pytest.mark.parametrize("begin", [b"", b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-"])
+def test_headers_that_do_not_end_end_the_connection(store: httpx.Client, begin: bytes) -> None:
+    with connect(store) as connection:
+        connection.sendall(begin)
+
+        assert said(connection) == b""
+
+    assert store.get("/health").status_code == 200
+
+
+def test_headers_without_end_are_not_collected(store: httpx.Client) -> None:
+    with connect(store) as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Long: ")
+        with pytest.raises(OSError, match=r"reset|Broken pipe"):
+            connection.sendall(b"x" * (64 << 20))
+
+    assert store.get("/health").status_code == 200
+
+
+def test_a_body_that_stalls_is_refused_and_nothing_is_stored(store: httpx.Client, tmp_path: Path) -> None:
+    with connect(store) as connection:
+        connection.sendall(
+            f"POST {UPLOAD} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf".encode()
+        )
+
+        assert said(connection).startswith(b"HTTP/1.1 408 ")
+
+    assert store.get("/storage/v1/b/bkt/o/a").status_code == 404
+    assert list((tmp_path / "uploads").iterdir()) == []
+
+
+def test_a_reader_that_takes_nothing_is_cut_off(store: httpx.Client) -> None:
+    size = 64 << 20  # more than the system's buffers hold
+    store.post(UPLOAD, content=(bytes(1 << 20) for _ in range(64))).raise_for_status()
+
+    with connect(store) as connection:
+        connection.sendall(b"GET /bkt/a HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        time.sleep(4 * SECONDS)  # the silence is what is tested
+
+        assert len(said(connection)) < size
+
+    assert store.get("/health").status_code == 200
+
+
+def test_connections_are_bounded(store: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(server, "_HEADER_SECONDS", scaled(60))
+    others = [connect(store) for _ in range(8)]
+
+    refused = [connection for connection in others[3:] if said(connection) == b""]
+
+    assert len(refused) == 5
+    for connection in others:
+        connection.close()

@@ -1,0 +1,121 @@
+"""A start on a swarm whose machines take long to get the image, or cannot get it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from container_engines.base import ReplicaLaunch, StillStarting
+from container_engines.swarm.engine import SwarmEngine
+from container_engines.swarm.tasks import Node, Run, TaskPhase
+from tests.support.speed import scaled
+from training_api.errors import EngineError
+from training_api.job.cluster import ReplicaId, ReplicaRole
+from training_api.job.machines import Resources
+from training_api.job.restarts import Attempt
+
+LAUNCH = ReplicaLaunch(
+    job_uid="0123456789ab",
+    job_id="job",
+    project="project",
+    replica=ReplicaId(role=ReplicaRole.MASTER),
+    attempt=Attempt(),
+    image_id="registry.test/project/image@sha256:" + "0" * 64,
+    host_name="cmle-training-master-0123456789-0",
+    command=(),
+    args=(),
+    environment={},
+    resources=Resources(cpus=1, memory_bytes=2**20),
+    pids_limit=64,
+)
+
+
+class Manager:
+    """A swarm of one machine, which prepares each run until the test says how that ended."""
+
+    connection = client = None
+
+    def __init__(self) -> None:
+        self.phase = TaskPhase.PREPARES
+        self.made = 0
+        self.removed = 0
+
+    def services(self, _job_uid: str = "") -> list[dict[str, Any]]:
+        return []
+
+    def nodes(self) -> dict[str, Node]:
+        size = Resources(cpus=8, memory_bytes=2**40)
+        return {"n1": Node(node_id="n1", name="one", resources=size, is_down=False, is_open=True)}
+
+    def ensure_network(self, _: ReplicaLaunch) -> str:
+        return "network"
+
+    def ensure_service(self, _spec: Mapping[str, Any], _headers: dict[str, str]) -> str:
+        if self.made == self.removed:
+            self.made += 1
+            self.phase = TaskPhase.PREPARES
+        return "service"
+
+    def remove_service(self, _: str) -> None:
+        self.removed += 1
+
+    def runs(self, service_ids: list[str]) -> dict[str, Run | None]:
+        now = datetime.now(UTC)
+        run = Run(
+            task_id="task",
+            node_id="n1",
+            node_name="one",
+            container_id="",
+            phase=self.phase,
+            exit_code=0,
+            why="No such image: x" if self.phase is TaskPhase.REFUSED else "",
+            created_at=now,
+            at=now,
+        )
+        return dict.fromkeys(service_ids, run)
+
+
+def engine_of(manager: Manager, monkeypatch: pytest.MonkeyPatch, **settings: float) -> SwarmEngine:
+    monkeypatch.setattr("container_engines.swarm.engine._PULL_PAUSE_SECONDS", 0)
+    engine = SwarmEngine("service", "tcp://127.0.0.1:1", **settings)
+    monkeypatch.setattr(engine, "_swarm", manager)
+    monkeypatch.setattr(engine._images, "is_gone", lambda *_: False)
+    return engine
+
+
+def test_a_start_waits_a_few_seconds_for_a_machine_that_pulls_and_goes_on_when_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    manager = Manager()
+    engine = engine_of(manager, monkeypatch)
+    began = time.monotonic()
+
+    with pytest.raises(StillStarting, match="a replica still prepares on machine one after 3 s"):
+        engine.start_replica(LAUNCH)
+
+    assert time.monotonic() - began < scaled(5)
+    manager.phase = TaskPhase.RUNS
+    engine.start_replica(LAUNCH)
+    assert (manager.made, manager.removed) == (1, 0)
+
+
+def test_a_machine_gets_three_tries_for_an_image_however_long_each_of_them_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    manager = Manager()
+    engine = engine_of(manager, monkeypatch, prepare_seconds=0)
+
+    for _ in range(3):
+        with pytest.raises(StillStarting):
+            engine.start_replica(LAUNCH)
+        manager.phase = TaskPhase.REFUSED
+
+    with pytest.raises(
+        EngineError, match=r"machine one could not get registry.test/project/image.*, which is"
+    ):
+        engine.start_replica(LAUNCH)
+    assert (manager.made, manager.removed) == (3, 3)

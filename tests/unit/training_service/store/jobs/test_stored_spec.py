@@ -1,0 +1,166 @@
+"""What a job runs, as it is stored and read back."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from training_api.dialects.ml_v1.resources import Job, TrainingInput
+from training_api.job.job_spec import JobSpec, job_spec_from_wire
+from training_api.job.tuning.trial_spec import trial_spec
+from training_service.store.jobs.stored_spec import (
+    UNREADABLE,
+    read_request,
+    spec_from_json,
+    spec_to_json,
+    waits_until_us,
+)
+
+IMAGE = {"imageUri": "registry.test/p/trainer:1"}
+GPU = {"imageUri": f"registry.test/p/gpu@sha256:{'a' * 64}", "containerCommand": ["train", "--fast"]}
+SEARCH = {
+    "goal": "MINIMIZE",
+    "maxTrials": 7,
+    "maxParallelTrials": 2,
+    "enableTrialEarlyStopping": True,
+    "params": [{"parameterName": "lr", "type": "DOUBLE", "minValue": 0.1, "maxValue": 1}],
+}
+REQUESTS: dict[str, dict[str, Any]] = {
+    "the least": {"masterConfig": IMAGE},
+    "a tier": {"scaleTier": "STANDARD_1", "masterConfig": IMAGE, "args": ["--epochs", "3"]},
+    "limits": {
+        "masterConfig": IMAGE,
+        "scheduling": {"maxWaitTime": "3600.5s", "maxRunningTime": "7200s", "priority": 9},
+    },
+    "many roles": {
+        "scaleTier": "CUSTOM",
+        "masterType": "n1-standard-8",
+        "masterConfig": GPU | {"acceleratorConfig": {"count": "2", "type": "NVIDIA_TESLA_T4"}},
+        "workerType": "n1-highmem-4",
+        "workerCount": "5",
+        "workerConfig": IMAGE | {"containerArgs": ["--role", "worker"]},
+        "parameterServerType": "n1-standard-4",
+        "parameterServerCount": 2,
+        "evaluatorType": "n1-standard-4",
+        "evaluatorCount": 1,
+        "jobDir": "gs://bucket/job",
+    },
+    "packages": {
+        "packageUris": ["gs://bucket/p.tar.gz"],
+        "pythonModule": "trainer.task",
+        "runtimeVersion": "2.11",
+        "pythonVersion": "3.7",
+        "jobDir": "gs://bucket/job",
+        "args": ["--epochs", "3"],
+    },
+    "a study": {"masterConfig": IMAGE, "hyperparameters": SEARCH, "jobDir": "gs://bucket/job"},
+}
+
+
+def make_spec(name: str) -> JobSpec:
+    request = TrainingInput.model_validate(REQUESTS[name])
+    job = Job(job_id="job", labels={"team": "a"}, training_input=request)
+    return job_spec_from_wire("project", job)
+
+
+def read_back(spec: JobSpec, **changes: Any) -> JobSpec:
+    """Return ``spec`` as it is after a life in the database."""
+    stored = json.loads(json.dumps(spec_to_json(spec) | changes))
+    return spec_from_json(
+        stored,
+        project=spec.project,
+        job_id=spec.job_id,
+        labels=spec.labels,
+        priority=spec.priority,
+        request=read_request(json.loads(json.dumps(spec.training_input.to_wire()))),
+    )
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_specification_is_read_back_as_it_was_decided(name: str) -> None:
+    spec = make_spec(name)
+
+    assert read_back(spec) == spec
+
+
+@pytest.mark.parametrize("name", ["many roles", "packages", "a study"])
+def test_a_trial_is_read_back_with_its_own_arguments_and_folder(name: str) -> None:
+    trial = trial_spec(make_spec(name), 3, {"lr": "0.5"})
+
+    assert read_back(trial) == trial
+    assert trial.study is None
+    assert trial.training_input.job_dir == "gs://bucket/job/3"
+    for replica in trial.replicas:
+        assert replica.args[-3:] == ("--job-dir", "gs://bucket/job/3", "--lr=0.5")
+        assert "gs://bucket/job" not in replica.args
+
+
+def test_a_trial_without_a_folder_has_the_arguments_of_its_study_and_its_values() -> None:
+    trial = trial_spec(make_spec("a tier"), 3, {"lr": "0.5", "units": "64"})
+
+    assert trial.master.args == ("--epochs", "3", "--lr=0.5", "--units=64")
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"form": 99}, "not of the form 1"),
+        ({"form": None, "unreadable": "it has no image"}, "it has no image"),
+        ({"roles": []}, "has no master"),
+        ({"study": {"goal": "MINIMIZE"}}, "its search cannot be read"),
+    ],
+)
+def test_what_cannot_be_read_says_why(changes: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        read_back(make_spec("the least"), **changes)
+
+
+@pytest.mark.parametrize(
+    "role",
+    [
+        {"machine": "n9-standard-1"},
+        {"image": "no host"},
+        {"role": "leader"},
+        {"count": "two"},
+        {"args": None},
+        {"gpu": "ABACUS"},
+    ],
+)
+def test_a_role_that_is_not_known_cannot_be_read(role: dict[str, Any]) -> None:
+    spec = make_spec("the least")
+    (master,) = spec_to_json(spec)["roles"]
+
+    with pytest.raises(UNREADABLE):
+        read_back(spec, roles=[master | role])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"fieldOfAnotherVersion": 1},
+        {"scaleTier": "TIER_OF_ANOTHER_VERSION"},
+        {"scheduling": {"priority": "high"}},
+        {"masterConfig": IMAGE | {"another": 1}},
+    ],
+)
+def test_what_is_not_known_of_a_request_is_left_out_of_it(changes: dict[str, Any]) -> None:
+    request = read_request({"region": "us-central1", "masterConfig": IMAGE} | changes)
+
+    assert request.region == "us-central1"
+    assert request.master_config is not None
+    assert request.master_config.image_uri == IMAGE["imageUri"]
+
+
+@pytest.mark.parametrize("stored", [None, [], "text", 3])
+def test_a_request_that_is_no_object_is_empty(stored: object) -> None:
+    assert read_request(stored) == TrainingInput()
+
+
+def test_a_job_waits_until_its_limit_or_for_ever() -> None:
+    limit = timedelta(seconds=3600, milliseconds=500) // timedelta(microseconds=1)
+
+    assert waits_until_us(1000, make_spec("limits")) == 1000 + limit
+    assert waits_until_us(1000, make_spec("the least")) is None
