@@ -1,8 +1,9 @@
 """
-What becomes of each field of the API: found out by sending samples through the code that serves them.
+What becomes of each field of the API, found out by sending samples through the code.
 
-A field is *refused* if a job is refused for a good value of it, *validated* if it is for a wrong one, and *echoed* if the
-answer of a created job has it as it was sent. What is *enforced* cannot be found out this way: ``notes.py`` says it.
+A field is *refused* if a job with a good value of it is refused. It is *validated* if a wrong value is
+refused, and *echoed* if the answer to a created job has it as it was sent. What is *enforced* cannot be found
+out this way: ``notes.py`` says it.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Check(StrEnum):
 
     TYPE = "type"  #: its JSON type
     VALUES = "values"  #: that it is a member of the enum
-    RULE = "rule"  #: a documented rule of its own
+    RULE = "rule"  #: a documented rule for this field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +50,11 @@ class FieldRow:
     """
     One field of a schema.
 
-    :param output: only the service sets it; what a request has there is ignored.
+    :param output: only the service sets it; a value in a request is ignored.
     :param accepted: a request may have it.
-    :param echoed: a request's value is answered as sent; of an output field: some answer has it.
+    :param echoed: the answer has a request's value as it was sent; of an output field: some answer has it.
     :param refused: the words of the refusal; empty: a good value is not refused.
-    :param refused_values: the good values that are refused, where others are not.
+    :param refused_values: the good values that are refused while others are not.
     """
 
     schema: str
@@ -73,7 +74,7 @@ class FieldRow:
 
     @property
     def needs_reason(self) -> bool:
-        """Whether a user may be surprised: nothing is done with the field, or nothing sets it, and nobody says so."""
+        """Whether the field has no effect, or is never set, and no note tells the user so."""
         if self.output:
             return not self.echoed and not self.note.enforced
         return not self.refused and not self.note.enforced
@@ -89,7 +90,7 @@ def schema_of(discovery: Mapping[str, Any], schema: str) -> Mapping[str, Any]:
 
 def field_rows(discovery: Mapping[str, Any]) -> list[FieldRow]:
     """
-    Return a row for every field of the schemas in ``PLACES``, in the discovery document's order.
+    Return a row for every field of the schemas in ``PLACES``, in the document's order.
 
     Pure.
     """
@@ -156,7 +157,7 @@ def _checks(schema: str, name: str, prop: Mapping[str, Any]) -> tuple[Check, ...
 
 
 def _good_value(prop: Mapping[str, Any]) -> Any:
-    """Return a good value of a property that has no rule of its own."""
+    """Return a good value of a property that has no sample."""
     if "enum" in prop:
         return prop["enum"][-1]
     if "additionalProperties" in prop:

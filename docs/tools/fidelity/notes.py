@@ -1,5 +1,5 @@
 """
-What ``docs/fidelity.md`` cannot find out from the code: what is done with a field, why something differs, how sure we are.
+What ``docs/fidelity.md`` cannot take from the code: effects, reasons, how sure we are.
 
 Data only. ``fields.py`` and ``probe.py`` find out the rest; tests refuse a name that the API does not
 have, and a field that is let through without an effect and without a reason here.
@@ -14,7 +14,7 @@ from typing import Any
 
 
 class Certainty(StrEnum):
-    """Where the knowledge of the real service's behaviour comes from; the value is the mark on the page."""
+    """How we know the real service's behaviour; the value is the mark on the page."""
 
     DISCOVERY = "discovery"  #: the discovery document says so
     CAPTURED = "captured"  #: real clients send it, or take it
@@ -103,7 +103,7 @@ METHOD_NOTES: Mapping[str, Note] = {
     "projects.operations.list": _NO_OPERATIONS,
 }
 
-#: ``Schema.field``, or ``Schema`` for all its fields without a note of their own.
+#: ``Schema.field``, or ``Schema`` for all its fields that have no note.
 NOTES: Mapping[str, Note] = {
     "Job.errorMessage": _differs("Says what happened in this service's words.", Certainty.UNVERIFIED),
     "Job.etag": Note(
@@ -243,7 +243,8 @@ NOTES: Mapping[str, Note] = {
     "TrainingOutput.webAccessUris": _differs(_SHELLS),
     "TrainingOutput": _differs("This service has no built-in algorithms."),
     "HyperparameterOutput.allMetrics": _differs(
-        "Every report of the metric, where the real service leaves it empty."
+        "The last 1,000 reports of the metric of each trial, and at most 5,000 of all trials together, where the real "
+        "service leaves it empty. The [ops API](ops-api.md) has all."
     ),
     "HyperparameterOutput.builtInAlgorithmOutput": _differs("This service has no built-in algorithms."),
     "HyperparameterOutput.finalMetric": Note(
@@ -265,7 +266,7 @@ _COUNTED_ROLES = ("worker", "parameterServer", "evaluator")
 
 
 def _role(role: str, **fields: Any) -> dict[str, Any]:
-    """Return a custom job with replicas of a role, to put ``role``'s other field beside."""
+    """Return a custom job with replicas of ``role``, to set the role's other field beside it."""
     return {**_N1, **{f"trainingInput.{role}{name}": value for name, value in fields.items()}}
 
 
@@ -292,7 +293,7 @@ def _search(*values: Any) -> tuple[Sample, ...]:
 
 
 def _package(name: str, value: Any) -> tuple[Sample, ...]:
-    """Return a value of one of the four fields of packages, in a job with the other three and without an image."""
+    """Return a value of one of the four package fields, in a job with the others and no image."""
     job = {
         "packageUris": ["gs://bucket/trainer-0.0.0.tar.gz"],
         "pythonModule": "trainer.task",
@@ -303,8 +304,8 @@ def _package(name: str, value: Any) -> tuple[Sample, ...]:
     return _each(value, beside={"trainingInput.masterConfig": None, **others})
 
 
-#: Good values by the discovery document's rules, of fields for which any value of the type is not good, or where one is not
-#: like the other.
+#: Values that the discovery document's rules allow, for fields where the type alone does not make a value
+#: good, or where one good value is not like another.
 SAMPLES: Mapping[str, tuple[Sample, ...]] = {
     "Job.jobId": _each("digits_1"),
     "Job.labels": _each({"env": "dev"}),

@@ -1,5 +1,7 @@
 """
-The page ``docs/fidelity.md``: what of the API this service serves, field by field, made from the discovery document and the code.
+Makes the page ``docs/fidelity.md``: what this service serves of the API, field by field.
+
+Its sources are the discovery document and the code.
 
 ``python -m docs.tools.fidelity`` prints it and ``make docs`` writes it; a test fails when the file is stale.
 """
@@ -23,7 +25,7 @@ from training_service.wiring import build_service
 
 #: The resources that training needs; the page names the others in one paragraph.
 RESOURCES = ("projects", "projects.jobs", "projects.locations", "projects.operations")
-#: Of lines that are no rows of a table.
+#: For lines that are not rows of a table.
 _WIDTH = 130
 _PARAMETER = re.compile(r"\{[^}]*\}")
 
@@ -52,7 +54,7 @@ class MethodRow:
     One method of the API.
 
     :param request: verb and path, as the discovery document has it.
-    :param missing: its own query parameters that this service does not know.
+    :param missing: those of its query parameters that this service does not know.
     """
 
     name: str
@@ -85,7 +87,7 @@ def read_discovery() -> dict[str, Any]:
 
 
 def served_operations() -> dict[tuple[str, str], frozenset[str]]:
-    """Return what the app serves: (verb, path with ``{}`` for its parameters) -> names of the query parameters."""
+    """Return what the app serves: (verb, path with ``{}`` for parameters) -> query parameters."""
     app = build_service(ServiceSettings(database_url="sqlite://"), MemoryEngine())
     return {
         (verb.upper(), _PARAMETER.sub("{}", path)): frozenset(

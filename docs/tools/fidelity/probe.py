@@ -1,7 +1,8 @@
 """
-Samples sent through the code that serves jobs, without a service: what is refused, what is answered.
+Sends samples through the code that serves jobs: what is refused, what is answered.
 
-A path names a field of a job: ``trainingInput.hyperparameters.params[].type``; ``[]`` is the first element of a list.
+A path names a field of a job: ``trainingInput.hyperparameters.params[].type``; ``[]`` is the first element of
+a list.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from training_service.model.reasons import Reason
 from training_service.model.records import JobRecord
 
 _WHEN = datetime(2026, 1, 31, 12, tzinfo=UTC)
-#: The least that is a good job.
+#: The smallest good job.
 _MINIMAL = {
     "jobId": "job",
     "trainingInput": {"masterConfig": {"imageUri": "registry.example/project/trainer:1"}},
@@ -44,7 +45,7 @@ def _request(path: str, sample: Sample) -> dict[str, Any]:
 
 
 def is_known(path: str) -> bool:
-    """Whether the wire has the field: ``null`` is good for any that it has."""
+    """Whether the wire has the field: ``null`` is good for every field that it has."""
     try:
         Job.model_validate(_request(path, Sample(value=None)))
     except ValidationError:
@@ -53,7 +54,7 @@ def is_known(path: str) -> bool:
 
 
 def refusal_of(path: str, sample: Sample) -> tuple[str, str] | None:
-    """Return the field, this one or one above it, that is refused when the sample is sent, and the words."""
+    """Return the refused field, this one or one above it, and the words; ``None``: not refused."""
     try:
         job = Job.model_validate(_request(path, sample))
     except ValidationError as error:
@@ -73,7 +74,7 @@ def _violations(job: Job) -> Sequence[FieldViolation]:
 
 
 def is_echoed(path: str, sample: Sample) -> bool:
-    """Whether the job that was created with the sample at ``path`` is answered with the same there."""
+    """Whether a job created with the sample at ``path`` is answered with the same value there."""
     sent = _request(path, sample)
     try:
         spec = job_spec_from_wire("project", Job.model_validate(sent))
@@ -98,7 +99,7 @@ def _record(spec: JobSpec, state: JobState) -> JobRecord:
 
 
 def answered_paths() -> set[str]:
-    """Return the path of every field that some answer has, of a job with all that the service can say of it."""
+    """Return the path of every field in the answer for a job that has all that can be set."""
     spec = job_spec_from_wire("project", Job.model_validate(_MINIMAL))
     return set(_paths(_record(spec, state).to_wire(position=1).to_wire() for state in JobState))
 
