@@ -30,8 +30,8 @@ ENGINE_MAY_DO_LATER: tuple[type[EngineError] | type[RegistryUnavailable], ...] =
 #: A later attempt of the task may succeed: engines come back, disks are cleaned, policies change.
 _MAY_PASS = (*TRANSIENT, EditConflict, *ENGINE_MAY_DO_LATER, DiskFull, PushFailed, RegistryMirrorFailed)
 MAX_BACKOFF_SECONDS = 10.0
-#: Draws the jitter of a pause, from 0 up to 1: it keeps those who collided from colliding again. Its generator
-#: is its own, so that the numbers of a program that seeds `random` stay reproducible.
+#: Draws the jitter of a pause, from 0 up to 1: it keeps those who collided from colliding again. It has its
+#: own generator, so that the numbers of a program that seeds `random` stay reproducible.
 draw_jitter = random.Random().random  # noqa: S311 - not for secrets
 
 

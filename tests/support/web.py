@@ -1,4 +1,4 @@
-"""httpx as the tests use it: by no proxy of this machine, and with the patience that a busy one needs."""
+"""Requests of the tests: past any proxy, and with the patience that a busy machine needs."""
 
 from __future__ import annotations
 
