@@ -57,7 +57,7 @@ class Writer:
 
     def run(self) -> None:
         """Write until the store is gone."""
-        with web.client(base_url=self._url, timeout=30) as http:
+        with web.client(base_url=self._url) as http:
             try:
                 while not self.faults:
                     if self._open:
@@ -180,7 +180,7 @@ def test_kills_lose_nothing_that_was_answered_and_leave_nothing(seed: int, tmp_p
 
     with (
         start_object_store(port, root, kept=tmp_path / "log") as process,
-        web.client(base_url=url, timeout=30) as http,
+        web.client(base_url=url) as http,
     ):
         try:
             wait_until(lambda: not unnamed_files(root), "no file is left that nobody names", seconds=20)

@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.ports import port_range, reserve_port
 from tests.support.run_id import RUN_VARIABLE, STATE_VARIABLE, Run, current_run, exclusive
+from tests.support.speed import scaled
 
 JOIN = "from tests.support.run_id import current_run; run = current_run();"
 STAY = "print('ready', flush=True); import time; time.sleep(60)"
@@ -85,7 +86,7 @@ def test_what_a_run_has_claimed_no_other_run_gets(state: Path, start: Start) -> 
 def test_a_run_without_an_engine_leaves_no_record(state: Path, start: Start) -> None:
     program = f"{JOIN} run.claim('port', '20001'); run.make_folder('x')"
 
-    start("one", program).wait(30)
+    start("one", program).wait(scaled(60))
 
     assert [path.name for path in state.iterdir()] == ["claims"]
     assert list((state / "claims").iterdir()) == []
@@ -94,11 +95,11 @@ def test_a_run_without_an_engine_leaves_no_record(state: Path, start: Start) -> 
 def test_the_record_stays_until_the_runs_last_process_ends(state: Path, start: Start) -> None:
     longer = start("one", JOIN + STAY)
     line_of(longer)
-    start("one", JOIN).wait(30)
+    start("one", JOIN).wait(scaled(60))
     meanwhile = (state / "one" / "lock").exists()
 
     longer.send_signal(signal.SIGINT)
-    longer.wait(30)
+    longer.wait(scaled(60))
 
     assert meanwhile
     assert not (state / "one").exists()

@@ -11,6 +11,7 @@ import pytest
 from object_store.data import catalog as module
 from object_store.data.catalog import Catalog, list_buckets, next_generation, put_bucket
 from object_store.data.records import Bucket
+from tests.support.speed import scaled
 from tests.unit.object_store.conftest import Store
 
 
@@ -19,7 +20,7 @@ def test_readers_cannot_write_and_see_one_moment(store: Store) -> None:
         before = list_buckets(connection, "", "", 10)
         thread = threading.Thread(target=store.create_bucket, args=("other", {}))
         thread.start()
-        thread.join(10)
+        thread.join(scaled(60))
 
         assert list_buckets(connection, "", "", 10) == before
         with pytest.raises(sqlite3.OperationalError, match="readonly"):
@@ -37,7 +38,7 @@ def test_threads_that_come_and_go_leave_no_connection_open(
     for _ in range(20):
         thread = threading.Thread(target=store.bucket, args=("demo",))
         thread.start()
-        thread.join(10)
+        thread.join(scaled(60))
 
     assert len(opened) <= 1
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from object_store.data.writer import Writer
+from tests.support.speed import scaled
 
 
 class Connection(sqlite3.Connection):
@@ -79,8 +80,8 @@ def stored(path: Path) -> list[int]:
 def hold(writer: Writer) -> threading.Event:
     """Let the writer wait, so that what is submitted meanwhile shares the next commit."""
     begun, event = threading.Event(), threading.Event()
-    writer.submit(lambda _: (begun.set(), event.wait(10)))
-    begun.wait(10)
+    writer.submit(lambda _: (begun.set(), event.wait(scaled(60))))
+    begun.wait(scaled(60))
     return event
 
 
@@ -171,7 +172,7 @@ def test_who_is_refused_sees_what_refused_it(writer: Writer, path: Path) -> None
 
     def hold(_: sqlite3.Connection) -> None:
         begun.set()
-        go_on.wait(30)
+        go_on.wait(scaled(60))
 
     seen: list[int] = []
 
@@ -181,7 +182,7 @@ def test_who_is_refused_sees_what_refused_it(writer: Writer, path: Path) -> None
         connection.close()
 
     held = writer.submit(hold)
-    assert begun.wait(30)
+    assert begun.wait(scaled(60))
     first, second = writer.submit(insert(1)), writer.submit(insert(1))
     second.add_done_callback(look)
     go_on.set()
