@@ -238,7 +238,10 @@ class Engine(ABC):
         """
         Return the uid of the job whose running container has ``address`` on its network.
 
-        :return: ``None``: there is none, or the engine cannot tell its containers by address.
+        The job may be another service's.
+
+        :return: empty: that container is no job's, or the engine cannot tell its containers by address;
+            ``None``: no running container has this address.
         """
 
     @abstractmethod

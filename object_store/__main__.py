@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
     command.add_argument("--host", default="127.0.0.1", help="default: %(default)s")
     command.add_argument("--port", type=int, default=9023, help="default: %(default)s")
     command.add_argument(
-        "--training-url", metavar="URL", help="the training service, which keeps the policies of buckets"
+        "--training-url", metavar="URL", help="the training service, which knows what jobs may do"
     )
     command.add_argument(
         "--allow-host",
@@ -35,7 +35,9 @@ def main(arguments: list[str] | None = None) -> int:
         metavar="NAME",
         help="a name under which clients reach the store, beside localhost and addresses; may be given again",
     )
-    command.add_argument("--containers-address", metavar="ADDRESS", help="from where containers come")
+    command.add_argument(
+        "--containers-host", metavar="ADDRESS", help="a second address to listen on, which containers reach"
+    )
     command.add_argument(
         "--floor-bytes",
         type=int,
@@ -54,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
                 port=given.port,
                 training_url=given.training_url,
                 hosts=given.allow_host,
-                containers_address=given.containers_address,
+                containers_host=given.containers_host,
                 floor_bytes=given.floor_bytes,
             )
         )

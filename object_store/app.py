@@ -14,11 +14,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
+from object_store.api.access import ContainerAccess
 from object_store.api.call import Call
 from object_store.api.guards import check_headers
 from object_store.api.metrics import Metrics
 from object_store.api.policies import BucketPolicies
-from object_store.api.routes import find_route
+from object_store.api.routes import OF_HANDLER, Route, find_route
 from object_store.errors import Forbidden, Invalid, NoRoom, StoreError
 from object_store.store import Store
 from object_store.uploads import Uploads
@@ -38,7 +39,8 @@ class App:
     Answers the JSON API, and the part of the XML API that its clients use.
 
     :param hosts: names under which clients reach the store, beside ``localhost`` and addresses.
-    :param containers_address: from where containers come; they cannot change buckets or policies.
+    :param access: decides what containers may do.
+    :param containers_host: the address of this machine that containers reach; who comes by it is one.
     """
 
     def __init__(
@@ -48,7 +50,8 @@ class App:
         metrics: Metrics,
         *,
         hosts: Collection[str] = (),
-        containers_address: str | None = None,
+        access: ContainerAccess | None = None,
+        containers_host: str | None = None,
         most_requests: int = MOST_REQUESTS,
     ) -> None:
         self._store = store
@@ -56,7 +59,8 @@ class App:
         self._policies = policies
         self._metrics = metrics
         self._hosts = frozenset(host.lower() for host in hosts)
-        self._containers_address = containers_address
+        self._access = access or ContainerAccess(None)
+        self._containers_host = containers_host
         self._most_requests = most_requests
         self._under_way = 0
 
@@ -93,6 +97,7 @@ class App:
         while (await receive())["type"] == "lifespan.startup":
             await send({"type": "lifespan.startup.complete"})
         await self._policies.close()
+        await self._access.close()
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _answer(self, request: Request) -> tuple[str, Response]:
@@ -108,14 +113,7 @@ class App:
             _take_override(request)
             route, parts = find_route(request.method, path)
             name = route.name
-            if route.for_people and request.client and request.client.host == self._containers_address:
-                raise Forbidden("containers cannot change buckets, or read or change their policies")
-            call = Call(request, self._store, self._uploads, parts)
-            await _take_query(call)
-            call.check_query()
-            if route.handler is None:
-                return name, await self._policies.answer(call)
-            return name, await route.handler(call)
+            return name, await self._route(request, route, parts)
         except StoreError as error:
             return name, _refusal(error)
         except UnicodeError:
@@ -129,6 +127,16 @@ class App:
             logger.exception("%s %s failed", request.method, request.url.path)
             message = "the object store made a mistake; its log says where"
             return name, _refusal(StoreError(HTTPStatus.INTERNAL_SERVER_ERROR, "internalError", message))
+
+    async def _route(self, request: Request, route: Route, parts: dict[str, str]) -> Response:
+        """Return the answer of a route to a caller who may ask for it."""
+        is_container = (request.scope.get("server") or ("",))[0] == self._containers_host
+        call = Call(request, self._store, self._uploads, parts, self._access if is_container else None)
+        await _take_query(call)
+        call.check_query()
+        if is_container:
+            await _check_container(call, route)
+        return await (route.handler or self._policies.answer)(call)
 
     def _of_itself(self, path: str) -> Response:
         if path == "/metrics":
@@ -194,6 +202,14 @@ def _take_override(request: Request) -> None:
     override = request.headers.get("x-http-method-override")
     if request.method == "POST" and override in _OVERRIDES:
         request.scope["method"] = override
+
+
+async def _check_container(call: Call, route: Route) -> None:
+    if route.permission is None:
+        raise Forbidden("containers cannot change buckets, or read or change their policies")
+    if route.permission != OF_HANDLER:
+        names = (call.part(name) for name in ("bucket", "object") if name in call.parts)
+        await call.require(route.permission, *names)
 
 
 async def _take_query(call: Call) -> None:

@@ -7,7 +7,7 @@ Source: https://cloud.google.com/storage/docs/request-preconditions and .../json
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from object_store.errors import ConditionNotMet, Invalid
@@ -60,6 +60,10 @@ class Conditions:
             },
             prefix,
         )
+
+    def and_new(self) -> Conditions:
+        """Return these, and that there is no object yet."""
+        return replace(self, wanted={**self.wanted, "GenerationMatch": 0})
 
     def check(self, present: Versioned | None, *, is_read: bool = False) -> None:
         """

@@ -15,6 +15,7 @@ _ADDRESS = re.compile(r"\d+(\.\d+){3}")
 #: Of each part of a name between dots, as in DNS.
 _LABEL_LENGTH = 63
 _NAME_BYTES = 1024
+_PROJECT = re.compile(r"[A-Za-z0-9_:.-]{1,64}")
 
 
 def check_bucket_name(name: object) -> str:
@@ -34,6 +35,17 @@ def check_bucket_name(name: object) -> str:
             "with a letter or digit at both ends, and no IP address"
         )
     return name
+
+
+def check_project(text: str) -> str:
+    """
+    Return ``text`` if a project may be called so; empty: none is given.
+
+    :raises Invalid: it may not.
+    """
+    if text and not _PROJECT.fullmatch(text):
+        raise Invalid(f"project must be an id or a number of at most 64 characters, got {text[:80]!r}")
+    return text
 
 
 def check_object_name(name: object) -> str:

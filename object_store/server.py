@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import logging
+import socket
+import sys
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -15,6 +17,7 @@ from types import FrameType
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from object_store.api.access import ContainerAccess
 from object_store.api.metrics import Metrics
 from object_store.api.policies import BucketPolicies
 from object_store.app import App
@@ -27,6 +30,8 @@ _HEADER_SECONDS = 20.0
 #: With what comes together with the end of the headers, which is up to 64 KiB of the body.
 _HEADER_BYTES = 128 * 1024
 _MOST_CONNECTIONS = 1024
+#: From linux/in.h; Python has no name for it.
+_IP_FREEBIND = 15
 #: How long requests that are being answered may take after a signal.
 _LEAVE_SECONDS = 3
 _EXPIRE_SECONDS = 3600.0
@@ -39,9 +44,10 @@ class Settings:
     What a store is told.
 
     :param root: its folder.
-    :param training_url: the training service, which keeps the policies of buckets; ``None``: none are kept.
+    :param training_url: the training service, which keeps the policies of buckets and knows what jobs may
+        do; ``None``: there are no policies, and containers may do all with objects.
     :param hosts: names under which clients reach it, beside ``localhost`` and addresses.
-    :param containers_address: from where containers come; ``None``: nobody is one.
+    :param containers_host: a second address to listen on, for containers; ``None``: nobody is one.
     :param floor_bytes: of free disk, below which nothing is written.
     """
 
@@ -50,7 +56,7 @@ class Settings:
     port: int = 9023
     training_url: str | None = None
     hosts: Collection[str] = ()
-    containers_address: str | None = None
+    containers_host: str | None = None
     floor_bytes: int = 0
 
 
@@ -81,19 +87,36 @@ def _serve(store: Store, settings: Settings) -> None:
         policies,
         Metrics(store, settings.floor_bytes),
         hosts=settings.hosts,
-        containers_address=settings.containers_address,
+        access=ContainerAccess(settings.training_url),
+        containers_host=settings.containers_host,
     )
     threading.Thread(target=_tidy, args=(store, app), name="tidy", daemon=True).start()
-    logger.info("object store on %s:%d, data in %s", settings.host, settings.port, settings.root)
-    server_of(app, settings.host, settings.port).run()
+    hosts = [host for host in (settings.host, settings.containers_host) if host]
+    listeners = [listen(host, settings.port) for host in hosts]
+    logger.info("object store on %s:%d, data in %s", " and ".join(hosts), settings.port, settings.root)
+    server_of(app).run(listeners)
 
 
-def server_of(app: App, host: str, port: int) -> uvicorn.Server:
-    """Return a server that is to be run; port 0: a free one."""
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; port 0: a free one. :raises OSError: the port is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if sys.platform == "linux":
+        # The engine's bridge may come later than the store.
+        listener.setsockopt(socket.IPPROTO_IP, _IP_FREEBIND, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
+    return listener
+
+
+def server_of(app: App) -> uvicorn.Server:
+    """Return a server that is to be run, with its listeners."""
     config = uvicorn.Config(
         app,
-        host=host,
-        port=port,
         http=_Protocol,
         ws="none",
         lifespan="on",

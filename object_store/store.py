@@ -34,7 +34,7 @@ from object_store.data.contents import Contents, new_key
 from object_store.data.records import Bucket, Content, Object, now_us
 from object_store.errors import Conflict, Invalid, NotFound
 from object_store.listing import ListQuery, Page, list_objects
-from object_store.names import check_bucket_name, check_object_name
+from object_store.names import check_bucket_name, check_object_name, check_project
 from object_store.resources import bucket_fields, object_fields
 
 logger = logging.getLogger(__name__)
@@ -98,14 +98,20 @@ class Store:
 
     # Buckets
 
-    def create_bucket(self, name: object, body: Mapping[str, Any]) -> Bucket:
+    def create_bucket(self, name: object, body: Mapping[str, Any], project: str = "") -> Bucket:
         """
         Return a new bucket.
 
         :raises Conflict: it exists.
         """
         now = now_us()
-        bucket = Bucket(name=check_bucket_name(name), fields=bucket_fields(body), created=now, updated=now)
+        bucket = Bucket(
+            name=check_bucket_name(name),
+            project=check_project(project),
+            fields=bucket_fields(body),
+            created=now,
+            updated=now,
+        )
 
         def change(connection: sqlite3.Connection) -> Bucket:
             if connection.execute("SELECT 1 FROM buckets WHERE name = ?", (bucket.name,)).fetchone():
@@ -128,10 +134,10 @@ class Store:
             conditions.check(bucket, is_read=True)
         return bucket
 
-    def buckets(self, prefix: str, after: str, limit: int) -> list[Bucket]:
-        """Return up to ``limit`` buckets by name."""
+    def buckets(self, prefix: str, after: str, limit: int, project: str = "") -> list[Bucket]:
+        """Return up to ``limit`` buckets by name, of ``project`` if one is given."""
         with self.catalog.reading() as connection:
-            return list_buckets(connection, prefix, after, limit)
+            return list_buckets(connection, prefix, after, limit, project)
 
     def patch_bucket(
         self, name: str, body: Mapping[str, Any], conditions: Conditions, *, anew: bool = False

@@ -49,6 +49,7 @@ from training_service.use_cases.fleet_reports import Reports
 from training_service.use_cases.health import Health
 from training_service.use_cases.job_policies import JobPolicies
 from training_service.use_cases.jobs import Jobs
+from training_service.use_cases.object_access import ObjectAccess
 from training_service.use_cases.policies import Policies
 
 #: How long reports and metrics wait for an engine that may hang; Prometheus' own patience is ten seconds.
@@ -163,6 +164,7 @@ def _build(
         job_policies=JobPolicies(asked, Policies(policies)),
         policies=Policies(policies),
         access=access,
+        object_access=ObjectAccess(engine.job_at, asked, access.may),
         registry=registry_router(identities.registry_tokens(access), identities.authenticator),
         logs=logs,
         reports=ops,

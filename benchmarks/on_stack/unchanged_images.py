@@ -137,7 +137,7 @@ def main() -> int:
             airflow_port=free_port(),
         )
         with LocalStack(settings) as stack:
-            stack.up([Part.ENGINE, Part.REGISTRY, Part.OBJECT_STORE, Part.RELAY, Part.TRAINING])
+            stack.up([Part.ENGINE, Part.REGISTRY, Part.OBJECT_STORE, Part.TRAINING])
             figures = {"unchanged images": measure(stack)}
             _remove_images(settings)
     return tell(figures, "images-")

@@ -153,10 +153,10 @@ class DockerEngine(Engine):
         return EngineView(replicas=replicas, job_uids=frozenset(uids))
 
     def job_at(self, address: str) -> str | None:
-        for item in self._driver.containers(self._own, running_only=True):
+        for item in self._driver.containers(running_only=True):
             for network in item["NetworkSettings"]["Networks"].values():
                 if address and network["IPAddress"] == address:
-                    return str(item["Labels"][JOB_UID])
+                    return str(item["Labels"].get(JOB_UID, ""))
         return None
 
     def stop_replica(self, container_id: str, grace_seconds: float) -> None:

@@ -102,6 +102,8 @@ class MemoryEngine(Engine):
         self.remove_error: EngineError | None = None
         #: The token of each pull.
         self.tokens: list[str] = []
+        #: Of running containers that are no job's.
+        self.addresses_of_others: set[str] = set()
         self._host = host or Resources(cpus=2.0, memory_bytes=8 * GIB)
         self._images: dict[str, Behaviour] = {}
         #: Images that the registry has and the engine does not.
@@ -307,8 +309,9 @@ class MemoryEngine(Engine):
                 for container in self._containers.values()
                 if container.observed.state is ReplicaState.RUNNING
             ]
-            # Containers have the addresses 10.0.0.1, 10.0.0.2 ... in the order of their start.
-            return {f"10.0.0.{place}": uid for place, uid in enumerate(running, 1)}.get(address)
+            # In the order of their start: addresses of loopback, so that a test can take the place of one.
+            jobs = {f"127.1.0.{place}": uid for place, uid in enumerate(running, 1)}
+            return jobs.get(address, "" if address in self.addresses_of_others else None)
 
     def stop_replica(self, container_id: str, grace_seconds: float) -> None:
         with self._lock:

@@ -147,7 +147,7 @@ class SwarmEngine(Engine):
 
     def job_at(self, address: str) -> str | None:
         # Outside, a container has its machine's address, or one that several machines may have given out.
-        return None
+        return ""
 
     def stop_replica(self, container_id: str, grace_seconds: float) -> None:
         deadline = time.monotonic() + max(grace_seconds, self._grace_seconds) + _STOP_SECONDS

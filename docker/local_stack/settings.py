@@ -19,7 +19,7 @@ from local_stack.errors import LocalStackError
 REPOSITORY_ROOT = Path(__file__).resolve().parents[2]
 
 LOOPBACK = "127.0.0.1"
-"""Address of every part; only the relay and the metadata of jobs use the one that containers reach."""
+"""Address of every part; the object store and the metadata of jobs use the one of containers, too."""
 
 CONTAINER_HOST_NAME = "host.docker.internal"
 #: gcsfs otherwise asks for a bucket's type by gRPC with TLS, which a local store cannot have: 60 s a bucket.
@@ -37,7 +37,6 @@ class Part(StrEnum):
     BASE_IMAGE = "base-image"
     REGISTRY = "registry"
     OBJECT_STORE = "object-store"
-    RELAY = "relay"
     TRAINING = "training"
     DATABASE = "database"
     AIRFLOW = "airflow"
@@ -52,7 +51,7 @@ class AirflowDatabase(StrEnum):
     SQLITE = "sqlite"
 
 
-SERVE_PARTS = (Part.ENGINE, Part.BASE_IMAGE, Part.REGISTRY, Part.OBJECT_STORE, Part.RELAY, Part.TRAINING)
+SERVE_PARTS = (Part.ENGINE, Part.BASE_IMAGE, Part.REGISTRY, Part.OBJECT_STORE, Part.TRAINING)
 """Everything that a job needs: the stack without Airflow."""
 
 ALL_PARTS = tuple(Part)

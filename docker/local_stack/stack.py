@@ -13,7 +13,6 @@ from local_stack.parts.airflow import Airflow
 from local_stack.parts.base_image import BaseImage
 from local_stack.parts.database import Database
 from local_stack.parts.engine import Engine
-from local_stack.parts.gateway import Relay
 from local_stack.parts.object_store import ObjectStore
 from local_stack.parts.part import StackPart, Workshop
 from local_stack.parts.registry import Registry
@@ -31,7 +30,6 @@ _PARTS: dict[Part, type[StackPart]] = {
     Part.BASE_IMAGE: BaseImage,
     Part.REGISTRY: Registry,
     Part.OBJECT_STORE: ObjectStore,
-    Part.RELAY: Relay,
     Part.TRAINING: Training,
     Part.DATABASE: Database,
     Part.AIRFLOW: Airflow,
@@ -93,6 +91,7 @@ class LocalStack:
             # Before anything is looked at: leftovers hold ports, and an engine of ours among them is to be
             # ended.
             self.processes.end_leftovers()
+            self._stop_what_is_no_part()
             for name in Part:
                 if name in parts:
                     part = self.parts[name]
@@ -126,6 +125,11 @@ class LocalStack:
         return frozenset(
             name for name, part in self.parts.items() if alive.intersection(part.program_names())
         )
+
+    def _stop_what_is_no_part(self) -> None:
+        """Stop the programs that an older version of the stack had, and this one has not."""
+        names = {name for part in self.parts.values() for name in part.program_names()}
+        self.processes.stop_all(set(self.processes.all()) - names)
 
     def _bring_up(self, part: StackPart) -> None:
         part.prepare()

@@ -18,14 +18,15 @@ REGISTRY_BUCKET = re.compile(r"(?:(?:us|eu|asia)\.)?artifacts\..+\.appspot\.com"
 async def insert(call: Call) -> Response:
     """Make a bucket."""
     body = await call.json()
-    return call.bucket(await call.run(call.store.create_bucket, body.get("name"), body))
+    return call.bucket(await call.run(call.store.create_bucket, body.get("name"), body, call.project))
 
 
 async def list_all(call: Call) -> Response:
-    """List buckets; all of them belong to every project."""
+    """List buckets, of one project if it is named."""
     query = call.query
     limit = min(whole_number("maxResults", query.get("maxResults") or str(_PAGE)), _PAGE) or _PAGE
-    found = await call.run(call.store.buckets, query.get("prefix", ""), query.get("pageToken", ""), limit + 1)
+    prefix, after = query.get("prefix", ""), query.get("pageToken", "")
+    found = await call.run(call.store.buckets, prefix, after, limit + 1, call.project)
     page = found[:limit]
     more = {"nextPageToken": page[-1].name} if len(found) > limit else {}
     items = [bucket_resource(bucket, call.base_url) for bucket in page]

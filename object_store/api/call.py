@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, ParamSpec, TypeVar
 from urllib.parse import unquote
@@ -14,10 +14,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from object_store.api.access import CREATE, DELETE, GET, ContainerAccess, Question
 from object_store.conditions import Conditions, whole_number
 from object_store.data.contents import CHUNK_BYTES, GrowingFile
 from object_store.data.records import Bucket, Object
-from object_store.errors import Invalid, StoreError
+from object_store.errors import Forbidden, Invalid, NotFound, StoreError
+from object_store.names import check_object_name, check_project
 from object_store.partial import parse_fields, select
 from object_store.resources import bucket_resource, object_resource
 from object_store.store import Store, Target
@@ -37,17 +39,24 @@ class Call:
     A request with the parts of its path, percent-encoded as they came.
 
     :param parts: ``bucket``, ``object`` and the like by name.
+    :param access: decides what the caller may do; ``None``: it is no container, and may do all.
     """
 
     request: Request
     store: Store
     uploads: Uploads
     parts: dict[str, str]
+    access: ContainerAccess | None = None
 
     @property
     def query(self) -> dict[str, str]:
         """The parameters; of several with one name, the last."""
         return dict(self.request.query_params)
+
+    @property
+    def project(self) -> str:
+        """The project that the request names; empty: none. :raises Invalid: it cannot be one."""
+        return check_project(self.query.get("project", ""))
 
     @property
     def base_url(self) -> str:
@@ -89,6 +98,47 @@ class Call:
             generation=whole_number("generation", generation) if generation else None,
             conditions=Conditions.of(query, "ifSource" if is_source else "if"),
         )
+
+    async def require(self, permission: str, bucket: str = "", name: str = "") -> bool:
+        """
+        Return whether the caller may also replace or delete what is there.
+
+        :param bucket: empty: all of the project that the request names.
+        :param name: of the object; empty: the list.
+        :raises Forbidden: it does not have ``permission``.
+        :raises NotFound: there is no such bucket.
+        """
+        if self.access is None:
+            return True
+        if name:
+            check_object_name(name)
+        project = (await self.run(self.store.bucket, bucket)).project if bucket else self.project
+        address = self.request.client.host if self.request.client else ""
+        return await self.access.check(
+            Question(address=address, permission=permission, bucket=bucket, project=project, object=name)
+        )
+
+    async def readable(self, target: Target) -> Target:
+        """Return ``target``. :raises Forbidden: the caller may not read it."""
+        await self.require(GET, target.bucket, target.name)
+        return target
+
+    async def writable(self, target: Target) -> Target:
+        """
+        Return ``target``, with the condition that it is new where the caller may replace nothing.
+
+        :raises Forbidden: the caller may not write it.
+        """
+        if self.access is None:
+            return target
+        check_object_name(target.name)
+        if await self.require(CREATE, target.bucket, target.name):
+            return target
+        try:
+            await self.run(self.store.object, Target(bucket=target.bucket, name=target.name))
+        except NotFound:
+            return replace(target, conditions=target.conditions.and_new())
+        raise Forbidden(f"gs://{target.bucket}/{target.name} exists; to replace it the job needs {DELETE}")
 
     async def run(
         self, do: Callable[_Parameters, _Result], *arguments: _Parameters.args, **keywords: _Parameters.kwargs

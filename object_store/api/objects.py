@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from starlette.responses import Response
 
+from object_store.api.access import DELETE
 from object_store.api.call import Call
 from object_store.api.downloads import download
 from object_store.conditions import Conditions, whole_number
@@ -57,12 +59,12 @@ async def delete(call: Call) -> Response:
 
 async def copy(call: Call) -> Response:
     """Copy an object within the store."""
-    return call.object(await call.run(call.store.copy, *_two(call), await call.json()))
+    return call.object(await call.run(call.store.copy, *await _two(call), await call.json()))
 
 
 async def rewrite(call: Call) -> Response:
     """Copy an object within the store; one answer is always enough."""
-    stored = await call.run(call.store.copy, *_two(call), await call.json())
+    stored = await call.run(call.store.copy, *await _two(call), await call.json())
     resource = object_resource(stored, call.base_url)
     size = resource["size"]
     return call.answer(
@@ -78,7 +80,9 @@ async def rewrite(call: Call) -> Response:
 
 async def move(call: Call) -> Response:
     """Give an object another name."""
-    return call.object(await call.run(call.store.move, *_two(call)))
+    source, target = await _two(call)
+    await call.require(DELETE, source.bucket, source.name)
+    return call.object(await call.run(call.store.move, source, target))
 
 
 async def compose(call: Call) -> Response:
@@ -88,19 +92,19 @@ async def compose(call: Call) -> Response:
     if not isinstance(sources, list):
         raise Invalid("sourceObjects must be a list of objects with a name")
     bucket = call.part("bucket")
-    target = [_source(bucket, source) for source in sources]
+    read = [await call.readable(_source(bucket, source)) for source in sources]
     destination = body.get("destination") or {}
     if not isinstance(destination, dict):
         raise Invalid("destination must be an object")
-    return call.object(await call.run(call.store.compose, call.target(), target, destination))
+    target = await call.writable(call.target())
+    return call.object(await call.run(call.store.compose, target, read, destination))
 
 
-def _two(call: Call) -> tuple[Target, Target]:
+async def _two(call: Call) -> tuple[Target, Target]:
     """Return the source and the target of a copy."""
-    target = call.target()
-    return call.target("source_", is_source=True), Target(
-        bucket=target.bucket, name=target.name, conditions=target.conditions
-    )
+    source, target = call.target("source_", is_source=True), call.target()
+    # A generation in the request is the source's.
+    return await call.readable(source), await call.writable(replace(target, generation=None))
 
 
 def _source(bucket: str, source: Any) -> Target:

@@ -67,6 +67,7 @@ async def store(
     """Return the object; see :func:`put`."""
     fields = _fields(call, body, kind or call.request.headers.get("content-type"))
     wanted = hashes(call, body)
+    target = await call.writable(target)
     await call.run(call.store.require_writable, target)
     key = new_key()
     file = await call.run(call.store.contents.grow, key)
@@ -171,7 +172,7 @@ class _MultipartBody:
 
 async def _begin(call: Call) -> Response:
     body = await call.json()
-    target = _target(call, body)
+    target = await call.writable(_target(call, body))
     fields = _fields(call, body, call.request.headers.get("x-upload-content-type"))
     key = await call.run(call.uploads.begin, target, fields, hashes(call, body))
     path = f"/upload/storage/v1/b/{call.parts['bucket']}/o?uploadType=resumable&upload_id={key}"

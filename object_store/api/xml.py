@@ -56,8 +56,9 @@ async def post(call: Call) -> Response:
     if "uploads" not in call.query:
         raise Invalid("a POST to an object needs ?uploads or ?uploadId=KEY; forms are not served")
     fields = {"contentType": call.request.headers.get("content-type", "application/octet-stream")}
-    key = await call.run(call.uploads.begin, call.target(), {**fields, **object_fields(_body(call))})
-    return _xml("InitiateMultipartUploadResult", call.target(), f"<UploadId>{key}</UploadId>")
+    target = await call.writable(call.target())
+    key = await call.run(call.uploads.begin, target, {**fields, **object_fields(_body(call))})
+    return _xml("InitiateMultipartUploadResult", target, f"<UploadId>{key}</UploadId>")
 
 
 async def delete(call: Call) -> Response:

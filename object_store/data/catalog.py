@@ -23,7 +23,7 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 INSERT OR IGNORE INTO meta VALUES ('schema_version', 1), ('last_generation', 0);
 CREATE TABLE IF NOT EXISTS buckets (
-  name TEXT PRIMARY KEY, fields TEXT NOT NULL, metageneration INTEGER NOT NULL,
+  name TEXT PRIMARY KEY, project TEXT NOT NULL, fields TEXT NOT NULL, metageneration INTEGER NOT NULL,
   created INTEGER NOT NULL, updated INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS objects (
@@ -39,6 +39,7 @@ CREATE TABLE IF NOT EXISTS uploads (
   generation INTEGER
 ) WITHOUT ROWID;
 """
+_BUCKET_COLUMNS = "name, project, fields, metageneration, created, updated"
 _OBJECT_COLUMNS = (
     "bucket, name, generation, metageneration, key, size, crc32c, md5, components, "
     "fields, created, updated, deleted"
@@ -112,19 +113,27 @@ def find_bucket(connection: sqlite3.Connection, name: str) -> Bucket:
     :raises NotFound: there is none of that name.
     """
     row = connection.execute(
-        "SELECT name, fields, metageneration, created, updated FROM buckets WHERE name = ?", (name,)
+        f"SELECT {_BUCKET_COLUMNS} FROM buckets WHERE name = ?",  # noqa: S608 - constants
+        (name,),
     ).fetchone()
     if row is None:
         raise NotFound.of_bucket(name)
     return _bucket(row)
 
 
-def list_buckets(connection: sqlite3.Connection, prefix: str, after: str, limit: int) -> list[Bucket]:
-    """Return buckets by name, those after ``after``."""
+def list_buckets(
+    connection: sqlite3.Connection, prefix: str, after: str, limit: int, project: str = ""
+) -> list[Bucket]:
+    """
+    Return buckets by name, those after ``after``.
+
+    :param project: only its buckets, and those that belong to every project; empty: all.
+    """
     rows = connection.execute(
-        "SELECT name, fields, metageneration, created, updated FROM buckets"
-        " WHERE name > ? AND substr(name, 1, ?) = ? ORDER BY name LIMIT ?",
-        (after, len(prefix), prefix, limit),
+        f"SELECT {_BUCKET_COLUMNS} FROM buckets"  # noqa: S608 - constants
+        " WHERE name > ? AND substr(name, 1, ?) = ? AND (project IN ('', ?) OR ? = '')"
+        " ORDER BY name LIMIT ?",
+        (after, len(prefix), prefix, project, project, limit),
     )
     return [_bucket(row) for row in rows]
 
@@ -132,8 +141,15 @@ def list_buckets(connection: sqlite3.Connection, prefix: str, after: str, limit:
 def put_bucket(connection: sqlite3.Connection, bucket: Bucket) -> None:
     """Write a bucket, new or changed."""
     connection.execute(
-        "INSERT OR REPLACE INTO buckets (name, fields, metageneration, created, updated) VALUES (?, ?, ?, ?, ?)",
-        (bucket.name, json.dumps(bucket.fields), bucket.metageneration, bucket.created, bucket.updated),
+        f"INSERT OR REPLACE INTO buckets ({_BUCKET_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)",  # noqa: S608 - constants
+        (
+            bucket.name,
+            bucket.project,
+            json.dumps(bucket.fields),
+            bucket.metageneration,
+            bucket.created,
+            bucket.updated,
+        ),
     )
 
 
@@ -269,9 +285,14 @@ def remove_upload(connection: sqlite3.Connection, key: str) -> bool:
 
 
 def _bucket(row: tuple[Any, ...]) -> Bucket:
-    name, fields, metageneration, created, updated = row
+    name, project, fields, metageneration, created, updated = row
     return Bucket(
-        name=name, fields=json.loads(fields), metageneration=metageneration, created=created, updated=updated
+        name=name,
+        project=project,
+        fields=json.loads(fields),
+        metageneration=metageneration,
+        created=created,
+        updated=updated,
     )
 
 

@@ -27,6 +27,7 @@ class Bucket:
     """
     A bucket.
 
+    :param project: which it belongs to; empty: to every one.
     :param fields: what clients set, as the JSON API has it: labels, location, versioning and the like.
     :param created: microseconds since the epoch, as all times here.
     """
@@ -35,6 +36,7 @@ class Bucket:
     fields: Mapping[str, Any]
     created: int
     updated: int
+    project: str = ""
     metageneration: int = 1
     #: The API has one, for preconditions of buckets only the other number counts.
     generation: int = 0

@@ -52,8 +52,8 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
 
 class TestEngineContract:
     def test_an_address_nobody_has_is_no_jobs(self, bench: Bench) -> None:
-        assert bench.engine.job_at("10.255.255.254") is None
-        assert bench.engine.job_at("") is None
+        assert not bench.engine.job_at("10.255.255.254")
+        assert not bench.engine.job_at("")
 
     def test_host_has_cores_and_memory(self, bench: Bench) -> None:
         hosts = bench.engine.hosts()

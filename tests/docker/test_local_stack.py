@@ -32,7 +32,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.docker
 
-PARTS = (Part.ENGINE, Part.REGISTRY, Part.OBJECT_STORE, Part.RELAY)
+PARTS = (Part.ENGINE, Part.REGISTRY, Part.OBJECT_STORE)
 
 
 def make_stack(state_dir: Path, **changes: object) -> LocalStack:
@@ -114,7 +114,7 @@ def test_the_parts_come_up_and_a_second_up_is_quick_and_changes_nothing(
     assert "jobs/" in {blob.name for blob in bucket.list_blobs()}
 
 
-def test_a_container_reaches_the_object_store_through_the_relay(stack: LocalStack) -> None:
+def test_a_container_reaches_the_object_store(stack: LocalStack) -> None:
     base = make_stack(stack.settings.state_dir)
     base.up([Part.BASE_IMAGE])
     url = stack.settings.container_environment["STORAGE_EMULATOR_HOST"]
@@ -135,7 +135,7 @@ def test_a_container_reaches_the_object_store_through_the_relay(stack: LocalStac
     assert json.loads(answer)["status"] == "ok"
 
 
-def test_nothing_listens_beyond_loopback_but_the_relay(stack: LocalStack) -> None:
+def test_nothing_listens_on_all_addresses(stack: LocalStack) -> None:
     addresses = {
         connection.laddr.ip
         for process in processes_of(stack)
@@ -208,7 +208,7 @@ def test_up_recovers_from_a_killed_supervisor(stack: LocalStack) -> None:
 
     stack.up(PARTS)
 
-    assert stack.running() == {Part.REGISTRY, Part.OBJECT_STORE, Part.RELAY}
+    assert stack.running() == {Part.REGISTRY, Part.OBJECT_STORE}
     assert len({process.name() for process in processes_of(stack)}) >= 2
 
 

@@ -11,6 +11,7 @@ import json
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import quote
 
 import docker
 import pytest
@@ -44,7 +45,7 @@ from google.cloud import storage
 credentials, project = google.auth.default()
 credentials.refresh(transport.Request())
 bucket = storage.Client().bucket("{bucket}")
-bucket.blob("from-a-job.txt").upload_from_string("by " + credentials.service_account_email)
+bucket.blob("{folder}/from-a-job.txt").upload_from_string("by " + credentials.service_account_email)
 found = {{"project": project, "email": credentials.service_account_email, "token": credentials.token}}
 print("WHO", json.dumps(found))
 """
@@ -92,7 +93,10 @@ def run(training: TrainingClient, image: str) -> Callable[..., list[str]]:
 def test_a_trainer_is_its_jobs_account_and_reaches_the_object_store(
     run: Callable[..., list[str]], stack: LocalStack, account: str | None
 ) -> None:
-    lines = run(WHO.format(bucket=stack.settings.bucket), service_account=account)
+    bucket, folder = stack.settings.bucket, f"jobs/{uuid.uuid4().hex}"
+    lines = run(
+        WHO.format(bucket=bucket, folder=folder), service_account=account, job_dir=f"gs://{bucket}/{folder}"
+    )
 
     (line,) = [line for line in lines if line.startswith("WHO ")]
     found = json.loads(line.removeprefix("WHO "))
@@ -100,8 +104,57 @@ def test_a_trainer_is_its_jobs_account_and_reaches_the_object_store(
     assert (found["project"], found["email"]) == (PROJECT, email)
     tokens = IdentityTokens(SigningKey.load_or_make(stack.settings.key_dir))
     assert tokens.principal_of(found["token"]) == f"serviceAccount:{email}"
-    url = f"{stack.settings.object_store_url}/storage/v1/b/{stack.settings.bucket}/o/from-a-job.txt?alt=media"
+    name = quote(f"{folder}/from-a-job.txt", safe="")
+    url = f"{stack.settings.object_store_url}/storage/v1/b/{bucket}/o/{name}?alt=media"
     assert web.get(url).text == f"by {email}"
+
+
+#: What a trainer tries with the objects of another job, by Google's library.
+TRIES = """
+from google.api_core.exceptions import Forbidden
+from google.cloud import storage
+bucket = storage.Client().bucket("{bucket}")
+theirs = bucket.blob("{theirs}/model")
+tries = {{
+    "write": lambda: bucket.blob("{theirs}/model").upload_from_string("mine"),
+    "create": lambda: bucket.blob("{theirs}/more").upload_from_string("mine"),
+    "resumable": lambda: bucket.blob("{theirs}/model", chunk_size=1 << 18).upload_from_string("m" * (9 << 20)),
+    "delete": theirs.delete,
+    "copy": lambda: bucket.copy_blob(bucket.blob("{own}/x"), bucket, "{theirs}/model"),
+    "rename": lambda: bucket.rename_blob(theirs, "{own}/y"),
+    "compose": lambda: theirs.compose([bucket.blob("{own}/x")]),
+    "metadata": lambda: (setattr(theirs, "metadata", {{"a": "b"}}), theirs.patch()),
+    "delete the bucket": bucket.delete,
+    "make a bucket": lambda: storage.Client().create_bucket("another"),
+    "policy": bucket.get_iam_policy,
+}}
+bucket.blob("{own}/x").upload_from_string("mine")
+print("READ", theirs.download_as_text())
+for name, attempt in tries.items():
+    try:
+        attempt()
+        print("DONE", name)
+    except Forbidden:
+        print("REFUSED", name)
+"""
+
+
+def test_a_trainer_writes_below_its_job_directory_and_nowhere_else(
+    run: Callable[..., list[str]], stack: LocalStack
+) -> None:
+    bucket, own, theirs = stack.settings.bucket, f"jobs/{uuid.uuid4().hex}", f"jobs/{uuid.uuid4().hex}"
+    upload = f"{stack.settings.object_store_url}/upload/storage/v1/b/{bucket}/o"
+    web.post(upload, params={"name": f"{theirs}/model"}, content=b"theirs").raise_for_status()
+
+    lines = run(TRIES.format(bucket=bucket, own=own, theirs=theirs), job_dir=f"gs://{bucket}/{own}")
+
+    assert "READ theirs" in lines
+    assert [line for line in lines if line.startswith("DONE")] == []
+    assert len([line for line in lines if line.startswith("REFUSED")]) == 11
+    listed = web.get(
+        f"{stack.settings.object_store_url}/storage/v1/b/{bucket}/o", params={"prefix": f"{theirs}/"}
+    ).json()["items"]
+    assert [(item["name"], item["size"]) for item in listed] == [(f"{theirs}/model", "6")]
 
 
 def test_the_metadata_say_which_project_also_without_the_variable(run: Callable[..., list[str]]) -> None:

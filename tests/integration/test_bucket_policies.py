@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +11,7 @@ from google.auth.credentials import AnonymousCredentials
 
 from tests.integration.live_service import LiveService
 from tests.support import web
-from tests.support.bed.store_thread import store_in_thread
+from tests.support.bed.store_thread import CONTAINERS_HOST, store_in_thread
 from tests.support.ports import reserve_port
 
 POLICY = "/storage/v1/b/present/iam"
@@ -99,20 +97,10 @@ def test_a_store_without_a_service_says_that_it_keeps_no_policies(tmp_path: Path
 
 
 def test_a_container_reaches_objects_and_no_policies(store: httpx.Client) -> None:
-    """Containers come through the relay: what writes into a bucket must not decide who else may."""
-    port = reserve_port()
-    command = [sys.executable, "-m", "local_stack.processes.relay", "--listen", f"127.0.0.1:{port}", "--to"]
-    with subprocess.Popen(
-        [*command, f"127.0.0.1:{store.base_url.port}"], stdout=subprocess.PIPE, text=True
-    ) as relay:
-        try:
-            assert relay.stdout is not None
-            assert relay.stdout.readline().startswith("relaying")
-            with web.client(base_url=f"http://127.0.0.1:{port}") as container:
-                assert container.get("/storage/v1/b/present").status_code == 200
-                assert container.get(POLICY).status_code == 403
-                assert container.put(POLICY, json={"bindings": [BINDING]}).status_code == 403
-                assert container.delete("/storage/v1/b/present").status_code == 403
-        finally:
-            relay.terminate()
+    """What writes into a bucket must not decide who else may."""
+    with web.client(base_url=f"http://{CONTAINERS_HOST}:{store.base_url.port}") as container:
+        assert container.get("/storage/v1/b/present").status_code == 200
+        assert container.get(POLICY).status_code == 403
+        assert container.put(POLICY, json={"bindings": [BINDING]}).status_code == 403
+        assert container.delete("/storage/v1/b/present").status_code == 403
     assert "bindings" not in store.get(POLICY).json()

@@ -19,7 +19,8 @@ ACT_AS = "iam.serviceAccounts.actAs"
 DOWNLOAD, UPLOAD, DELETE = (
     f"artifactregistry.repositories.{verb}Artifacts" for verb in ("download", "upload", "delete")
 )
-OBJECT_GET = "storage.objects.get"
+OBJECT_GET, OBJECT_LIST = "storage.objects.get", "storage.objects.list"
+OBJECT_DELETE = "storage.objects.delete"
 
 _LOCATIONS = frozenset({"ml.locations.get", "ml.locations.list"})
 _PROJECT = frozenset({"resourcemanager.projects.get"})
@@ -28,8 +29,8 @@ _ML_READ = _LOCATIONS | _PROJECT | {JOB_GET, JOB_LIST, "ml.projects.getConfig"}
 _ML_DEVELOP = _ML_READ | {JOB_CREATE, JOB_GET_POLICY}
 _ML_ALL = _ML_READ | _JOBS
 
-_OBJECT_READ = frozenset({OBJECT_GET, "storage.objects.list"})
-_OBJECT_WRITE = frozenset({"storage.objects.create", "storage.objects.delete", "storage.objects.update"})
+_OBJECT_READ = frozenset({OBJECT_GET, OBJECT_LIST})
+_OBJECT_WRITE = frozenset({"storage.objects.create", OBJECT_DELETE, "storage.objects.update"})
 _BUCKET_READ = frozenset({"storage.buckets.get", "storage.buckets.list"})
 _BUCKET_POLICY = frozenset({"storage.buckets.getIamPolicy", "storage.buckets.setIamPolicy"})
 _BUCKET_WRITE = frozenset({"storage.buckets.create", "storage.buckets.delete", "storage.buckets.update"})

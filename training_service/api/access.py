@@ -47,13 +47,14 @@ class Needs:
 
 
 #: For programs that watch the service: they show no job, and no name. The registry's endpoint reads a login
-#: of its own.
+#: of its own; the object store's question knows a job by the address of its container.
 PUBLIC = frozenset(
     {
         ("GET", "/health"),
         ("GET", "/health/live"),
         ("GET", "/health/ready"),
         ("GET", "/metrics"),
+        ("POST", "/ops/v1/objects:checkAccess"),
         ("GET", "/registry/token"),
         ("POST", "/registry/token"),
     }

@@ -23,6 +23,7 @@ from training_service.api.job_log import job_log_router
 from training_service.api.jobs import jobs_router, projects_router
 from training_service.api.locations import locations_router
 from training_service.api.logging import logging_router
+from training_service.api.object_access import object_access_router
 from training_service.api.openapi import COMMON_ERRORS, correct_openapi
 from training_service.api.ops import ops_router
 from training_service.api.policies import artifact_registry_router, resource_manager_router
@@ -33,6 +34,7 @@ from training_service.use_cases.fleet_reports import Reports
 from training_service.use_cases.health import Health
 from training_service.use_cases.job_policies import JobPolicies
 from training_service.use_cases.jobs import Jobs
+from training_service.use_cases.object_access import ObjectAccess
 from training_service.use_cases.policies import Policies
 
 #: A page of the web that a user visits must not reach the service under a name of its own (DNS rebinding).
@@ -47,6 +49,7 @@ def create_app(
     job_policies: JobPolicies,
     policies: Policies,
     access: AccessControl,
+    object_access: ObjectAccess,
     registry: APIRouter,
     logs: LogStore,
     reports: Reports,
@@ -93,6 +96,7 @@ def create_app(
     app.include_router(logging_router(logs, access))
     app.include_router(job_log_router(jobs, logs))
     app.include_router(ops_router(reports))
+    app.include_router(object_access_router(object_access))
     app.include_router(registry)
     app.include_router(health_router(health, metrics.registry, version))
     if faults is not None:

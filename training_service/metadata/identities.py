@@ -5,7 +5,7 @@ from __future__ import annotations
 from container_engines.base import Engine
 from training_api.errors import EngineError
 from training_service.metadata.tree import DEFAULT_REGION, JobIdentity
-from training_service.model.projects import project_config, project_number
+from training_service.model.projects import account_of, project_number
 from training_service.store.jobs.job_store import JobStore
 
 
@@ -35,7 +35,7 @@ class JobIdentities:
         return JobIdentity(
             project=record.spec.project,
             number=project_number(record.spec.project),
-            email=training.service_account or str(project_config(record.spec.project).service_account),
+            email=account_of(record.spec),
             job_id=record.spec.job_id,
             job_uid=record.uid,
             region=training.region or DEFAULT_REGION,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from training_api.dialects.ml_v1.resources import GetConfigResponse
+from training_api.job.job_spec import JobSpec
 
 _MAX_NUMBER_DIGITS = 18  # of a 64-bit number
 
@@ -19,6 +20,11 @@ def project_config(project: str) -> GetConfigResponse:
     number = project_number(project)
     agent = f"service-{number}@cloud-ml.google.com.iam.gserviceaccount.com"
     return GetConfigResponse(service_account=agent, service_account_project=number)
+
+
+def account_of(spec: JobSpec) -> str:
+    """Return the email of a job's account: its ``serviceAccount``, else the service agent."""
+    return spec.training_input.service_account or str(project_config(spec.project).service_account)
 
 
 def project_number(project: str) -> int:

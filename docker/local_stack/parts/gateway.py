@@ -1,9 +1,7 @@
-"""The way from containers to this machine: the engine's bridge, and the relay on it."""
+"""The way from containers to this machine: the engine's bridge."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
 from ipaddress import ip_network
 from typing import Any
 
@@ -11,9 +9,6 @@ import docker
 import psutil
 
 from local_stack.parts.engine import connect
-from local_stack.parts.part import Listener, StackPart, answers_ok
-from local_stack.processes.supervisor_config import Program
-from local_stack.settings import LOOPBACK, Part
 
 
 def gateway_address(client: docker.DockerClient) -> str | None:
@@ -50,48 +45,3 @@ def find_gateway(engine_url: str) -> str | None:
         return gateway_address(client)
     finally:
         client.close()
-
-
-class Relay(StackPart):
-    """Makes the object store reachable for containers, as host.docker.internal."""
-
-    name = Part.RELAY
-
-    def address(self) -> str:
-        """Return where containers connect to."""
-        gateway = self._gateway()
-        return f"{gateway}:{self.settings.object_store_port}" if gateway else "not needed with this engine"
-
-    def is_healthy(self) -> bool:
-        """Tell whether the object store answers through the relay."""
-        gateway = self._gateway()
-        return gateway is None or answers_ok(f"http://{gateway}:{self.settings.object_store_port}/health")
-
-    def listeners(self) -> Sequence[Listener]:
-        """Return the bridge's address, with the object store's port."""
-        gateway = self._gateway()
-        if gateway is None:
-            return ()
-        return [
-            Listener(
-                host=gateway, port=self.settings.object_store_port, setting="LOCAL_STACK_OBJECT_STORE_PORT"
-            )
-        ]
-
-    def programs(self) -> Sequence[Program]:
-        """Return the relay; nothing where the engine forwards to loopback by itself."""
-        gateway = self._gateway()
-        if gateway is None:
-            return ()
-        port = self.settings.object_store_port
-        command = (
-            sys.executable,
-            "-m",
-            "local_stack.processes.relay",
-            f"--listen={gateway}:{port}",
-            f"--to={LOOPBACK}:{port}",
-        )
-        return [Program(name=self.name.value, command=command)]
-
-    def _gateway(self) -> str | None:
-        return find_gateway(self.settings.engine_url)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import httpx
 
-from local_stack.errors import PartFailed
+from local_stack.errors import EngineMissing, PartFailed
+from local_stack.parts.gateway import find_gateway
 from local_stack.parts.part import Listener, StackPart, answers_ok
-from local_stack.processes.relay import CONTAINERS_ADDRESS
 from local_stack.processes.supervisor_config import Program
 from local_stack.settings import LOOPBACK, Part
 
@@ -18,7 +18,7 @@ FOLDER_MARK = "jobs/"
 
 
 class ObjectStore(StackPart):
-    """Cloud Storage's JSON API on loopback; what is stored survives a restart."""
+    """Cloud Storage's JSON API on loopback, and for containers on the engine's bridge."""
 
     name = Part.OBJECT_STORE
 
@@ -27,23 +27,28 @@ class ObjectStore(StackPart):
         return self.settings.object_store_url
 
     def is_healthy(self) -> bool:
-        """Tell whether the store answers its health check."""
-        return answers_ok(f"{self.settings.object_store_url}/health")
+        """Tell whether the store answers its health check, also where containers ask."""
+        try:
+            listeners = self.listeners()
+        except EngineMissing:
+            return answers_ok(f"{self.settings.object_store_url}/health")
+        return all(answers_ok(f"http://{each.host}:{each.port}/health") for each in listeners)
 
     def prepare(self) -> None:
         """Make the data folder."""
         self._data.mkdir(parents=True, exist_ok=True)
 
     def listeners(self) -> Sequence[Listener]:
-        """Return the store's address."""
+        """Return the store's addresses: loopback, and the bridge's where it is this machine's."""
+        port = self.settings.object_store_port
+        hosts = [LOOPBACK, find_gateway(self.settings.engine_url)]
         return [
-            Listener(
-                host=LOOPBACK, port=self.settings.object_store_port, setting="LOCAL_STACK_OBJECT_STORE_PORT"
-            )
+            Listener(host=host, port=port, setting="LOCAL_STACK_OBJECT_STORE_PORT") for host in hosts if host
         ]
 
     def programs(self) -> Sequence[Program]:
         """Return the server."""
+        gateway = find_gateway(self.settings.engine_url)
         return [
             Program(
                 name=self.name.value,
@@ -56,7 +61,7 @@ class ObjectStore(StackPart):
                     f"--port={self.settings.object_store_port}",
                     f"--root={self._data}",
                     f"--training-url={self.settings.training_url}",
-                    f"--containers-address={CONTAINERS_ADDRESS}",
+                    *([f"--containers-host={gateway}"] if gateway else ()),
                 ),
                 environment={"PYTHONUNBUFFERED": "1"},
             )

@@ -119,7 +119,7 @@ def open_bed(folder: Path, base_image: str, engine: docker.APIClient) -> Iterato
         )
         stack_of_parts.enter_context(logs_in(settings.log_dir, "the kill table's stack"))
         stack_of_parts.enter_context(logs_in(folder / "airflow" / "logs", "its tasks, a folder a cell"))
-        stack.up([Part.ENGINE, Part.REGISTRY, Part.OBJECT_STORE, Part.RELAY, Part.TRAINING])
+        stack.up([Part.ENGINE, Part.REGISTRY, Part.OBJECT_STORE, Part.TRAINING])
         current_run().own_label(SERVICE, service_id_of(f"sqlite:///{settings.key_dir / 'jobs.db'}"))
         repository, digest = push_image(settings, engine, base_image)
         stack_of_parts.callback(engine.remove_image, f"{repository}:test")

@@ -79,7 +79,7 @@ def stack(
         },
     )
     with LocalStack(settings) as stack, logs_in(settings.log_dir, "the session's stack"):
-        stack.up([Part.ENGINE, Part.REGISTRY, Part.OBJECT_STORE, Part.RELAY, Part.TRAINING])
+        stack.up([Part.ENGINE, Part.REGISTRY, Part.OBJECT_STORE, Part.TRAINING])
         current_run().own_label(SERVICE, service_id_of(f"sqlite:///{stack.settings.key_dir / 'jobs.db'}"))
         yield stack
         # Jobs outlive their service on purpose; those of a test that failed must not outlive the tests.

@@ -17,7 +17,7 @@ from local_stack.processes.progress import Progress
 from local_stack.processes.supervisor_config import Program
 from local_stack.settings import Part, StackSettings
 from local_stack.stack import LocalStack
-from tests.support.fakes.stack_workshop import FakeProcesses, said
+from tests.support.fakes.stack_workshop import FakeProcesses, make_info, said
 
 
 class PlainPart(StackPart):
@@ -160,10 +160,18 @@ def test_what_others_stand_on_goes_down_last_and_the_supervisor_with_it(stack: L
 
     stops = [act for act in processes_of(stack).acts if act.startswith(("stop", "shut"))]
     assert stops == [
-        "stop airflow base-image object-store registry relay training",
+        "stop airflow base-image object-store registry training",
         "stop database engine",
         "shut down",
     ]
+
+
+def test_a_program_of_an_older_version_is_stopped(stack: LocalStack) -> None:
+    processes_of(stack).known["relay"] = make_info("relay", is_alive=True)
+
+    stack.up([Part.REGISTRY])
+
+    assert processes_of(stack).acts[:3] == ["end leftovers", "stop relay", "start registry"]
 
 
 def test_while_a_part_is_up_the_supervisor_stays(stack: LocalStack) -> None:

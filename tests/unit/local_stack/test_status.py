@@ -109,7 +109,9 @@ def test_without_an_engine_the_table_is_there_all_the_same(
         raise missing
 
     stack = make_stack(
-        tmp_path, PartWith(tmp_path, Part.RELAY, error=missing), engine=SimpleNamespace(describe=describe)
+        tmp_path,
+        PartWith(tmp_path, Part.OBJECT_STORE, error=missing),
+        engine=SimpleNamespace(describe=describe),
     )
 
     print_status(stack)

@@ -120,7 +120,7 @@ def test_a_body_that_is_no_json_object_changes_nothing(body: bytes, site: Site) 
 
 
 def test_containers_touch_no_bucket_and_no_policy(make_site: MakeSite) -> None:
-    site = make_site(address="10.1.2.3", containers_address="10.1.2.3")
+    site = make_site(containers_host="localhost")
     site.store.create_bucket("demo", {})
 
     for method, path in (

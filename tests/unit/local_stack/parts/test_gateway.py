@@ -1,17 +1,15 @@
-"""The way from containers to this machine: where it is found, and what listens there."""
+"""The way from containers to this machine: where it is found."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from local_stack.parts import gateway
-from local_stack.parts.gateway import Relay, gateway_address
-from tests.support.fakes.stack_workshop import make_workshop
+from local_stack.parts.gateway import gateway_address
 
 BRIDGE = {"Config": [{"Subnet": "172.17.0.0/16", "Gateway": "172.17.0.1"}]}
 
@@ -66,32 +64,3 @@ def test_without_a_subnet_the_bridges_own_address_counts(
     options = {"com.docker.network.bridge.name": "br9"}
 
     assert gateway_address(engine_with({"IPAM": ipam, "Options": options})) == "10.9.0.1"
-
-
-def test_the_relay_listens_on_the_bridge_and_leads_to_the_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(gateway, "find_gateway", lambda url: "172.17.0.1")
-    relay = Relay(make_workshop(tmp_path, object_store_port=9123))
-
-    (listener,) = relay.listeners()
-    (program,) = relay.programs()
-
-    assert (listener.host, listener.port, listener.setting) == (
-        "172.17.0.1",
-        9123,
-        "LOCAL_STACK_OBJECT_STORE_PORT",
-    )
-    assert program.command[-2:] == ("--listen=172.17.0.1:9123", "--to=127.0.0.1:9123")
-    assert relay.address() == "172.17.0.1:9123"
-
-
-def test_where_the_engine_forwards_by_itself_there_is_no_relay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(gateway, "find_gateway", lambda url: None)
-    relay = Relay(make_workshop(tmp_path))
-
-    assert (list(relay.listeners()), list(relay.programs())) == ([], [])
-    assert relay.is_healthy()
-    assert relay.address() == "not needed with this engine"

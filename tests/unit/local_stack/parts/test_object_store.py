@@ -9,12 +9,19 @@ from pathlib import Path
 import httpx
 import pytest
 
-from local_stack.errors import PartFailed
+from local_stack.errors import EngineMissing, PartFailed
+from local_stack.parts import object_store as module
 from local_stack.parts.object_store import ObjectStore
 from tests.support import web
 from tests.support.bed.store_thread import store_in_thread
 from tests.support.fakes.stack_workshop import make_workshop
 from tests.support.ports import reserve_port
+
+
+@pytest.fixture(autouse=True)
+def gateway(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the engine be one whose bridge is not this machine's; tests choose others."""
+    monkeypatch.setattr(module, "find_gateway", lambda url: None)
 
 
 @pytest.fixture
@@ -79,3 +86,25 @@ def test_the_server_listens_on_loopback_and_keeps_its_objects_in_the_state_folde
     assert "--training-url=http://127.0.0.1:8999" in program.command
     assert (tmp_path / "object-store").is_dir()
     assert [(each.host, each.port) for each in part.listeners()] == [("127.0.0.1", 9123)]
+
+
+def test_it_listens_for_containers_on_the_bridge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "find_gateway", lambda url: "172.17.0.1")
+    part = ObjectStore(make_workshop(tmp_path, object_store_port=9123))
+
+    (program,) = part.programs()
+
+    assert "--containers-host=172.17.0.1" in program.command
+    assert [(each.host, each.port, each.setting) for each in part.listeners()] == [
+        ("127.0.0.1", 9123, "LOCAL_STACK_OBJECT_STORE_PORT"),
+        ("172.17.0.1", 9123, "LOCAL_STACK_OBJECT_STORE_PORT"),
+    ]
+
+
+def test_its_health_is_told_without_an_engine(part: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(url: str) -> str:
+        raise EngineMissing("no Docker Engine answers")
+
+    monkeypatch.setattr(module, "find_gateway", missing)
+
+    assert part.is_healthy()

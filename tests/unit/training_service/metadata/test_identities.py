@@ -10,7 +10,7 @@ from training_service.metadata.identities import JobIdentities
 from training_service.model.projects import project_config
 from training_service.store.database import open_database
 
-ADDRESS = "10.0.0.1"
+ADDRESS = "127.1.0.1"
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def test_a_running_job_is_its_account_or_the_service_agent(world: World) -> None
     world.submit("second", service_account=account, region="europe-west4")
     world.settle()
 
-    first, second = (JobIdentities(world.engine, world.store).find(f"10.0.0.{place}") for place in (1, 2))
+    first, second = (JobIdentities(world.engine, world.store).find(f"127.1.0.{place}") for place in (1, 2))
 
     assert first is not None
     assert second is not None
@@ -44,7 +44,7 @@ def test_an_unknown_address_an_ended_job_and_a_silent_engine_are_nobody(world: W
     world.settle()
 
     assert find(world) is not None
-    assert find(world, "10.0.0.9") is None
+    assert find(world, "127.1.0.9") is None
     world.engine.available = False
     assert find(world) is None
     world.engine.available = True

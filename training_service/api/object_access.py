@@ -1,0 +1,56 @@
+"""
+The object store's question: may the container at this address do that?
+
+It is answered to everybody, as the store has no credentials; a refusal names the job at that address.
+"""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse
+from pydantic import Field
+
+from training_api.dialects.ml_v1.resources import WireModel
+from training_service.api.openapi import errors
+from training_service.use_cases.object_access import ObjectAccess, ObjectQuestion
+
+
+class CheckObjectAccessRequest(WireModel):
+    """What a container wants to do; see ``ObjectQuestion``."""
+
+    address: str = Field(max_length=64)
+    permission: str = Field(max_length=64)
+    bucket: str = Field("", max_length=222)
+    project: str = Field("", max_length=64)
+    object: str = Field("", max_length=1024)
+
+
+class CheckObjectAccessResponse(WireModel):
+    """Whether it may; see ``ObjectAnswer``."""
+
+    allowed: bool
+    may_replace: bool
+    reason: str
+
+
+def object_access_router(access: ObjectAccess) -> APIRouter:
+    """Return the route over ``access``."""
+    router = APIRouter(prefix="/ops/v1", tags=["ops"])
+
+    @router.post("/objects:checkAccess", response_model=CheckObjectAccessResponse, responses=errors(400, 503))
+    def check(asked: CheckObjectAccessRequest) -> JSONResponse:
+        """Tell whether the container at an address may do something with an object or a bucket."""
+        question = ObjectQuestion(
+            address=asked.address,
+            permission=asked.permission,
+            bucket=asked.bucket,
+            project=asked.project,
+            name=asked.object,
+        )
+        answer = access.check(question)
+        response = CheckObjectAccessResponse(
+            allowed=answer.allowed, may_replace=answer.may_replace, reason=answer.reason
+        )
+        return JSONResponse(response.to_wire())
+
+    return router
