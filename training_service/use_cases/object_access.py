@@ -103,7 +103,7 @@ class ObjectAccess:
 
 
 def is_own(job: JobRecord, question: ObjectQuestion) -> bool:
-    """Tell whether a job needs no policy for it: it reads in its project, or writes in its directory."""
+    """Tell whether a job needs no policy: it reads in its project, or writes in its directory."""
     if question.permission in _READS:
         return question.project in ("", job.spec.project)
     own = _directory(job)
