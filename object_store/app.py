@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
+import os
 import sqlite3
 import time
 from collections.abc import Collection
@@ -63,6 +65,8 @@ class App:
         self._containers_host = containers_host
         self._most_requests = most_requests
         self._under_way = 0
+        #: More threads that hash would not be faster, and would hold up short requests.
+        self._writing = asyncio.Semaphore(os.cpu_count() or 1)
 
     @property
     def uploads(self) -> Uploads:
@@ -131,7 +135,9 @@ class App:
     async def _route(self, request: Request, route: Route, parts: dict[str, str]) -> Response:
         """Return the answer of a route to a caller who may ask for it."""
         is_container = (request.scope.get("server") or ("",))[0] == self._containers_host
-        call = Call(request, self._store, self._uploads, parts, self._access if is_container else None)
+        call = Call(
+            request, self._store, self._uploads, parts, self._writing, self._access if is_container else None
+        )
         await _take_query(call)
         call.check_query()
         if is_container:
@@ -223,7 +229,8 @@ def _refusal(error: StoreError) -> Response:
     if error.status == HTTPStatus.NOT_MODIFIED:
         return Response(status_code=error.status)
     # Of a long body the rest is not waited for.
-    headers = {"connection": "close"} if error.status in _ENDS_CONNECTION else {}
+    ending = {"connection": "close"} if error.status in _ENDS_CONNECTION else {}
+    headers = {**error.headers, **ending}
     if error.status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
         headers["retry-after"] = "1"
     return JSONResponse(error.body(), error.status, headers)

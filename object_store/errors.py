@@ -19,11 +19,25 @@ class StoreError(Exception):
         self.status = status
         self.reason = reason
         self.message = message
+        #: Of the answer, beside those that all refusals have.
+        self.headers: dict[str, str] = {}
 
     def body(self) -> dict[str, object]:
         """Return the answer's JSON body."""
         errors = [{"message": self.message, "domain": "global", "reason": self.reason}]
         return {"error": {"code": self.status, "message": self.message, "errors": errors}}
+
+
+class NoSuchRange(StoreError):
+    """No byte of what is wanted is there; the answer says how many there are."""
+
+    def __init__(self, wanted: str, size: int) -> None:
+        super().__init__(
+            HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
+            "requestedRangeNotSatisfiable",
+            f"Request range not satisfiable: {wanted[:60]} of {size} bytes",
+        )
+        self.headers = {"content-range": f"bytes */{size}"}
 
 
 class NotFound(StoreError):

@@ -7,6 +7,7 @@ Source: https://cloud.google.com/storage/docs/json_api/v1/objects and .../bucket
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -46,6 +47,7 @@ _NOT_SERVED_OF_BUCKETS = (
     "website",
 )
 _METADATA_BYTES = 8 * 1024
+_PLAIN = re.compile(r"[A-Za-z0-9_.~/-]*")
 _PROJECT_NUMBER = "123456789012"
 
 
@@ -114,7 +116,7 @@ def object_resource(stored: Object, base_url: str) -> dict[str, Any]:
     content = stored.content
     created = timestamp(stored.created)
     updated = created if stored.updated == stored.created else timestamp(stored.updated)
-    path = f"{stored.bucket}/o/{quote(stored.name, safe='')}"
+    path = f"{stored.bucket}/o/{_encoded(stored.name)}"
     return {
         "kind": "storage#object",
         "id": f"{stored.bucket}/{stored.name}/{stored.generation}",
@@ -137,6 +139,11 @@ def object_resource(stored: Object, base_url: str) -> dict[str, Any]:
         **({} if stored.deleted is None else {"timeDeleted": timestamp(stored.deleted)}),
         **stored.fields,
     }
+
+
+def _encoded(name: str) -> str:
+    # quote() takes ten times as long, and most names are plain.
+    return name.replace("/", "%2F") if _PLAIN.fullmatch(name) else quote(name, safe="")
 
 
 def object_etag(stored: Object) -> str:

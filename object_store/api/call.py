@@ -39,6 +39,7 @@ class Call:
     A request with the parts of its path, percent-encoded as they came.
 
     :param parts: ``bucket``, ``object`` and the like by name.
+    :param writing: held while a piece of a body is hashed and written.
     :param access: decides what the caller may do; ``None``: it is no container, and may do all.
     """
 
@@ -46,6 +47,7 @@ class Call:
     store: Store
     uploads: Uploads
     parts: dict[str, str]
+    writing: asyncio.Semaphore
     access: ContainerAccess | None = None
 
     @property
@@ -202,14 +204,18 @@ class Call:
                 if size >= CHUNK_BYTES:
                     if writing:
                         await writing
-                    writing = asyncio.create_task(self.run(file.write, b"".join(pieces)))
+                    writing = asyncio.create_task(self._write(file, b"".join(pieces)))
                     pieces, size = [], 0
         finally:
             # Keep what arrived before a disconnect: a resumable upload continues from it.
             if writing:
                 await writing
             if pieces:
-                await self.run(file.write, b"".join(pieces))
+                await self._write(file, b"".join(pieces))
+
+    async def _write(self, file: GrowingFile, piece: bytes) -> None:
+        async with self.writing:
+            await self.run(file.write, piece)
 
     def answer(self, resource: dict[str, Any], headers: dict[str, str] | None = None) -> Response:
         """Return ``resource``, or the part of it that ``fields`` selects."""

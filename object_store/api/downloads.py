@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from object_store.api.call import STALL_SECONDS, Call
 from object_store.data.contents import CHUNK_BYTES
 from object_store.data.records import Object
-from object_store.errors import StoreError
+from object_store.errors import NoSuchRange
 from object_store.resources import hash_header, object_etag
 
 _RANGE = re.compile(r"bytes=(?:(\d{1,19})-(\d{0,19})|-(\d{1,19}))")
@@ -28,7 +28,7 @@ async def download(call: Call) -> Response:
     """
     Return an object's bytes, or a range of them.
 
-    :raises StoreError: 416: the range begins after the end.
+    :raises NoSuchRange: the range begins after the end.
     """
     stored, file = await call.run(call.store.open, call.target())
     try:
@@ -89,11 +89,7 @@ def _range_of(text: str, size: int) -> tuple[int, int]:
     start = max(size - int(tail), 0) if tail else int(first)
     end = min(int(last) + 1, size) if last else size
     if start >= size or start >= end:
-        raise StoreError(
-            HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
-            "requestedRangeNotSatisfiable",
-            f"Request range not satisfiable: {text[:60]} of {size} bytes",
-        )
+        raise NoSuchRange(text, size)
     return start, end
 
 

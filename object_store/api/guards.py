@@ -11,10 +11,13 @@ from starlette.datastructures import Headers
 from object_store.errors import Forbidden, Invalid, NotServed
 
 _HOST = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<name>[^:\[\]]+))(?::\d{1,5})?")
+_IN_PARAMETERS = "preconditions in headers, only in parameters such as ifGenerationMatch"
 #: Beginnings of headers, and what they ask for. To pass over them would be another request.
 _NOT_SERVED = {
     "x-goog-encryption-": "encryption keys of clients",
-    "x-goog-if-": "preconditions in headers, only in parameters such as ifGenerationMatch",
+    "x-goog-if-": _IN_PARAMETERS,
+    "if-match": _IN_PARAMETERS,
+    "if-unmodified-since": _IN_PARAMETERS,
     "x-goog-copy-source": "copies by path",
 }
 _OWN_SITES = frozenset({"none", "same-origin"})

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -296,6 +297,12 @@ def _bucket(row: tuple[Any, ...]) -> Bucket:
     )
 
 
+@lru_cache(maxsize=1024)  # those of many objects are equal; nobody changes them
+def _fields(text: str) -> Mapping[str, Any]:
+    fields: dict[str, Any] = json.loads(text)
+    return fields
+
+
 def _object(row: tuple[Any, ...]) -> Object:
     bucket, name, generation, metageneration, key, size, crc32c, md5, components, fields, *times = row
     created, updated, deleted = times
@@ -305,7 +312,7 @@ def _object(row: tuple[Any, ...]) -> Object:
         generation=generation,
         metageneration=metageneration,
         content=Content(key=key, size=size, crc32c=crc32c, md5=md5, components=components),
-        fields=json.loads(fields),
+        fields=_fields(fields),
         created=created,
         updated=updated,
         deleted=deleted,

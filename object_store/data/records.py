@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -18,8 +19,13 @@ def now_us() -> int:
 
 def timestamp(microseconds: int) -> str:
     """Return a moment in RFC 3339, as the JSON API writes it."""
-    moment = _EPOCH + timedelta(microseconds=microseconds)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    seconds, rest = divmod(microseconds, 1_000_000)
+    return f"{_to_the_second(seconds)}.{rest:06d}Z"
+
+
+@lru_cache(maxsize=1024)  # the objects of a page are often of one second
+def _to_the_second(seconds: int) -> str:
+    return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

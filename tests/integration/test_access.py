@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -16,6 +18,7 @@ from googleapiclient.errors import HttpError
 from container_engines.memory.engine import MemoryEngine
 from tests.integration.live_service import IMAGE, LiveService, run_service
 from tests.support import web
+from tests.support.speed import scaled
 from training_api.clients.training import TrainingClient
 from training_api.errors import AccessDenied
 from training_service.access.tokens_file import InvalidTokensFile
@@ -178,9 +181,25 @@ def test_the_page_with_a_jobs_log_is_for_those_who_may_read_logs(service: LiveSe
     assert call(service, "GET", path, OWNER).status_code == 200
 
 
-def test_health_and_metrics_are_open_to_those_who_watch(service: LiveService) -> None:
+def test_health_is_open_to_those_who_watch_and_metrics_to_administrators(service: LiveService) -> None:
     assert call(service, "GET", "/health").status_code == 200
-    assert call(service, "GET", "/metrics").status_code == 200
+    assert error(call(service, "GET", "/metrics")) == (401, "UNAUTHENTICATED")
+    assert error(call(service, "GET", "/metrics", OWNER)) == (403, "PERMISSION_DENIED")
+    assert call(service, "GET", "/metrics", ADMIN).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/openapi.json", "/nothing", f"{PROJECT}/jobs"])
+def test_who_has_no_token_learns_nothing_of_any_path(service: LiveService, path: str) -> None:
+    assert error(call(service, "GET", path)) == (401, "UNAUTHENTICATED")
+
+
+def test_the_body_of_who_has_no_token_is_not_waited_for(service: LiveService) -> None:
+    address = urlsplit(service.endpoint)
+    head = f"POST {PROJECT}/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n"
+    with socket.create_connection((str(address.hostname), address.port or 80), timeout=scaled(30)) as stream:
+        stream.sendall(head.encode())
+
+        assert stream.recv(12) == b"HTTP/1.1 401"
 
 
 def test_our_client_sends_its_token(service: LiveService) -> None:

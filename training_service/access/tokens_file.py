@@ -17,7 +17,7 @@ from training_service.access.decision import Caller
 
 #: Shorter ones can be guessed.
 MIN_TOKEN_LENGTH = 16
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+_SHA256 = re.compile(r"^[0-9a-f]{64}$")
 
 
 class InvalidTokensFile(TrainingError):

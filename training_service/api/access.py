@@ -53,7 +53,6 @@ PUBLIC = frozenset(
         ("GET", "/health"),
         ("GET", "/health/live"),
         ("GET", "/health/ready"),
-        ("GET", "/metrics"),
         ("POST", "/ops/v1/objects:checkAccess"),
         ("GET", "/registry/token"),
         ("POST", "/registry/token"),
@@ -102,22 +101,24 @@ NEEDS: Mapping[tuple[str, str], Needs] = {
     ("GET", _BUCKET_IAM): Needs("storage.buckets.getIamPolicy", "buckets/{bucket}"),
     ("PUT", _BUCKET_IAM): Needs("storage.buckets.setIamPolicy", "buckets/{bucket}"),
 }
+#: It names DAGs and models of all projects.
+FOR_ADMINISTRATORS = frozenset({("GET", "/metrics")})
 #: What nobody has a role for.
 _UNLISTED = Needs("service.routes.unlisted", "the service")
 
 
 def access_check(control: AccessControl) -> Callable[[Request], None]:
-    """Return the dependency of the whole app: it finds out who asks, and refuses who may not."""
+    """Return the dependency of the whole app: it refuses who may not do what a route does."""
 
     def check(request: Request) -> None:
         route = (request.method, request.scope["route"].path)
         if route in PUBLIC:
             return
-        caller = control.identify(request.headers.get("authorization"))
-        request.state.caller = caller
         if route not in OWN_CHECK:
             needs = NEEDS.get(route, _UNLISTED)
-            control.check(caller, needs.permission, needs.resource.format_map(request.path_params))
+            control.check(
+                request.state.caller, needs.permission, needs.resource.format_map(request.path_params)
+            )
 
     return check
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
@@ -16,6 +16,7 @@ from training_service.api.bucket_iam import bucket_iam_router
 from training_service.api.database_errors import install_database_errors
 from training_service.api.errors import install_error_handlers
 from training_service.api.faults import faults_router
+from training_service.api.gate import Gate
 from training_service.api.health import health_router
 from training_service.api.iam import job_iam_router
 from training_service.api.injected_faults import FaultyCalls
@@ -79,11 +80,10 @@ def create_app(
         version=version,
         lifespan=lifespan,
         responses=COMMON_ERRORS,
-        dependencies=[
-            Depends(_host_check(trusted_hosts)),
-            Depends(_path_check),
-            Depends(access_check(access)),
-        ],
+        dependencies=[Depends(_path_check), Depends(access_check(access))],
+        # Pages that load a script from outside.
+        docs_url=None,
+        redoc_url=None,
     )
     app.include_router(projects_router())
     # Before the jobs: their path would take JOB:getIamPolicy for an id.
@@ -105,8 +105,9 @@ def create_app(
     install_database_errors(app)
     correct_openapi(app)
 
-    # Before the next one, and so within it: what is refused is measured, too.
+    # Before the next one, and so within it: what is refused is measured, too. The last one is asked first.
     app.add_middleware(BodyLimit)
+    app.add_middleware(Gate, control=access, trusted_hosts=trusted_hosts)
 
     @app.middleware("http")
     async def measure(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
@@ -123,20 +124,6 @@ def create_app(
         # Last, and so around all else: it may break an answer off.
         app.add_middleware(FaultyCalls, board=faults)
     return app
-
-
-def _host_check(trusted: Collection[str]) -> Callable[[Request], None]:
-    """Return a dependency rather than a middleware, so that a refusal has the API's form."""
-
-    def check(request: Request) -> None:
-        if request.url.hostname not in trusted:
-            raise HTTPException(
-                400,
-                f"the service must be asked as one of {', '.join(trusted)}, got {request.url.hostname!r}; "
-                "TRAINING_ALLOWED_HOSTS adds names",
-            )
-
-    return check
 
 
 def _path_check(request: Request) -> None:

@@ -25,9 +25,11 @@ from training_api.iam.resource_wire import BucketPermissions, BucketPolicy
 from training_api.iam.wire import Policy, SetIamPolicyRequest
 from training_service.access.control import AccessControl
 from training_service.api.access import CurrentCaller
+from training_service.api.errors import challenge
 from training_service.api.openapi import errors
 from training_service.use_cases.policies import Policies
 
+_PREFIX = "/storage/v1/b/"
 #: Bucket names: https://cloud.google.com/storage/docs/buckets#naming (3 to 63 characters, 222 with dots).
 _Bucket = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$")]
 
@@ -76,7 +78,7 @@ class StorageRoute(APIRoute):
             try:
                 return await handle(request)
             except (TrainingError, RequestValidationError, HTTPException) as error:
-                return _storage_error(request, error)
+                return _answer_of(request, error)
 
         return translated
 
@@ -84,7 +86,7 @@ class StorageRoute(APIRoute):
 def bucket_iam_router(policies: Policies, access: AccessControl) -> APIRouter:
     """Return the routes of ``b/BUCKET/iam``."""
     router = APIRouter(
-        prefix="/storage/v1/b/{bucket}/iam",
+        prefix=f"{_PREFIX}{{bucket}}/iam",
         tags=["storage"],
         route_class=StorageRoute,
         responses=errors(400, 401, 403, 404, body=StorageErrorBody),
@@ -129,15 +131,22 @@ def _answer(bucket: str, policy: Policy) -> JSONResponse:
     return JSONResponse(answer.to_wire())
 
 
-def _storage_error(request: Request, error: Exception) -> Response:
+def _answer_of(request: Request, error: Exception) -> Response:
     """Return what the service's handler of ``error`` would, in the other form."""
     handlers = request.app.exception_handlers
     handler = next(handlers[kind] for kind in type(error).__mro__ if kind in handlers)
     answer = cast("Response", handler(request, error))
-    body = json.loads(bytes(answer.body))["error"]
-    code = 412 if isinstance(error, EditConflict) else answer.status_code
-    reason = _REASONS.get(code, "backendError")
-    cause = StorageErrorItem(message=body["message"], domain="global", reason=reason)
-    content = StorageErrorBody(error=StorageError(code=code, message=body["message"], errors=[cause]))
-    challenge = {name: value for name, value in answer.headers.items() if name == "www-authenticate"}
-    return JSONResponse(content.model_dump(), status_code=code, headers=challenge)
+    message = json.loads(bytes(answer.body))["error"]["message"]
+    return storage_error(412 if isinstance(error, EditConflict) else answer.status_code, message)
+
+
+def is_storage_path(path: str) -> bool:
+    """Tell whether errors at ``path`` have the form of Cloud Storage's JSON API."""
+    return path.startswith(_PREFIX)
+
+
+def storage_error(code: int, message: str) -> JSONResponse:
+    """Return an error in the form of Cloud Storage's JSON API."""
+    cause = StorageErrorItem(message=message, domain="global", reason=_REASONS.get(code, "backendError"))
+    content = StorageErrorBody(error=StorageError(code=code, message=message, errors=[cause]))
+    return JSONResponse(content.model_dump(), status_code=code, headers=challenge(code))

@@ -54,9 +54,12 @@ def error_response(
     if violations:
         fields = [{"field": v.field, "description": v.description} for v in violations]
         error["details"] = [{"@type": _BAD_REQUEST, "fieldViolations": fields}]
-    # RFC 9110: a 401 says how to authenticate.
-    headers = {"WWW-Authenticate": "Bearer"} if code == 401 else None
-    return JSONResponse({"error": error}, status_code=code, headers=headers)
+    return JSONResponse({"error": error}, status_code=code, headers=challenge(code))
+
+
+def challenge(code: int) -> dict[str, str]:
+    """Return the headers of an error: a 401 says how to authenticate (RFC 9110)."""
+    return {"WWW-Authenticate": "Bearer"} if code == 401 else {}
 
 
 def install_error_handlers(app: FastAPI) -> None:

@@ -48,4 +48,6 @@ def _entries(store: LogStore, project: str, job_id: str) -> Iterator[LogEntry]:
 
 
 def _text(entry: LogEntry) -> str:
-    return f"{format_timestamp(entry.timestamp)} {entry.severity:8} {log_line(entry)[1]}\n"
+    # What a trainer says in several lines is indented: none of them looks like a line of another writer.
+    text = "\n    ".join(log_line(entry)[1].splitlines())
+    return f"{format_timestamp(entry.timestamp)} {entry.severity:8} {text}\n"

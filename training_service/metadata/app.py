@@ -16,6 +16,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import PlainTextResponse, RedirectResponse, Response
 
 from training_service.access.identity import LIFETIME, IdentityTokens
+from training_service.access.registry_tokens import SERVICE as REGISTRY_AUDIENCE
 from training_service.metadata.tree import JobIdentity, as_json, as_text, find, metadata_tree
 
 _FLAVOR = {"Metadata-Flavor": "Google", "Server": "Metadata Server for VM"}
@@ -94,6 +95,10 @@ def _live_value(
         audience = request.query_params.get("audience", "")
         if not audience or len(audience) > _MAX_AUDIENCE_LENGTH:
             return _error(400, "non-empty audience parameter required")
+        if audience == REGISTRY_AUDIENCE:
+            return _error(
+                400, "this audience is the registry's, whose tokens say more than who their bearer is"
+            )
         token = tokens.issue(identity.principal, audience=audience, email=identity.email, azp=identity.email)
         return _text(token, headers)
     return None

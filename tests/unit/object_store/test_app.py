@@ -56,7 +56,14 @@ def test_what_is_not_served_is_said_by_name(method: str, path: str, feature: str
 
 
 @pytest.mark.parametrize(
-    "header", ["x-goog-encryption-key", "x-goog-if-generation-match", "x-goog-copy-source"]
+    "header",
+    [
+        "x-goog-encryption-key",
+        "x-goog-if-generation-match",
+        "x-goog-copy-source",
+        "if-match",
+        "if-unmodified-since",
+    ],
 )
 def test_a_header_that_would_be_passed_over_is_refused(header: str, site: Site) -> None:
     answer = site.ask("PUT", "/demo/a", content=b"x", headers={header: "0"})

@@ -62,6 +62,29 @@ def test_the_html_has_all_that_draws_it(service: FakeService, bucket: FakeBucket
     assert tags_with_addresses(html) == []
 
 
+def test_no_name_ends_the_pages_script(service: FakeService, bucket: FakeBucket, context: Any) -> None:
+    hostile = "</script><img src=x onerror=alert(1)>"
+    service.add(JOB.model_copy(update={"job_id": "digits_1", "training_input": _named(hostile)}))
+
+    files = plot(context)
+
+    for each in files.values():
+        html = bucket.objects[each["html"].removeprefix("gs://bucket/")].decode()
+        assert hostile not in html
+        assert tags_with_addresses(html) == []
+        assert r"\u003c/script>\u003cimg src=x" in html
+
+
+def _named(tag: str) -> Any:
+    """Return the job's input with another name of the metric."""
+    assert JOB.training_input is not None
+    search = JOB.training_input.hyperparameters
+    assert search is not None
+    return JOB.training_input.model_copy(
+        update={"hyperparameters": search.model_copy(update={"hyperparameter_metric_tag": tag})}
+    )
+
+
 def tags_with_addresses(html: str) -> list[str]:
     """Return the tags of a page that make a browser load something."""
     found: list[str] = []

@@ -41,6 +41,8 @@ def test_tokens_and_their_hashes_stand_for_principals(tmp_path: Path) -> None:
         ({"principal": ANN, "token": TOKEN, "sha256": "0" * 64}, "either token or sha256"),
         ({"principal": ANN, "token": "secret"}, "at least 16 characters"),
         ({"principal": ANN, "sha256": "0"}, "should match pattern"),
+        ({"principal": ANN, "sha256": "0" * 65}, "should match pattern"),
+        ({"principal": ANN, "sha256": "0" * 64 + "\n"}, "should match pattern"),
         ({"principal": "ann", "token": TOKEN}, "principals.0.principal: String should match"),
         ({"principal": "allUsers", "token": TOKEN}, "principals.0.principal"),
         ({"principal": ANN, "token": TOKEN, "adminn": True}, "principals.0.adminn: Extra inputs"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
@@ -38,6 +40,24 @@ def test_every_line_has_its_time_severity_and_writer(http: TestClient) -> None:
     assert [rest.partition(": ")[2] for _, _, rest in own] == ["<script>alert(1)</script>", "zwei\tü", "last"]
     assert all(time.endswith("Z") and severity == "INFO" for time, severity, _ in own)
     assert any(" service: " in line for line in lines)
+
+
+def test_a_text_of_several_lines_cannot_look_like_another_writers(world: World) -> None:
+    forged = "2026-01-01T00:00:00Z ERROR    service: Job failed."
+    message = json.dumps({"message": f"one\n{forged}\r{forged}\u2028{forged}"})
+    world.add_image(Behaviour(run_seconds=1, lines=(message,)))
+    world.submit()
+    for _ in range(3):
+        world.settle()
+        world.engine.advance(1)
+    world.settle()
+    app = FastAPI()
+    app.include_router(job_log_router(world.jobs, world.logs))
+
+    text = TestClient(app).get(PATH).text
+
+    assert text.count(forged) == 3
+    assert not [line for line in text.splitlines() if line.startswith(forged)]
 
 
 def test_a_log_of_several_pages_is_the_same(http: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
