@@ -20,10 +20,12 @@ from local_stack.parts.training import Training
 from local_stack.processes.manager import ProcessManager, Started
 from local_stack.processes.packages import PackageInstaller
 from local_stack.processes.ports import require_free
+from local_stack.processes.private_folder import make_private
 from local_stack.processes.progress import Progress
 from local_stack.settings import ALL_PARTS, SERVE_PARTS, Part, StackSettings
 
 POLL_SECONDS = 0.1
+_LOCK = "stack.lock"
 
 _PARTS: dict[Part, type[StackPart]] = {
     Part.ENGINE: Engine,
@@ -177,8 +179,8 @@ class LocalStack:
         The lock ends with the process that holds it.
         """
         folder = self.settings.state_dir.absolute()
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "stack.lock").open("w") as lock:
+        make_private(folder, _LOCK)
+        with (folder / _LOCK).open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -103,11 +103,13 @@ class Airflow(StackPart):
         The log servers, which would listen on all interfaces, are left out.
         """
         ensure_credentials(self.settings)
+        # Of all users: Airflow prints those that it makes up into its log.
+        passwords = {user: ensure_password(passwords_file(self.settings), user) for user in USERS}
         environment = airflow_environment(
             self.settings,
             base_image=BaseImage.name_of(self.settings),
             token=developer_token(self.settings),
-            finder_password=ensure_password(passwords_file(self.settings), ORPHAN_FINDER),
+            finder_password=passwords[ORPHAN_FINDER],
         )
         port = str(self.settings.airflow_port)
         commands = (
@@ -123,7 +125,6 @@ class Airflow(StackPart):
                 environment={**environment, **own_environment(name, self.settings)},
                 directory=REPOSITORY_ROOT,
                 stop_wait_seconds=20,
-                umask=PRIVATE_UMASK,
             )
             for name, command in zip(self.program_names(), commands, strict=True)
         ]

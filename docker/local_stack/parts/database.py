@@ -93,7 +93,6 @@ class Database(StackPart):
                 command=(*as_server_user(), *server),
                 directory=folder,
                 stop_signal="INT",  # "fast shutdown": it does not wait for clients to go
-                umask=PRIVATE_UMASK,
             )
         ]
 

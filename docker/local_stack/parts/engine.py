@@ -143,6 +143,7 @@ class Engine(StackPart):
                 command=(*command, *settings.engine_arguments),
                 environment={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
                 stop_wait_seconds=30,
+                umask=0o022,  # the files of images have the modes that their builds give them
             )
         ]
 

@@ -13,7 +13,7 @@ OWNER_VARIABLE = "LOCAL_STACK_OWNER"
 """Variable in the environment of each program; its value is the state folder of its stack."""
 
 PRIVATE_UMASK = 0o077
-"""For programs whose files are their owner's alone."""
+"""Files of the programs, and their logs, are their owner's alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Program:
     stop_signal: str = "TERM"
     stop_wait_seconds: int = 10
     start_retries: int = 3
-    umask: int = 0o022
+    umask: int = PRIVATE_UMASK
 
 
 def render_main(*, state_dir: Path, socket: Path, log_dir: Path) -> str:
@@ -51,6 +51,7 @@ pidfile = {state}/supervisord.pid
 logfile = {_escape(str(log_dir))}/supervisord.log
 logfile_maxbytes = 5MB
 logfile_backups = 1
+umask = {PRIVATE_UMASK:03o}
 childlogdir = {_escape(str(log_dir))}
 
 [unix_http_server]
