@@ -15,7 +15,6 @@ The container may do anything within ``mount/``: files are opened without follow
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import time
 from dataclasses import dataclass, field
@@ -29,6 +28,8 @@ from training_service.intake.lease import is_lease_broken, release_lease, take_l
 _SETTLE_SECONDS = 0.05
 #: A file that stays open, as of a trainer that appends to it, is read while it is.
 _PATIENCE_SECONDS = 1.0
+#: That a trainer may have open at a time: each takes a descriptor of the service.
+MOST_FILES = 64
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -84,7 +85,13 @@ class MetricSpool:
         return bool(self._written)
 
     def turn(self) -> None:
-        """Give the trainer the next file, if it has written, or wants to write, to the one it has."""
+        """
+        Give the trainer the next file, if it has written, or wants to write, to the one it has.
+
+        One that leaves many files open waits until it has closed some.
+        """
+        if len(self._written) >= MOST_FILES:
+            return
         if self._current is None or self._is_used(self._current):
             self._save_foreign_file()
             self._publish()
@@ -190,7 +197,8 @@ class MetricSpool:
         if stat.S_ISREG(mode):
             self._written.append(_File(path, os.open(path, _OPEN)))
         elif stat.S_ISDIR(mode):
-            shutil.rmtree(path)
+            # It goes with the job's folder: to remove it could take long.
+            path.rename(self._spool.parent / f"foreign-{self._number:09d}")
         else:
             path.unlink()
 

@@ -40,7 +40,7 @@ class EventReader:
         self._rest = b""
         #: Why nothing more can be read; empty: it can.
         self.damage = ""
-        #: How many bytes have been fed.
+        #: How many bytes have been fed, but for those that were dropped.
         self.size = 0
 
     def feed(self, piece: bytes) -> list[Report]:
@@ -59,6 +59,11 @@ class EventReader:
             self.damage = str(error)
         self._rest = self._rest[start:]
         return reports
+
+    def drop_unfinished(self) -> None:
+        """Forget the record that has begun; ``size`` is where it begins, and where to read on."""
+        self.size -= len(self._rest)
+        self._rest = b""
 
     def _end_of_record(self, start: int) -> int | None:
         header = self._rest[start : start + _HEADER]

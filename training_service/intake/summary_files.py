@@ -184,6 +184,8 @@ class SummaryFiles:
             if reader.damage:
                 self.broken.append(f"gs://{self._bucket}/{file.name}: {reader.damage}")
                 break
+        # Of all files of all jobs only the one that is read takes memory.
+        reader.drop_unfinished()
         progress.generation = file.generation
 
 

@@ -288,6 +288,47 @@ def test_folders_go_with_their_jobs(world: World, tmp_path: Path) -> None:
         assert collected.collector.drained == frozenset()
 
 
+def dig(folder: Path, levels: int) -> None:
+    """Make a folder that is deeper than a path can be long, as a trainer could."""
+    folder.mkdir(parents=True, exist_ok=True)
+    here = os.open(folder, os.O_RDONLY)
+    for _ in range(levels):
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+
+
+def test_a_folder_of_any_depth_goes_with_its_job_and_stops_no_start(world: World, tmp_path: Path) -> None:
+    record = make_record(world)
+    dig(tmp_path / "metrics" / "left-over" / "mount", 5000)
+
+    with collecting(tmp_path) as collected:
+        assert not (collected.root / "left-over").exists()
+        dig(Path(collected.collector.prepare(record, MASTER)), 5000)
+        collected.end(record)
+        collected.collector.remove(record.uid)
+
+        assert list(collected.root.iterdir()) == []
+
+
+def test_a_deep_folder_in_the_place_of_the_file_stops_nothing(world: World, tmp_path: Path) -> None:
+    record = make_record(world)
+
+    with collecting(tmp_path) as collected:
+        place = Path(collected.collector.prepare(record, MASTER)) / METRIC_FILE_NAME
+        dig(tmp_path / "deep", 5000)
+        place.unlink()
+        (tmp_path / "deep").rename(place)
+        wait_until(lambda: not place.is_dir(), "the folder is out of the way")
+        place.write_bytes(LINE)
+        collected.end(record)
+
+        assert collected.steps(record) == [1]
+        collected.collector.remove(record.uid)  # which pytest could not
+
+
 def test_tuning_is_refused_where_nobody_could_read_the_metrics(world: World) -> None:
     world.add_image()
     world.submit("training")

@@ -125,6 +125,23 @@ def test_what_is_no_file_is_removed_and_neither_followed_nor_waited_for(
     assert secret.read_text() == "secret"
 
 
+def test_a_trainer_that_closes_no_file_takes_no_more_than_its_share(spool: MetricSpool) -> None:
+    opened = []
+    before = len(list(Path("/proc/self/fd").iterdir()))
+
+    for number in range(3 * metric_spool.MOST_FILES):
+        opened.append((spool.mount / METRIC_FILE_NAME).open("w"))
+        opened[-1].write(str(number))
+        opened[-1].flush()
+        spool.turn()
+
+    own = len(list(Path("/proc/self/fd").iterdir())) - before - len(opened)
+    assert own <= metric_spool.MOST_FILES
+    for file in opened:
+        file.close()
+    assert spool.read(is_ended=True)[-1] == str(number).encode()
+
+
 def test_of_a_huge_file_the_end_is_read(spool: MetricSpool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metric_spool, "MAX_FILE_BYTES", 4)
     report(spool, "a long report")
