@@ -124,6 +124,8 @@ def _debootstrap(recipe: DebianRecipe, root: Path, *, mirror: str | None, log: P
     command = [
         str(find_program("debootstrap")),
         "--variant=minbase",
+        # Without it, unsigned lists are taken where the keyring is missing.
+        "--force-check-gpg",
         f"--include={','.join(recipe.packages)}",
         SUITE,
         str(root),
