@@ -96,8 +96,9 @@ def test_a_store_without_a_service_says_that_it_keeps_no_policies(tmp_path: Path
     assert "keeps no bucket policies" in answer.json()["error"]["message"]
 
 
-def test_a_container_reaches_objects_and_no_policies(store: httpx.Client) -> None:
+def test_a_container_reaches_objects_and_no_policies(store: httpx.Client, service: LiveService) -> None:
     """What writes into a bucket must not decide who else may."""
+    service.engine.addresses_of_others.add("127.0.0.1")
     with web.client(base_url=f"http://{CONTAINERS_HOST}:{store.base_url.port}") as container:
         assert container.get("/storage/v1/b/present").status_code == 200
         assert container.get(POLICY).status_code == 403
