@@ -187,3 +187,6 @@ class LocalStack:
                 self.progress.say(f"waiting for another command that works on {folder}")
                 fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+            # What this command itself has written, such as the log of a migration.
+            make_private(folder, _LOCK)
+            make_private(self.settings.log_dir, "supervisord.log")
