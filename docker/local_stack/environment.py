@@ -48,11 +48,9 @@ def client_environment(
         "AIRFLOW_PASSWORD": finder_password,
         # The login for the registry; the user's own ~/.docker is left alone.
         "DOCKER_CONFIG": str(settings.docker_config_dir),
+        "TRAINING_TOKEN_FILE": str(settings.developer_token_file),
+        "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(settings.developer_token_file),
     }
-    if settings.require_auth:
-        environment["CLOUDSDK_AUTH_ACCESS_TOKEN_FILE"] = str(settings.developer_token_file)
-    else:
-        environment["CLOUDSDK_AUTH_DISABLE_CREDENTIALS"] = "true"
     environment |= {f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api}": endpoint for api in CLOUDSDK_APIS}
     if (
         settings.engine_url != settings.default_engine_url

@@ -19,7 +19,7 @@ import jwt
 import pytest
 
 from container_training.work.images.registry import manifest_digest
-from local_stack.people.credentials import DEVELOPER, developer_token, registry_login
+from local_stack.people.credentials import DEVELOPER, developer_token, developers_header, registry_login
 from local_stack.stack import LocalStack
 from tests.support import web
 from tests.support.bed.job_watch import until_end
@@ -43,7 +43,9 @@ def set_policy(stack: LocalStack, resource: str, role: str = "", member: str = "
     """Make one binding the whole policy of ``resource``; without one, empty it."""
     bindings = [{"role": role, "members": [member]}] if role else []
     web.post(
-        f"{stack.settings.training_url}/v1/{resource}:setIamPolicy", json={"policy": {"bindings": bindings}}
+        f"{stack.settings.training_url}/v1/{resource}:setIamPolicy",
+        json={"policy": {"bindings": bindings}},
+        headers=developers_header(stack.settings),
     ).raise_for_status()
 
 

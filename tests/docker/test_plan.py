@@ -24,7 +24,7 @@ import requests
 from container_training.cli.parser import main
 from container_training.operators.plan import PlanTrainingOperator
 from local_stack.parts.airflow import airflow_environment
-from local_stack.people.credentials import DEVELOPER, developer_token, registry_login
+from local_stack.people.credentials import DEVELOPER, developer_token, developers_header, registry_login
 from local_stack.stack import LocalStack
 from tests.support import web
 from tests.support.bed.real_parts import PROJECT, end_all_jobs
@@ -129,7 +129,9 @@ def trainer(
 def set_policy(stack: LocalStack, resource: str, role: str = "", member: str = "") -> None:
     bindings = [{"role": role, "members": [member]}] if role else []
     web.post(
-        f"{stack.settings.training_url}/v1/{resource}:setIamPolicy", json={"policy": {"bindings": bindings}}
+        f"{stack.settings.training_url}/v1/{resource}:setIamPolicy",
+        json={"policy": {"bindings": bindings}},
+        headers=developers_header(stack.settings),
     ).raise_for_status()
 
 

@@ -9,7 +9,7 @@ import docker.errors
 import pytest
 
 from local_stack.people.airflow_api import AirflowApi
-from local_stack.people.credentials import DEVELOPER, registry_login
+from local_stack.people.credentials import DEVELOPER, developers_header, registry_login
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run, wait_until
 from tests.support import web
@@ -35,7 +35,9 @@ def policy(stack: LocalStack) -> Policy:
     """Return a function that says who may pull the image; given somebody, it lets them in first."""
 
     def policy(*members: str) -> list[str]:
-        with web.client(base_url=f"{stack.settings.training_url}/v1") as service:
+        with web.client(
+            base_url=f"{stack.settings.training_url}/v1", headers=developers_header(stack.settings)
+        ) as service:
             if members:
                 bindings = [{"role": READER, "members": [*members]}]
                 body = {"policy": {"bindings": bindings}}
@@ -49,7 +51,9 @@ def policy(stack: LocalStack) -> Policy:
 @pytest.fixture
 def image(stack: LocalStack, engine_client: docker.APIClient, base_image: str) -> Iterator[str]:
     """An image of another project, which the service's account may not pull."""
-    with web.client(base_url=f"{stack.settings.training_url}/v1") as service:
+    with web.client(
+        base_url=f"{stack.settings.training_url}/v1", headers=developers_header(stack.settings)
+    ) as service:
         owner = {"policy": {"bindings": [{"role": "roles/owner", "members": [DEVELOPER]}]}}
         service.post(f"/projects/{OWNER_PROJECT}:setIamPolicy", json=owner).raise_for_status()
         service.post(f"/{RESOURCE}:setIamPolicy", json={"policy": {}}).raise_for_status()

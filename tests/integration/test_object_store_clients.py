@@ -281,7 +281,9 @@ def test_the_client_made_from_the_discovery_document_works(store_url: str) -> No
         name = f"b-{uuid.uuid4().hex[:12]}"
         service.buckets().insert(project="demo-project", body={"name": name}).execute()
         assert service.buckets().get(bucket=name).execute()["name"] == name
-        assert name in [item["name"] for item in service.buckets().list(project="demo-project").execute()["items"]]
+        assert name in [
+            item["name"] for item in service.buckets().list(project="demo-project").execute()["items"]
+        ]
 
         media = MediaIoBaseUpload(
             io.BytesIO(_MORE_THAN_TWO_CHUNKS), "application/x-test", chunksize=_CHUNK, resumable=True

@@ -258,6 +258,7 @@ def test_every_setting_that_a_page_names_exists() -> None:
         *variables_of(ServiceSettings),
         "TRAINING_ENDPOINT",
         "TRAINING_TOKEN",
+        "TRAINING_TOKEN_FILE",
     }
 
     for page in PAGES:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from pathlib import Path
 
 from training_api.clients.training import TrainingClient
 from training_api.command_line.outcome import UsageError
@@ -24,9 +25,7 @@ def client_of(options: argparse.Namespace) -> TrainingClient:
     """
     Return a client.
 
-    Its bearer token, if the service wants one, is in ``TRAINING_TOKEN``, never an argument.
-
-    :raises UsageError: no project was named, or the endpoint is no URL.
+    :raises UsageError: no project was named, the endpoint is no URL, or the token's file cannot be read.
     """
     project = options.project or os.environ.get("GOOGLE_CLOUD_PROJECT")
     if not project:
@@ -34,9 +33,26 @@ def client_of(options: argparse.Namespace) -> TrainingClient:
     endpoint = options.endpoint or os.environ.get("TRAINING_ENDPOINT") or DEFAULT_ENDPOINT
     if not endpoint.startswith(("http://", "https://")):
         raise UsageError(f"the endpoint must be a URL like {DEFAULT_ENDPOINT}, got {endpoint!r}")
-    token = os.environ.get("TRAINING_TOKEN")
+    token = token_of_environment()
     headers = {"Authorization": f"Bearer {token}"} if token else None
     return TrainingClient(endpoint, project, headers=headers)
+
+
+def token_of_environment() -> str | None:
+    """
+    Return the bearer token, which is never an argument: ``TRAINING_TOKEN``, else the file's.
+
+    ``TRAINING_TOKEN_FILE`` names the file.
+
+    :raises UsageError: the file cannot be read.
+    """
+    if token := os.environ.get("TRAINING_TOKEN"):
+        return token
+    path = os.environ.get("TRAINING_TOKEN_FILE")
+    try:
+        return Path(path).read_text("ascii").strip() if path else None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"TRAINING_TOKEN_FILE cannot be read: {error}") from None
 
 
 def advice(error: TrainingError) -> str:
@@ -45,7 +61,7 @@ def advice(error: TrainingError) -> str:
         case TransportError():
             return "Is it up? `make serve` starts it; --endpoint or TRAINING_ENDPOINT names another."
         case AccessDenied():
-            return "TRAINING_TOKEN is the bearer token of who asks; see docs/access.md."
+            return "TRAINING_TOKEN, or the file TRAINING_TOKEN_FILE, has the token of who asks; see docs/access.md."
         case JobNotFound():
             return "`jobs list` shows the jobs of the project; --project names another."
     return ""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from training_api.errors import AccessDenied
 from training_service.access.decision import Caller, lineage, may
 from training_service.access.identity import Authenticator, Unauthenticated
+from training_service.access.roles import POLICY_WRITES
 from training_service.store.policy_store import PolicyStore
 
 
@@ -12,7 +15,8 @@ class AccessControl:
     """
     Answers for every request who the caller is and what the caller may do.
 
-    :param is_required: ``False``: everybody may do everything, known or not.
+    :param is_required: ``False``: everybody may do everything, known or not; but where there is a tokens
+        file, only whom it lists may write policies.
     """
 
     def __init__(
@@ -29,7 +33,7 @@ class AccessControl:
         :raises Unauthenticated: authentication is required, and the header is missing or stands for nobody.
         """
         if not self._is_required:
-            return Caller(principal=self._guess(authorization), is_admin=True)
+            return replace(self._guess(authorization), is_admin=True)
         caller = self._authenticator.bearer(authorization)
         if caller is None:
             raise Unauthenticated(
@@ -43,6 +47,8 @@ class AccessControl:
 
         ``resource`` is ``projects/P/jobs/J``.
         """
+        if self._is_guarded(caller, permission):
+            return False
         if caller.is_admin:
             return True
         policies = (self._policies.get(name).policy for name in lineage(resource))
@@ -55,19 +61,33 @@ class AccessControl:
         :raises AccessDenied: 403, it does not, or there is no such resource.
         """
         if not self.may(caller, permission, resource):
+            way_out = (
+                "; policies are written with a token of the tokens file, such as the developer's, which "
+                "`make env` gives to gcloud"
+                if self._is_guarded(caller, permission)
+                else ""
+            )
             raise AccessDenied(
                 f"Permission {permission!r} denied on resource {resource!r} (or it may not exist) "
-                f"for {caller.principal or 'an anonymous caller'}"
+                f"for {caller.principal or 'an anonymous caller'}{way_out}"
             )
 
-    def _guess(self, authorization: str | None) -> str:
+    def _is_guarded(self, caller: Caller, permission: str) -> bool:
+        """Tell whether an open service keeps this from this caller."""
+        return (
+            not self._is_required
+            and permission in POLICY_WRITES
+            and self._authenticator.lists_callers
+            and not caller.is_listed
+        )
+
+    def _guess(self, authorization: str | None) -> Caller:
         """
-        Return the principal if it is known.
+        Return the caller, as far as the caller is known.
 
         An open service refuses no request for an unknown token.
         """
         try:
-            caller = self._authenticator.bearer(authorization)
+            return self._authenticator.bearer(authorization) or Caller()
         except Unauthenticated:
-            return ""
-        return caller.principal if caller else ""
+            return Caller()

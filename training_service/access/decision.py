@@ -26,11 +26,13 @@ class Caller:
     :param principal: ``user:EMAIL``, ``serviceAccount:EMAIL`` ...; empty: nobody knows.
     :param is_admin: may do everything: what every caller of an open service is, and the tokens file's
         administrators.
+    :param is_listed: the tokens file has the caller's token; a job's own token is not there.
     :param owns: projects of which the tokens file makes the caller an owner.
     """
 
     principal: str = ""
     is_admin: bool = False
+    is_listed: bool = False
     owns: frozenset[str] = field(default_factory=frozenset)
 
 

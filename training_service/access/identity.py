@@ -84,6 +84,11 @@ class Authenticator:
         self._tokens = tokens
         self._identities = identities
 
+    @property
+    def lists_callers(self) -> bool:
+        """Whether there is a tokens file, and somebody in it."""
+        return bool(self._tokens)
+
     def caller_of(self, token: str) -> Caller:
         """Return who ``token`` stands for. :raises Unauthenticated: nobody."""
         if not token or len(token) > _MAX_TOKEN_LENGTH or not token.isascii():

@@ -13,6 +13,15 @@ from collections.abc import Mapping
 JOB_CANCEL, JOB_CREATE, JOB_GET = "ml.jobs.cancel", "ml.jobs.create", "ml.jobs.get"
 JOB_LIST, JOB_UPDATE = "ml.jobs.list", "ml.jobs.update"
 JOB_GET_POLICY, JOB_SET_POLICY = "ml.jobs.getIamPolicy", "ml.jobs.setIamPolicy"
+#: Who may write policies may let in everybody else.
+POLICY_WRITES = frozenset(
+    {
+        JOB_SET_POLICY,
+        "artifactregistry.repositories.setIamPolicy",
+        "resourcemanager.projects.setIamPolicy",
+        "storage.buckets.setIamPolicy",
+    }
+)
 LOG_LIST = "logging.logEntries.list"
 ACT_AS = "iam.serviceAccounts.actAs"
 #: Reading an image: from the local registry and Artifact Registry, and from a bucket of Container Registry.

@@ -100,7 +100,7 @@ def read_tokens_file(path: Path) -> Mapping[str, Caller]:
         if entry.digest in callers:
             raise InvalidTokensFile(f"tokens file {str(path)!r} has the token of {entry.principal!r} twice")
         callers[entry.digest] = Caller(
-            principal=entry.principal, is_admin=entry.admin, owns=frozenset(entry.owns)
+            principal=entry.principal, is_admin=entry.admin, is_listed=True, owns=frozenset(entry.owns)
         )
     return callers
 

@@ -189,6 +189,7 @@ def airflow_environment(
         "host": LOOPBACK,
         "port": settings.training_port,
         "schema": "http",
+        "password": token,
         "extra": {
             "project": settings.project,
             "job_bucket": settings.job_bucket,
@@ -198,8 +199,6 @@ def airflow_environment(
             **({"prices": settings.prices, "currency": settings.currency} if settings.prices else {}),
         },
     }
-    if settings.require_auth:
-        training["password"] = token
     google = {
         "conn_type": "google_cloud_platform",
         "extra": {"is_anonymous": True, "project": settings.project},

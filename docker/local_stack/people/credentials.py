@@ -56,6 +56,11 @@ def developer_token(settings: StackSettings) -> str:
     return settings.developer_token_file.read_text("ascii").strip()
 
 
+def developers_header(settings: StackSettings) -> dict[str, str]:
+    """Return the header of requests that the developer sends to the training service."""
+    return {"Authorization": f"Bearer {developer_token(settings)}"}
+
+
 def registry_login(settings: StackSettings) -> dict[str, str]:
     """Return the developer's login for the stack's registry, as docker-py's ``auth_config``."""
     return {"username": REGISTRY_USER, "password": developer_token(settings)}

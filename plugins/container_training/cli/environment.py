@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 
+from training_api.command_line.connection import token_of_environment
 from training_api.command_line.outcome import UsageError
 
 
@@ -32,7 +33,7 @@ def ensure_connection(conn_id: str) -> None:
         connection = {
             "conn_type": "container_training",
             "host": endpoint.rstrip("/"),
-            "password": os.environ.get("TRAINING_TOKEN"),
+            "password": token_of_environment(),
             "extra": {"project": project, "job_bucket": os.environ.get("JOB_BUCKET", "").rstrip("/")},
         }
         os.environ[f"AIRFLOW_CONN_{conn_id.upper()}"] = json.dumps(connection)

@@ -77,12 +77,12 @@ def test_clients_are_given_the_login_and_a_token_where_the_service_wants_one(tmp
         airflow = airflow_environment(settings, base_image="b:1", token=developer_token(settings))
 
         assert environment["DOCKER_CONFIG"] == str(settings.docker_config_dir)
-        assert ("CLOUDSDK_AUTH_ACCESS_TOKEN_FILE" in environment) is require_auth
-        assert ("CLOUDSDK_AUTH_DISABLE_CREDENTIALS" in environment) is not require_auth
+        assert environment["CLOUDSDK_AUTH_ACCESS_TOKEN_FILE"] == str(settings.developer_token_file)
+        assert "CLOUDSDK_AUTH_DISABLE_CREDENTIALS" not in environment
         registry = json.loads(airflow["AIRFLOW_CONN_DOCKER_DEFAULT"])
         assert {"username": registry["login"], "password": registry["password"]} == registry_login(settings)
         training = json.loads(airflow["AIRFLOW_CONN_TRAINING_DEFAULT"])
-        assert training.get("password") == (developer_token(settings) if require_auth else None)
+        assert training["password"] == developer_token(settings)
         assert developer_token(settings) not in json.dumps(environment)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -15,7 +16,7 @@ from training_api.errors import AccessDenied, JobNotFound, TrainingError, Transp
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("TRAINING_ENDPOINT", "TRAINING_TOKEN"):
+    for name in ("TRAINING_ENDPOINT", "TRAINING_TOKEN", "TRAINING_TOKEN_FILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "of-the-environment")
 
@@ -54,6 +55,19 @@ def test_the_token_is_sent_as_a_header(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRAINING_TOKEN", "secret")
 
     assert made_of(monkeypatch)[2] == {"Authorization": "Bearer secret"}
+
+
+def test_a_file_may_have_the_token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("of-the-file\n")
+    monkeypatch.setenv("TRAINING_TOKEN_FILE", str(tmp_path / "token"))
+
+    assert made_of(monkeypatch)[2] == {"Authorization": "Bearer of-the-file"}
+    monkeypatch.setenv("TRAINING_TOKEN", "secret")
+    assert made_of(monkeypatch)[2] == {"Authorization": "Bearer secret"}
+    monkeypatch.delenv("TRAINING_TOKEN")
+    monkeypatch.setenv("TRAINING_TOKEN_FILE", str(tmp_path / "absent"))
+    with pytest.raises(UsageError, match="TRAINING_TOKEN_FILE cannot be read"):
+        client_of(options())
 
 
 def test_a_command_without_a_project_is_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,8 +29,10 @@ def test_tokens_and_their_hashes_stand_for_principals(tmp_path: Path) -> None:
     )
 
     assert read_tokens_file(path) == {
-        digest_of(TOKEN): Caller(principal=ANN, is_admin=True),
-        digest_of("other"): Caller(principal="serviceAccount:ci@demo.test", owns=frozenset({"demo"})),
+        digest_of(TOKEN): Caller(principal=ANN, is_admin=True, is_listed=True),
+        digest_of("other"): Caller(
+            principal="serviceAccount:ci@demo.test", is_listed=True, owns=frozenset({"demo"})
+        ),
     }
 
 
