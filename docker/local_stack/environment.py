@@ -81,7 +81,7 @@ def print_environment(stack: LocalStack) -> None:
         base_image=BaseImage.name_of(stack.settings),
         finder_password=ensure_password(passwords_file(stack.settings), ORPHAN_FINDER),
     )
-    (stack.settings.state_dir / "gcloud").mkdir(parents=True, exist_ok=True)
+    (stack.settings.state_dir / "gcloud").mkdir(parents=True, exist_ok=True, mode=0o700)
     print("\n".join(export_lines(environment)))
 
 
