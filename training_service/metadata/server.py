@@ -6,16 +6,22 @@ It listens on an address that containers reach and other machines do not.
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 
 import structlog
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 logger = structlog.get_logger(__name__)
 
 _STOP_SECONDS = 5.0
+#: Of one container, and of all: each takes a descriptor. Clients ask one question a connection.
+MOST_OF_ONE, _MOST = 16, 512
+#: After that a connection ends, whatever was said on it; an answer takes milliseconds.
+_CONNECTION_SECONDS = 20.0
 
 
 class MetadataServer:
@@ -29,6 +35,7 @@ class MetadataServer:
         self._host, self._port = host, port
         config = uvicorn.Config(
             app,
+            http=_BoundedProtocol,
             log_config=None,
             access_log=False,
             lifespan="off",
@@ -79,6 +86,26 @@ class MetadataServer:
     def port(self) -> int:
         """Where it listens; known once it does."""
         return self._port
+
+
+class _BoundedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # uvicorn chooses it at import
+    """uvicorn's protocol, of which no container gets more than its share."""
+
+    _end: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        host = self.client[0] if self.client else ""
+        of_host = sum(1 for each in self.connections if each.client and each.client[0] == host)
+        if of_host > MOST_OF_ONE or len(self.connections) > _MOST:
+            transport.abort()
+            return
+        self._end = self.loop.call_later(_CONNECTION_SECONDS, transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._end is not None:
+            self._end.cancel()
+        super().connection_lost(exc)
 
 
 def metadata_environment(host: str, port: int) -> dict[str, str]:

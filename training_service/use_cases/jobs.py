@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from training_api.causes import Cause
 from training_api.dialects.ml_v1.field_mask import parse_field_mask
@@ -14,6 +14,7 @@ from training_api.errors import (
     InvalidRequest,
     JobNotFound,
 )
+from training_api.job.intent import ORIGIN_LABELS
 from training_api.job.job_rules import label_violations
 from training_api.job.job_spec import JobSpec, job_spec_from_wire
 from training_api.job.python_package import Runtimes
@@ -114,7 +115,8 @@ class Jobs:
 
         :param job: only what the mask names is read, and ``etag``, which is compared whenever it is set.
         :param update_mask: ``labels``, ``etag`` or both, joined by a comma.
-        :raises InvalidRequest: the mask, or a label, breaks a rule.
+        :raises InvalidRequest: the mask, or a label, breaks a rule, or a label that says of which task the
+            job is would change.
         :raises JobNotFound: there is none.
         :raises EditConflict: ``job.etag`` is not the stored job's.
         """
@@ -125,6 +127,8 @@ class Jobs:
                 raise EditConflict(
                     f"job {job_id!r} has changed since etag {job.etag!r} was read; get it again and retry"
                 )
+            if "labels" in mask:
+                _check_origin(record.spec.labels or {}, job.labels or {})
             if "labels" not in mask or self._store.set_labels(record, job.labels or {}):
                 return self.get(project, job_id)
             record = self._store.get(project, job_id)
@@ -167,6 +171,20 @@ class Jobs:
     def _wire(self, record: JobRecord, output: TrainingOutput | None = None) -> Job:
         position = self._positions([record]).get(record.uid)
         return record.to_wire(position=position, output=output)
+
+
+def _check_origin(present: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+    violations = [
+        FieldViolation(
+            field=f"labels.{name}",
+            description=f"says of which task the job is, and stays as the job was made with it: "
+            f"{present.get(name)!r}; got {wanted.get(name)!r}",
+        )
+        for name in ORIGIN_LABELS
+        if present.get(name) != wanted.get(name)
+    ]
+    if violations:
+        raise InvalidRequest(violations)
 
 
 def _patch_mask(job: Job, update_mask: str) -> frozenset[str]:

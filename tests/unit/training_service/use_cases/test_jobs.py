@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.fakes.world import PROJECT, World
-from training_api.dialects.ml_v1.resources import Job
+from tests.support.fakes.world import IMAGE, PROJECT, World
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
 from training_api.errors import EditConflict, InvalidRequest, JobNotFound
+from training_api.job.intent import ORIGIN_LABELS
 from training_api.states import JobState
 
 
@@ -114,3 +115,22 @@ def test_bad_patch_is_refused_by_field(world: World, mask: str, body: Job, field
 def test_unknown_job_is_not_found(world: World) -> None:
     with pytest.raises(JobNotFound):
         world.jobs.patch(PROJECT, "absent", labels(), "labels")
+
+
+@pytest.mark.parametrize("name", ORIGIN_LABELS)
+def test_whose_task_a_job_is_of_stays_as_it_was_made(world: World, name: str) -> None:
+    world.add_image()
+    labels = {name: "mine", "team": "a"}
+    job = Job(
+        job_id="job",
+        labels=labels,
+        training_input=TrainingInput(master_config=ReplicaConfig(image_uri=IMAGE)),
+    )
+    world.jobs.create(PROJECT, job)
+
+    for changed in ({"team": "b"}, {**labels, name: "yours"}, {}):
+        with pytest.raises(InvalidRequest, match=f"labels.{name}: says of which task"):
+            world.jobs.patch(PROJECT, "job", Job(labels=changed), "labels")
+    patched = world.jobs.patch(PROJECT, "job", Job(labels={**labels, "team": "b"}), "labels")
+
+    assert patched.labels == {**labels, "team": "b"}
