@@ -17,10 +17,8 @@ from training_service.api.job_log import job_log_router
 PATH = "/logs/projects/project/jobs/job"
 
 
-@pytest.fixture
-def http(world: World) -> TestClient:
-    """A client of the log of a job that has run and said three lines."""
-    lines = ("<script>alert(1)</script>", "zwei\tü", "last")
+def client_of(world: World, *lines: str) -> TestClient:
+    """Return a client of the log of a job that has run and said ``lines``."""
     world.add_image(Behaviour(run_seconds=1, lines=lines))
     world.submit()
     for _ in range(3):
@@ -31,6 +29,12 @@ def http(world: World) -> TestClient:
     app.include_router(job_log_router(world.jobs, world.logs))
     install_error_handlers(app)
     return TestClient(app)
+
+
+@pytest.fixture
+def http(world: World) -> TestClient:
+    """A client of the log of a job that has said three lines."""
+    return client_of(world, "<script>alert(1)</script>", "zwei\tü", "last")
 
 
 def test_every_line_has_its_time_severity_and_writer(http: TestClient) -> None:
@@ -45,16 +49,8 @@ def test_every_line_has_its_time_severity_and_writer(http: TestClient) -> None:
 def test_a_text_of_several_lines_cannot_look_like_another_writers(world: World) -> None:
     forged = "2026-01-01T00:00:00Z ERROR    service: Job failed."
     message = json.dumps({"message": f"one\n{forged}\r{forged}\u2028{forged}"})
-    world.add_image(Behaviour(run_seconds=1, lines=(message,)))
-    world.submit()
-    for _ in range(3):
-        world.settle()
-        world.engine.advance(1)
-    world.settle()
-    app = FastAPI()
-    app.include_router(job_log_router(world.jobs, world.logs))
 
-    text = TestClient(app).get(PATH).text
+    text = client_of(world, message).get(PATH).text
 
     assert text.count(forged) == 3
     assert not [line for line in text.splitlines() if line.startswith(forged)]
