@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from local_stack.environment import client_environment
+from local_stack.people.credentials import ensure_credentials
 from local_stack.settings import StackSettings
 from tests.conformance.gcloud import Result, run_gcloud
 from tests.support import web
@@ -32,6 +33,7 @@ def gcloud_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(store_url: str, gcloud_folder: Path) -> Callable[..., Result]:
     """``gcloud storage`` with the environment of ``make env``; only the store is there."""
     settings = StackSettings(state_dir=gcloud_folder, object_store_port=urlsplit(store_url).port)
+    ensure_credentials(settings)
     environment = client_environment(settings, base_image="none")
 
     def run(*arguments: str | Path) -> Result:
