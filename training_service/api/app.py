@@ -10,7 +10,6 @@ from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
 from training_service.access.control import AccessControl
-from training_service.api import audit
 from training_service.api.access import access_check
 from training_service.api.body_limit import BodyLimit
 from training_service.api.bucket_iam import bucket_iam_router
@@ -119,7 +118,6 @@ def create_app(
         # A client may make up methods, and each would be a series of its own.
         method = request.method if request.method in _METHODS else "OTHER"
         metrics.requests.labels(method, route, response.status_code).observe(seconds)
-        audit.note(request, response.status_code)
         return response
 
     if faults is not None:

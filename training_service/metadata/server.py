@@ -19,7 +19,7 @@ logger = structlog.get_logger(__name__)
 
 _STOP_SECONDS = 5.0
 #: Of one container, and of all: each takes a descriptor. Clients ask one question a connection.
-MOST_OF_ONE, _MOST = 64, 1024
+MOST_OF_ONE, _MOST = 16, 512
 #: After that a connection ends, whatever was said on it; an answer takes milliseconds.
 _CONNECTION_SECONDS = 20.0
 
