@@ -107,6 +107,7 @@ class ContainerAccess:
         """Return the service's answer; wait for it while it restarts."""
         give_up = time.monotonic() + patience_seconds
         while True:
+            may_pass = True
             try:
                 timeout = _TIMEOUT_SECONDS if patience_seconds else _SHORT_SECONDS
                 answer = await self._http.post(url, json=asdict(question), timeout=timeout)
@@ -114,9 +115,10 @@ class ContainerAccess:
                     body: dict[str, object] = answer.json()
                     return body
                 problem = f"answers {answer.status_code}"
+                may_pass = answer.is_server_error
             except httpx.RequestError as error:
                 problem = f"does not answer: {str(error) or type(error).__name__}"
-            if time.monotonic() >= give_up:
+            if not may_pass or time.monotonic() >= give_up:
                 message = f"the training service at {url}, which knows what jobs may do, {problem}; ask again"
                 raise StoreError(HTTPStatus.SERVICE_UNAVAILABLE, "backendError", message)
             await asyncio.sleep(_PAUSE_SECONDS)

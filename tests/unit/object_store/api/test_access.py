@@ -27,13 +27,16 @@ class Service:
         self.asked: list[dict[str, str]] = []
         self.rule: Callable[[dict[str, str]], dict[str, Any]] = lambda _: answer(True)
         self.status = 200
+        #: How many questions it answers with ``status``, before it is well.
+        self.recovers_after = 10**9
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         assert (request.method, request.url.path) == ("POST", "/ops/v1/objects:checkAccess")
         self.asked.append(json.loads(request.content))
-        if self.status == 0:
+        status = self.status if len(self.asked) <= self.recovers_after else 200
+        if status == 0:
             raise httpx.ConnectError("refused")
-        return httpx.Response(self.status, json=self.rule(self.asked[-1]))
+        return httpx.Response(status, json=self.rule(self.asked[-1]))
 
     def access(self) -> ContainerAccess:
         return ContainerAccess(URL, httpx.MockTransport(self))
@@ -122,18 +125,10 @@ def test_a_no_is_asked_for_again_and_ends_a_yes(service: Service, clock: list[fl
 
 @pytest.mark.parametrize("status", [0, 500, 503])
 def test_a_service_that_restarts_is_waited_for(service: Service, clock: list[float], status: int) -> None:
-    service.status = status
-
-    def rule(_: object) -> dict[str, Any]:
-        if len(service.asked) == 4:
-            service.status = 200
-        return answer(True)
-
-    service.rule = rule
-    if status == 0:
-        service.status = 500  # a refused connection has no answer to count by
+    service.status, service.recovers_after = status, 3
 
     assert check(service.access())
+    assert len(service.asked) == 4
     assert clock[0] < 1010
 
 
@@ -146,6 +141,15 @@ def test_a_service_that_stays_away_is_said(service: Service, clock: list[float],
 
     assert caught.value.status == 503
     assert 20 <= clock[0] - 1000 < 25
+
+
+def test_a_service_that_refuses_the_question_is_not_waited_for(service: Service, clock: list[float]) -> None:
+    service.status = 400
+
+    with pytest.raises(StoreError, match="answers 400"):
+        check(service.access())
+
+    assert clock[0] == 1000
 
 
 def test_while_the_service_is_away_an_older_yes_is_good(service: Service, clock: list[float]) -> None:
