@@ -216,7 +216,7 @@ def retire(connection: sqlite3.Connection, bucket: Bucket, present: Object) -> s
     """
     Make the live generation noncurrent, or remove it.
 
-    :return: the key of the contents that nobody needs any more; ``None``: the bucket keeps versions.
+    :return: the key of the contents to remove; ``None``: the bucket keeps versions.
     """
     if bucket.keeps_versions:
         put_object(connection, replace(present, deleted=now_us()))
@@ -297,7 +297,7 @@ def _bucket(row: tuple[Any, ...]) -> Bucket:
     )
 
 
-@lru_cache(maxsize=1024)  # those of many objects are equal; nobody changes them
+@lru_cache(maxsize=1024)  # many objects have equal fields, which are never changed
 def _fields(text: str) -> Mapping[str, Any]:
     fields: dict[str, Any] = json.loads(text)
     return fields

@@ -196,7 +196,7 @@ class GrowingFile:
 
 
 def new_key() -> str:
-    """Return a name that nobody can guess."""
+    """Return a new unguessable name."""
     return secrets.token_hex(16)
 
 

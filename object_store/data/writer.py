@@ -72,8 +72,8 @@ class Writer:
 
 
 def _commit(connection: sqlite3.Connection, together: list[tuple[Change[Any], Future[Any]]]) -> None:
-    # A refusal, too, is told after the commit: it may be for what another change of this commit has
-    # written, and whoever is refused reads that next.
+    # A refusal also waits for the commit: its cause may be another change in the same commit, which the
+    # refused client reads next.
     done: list[tuple[Future[Any], Any, Exception | None]] = []
     try:
         connection.execute("BEGIN IMMEDIATE")
@@ -92,7 +92,7 @@ def _commit(connection: sqlite3.Connection, together: list[tuple[Change[Any], Fu
             connection.execute("RELEASE change")
         connection.execute("COMMIT")
     except Exception as error:
-        # The disk is full, or the file is gone: nobody may take what they asked for as stored.
+        # The disk is full, or the file is gone: no client may believe that its change is stored.
         with suppress(sqlite3.Error):
             connection.execute("ROLLBACK")
         done = [(future, None, error) for _, future in together]

@@ -14,8 +14,8 @@ def make_private(folder: Path, mark: str) -> None:
     """
     Make ``folder``, and close it to other users with all that is in it.
 
-    What lies in a folder that is closed already is not looked at. A folder that is somebody else's, or has
-    files and not ``mark``, stays as it is: a setting that names ``/tmp`` must not close it to all.
+    It skips folders that are private already. It does not touch a folder of another user, or one with files
+    but without ``mark``: a setting that names ``/tmp`` must not close it to everybody.
 
     :param mark: the name of a file that such a folder has.
     """
