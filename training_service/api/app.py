@@ -11,19 +11,19 @@ from starlette.exceptions import HTTPException
 
 from training_service.access.control import AccessControl
 from training_service.api.access import access_check
-from training_service.api.body_limit import BodyLimit
 from training_service.api.bucket_iam import bucket_iam_router
 from training_service.api.database_errors import install_database_errors
 from training_service.api.errors import install_error_handlers
 from training_service.api.faults import faults_router
-from training_service.api.gate import Gate
 from training_service.api.health import health_router
 from training_service.api.iam import job_iam_router
-from training_service.api.injected_faults import FaultyCalls
 from training_service.api.job_log import job_log_router
 from training_service.api.jobs import jobs_router, projects_router
 from training_service.api.locations import locations_router
 from training_service.api.logging import logging_router
+from training_service.api.middleware.body_limit import BodyLimit
+from training_service.api.middleware.gate import Gate
+from training_service.api.middleware.injected_faults import FaultyCalls
 from training_service.api.object_access import object_access_router
 from training_service.api.openapi import COMMON_ERRORS, correct_openapi
 from training_service.api.ops import ops_router

@@ -27,7 +27,7 @@ from training_service.api.access import (
     access_check,
 )
 from training_service.api.errors import install_error_handlers
-from training_service.api.gate import Gate
+from training_service.api.middleware.gate import Gate
 from training_service.store.policy_store import PolicyStore
 
 ADMIN, ANN = "token-of-the-administrator", "token-of-ann-0123456789"

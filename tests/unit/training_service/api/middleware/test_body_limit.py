@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from training_service.api.body_limit import DEFAULT_LIMIT, BodyLimit, body_limit
+from training_service.api.middleware.body_limit import DEFAULT_LIMIT, BodyLimit, body_limit
 
 JOBS = "/v1/projects/p/jobs"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from training_service.api.injected_faults import FaultyCalls
+from training_service.api.middleware.injected_faults import FaultyCalls
 from training_service.faults.board import FaultBoard
 from training_service.faults.rules import Fault, FaultKind
 
@@ -86,7 +86,7 @@ def test_a_delayed_call_is_carried_out_late(monkeypatch: pytest.MonkeyPatch) -> 
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    monkeypatch.setattr("training_service.api.injected_faults.asyncio.sleep", sleep)
+    monkeypatch.setattr("training_service.api.middleware.injected_faults.asyncio.sleep", sleep)
     client = Client(Fault(kind=FaultKind.DELAY, seconds=2.5), error(methods=["jobs.list"]))
 
     assert client.ask(GET)[-1]["body"] == b"x"
