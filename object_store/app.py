@@ -9,9 +9,11 @@ import os
 import sqlite3
 import time
 from collections.abc import Collection
+from contextlib import suppress
 from http import HTTPStatus
 
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Message, Receive, Scope, Send
@@ -78,13 +80,17 @@ class App:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
             return
-        watch = _Watch(receive, send)
+        headers = Headers(scope=scope)
+        # A client that waits for "100 Continue" sends no body before it is asked to.
+        watch = _Watch(receive, send, expects_body="expect" not in headers)
+        request = Request(scope, watch.receive, watch.send)
         self._under_way += 1
         self._metrics.in_flight.set(self._under_way)
         begun, name = time.perf_counter(), "refused"
-        request = Request(scope, watch.receive, watch.send)
         try:
             name, answer = await self._answer(request)
+            if headers.get("connection", "").lower() == "close" and "connection" not in answer.headers:
+                await watch.discard_body()
             await answer(scope, watch.receive, watch.send)
         except ClientDisconnect:
             watch.code = 499
@@ -168,12 +174,18 @@ class App:
         )
 
 
+#: What is read and passed over of a body that an answer does not need.
+_DISCARD_BYTES = 16 << 20
+_DISCARD_SECONDS = 5.0
+
+
 class _Watch:
     """Counts the bytes of a request and of its answer."""
 
-    def __init__(self, receive: Receive, send: Send) -> None:
+    def __init__(self, receive: Receive, send: Send, *, expects_body: bool) -> None:
         self._receive = receive
         self._send = send
+        self._more_comes = expects_body
         self.received = 0
         self.sent = 0
         self.code = 0
@@ -181,12 +193,27 @@ class _Watch:
     async def receive(self) -> Message:
         message = await self._receive()
         self.received += len(message.get("body", b""))
+        self._more_comes = message.get("more_body", False)
         return message
 
     async def send(self, message: Message) -> None:
         self.code = message.get("status", self.code)
         self.sent += len(message.get("body", b""))
         await self._send(message)
+
+    async def discard_body(self) -> None:
+        """
+        Read what is left of the body, within bounds.
+
+        It is for answers after which the connection ends. A connection that is closed with unread bytes is
+        reset, and the client may lose the answer (RFC 9112, section 9.6). On a connection that goes on the
+        server passes over the rest by itself.
+        """
+        most = self.received + _DISCARD_BYTES
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_DISCARD_SECONDS):
+                while self._more_comes and self.received < most:
+                    await self.receive()
 
 
 _ENDS_CONNECTION = frozenset(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from collections.abc import Iterator
@@ -103,3 +104,37 @@ def test_connections_are_bounded(store: httpx.Client, monkeypatch: pytest.Monkey
     assert len(refused) == 5
     for connection in others:
         connection.close()
+
+
+BEGIN = "/upload/storage/v1/b/{}/o?uploadType=resumable&name=o"
+
+
+@pytest.mark.parametrize(
+    ("bucket", "status"), [("bkt", 200), ("no-such-bucket", 404)], ids=["sent again", "refused"]
+)
+def test_the_answer_to_a_body_that_is_not_needed_comes_before_the_end_of_the_connection(
+    store: httpx.Client, bucket: str, status: int
+) -> None:
+    """A server that closes with unread bytes resets the connection; the answer is lost with it."""
+    body = os.urandom(4 << 20)
+    url = urlsplit(store.post(BEGIN.format("bkt")).headers["location"])
+    store.put(f"{url.path}?{url.query}", content=body).raise_for_status()
+    target = f"{url.path}?{url.query}" if bucket == "bkt" else UPLOAD.replace("bkt", bucket)
+    method = "PUT" if bucket == "bkt" else "POST"
+
+    with connect(store) as connection:
+        connection.sendall(
+            f"{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n".encode()
+        )
+        time.sleep(SECONDS / 2)  # the store could have answered
+        connection.sendall(body)
+
+        assert said(connection).startswith(f"HTTP/1.1 {status} ".encode())
+
+
+def test_a_body_without_end_that_is_refused_is_not_read_for_ever(store: httpx.Client) -> None:
+    head = f"POST {UPLOAD.replace('bkt', 'no-such-bucket')} HTTP/1.1\r\nHost: localhost\r\n"
+    head += f"Connection: close\r\nContent-Length: {1 << 40}\r\n\r\n"
+    with connect(store) as connection, pytest.raises(OSError, match=r"reset|Broken pipe"):
+        connection.sendall(head.encode() + bytes(128 << 20))
