@@ -84,6 +84,8 @@ def create_app(
         # Pages that load a script from outside.
         docs_url=None,
         redoc_url=None,
+        # Browsers send a body without a type, or as text, to other sites without asking them first.
+        strict_content_type=True,
     )
     app.include_router(projects_router())
     # Before the jobs: their path would take JOB:getIamPolicy for an id.

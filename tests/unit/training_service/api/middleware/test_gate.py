@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from fastapi.testclient import TestClient
 
@@ -52,3 +54,14 @@ def test_a_foreign_name_is_refused(http: TestClient, host: str) -> None:
 @pytest.mark.parametrize("path", ["/docs", "/redoc"])
 def test_there_is_no_page_with_scripts_from_outside(http: TestClient, path: str) -> None:
     assert http.get(path).status_code == 404
+
+
+@pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded"])
+def test_a_body_that_is_not_sent_as_json_is_not_read_as_json(http: TestClient, kind: str | None) -> None:
+    image = {"imageUri": "localhost:5000/demo-project/image:1"}
+    training = {"scaleTier": "BASIC", "region": "us-central1", "masterConfig": image}
+    body = json.dumps({"jobId": "a", "trainingInput": training})
+
+    assert http.post(JOBS, content=body, headers={"content-type": kind} if kind else {}).status_code == 400
+    answer = http.post(JOBS, content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 200, answer.text
