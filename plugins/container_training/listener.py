@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 
+from container_training.runtime.daemon_threads import DaemonThreads
 from training_api.job.job_id import TaskKey
 
 if TYPE_CHECKING:
@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
 # Whatever is heavier than this is imported where it is needed: every process of Airflow loads this module.
 _log = logging.getLogger(__name__)
-#: Class names as Airflow's database has them.
-_WAITS = frozenset({"TrainingJobSensor"})
-_SUBMISSIONS = frozenset({"SubmitTrainingJobOperator"})
+#: Which fields of a task are rendered tells what it is, subclasses included: Airflow's database has only the
+#: name of a task's own class.
+_OF_WAITS = frozenset({"training_conn_id", "job_id", "cancel_on_kill"})
+_OF_SUBMISSIONS = frozenset({"training_conn_id", "max_cost", "detached"})
 #: Pauses between looks for the job of a killed submission: it may still submit until its next heartbeat, and
 #: for five seconds more.
 _PAUSES_SECONDS = (0.0, 3.0, 7.0, 10.0, 20.0)
@@ -71,16 +72,16 @@ def _look_after_job(task_instance: Any, *, is_success: bool) -> None:
     Only columns are read here: when a person marks a whole run, related rows are not loaded, and reading one
     raises.
     """
-    operator = getattr(task_instance, "operator", None)
-    if operator in _WAITS:
-        _start(cancel_job_of_wait, TaskKey.of(task_instance), is_success)
-    if operator in _SUBMISSIONS:
-        _start(cancel_job_of_submission, TaskKey.of(task_instance))
+    _start(cancel_job_of_task, TaskKey.of(task_instance), is_success)
 
 
 def _start(act: Callable[..., None], *args: Any) -> None:
-    """Start a thread: a person's click and the scheduler must not wait for the service."""
-    threading.Thread(target=_logged, args=(act, *args), name="cancel-training-job", daemon=True).start()
+    """Have it done on a thread: a person's click and the scheduler must not wait for the service."""
+    _threads.do(_logged, act, *args)
+
+
+# A person may mark a thousand tasks at once.
+_threads = DaemonThreads("cancel-training-job", most=16)
 
 
 def _logged(act: Callable[..., None], *args: Any) -> None:
@@ -93,21 +94,36 @@ def _logged(act: Callable[..., None], *args: Any) -> None:
         act(*args)
     except (TrainingError, AirflowException, SQLAlchemyError) as error:
         _log.error("a job may go on, though its task was ended (%s%s): %s", act.__name__, args, error)
+    except Exception:
+        _log.exception("a job may go on, though its task was ended (%s%s)", act.__name__, args)
 
 
-def cancel_job_of_wait(key: TaskKey, is_success: bool) -> None:
+def cancel_job_of_task(key: TaskKey, is_success: bool) -> None:
+    """
+    Cancel the job of the task ``key`` that a person or a limit has ended, if it waits for or submits one.
+
+    A task that never began has no fields, and so no job.
+    """
+    rendered = _rendered_fields(key)
+    if rendered.keys() >= _OF_WAITS:
+        cancel_job_of_wait(key, rendered, is_success)
+    elif rendered.keys() >= _OF_SUBMISSIONS:
+        cancel_job_of_submission(key, rendered)
+
+
+def cancel_job_of_wait(key: TaskKey, rendered: Mapping[str, Any], is_success: bool) -> None:
     """
     Cancel the job that the task ``key`` waited for, if no other task of its DAG run needs it.
 
     That DAG run must have submitted the job.
 
+    :param rendered: the task's fields.
     :param is_success: the wait was marked as successful: then other tasks of the run may need the job.
     """
     from container_training.hooks.training import TrainingHook
     from training_api.job.intent import owner_within, why_left_alone
 
-    rendered = _rendered_fields(key)
-    # Without fields the task never began, and so never waited. A template leaves text.
+    # A template leaves text.
     is_to_cancel = str(rendered.get("cancel_on_kill", True)).lower() not in ("false", "0", "")
     job_id = rendered.get("job_id")
     if (
@@ -124,7 +140,7 @@ def cancel_job_of_wait(key: TaskKey, is_success: bool) -> None:
             _log.info("job %s is being cancelled: its wait was ended", job_id)
 
 
-def cancel_job_of_submission(key: TaskKey) -> None:
+def cancel_job_of_submission(key: TaskKey, rendered: Mapping[str, Any]) -> None:
     """
     Cancel the job that the task ``key`` was about to submit when it was ended.
 
@@ -132,14 +148,14 @@ def cancel_job_of_submission(key: TaskKey) -> None:
 
     Looks for up to a minute. Does nothing if the task had submitted it and was over, and stops if the task is
     cleared.
+
+    :param rendered: the task's fields.
     """
     from container_training.hooks.training import TrainingHook
     from training_api.errors import JobNotFound
     from training_api.job.intent import why_left_alone
 
-    rendered = _rendered_fields(key)
-    # Without fields the task never began, and so never submitted.
-    if not rendered or not _is_stored(key) or _has_returned(key):
+    if not _is_stored(key) or _has_returned(key):
         return
     with TrainingHook(rendered["training_conn_id"]) as hook:
         for pause in _PAUSES_SECONDS:

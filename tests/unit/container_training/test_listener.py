@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+import threading
+import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import pytest
-from airflow.sdk import DAG
+from airflow.sdk import DAG, BaseOperator
 
-from container_training import listener
+from container_training import listener, operators, sensors
 from container_training.listener import (
-    cancel_job_of_submission,
-    cancel_job_of_wait,
+    cancel_job_of_task,
     on_dag_run_failed,
     on_task_instance_failed,
     on_task_instance_success,
 )
 from container_training.operators.training import SubmitTrainingJobOperator
 from tests.support.fakes.fake_service import FakeService, error, make_job
+from tests.support.waiting import wait_until
 from training_api.job.intent import Intent
 from training_api.job.job_id import TaskKey
 from training_api.states import JobState
 
 LABELS = {"airflow-dag": "dag", "airflow-run": "run", "airflow-owner": "token"}
 KEY = TaskKey(dag_id="dag", task_id="task", run_id="run")
+WAIT = {
+    "job_id": "digits_1",
+    "training_conn_id": "training_default",
+    "cancel_on_kill": True,
+    "until": "RUNNING",
+}
+SUBMISSION = {"training_conn_id": "training_default", "max_cost": None, "detached": False, "image": "i:1"}
 
 
 def make_task_instance(**changes: Any) -> SimpleNamespace:
@@ -54,11 +65,7 @@ class Database:
         self.state: str | None = "failed"
         self.others: list[str | None] = []
         self.has_returned = False
-        self.rendered: dict[str, Any] = {
-            "job_id": "digits_1",
-            "training_conn_id": "training_default",
-            "cancel_on_kill": True,
-        }
+        self.rendered: dict[str, Any] = dict(WAIT)
         self.intent: Intent | None = Intent(request_hash="0", job_id="digits_1", owner="token")
         #: What happens during the coming pauses.
         self.pauses: list[Any] = []
@@ -69,6 +76,11 @@ class Database:
     def sleep(self, seconds: float) -> None:
         if seconds and self.pauses:
             self.pauses.pop(0)()
+
+
+def end_submission(database: Database) -> None:
+    database.rendered = dict(SUBMISSION)
+    cancel_job_of_task(KEY, False)
 
 
 @pytest.fixture
@@ -83,45 +95,22 @@ def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     assert not fake.pauses
 
 
-def test_wait_that_a_person_marked_as_failed_has_its_job_cancelled(started: mock.Mock) -> None:
-    on_task_instance_failed(previous_state=None, task_instance=make_task_instance(), error="marked")
+@pytest.mark.parametrize("operator", ["TrainingJobSensor", "SubmitTrainingJobOperator", "SubclassOfAUser"])
+def test_a_task_that_a_person_ended_is_looked_after(started: mock.Mock, operator: str) -> None:
+    task = make_task_instance(operator=operator)
 
-    started.assert_called_once_with(cancel_job_of_wait, KEY, False)
+    on_task_instance_failed(previous_state=None, task_instance=task, error="marked")
+    on_task_instance_success(previous_state=None, task_instance=task)
 
-
-def test_wait_that_a_person_marked_as_successful_is_looked_after(started: mock.Mock) -> None:
-    on_task_instance_success(previous_state=None, task_instance=make_task_instance())
-
-    started.assert_called_once_with(cancel_job_of_wait, KEY, True)
-
-
-@pytest.mark.parametrize("is_success", [True, False])
-def test_submission_that_a_person_ended_is_looked_after(started: mock.Mock, is_success: bool) -> None:
-    task = make_task_instance(operator="SubmitTrainingJobOperator")
-
-    if is_success:
-        on_task_instance_success(previous_state=None, task_instance=task)
-    else:
-        on_task_instance_failed(previous_state=None, task_instance=task, error="marked")
-
-    started.assert_called_once_with(cancel_job_of_submission, KEY)
+    assert started.call_args_list == [
+        mock.call(cancel_job_of_task, KEY, False),
+        mock.call(cancel_job_of_task, KEY, True),
+    ]
 
 
-@pytest.mark.parametrize(
-    ("previous_state", "changes"),
-    [
-        ("running", {}),  # it ended by itself
-        ("running", {"operator": "SubmitTrainingJobOperator"}),
-        (None, {"operator": "PythonOperator"}),
-    ],
-)
-def test_other_ends_are_left_alone(
-    started: mock.Mock, previous_state: str | None, changes: dict[str, Any]
-) -> None:
-    task = make_task_instance(**changes)
-
-    on_task_instance_failed(previous_state=previous_state, task_instance=task, error="x")
-    on_task_instance_success(previous_state=previous_state, task_instance=task)
+def test_a_task_that_ended_by_itself_is_left_alone(started: mock.Mock) -> None:
+    on_task_instance_failed(previous_state="running", task_instance=make_task_instance(), error="x")
+    on_task_instance_success(previous_state="running", task_instance=make_task_instance())
 
     started.assert_not_called()
 
@@ -152,7 +141,7 @@ def test_only_a_live_job_of_this_run_is_cancelled(
 ) -> None:
     service.add(make_job(state=state, labels=labels))
 
-    cancel_job_of_wait(KEY, False)
+    cancel_job_of_task(KEY, False)
 
     assert service.count("POST", ":cancel") == expected
 
@@ -167,19 +156,53 @@ def test_a_wait_that_does_not_cancel_leaves_the_job(
     service.add(make_job(state=JobState.RUNNING, labels=LABELS))
     database.rendered |= changes
 
-    cancel_job_of_wait(KEY, False)
+    cancel_job_of_task(KEY, False)
 
     assert service.jobs["digits_1"].state is JobState.RUNNING
 
 
-def test_a_task_that_never_began_has_no_job(service: FakeService, database: Database) -> None:
+@pytest.mark.parametrize(
+    "rendered",
+    [
+        {},  # it never began
+        {"bash_command": "true"},
+        {"job_id": "digits_1", "training_conn_id": "training_default"},  # it collects the results
+    ],
+)
+def test_a_task_that_has_no_job_cancels_none(
+    service: FakeService, database: Database, rendered: dict[str, Any]
+) -> None:
     service.add(make_job(state=JobState.RUNNING, labels=LABELS))
-    database.rendered = {}
+    database.rendered = rendered
 
-    cancel_job_of_wait(KEY, False)
-    cancel_job_of_submission(KEY)
+    cancel_job_of_task(KEY, False)
 
     assert service.jobs["digits_1"].state is JobState.RUNNING
+
+
+def test_a_thousand_ended_tasks_take_a_few_threads(
+    service: FakeService, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[TaskKey] = []
+    threads: set[int] = set()
+
+    def rendered_fields(key: TaskKey) -> dict[str, Any]:
+        time.sleep(0.001)
+        threads.add(threading.active_count())
+        looked_at.append(key)
+        return {}
+
+    monkeypatch.setattr(listener, "_rendered_fields", rendered_fields)
+    before = threading.active_count()
+
+    for number in range(1000):
+        task = make_task_instance(map_index=number)
+        on_task_instance_failed(previous_state=None, task_instance=task, error="marked")
+
+    wait_until(lambda: len(looked_at) == 1000, "all tasks are looked at")
+    assert {key.map_index for key in looked_at} == set(range(1000))
+    assert max(threads) - before <= 16
+    wait_until(lambda: threading.active_count() <= before, "the threads end")
 
 
 @pytest.mark.parametrize(
@@ -200,7 +223,7 @@ def test_after_a_wait_that_was_marked_as_successful_the_job_goes_on_for_the_rest
     # Listeners are told before the act is stored.
     database.pauses = [lambda: setattr(database, "state", "success")]
 
-    cancel_job_of_wait(KEY, True)
+    cancel_job_of_task(KEY, True)
 
     assert service.count("POST", ":cancel") == expected
 
@@ -208,7 +231,7 @@ def test_after_a_wait_that_was_marked_as_successful_the_job_goes_on_for_the_rest
 def test_the_job_of_an_ended_submission_is_cancelled(service: FakeService, database: Database) -> None:
     service.add(make_job(state=JobState.QUEUED, labels=LABELS))
 
-    cancel_job_of_submission(KEY)
+    end_submission(database)
 
     assert service.jobs["digits_1"].state is JobState.CANCELLING
 
@@ -221,7 +244,7 @@ def test_a_job_that_comes_after_its_submission_was_ended_is_cancelled(
         lambda: service.add(make_job(state=JobState.QUEUED, labels=LABELS)),
     ]
 
-    cancel_job_of_submission(KEY)
+    end_submission(database)
 
     assert service.jobs["digits_1"].state is JobState.CANCELLING
 
@@ -229,7 +252,7 @@ def test_a_job_that_comes_after_its_submission_was_ended_is_cancelled(
 def test_a_submission_that_comes_to_nothing_is_looked_for_no_longer_than_a_minute(
     service: FakeService, database: Database
 ) -> None:
-    cancel_job_of_submission(KEY)
+    end_submission(database)
 
     assert service.count("GET", "/jobs/digits_1") == len(listener._PAUSES_SECONDS)
     assert sum(listener._PAUSES_SECONDS) <= 60
@@ -251,7 +274,7 @@ def test_a_job_that_is_not_the_ended_submissions_goes_on(
     for name, value in changes.items():
         setattr(database, name, value)
 
-    cancel_job_of_submission(KEY)
+    end_submission(database)
 
     assert service.jobs["digits_1"].state is JobState.RUNNING
 
@@ -265,7 +288,7 @@ def test_a_submission_that_is_cleared_meanwhile_is_left_alone(
 
     database.pauses = [clear_and_submit]
 
-    cancel_job_of_submission(KEY)
+    end_submission(database)
 
     assert service.jobs["digits_1"].state is JobState.QUEUED
 
@@ -275,18 +298,42 @@ def test_service_that_refuses_is_logged(
 ) -> None:
     service.faults = [error(403, "PERMISSION_DENIED", "try later")]
 
-    listener._logged(cancel_job_of_wait, KEY, False)
+    listener._logged(cancel_job_of_task, KEY, False)
 
     assert "a job may go on" in caplog.text
     assert str(KEY) in caplog.text
     assert "try later" in caplog.text
 
 
+def test_waits_and_submissions_are_told_from_all_other_tasks() -> None:
+    """By their rendered fields, which subclasses have, too."""
+    classes = [
+        thing
+        for folder in (operators, sensors)
+        for module in pkgutil.iter_modules(folder.__path__, f"{folder.__name__}.")
+        for thing in vars(importlib.import_module(module.name)).values()
+        if isinstance(thing, type) and issubclass(thing, BaseOperator)
+    ]
+
+    waits = {thing.__name__ for thing in classes if {*thing.template_fields} >= listener._OF_WAITS}
+    submissions = {
+        thing.__name__ for thing in classes if {*thing.template_fields} >= listener._OF_SUBMISSIONS
+    }
+
+    assert len(classes) > 20
+    assert waits == {"TrainingJobSensor"}
+    assert submissions == {"SubmitTrainingJobOperator"}
+
+
+class _Submission(SubmitTrainingJobOperator):
+    """A user's own."""
+
+
 def test_what_it_asks_airflows_database(
     service: FakeService, register_dag: Callable[[DAG], DAG], started: mock.Mock
 ) -> None:
     with DAG("listened", schedule=None) as dag:
-        SubmitTrainingJobOperator(task_id="task", image="127.0.0.1:5000/demo/digits:1", region="us-central1")
+        _Submission(task_id="task", image="127.0.0.1:5000/demo/digits:1", region="us-central1")
     run = register_dag(dag).test()
     key = TaskKey(dag_id="listened", task_id="task", run_id=run.run_id)
     unknown = TaskKey(dag_id="listened", task_id="task", run_id="another")
@@ -299,6 +346,7 @@ def test_what_it_asks_airflows_database(
     assert listener._is_over(key)
     assert listener._has_returned(key)
     assert listener._rendered_fields(key)["training_conn_id"] == "training_default"
+    assert listener._rendered_fields(key).keys() >= listener._OF_SUBMISSIONS
     assert listener._rendered_fields(unknown) == {}
     assert listener._stored_intent(unknown) is None
     assert listener._states(unknown) == []
@@ -327,7 +375,7 @@ def test_nothing_is_asked_of_a_task_but_its_columns(
             on_task_instance_failed(previous_state=None, task_instance=task_instance, error="marked")
 
     key = TaskKey(dag_id="marked", task_id="task", run_id=run.run_id)
-    started.assert_called_once_with(cancel_job_of_submission, key)
+    started.assert_called_once_with(cancel_job_of_task, key, False)
 
 
 def test_the_tasks_that_a_run_skipped_at_its_limit_are_found(
@@ -350,4 +398,4 @@ def test_the_tasks_that_a_run_skipped_at_its_limit_are_found(
     listener._look_after_jobs_of_run("too_long", run.run_id)
 
     key = TaskKey(dag_id="too_long", task_id="task", run_id=run.run_id)
-    started.assert_called_once_with(cancel_job_of_submission, key)
+    started.assert_called_once_with(cancel_job_of_task, key, False)
