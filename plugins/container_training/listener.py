@@ -76,7 +76,7 @@ def _look_after_job(task_instance: Any, *, is_success: bool) -> None:
 
 
 def _start(act: Callable[..., None], *args: Any) -> None:
-    """Have it done on a thread: a person's click and the scheduler must not wait for the service."""
+    """Have it done on a thread: a click and the scheduler must not wait for the service."""
     _threads.do(_logged, act, *args)
 
 
@@ -100,7 +100,7 @@ def _logged(act: Callable[..., None], *args: Any) -> None:
 
 def cancel_job_of_task(key: TaskKey, is_success: bool) -> None:
     """
-    Cancel the job of the task ``key`` that a person or a limit has ended, if it waits for or submits one.
+    Cancel the job of a task that a person or a limit has ended, if it waits for or submits one.
 
     A task that never began has no fields, and so no job.
     """

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from airflow.sdk.configuration import conf
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 from tenacity import RetryCallState, Retrying
 
@@ -207,7 +208,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         It is asked for only before there is an intent: with one, a submission may be on its way, and its job
         must not be forgotten.
         """
-        if context.get("task_state_store") is None and self._find(self._job_id(request, key, 1)) is not None:
+        if not _keeps_intents(context) and self._find(self._job_id(request, key, 1)) is not None:
             return None
         return content.earlier_job()
 
@@ -288,7 +289,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
 
     def _first_intent(self, key: TaskKey, request: Job, context: Context) -> Intent:
         # Without a store the token must be found again by itself; with one, it is nobody else's to guess.
-        owner = key.digest[:32] if context.get("task_state_store") is None else uuid.uuid4().hex
+        owner = uuid.uuid4().hex if _keeps_intents(context) else key.digest[:32]
         job_id = self._job_id(request, key, 1)
         return self._store(Intent(request_hash=request_hash(request), job_id=job_id, owner=owner), context)
 
@@ -323,3 +324,9 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         is_detached = flag("detached", self.detached)
         labels = {**owner_labels(key, intent, detached=is_detached), **more}
         return for_attempt(request, intent.job_id, labels)
+
+
+def _keeps_intents(context: Context) -> bool:
+    """Whether what a task has stored is still there when it is cleared after a success."""
+    forgets = conf.getboolean("state_store", "clear_on_success", fallback=False)
+    return context.get("task_state_store") is not None and not forgets

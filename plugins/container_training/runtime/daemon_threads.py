@@ -11,7 +11,9 @@ from typing import Any
 
 class DaemonThreads:
     """
-    A few threads that start when they are needed, end when nothing is left, and hold up no exit.
+    A few threads that start when they are needed and end when nothing is left.
+
+    They hold up no exit of the process.
 
     What is done must not raise.
 

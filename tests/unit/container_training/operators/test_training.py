@@ -151,6 +151,20 @@ def test_a_live_job_of_a_deleted_run_is_not_taken_over(service: FakeService, con
         submit(context)
 
 
+@pytest.mark.parametrize("state", [JobState.RUNNING, JobState.SUCCEEDED])
+def test_a_store_that_forgets_at_success_does_not_make_a_second_job(
+    service: FakeService, context: Any, monkeypatch: pytest.MonkeyPatch, state: JobState
+) -> None:
+    """A person clears a task of a run that succeeded."""
+    monkeypatch.setenv("AIRFLOW__STATE_STORE__CLEAR_ON_SUCCESS", "True")
+    first = submit(context)
+    service.move(first, state)
+    context["task_state_store"].clear()
+
+    assert submit(context) == first
+    assert list(service.jobs) == [first]
+
+
 def test_a_conflict_that_comes_between_look_and_call_is_named_too(service: FakeService, context: Any) -> None:
     service.faults = [error(404, "NOT_FOUND", "none")]
     service.add(make_job(job_id="mine", labels={}))
