@@ -56,7 +56,7 @@ def service(tmp_path: Path) -> Iterator[LiveService]:
 
 @pytest.fixture
 def client(service: LiveService) -> Iterator[TrainingClient]:
-    with TrainingClient(service.endpoint, "demo-project", timeout_seconds=scaled(5)) as client:
+    with TrainingClient(service.endpoint, "demo-project", timeout_seconds=scaled(60)) as client:
         yield client
 
 
