@@ -12,13 +12,19 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from airflow.api_fastapi.app import get_auth_manager
-from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
+from airflow.api_fastapi.auth.managers.models.resource_details import (
+    ConnectionDetails,
+    DagAccessEntity,
+    DagDetails,
+)
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_authenticated
 from airflow.configuration import conf
+from airflow.models.connection import Connection
 from airflow.models.dag import DagModel
 from fastapi import Depends, HTTPException, Request
 from sqlalchemy import select
 
+from container_training.dashboard.airflow_side.connections import training_connections
 from container_training.dashboard.airflow_side.database import airflow_database
 from container_training.dashboard.airflow_side.rights import Rights
 
@@ -48,6 +54,23 @@ def rights_of(user: GetUserDep) -> Rights:
 
 
 RightsDep = Annotated[Rights, Depends(rights_of)]
+
+
+def connections_of(user: GetUserDep) -> list[str]:
+    """Return the ids of the connections to training services that Airflow shows the user, sorted."""
+    manager = get_auth_manager()
+    return [
+        conn_id
+        for conn_id in training_connections()
+        if manager.is_authorized_connection(
+            method="GET",
+            details=ConnectionDetails(conn_id=conn_id, team_name=Connection.get_team_name(conn_id)),
+            user=user,
+        )
+    ]
+
+
+ConnectionsDep = Annotated[list[str], Depends(connections_of)]
 
 
 def _may_edit(manager: Any, user: Any, dag_id: str | None, known: frozenset[str]) -> bool:

@@ -34,11 +34,16 @@ _FRESH_SECONDS = 10.0
 
 
 class UnknownConnection(TrainingError):
-    """There is no connection of this name, or it is to something else."""
+    """
+    There is no connection of this name, or it is to something else.
 
-    def __init__(self, conn_id: str, reason: str) -> None:
+    Which of the two is not said: not everybody may know what other connections there are.
+    """
+
+    def __init__(self, conn_id: str) -> None:
         super().__init__(
-            f"connection {conn_id!r} {reason}; choose another one, or add it with the type {CONN_TYPE!r}"
+            f"connection {conn_id!r} cannot be found, or is not one to a training service; choose another one, "
+            f"or add it with the type {CONN_TYPE!r}"
         )
 
 
@@ -136,11 +141,11 @@ def _connection(conn_id: str) -> Connection:
     try:
         connection = TrainingHook.get_connection(conn_id)
     except (AirflowException, ValueError) as error:
-        raise UnknownConnection(conn_id, "cannot be found") from error
+        raise UnknownConnection(conn_id) from error
     if connection.conn_type != CONN_TYPE:
         # Whoever names a connection decides where its password goes: only to the kind of service that it is
         # for.
-        raise UnknownConnection(conn_id, "is not one to a training service")
+        raise UnknownConnection(conn_id)
     return connection
 
 

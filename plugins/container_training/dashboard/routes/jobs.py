@@ -7,12 +7,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query
 
-from container_training.dashboard.access import REQUIRES_OWN_PAGE, RightsDep
-from container_training.dashboard.airflow_side.connections import (
-    DEFAULT_CONN_ID,
-    Service,
-    training_connections,
-)
+from container_training.dashboard.access import REQUIRES_OWN_PAGE, ConnectionsDep, RightsDep
+from container_training.dashboard.airflow_side.connections import DEFAULT_CONN_ID, Service
 from container_training.dashboard.airflow_side.database import airflow_database
 from container_training.dashboard.airflow_side.origins import find_origins
 from container_training.dashboard.airflow_side.rights import Rights
@@ -28,9 +24,9 @@ ConnId = Annotated[str, Query(max_length=250)]
 
 
 @router.get("/connections")
-def connections() -> dict[str, Any]:
-    """Return the connections to choose from."""
-    return {"connections": training_connections(), "default": DEFAULT_CONN_ID}
+def connections(visible: ConnectionsDep) -> dict[str, Any]:
+    """Return the connections to choose from; none for those who may not see connections."""
+    return {"connections": visible, "default": DEFAULT_CONN_ID}
 
 
 @router.get("/dags")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from fastapi import HTTPException, Request
+from fastapi.testclient import TestClient
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -53,6 +54,31 @@ def test_role_decides_what_is_seen_and_what_may_be_cancelled(
     for labels in ({"airflow-dag": "mine"}, {}):
         assert rights.may_read(labels) is reads
         assert rights.may_cancel(labels) is cancels
+
+
+@pytest.mark.parametrize(
+    ("role", "sees"), [("viewer", False), ("user", False), ("op", True), ("admin", True)]
+)
+def test_the_names_of_connections_are_for_those_whom_airflow_shows_them(
+    session: Session, monkeypatch: pytest.MonkeyPatch, role: str, *, sees: bool
+) -> None:
+    from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+    from airflow.api_fastapi.core_api.security import get_user
+
+    from container_training.dashboard import access
+    from container_training.dashboard.app import make_app
+
+    monkeypatch.setattr(access, "get_auth_manager", SimpleAuthManager)
+    monkeypatch.setenv("AIRFLOW_CONN_TRAINING_OF_ACME", '{"conn_type": "container_training", "host": "a"}')
+    app = make_app()
+    app.dependency_overrides = {get_user: lambda: SimpleAuthManagerUser(username="x", role=role)}
+    with TestClient(app) as client:
+        answer = client.get("/api/connections").json()
+
+    assert answer["default"] == "training_default"
+    assert ("training_of_acme" in answer["connections"]) is sees
+    assert sees or answer["connections"] == []
 
 
 def request_with(**headers: str) -> Request:

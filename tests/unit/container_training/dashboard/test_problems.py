@@ -41,7 +41,7 @@ def test_every_problem_has_a_status_and_advice() -> None:
 @pytest.mark.parametrize(
     ("error", "status", "words"),
     [
-        (UnknownConnection("c", "cannot be found"), 404, "Choose a connection"),
+        (UnknownConnection("c"), 404, "Choose a connection"),
         (InvalidFilter("no such field"), 400, "Change the filter"),
         (JobNotFound("no job", code=404, status="NOT_FOUND"), 404, "jobs of DAGs that you may not read"),
         (AccessDenied("no", code=401, status="UNAUTHENTICATED"), 502, "a token that the service knows"),

@@ -82,7 +82,7 @@ def test_prices_and_limits_that_cannot_be_read_are_a_remark_and_hide_no_jobs(
 
 
 def test_an_unknown_connection_is_said_with_the_type_to_choose(services: Services) -> None:
-    with pytest.raises(UnknownConnection, match=r"'absent' cannot be found; .* 'container_training'"):
+    with pytest.raises(UnknownConnection, match=r"'absent' cannot be found.*; .* 'container_training'"):
         services.get("absent")
 
 
@@ -91,8 +91,13 @@ def test_the_password_of_another_kind_of_connection_goes_nowhere(
 ) -> None:
     connect("warehouse", conn_type="postgres", password="secret")
 
-    with pytest.raises(UnknownConnection, match="is not one to a training service"):
+    with pytest.raises(UnknownConnection, match="is not one to a training service") as refused:
         services.get("warehouse")
+    with pytest.raises(UnknownConnection) as absent:
+        services.get("absent")
+
+    # Who may not see connections does not learn so which there are.
+    assert str(refused.value).replace("warehouse", "absent") == str(absent.value)
 
 
 def test_a_connection_without_a_host_is_named_as_incomplete(services: Services, connect: Connect) -> None:
