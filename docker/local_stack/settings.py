@@ -175,6 +175,11 @@ class StackSettings(BaseSettings):
         return self.credentials_dir / "developer-token"
 
     @property
+    def airflow_token_file(self) -> Path:
+        """The token of this stack's Airflow."""
+        return self.credentials_dir / "airflow-token"
+
+    @property
     def tokens_file(self) -> Path:
         """The training service's list of tokens and principals."""
         return self.credentials_dir / "tokens.json"

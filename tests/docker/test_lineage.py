@@ -15,7 +15,7 @@ import docker
 import pytest
 
 from local_stack.parts.airflow import airflow_environment
-from local_stack.people.credentials import registry_login
+from local_stack.people.credentials import airflow_token
 from local_stack.stack import LocalStack
 from tests.docker.reusable_trainer import TRAINER, object_store
 from tests.support.speed import scaled
@@ -50,8 +50,7 @@ def told(
     """Run both DAGs; return the results, what the consumer read, and the events of lineage."""
     folder = tmp_path_factory.mktemp("lineage")
     events = folder / "events.jsonl"
-    token = registry_login(stack.settings)["password"]
-    given = airflow_environment(stack.settings, base_image=base_image, token=token)
+    given = airflow_environment(stack.settings, base_image=base_image, token=airflow_token(stack.settings))
     stack_environment = {
         name: value
         for name, value in given.items()

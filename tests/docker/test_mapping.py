@@ -18,7 +18,7 @@ from container_training.operators.registry_iam import (
 from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.sensors.training import TrainingJobSensor
 from local_stack.parts.airflow import airflow_environment
-from local_stack.people.credentials import developer_token
+from local_stack.people.credentials import airflow_token
 from local_stack.stack import LocalStack
 from tests.support.bed.tiny_trainer import write_trainer
 from tests.support.own_images import remove_own_images
@@ -35,7 +35,7 @@ MANY = Path(__file__).parents[2] / "dags" / "train_many.py"
 @pytest.fixture(autouse=True)
 def connections(stack: LocalStack, base_image: str, monkeypatch: pytest.MonkeyPatch) -> None:
     environment = airflow_environment(
-        stack.settings, base_image=base_image, token=developer_token(stack.settings)
+        stack.settings, base_image=base_image, token=airflow_token(stack.settings)
     )
     for name, value in environment.items():
         if not name.startswith("AIRFLOW_") or name.startswith("AIRFLOW_CONN_"):

@@ -24,7 +24,7 @@ from container_training.work.models.registry import ModelRegistry
 from container_training.work.object_store import ObjectStore
 from local_stack.parts.airflow import airflow_environment
 from local_stack.parts.base_image import BaseImage
-from local_stack.people.credentials import developer_token
+from local_stack.people.credentials import airflow_token
 from local_stack.stack import LocalStack
 from tests.docker.test_retraining import read
 from training_api.clients.training import TrainingClient
@@ -97,7 +97,7 @@ def connected(stack: LocalStack) -> Iterator[None]:
     environment = airflow_environment(
         stack.settings,
         base_image=BaseImage.name_of(stack.settings),
-        token=developer_token(stack.settings),
+        token=airflow_token(stack.settings),
     )
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():

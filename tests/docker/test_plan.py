@@ -24,7 +24,7 @@ import requests
 from container_training.cli.parser import main
 from container_training.operators.plan import PlanTrainingOperator
 from local_stack.parts.airflow import airflow_environment
-from local_stack.people.credentials import DEVELOPER, developer_token, developers_header, registry_login
+from local_stack.people.credentials import DEVELOPER, airflow_token, developers_header, registry_login
 from local_stack.stack import LocalStack
 from tests.support import web
 from tests.support.bed.real_parts import PROJECT, end_all_jobs
@@ -57,7 +57,7 @@ def run(
 ) -> Run:
     """Run ``python -m container_training`` with the connections of the stack."""
     for name, value in airflow_environment(
-        stack.settings, base_image=base_image, token=developer_token(stack.settings)
+        stack.settings, base_image=base_image, token=airflow_token(stack.settings)
     ).items():
         if name.startswith("AIRFLOW_CONN_"):
             monkeypatch.setenv(name, value)

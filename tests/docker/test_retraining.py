@@ -17,7 +17,7 @@ from container_training.work.models.versions import ModelVersion
 from container_training.work.object_store import ObjectStore
 from local_stack.parts.airflow import airflow_environment
 from local_stack.parts.base_image import BaseImage
-from local_stack.people.credentials import developer_token
+from local_stack.people.credentials import airflow_token
 from local_stack.stack import LocalStack
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(1800)]
@@ -32,7 +32,7 @@ def connections(stack: LocalStack, monkeypatch: pytest.MonkeyPatch) -> None:
     environment = airflow_environment(
         stack.settings,
         base_image=BaseImage.name_of(stack.settings),
-        token=developer_token(stack.settings),
+        token=airflow_token(stack.settings),
     )
     for name, value in environment.items():
         if name.startswith(("AIRFLOW_CONN_", "STORAGE_", "DOCKER_HOST", "GOOGLE_")):

@@ -31,6 +31,15 @@ def airflow(stack: LocalStack) -> Iterator[AirflowApi]:
         yield api
 
 
+@pytest.fixture(scope="module")
+def guarded(stack: LocalStack, airflow: AirflowApi) -> Iterator[LocalStack]:
+    """The session's stack, whose service wants tokens while a module's tests run."""
+    guarded = LocalStack(stack.settings.model_copy(update={"require_auth": True}))
+    guarded.up([Part.TRAINING])
+    yield guarded
+    stack.up([Part.TRAINING])
+
+
 @pytest.fixture
 def start_program(
     airflow: AirflowApi, pushed_image: ImageRef, training: TrainingClient

@@ -17,7 +17,7 @@ from container_training.dashboard.app import make_app
 from local_stack.parts.airflow import passwords_file
 from local_stack.people.airflow_api import AirflowApi
 from local_stack.people.airflow_users import ADMIN
-from local_stack.people.credentials import developer_token
+from local_stack.people.credentials import airflow_token
 from local_stack.settings import Part
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import PATIENCE_SECONDS, Run, wait_until
@@ -299,7 +299,7 @@ def test_no_token_is_in_any_address_or_page(admin: Person, stack: LocalStack) ->
     page.frame_locator("iframe").locator("#live:has-text('Live')").wait_for()
 
     sources = [web.get(url, cookies={"_token": admin.token}).text for url in own(admin)]
-    for secret in (admin.token, developer_token(stack.settings)):
+    for secret in (admin.token, airflow_token(stack.settings)):
         assert not [url for url in admin.requested if secret in url]
         assert not [source for source in sources if secret in source]
     hosts = {httpx.URL(url).host for url in own(admin)}

@@ -9,7 +9,7 @@ import docker.errors
 import pytest
 
 from local_stack.people.airflow_api import AirflowApi
-from local_stack.people.credentials import DEVELOPER, developers_header, registry_login
+from local_stack.people.credentials import DEVELOPER, airflow_principal, developers_header, registry_login
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run, wait_until
 from tests.support import web
@@ -18,7 +18,12 @@ from training_api.clients.training import TrainingClient
 from training_api.states import JobState
 from training_service.model.projects import project_config
 
-pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.usefixtures("guarded"),
+    pytest.mark.docker,
+    pytest.mark.e2e,
+    pytest.mark.timeout(900),
+]
 
 DAG, WAIT = "train_shared_image", "wait_until_finished"
 OWNER_PROJECT = "shared-project"
@@ -30,6 +35,12 @@ SLEEPS = "python3 -c 'import time; print(\"the trainer is up\", flush=True); tim
 Policy = Callable[..., list[str]]
 
 
+def policy_of(stack: LocalStack, *bindings: dict[str, object]) -> dict[str, object]:
+    """Return a policy by which Airflow may write the policy itself, with ``bindings``."""
+    own = {"role": "roles/iam.securityAdmin", "members": [airflow_principal(stack.settings)]}
+    return {"policy": {"bindings": [own, *bindings]}}
+
+
 @pytest.fixture
 def policy(stack: LocalStack) -> Policy:
     """Return a function that says who may pull the image; given somebody, it lets them in first."""
@@ -39,11 +50,15 @@ def policy(stack: LocalStack) -> Policy:
             base_url=f"{stack.settings.training_url}/v1", headers=developers_header(stack.settings)
         ) as service:
             if members:
-                bindings = [{"role": READER, "members": [*members]}]
-                body = {"policy": {"bindings": bindings}}
+                body = policy_of(stack, {"role": READER, "members": [*members]})
                 service.post(f"/{RESOURCE}:setIamPolicy", json=body).raise_for_status()
             found = service.get(f"/{RESOURCE}:getIamPolicy").raise_for_status().json()
-        return [member for binding in found.get("bindings", []) for member in binding["members"]]
+        return [
+            member
+            for binding in found["bindings"]
+            if binding["role"] == READER
+            for member in binding["members"]
+        ]
 
     return policy
 
@@ -56,7 +71,7 @@ def image(stack: LocalStack, engine_client: docker.APIClient, base_image: str) -
     ) as service:
         owner = {"policy": {"bindings": [{"role": "roles/owner", "members": [DEVELOPER]}]}}
         service.post(f"/projects/{OWNER_PROJECT}:setIamPolicy", json=owner).raise_for_status()
-        service.post(f"/{RESOURCE}:setIamPolicy", json={"policy": {}}).raise_for_status()
+        service.post(f"/{RESOURCE}:setIamPolicy", json=policy_of(stack)).raise_for_status()
     repository = f"{stack.settings.registry}/{OWNER_PROJECT}/python"
     engine_client.tag(base_image, repository, "1")
     login = registry_login(stack.settings)

@@ -38,7 +38,7 @@ from training_api.dialects.ml_v1.resources import (
 from training_api.job.image_ref import ImageRef
 from training_api.states import JobState
 
-pytestmark = [pytest.mark.docker, pytest.mark.e2e]
+pytestmark = [pytest.mark.usefixtures("guarded"), pytest.mark.docker, pytest.mark.e2e]
 
 #: Writes lines and reports a metric as cloudml-hypertune does, which the base image lacks; then fails.
 TALKS = """

@@ -21,8 +21,9 @@ from container_training.work.models.registry import ModelRegistry
 from local_stack.parts.airflow import airflow_environment, passwords_file
 from local_stack.people.airflow_api import AirflowApi
 from local_stack.people.airflow_users import ORPHAN_FINDER
-from local_stack.people.credentials import developer_token, registry_login
+from local_stack.people.credentials import airflow_principal, airflow_token, developers_header, registry_login
 from local_stack.stack import LocalStack
+from tests.support import web
 from tests.support.bed.model_versions import make_author, make_version
 from tests.support.bed.object_store import connect
 from tests.support.bed.real_parts import PROJECT, end_all_jobs
@@ -33,7 +34,12 @@ from tests.support.public_operators import public_operators
 from training_api.clients.training import TrainingClient
 from training_api.job.image_ref import ImageRef
 
-pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.usefixtures("guarded"),
+    pytest.mark.docker,
+    pytest.mark.e2e,
+    pytest.mark.timeout(900),
+]
 
 #: What the task of each operator returns, so far as it says that the operator did its work.
 RETURNS: dict[str, Callable[[Any], bool]] = {
@@ -69,6 +75,7 @@ RETURNS: dict[str, Callable[[Any], bool]] = {
 @pytest.fixture(scope="module")
 def folder(
     stack: LocalStack,
+    guarded: LocalStack,
     engine_client: docker.APIClient,
     base_image: str,
     pushed_image: ImageRef,
@@ -90,10 +97,24 @@ def folder(
     pushed = engine_client.push(image, "1", stream=True, decode=True, auth_config=login)
     assert not [line for line in pushed if "error" in line]
     make_champions(stack, f"{image}:1")
+    let_airflow_grant(guarded)
     yield folder
-    with TrainingClient(stack.settings.training_url, PROJECT) as training:
+    headers = developers_header(stack.settings)
+    with TrainingClient(stack.settings.training_url, PROJECT, headers=headers) as training:
         end_all_jobs(training)  # one that begins later would pull the image again
     remove_own_images(engine_client, lambda name: name.startswith((f"{image}:", f"{image}@")))
+
+
+def let_airflow_grant(stack: LocalStack) -> None:
+    """Let Airflow write the policies of the repositories that the examples grant."""
+    binding = {"role": "roles/iam.securityAdmin", "members": [airflow_principal(stack.settings)]}
+    for repository in ("mine", "other"):
+        web.post(
+            f"{stack.settings.training_url}/v1/projects/images-project/locations/local/repositories/{repository}"
+            ":setIamPolicy",
+            json={"policy": {"bindings": [binding]}},
+            headers=developers_header(stack.settings),
+        ).raise_for_status()
 
 
 def make_champions(stack: LocalStack, image: str) -> None:
@@ -118,7 +139,7 @@ def connections(stack: LocalStack, base_image: str, monkeypatch: pytest.MonkeyPa
     environment = airflow_environment(
         stack.settings,
         base_image=base_image,
-        token=developer_token(stack.settings),
+        token=airflow_token(stack.settings),
         finder_password=passwords[ORPHAN_FINDER],
     )
     for name, value in environment.items():

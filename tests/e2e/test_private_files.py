@@ -11,7 +11,7 @@ import pytest
 
 from local_stack.parts.airflow import passwords_file
 from local_stack.people.airflow_users import USERS
-from local_stack.people.credentials import developer_token
+from local_stack.people.credentials import airflow_token, developer_token
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run
 
@@ -50,7 +50,7 @@ def test_no_log_has_a_password_or_the_token(start_program: Callable[[str], Run],
     passwords: dict[str, str] = json.loads(passwords_file(stack.settings).read_text("utf-8"))
 
     assert passwords.keys() == USERS.keys()
-    secrets = [*passwords.values(), developer_token(stack.settings)]
+    secrets = [*passwords.values(), airflow_token(stack.settings), developer_token(stack.settings)]
     logs = [path for path in stack.settings.state_dir.rglob("*.log") if path.is_file()]
     assert len(logs) > 5
     for path in logs:

@@ -5,22 +5,33 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
+import jwt
 import pytest
 from google.auth.credentials import Credentials
 from googleapiclient import discovery
 from googleapiclient.errors import HttpError
 
 from container_engines.memory.engine import MemoryEngine
+from local_stack.people.credentials import (
+    airflow_principal,
+    airflow_token,
+    developer_token,
+    ensure_credentials,
+    registry_login,
+)
+from local_stack.settings import StackSettings
 from tests.integration.live_service import IMAGE, LiveService, run_service
 from tests.support import web
 from tests.support.speed import scaled
 from training_api.clients.training import TrainingClient
 from training_api.errors import AccessDenied
+from training_service.access.registry_tokens import SERVICE
 from training_service.access.tokens_file import InvalidTokensFile
 from training_service.settings import ServiceSettings
 from training_service.wiring import build_service
@@ -275,3 +286,96 @@ def test_require_auth_without_a_tokens_file_does_not_start(tmp_path: Path) -> No
 
     with pytest.raises(InvalidTokensFile, match="needs --tokens-file"):
         build_service(settings, MemoryEngine())
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A service with the local stack's principals, and how each of them asks it."""
+
+    service: LiveService
+    settings: StackSettings
+
+    def airflow(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        return call(self.service, method, path, airflow_token(self.settings), json=body)
+
+    def developer(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        return call(self.service, method, path, developer_token(self.settings), json=body)
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    """Return the local stack's service with ``--require-auth``, and a job of the developer's."""
+    folder = tmp_path_factory.mktemp("guarded")
+    settings = StackSettings(state_dir=folder, require_auth=True)
+    ensure_credentials(settings)
+    with run_service(
+        folder, require_auth=True, tokens_file=settings.tokens_file, registry=settings.registry
+    ) as service:
+        guarded = Guarded(service, settings)
+        assert guarded.developer("POST", f"{PROJECT}/jobs", job("developers")).status_code == 200
+        yield guarded
+
+
+def test_airflow_runs_watches_and_cancels_the_jobs_of_its_project(guarded: Guarded) -> None:
+    own = job("airflows", serviceAccount="trainer@demo-project.iam.gserviceaccount.com")
+    ops = "/ops/v1/projects/demo-project"
+    for method, path, body in (
+        ("POST", f"{PROJECT}/jobs", own),
+        ("GET", f"{PROJECT}/jobs", None),
+        ("GET", f"{PROJECT}:getConfig", None),
+        ("POST", "/v2/entries:list", {"resourceNames": ["projects/demo-project"]}),
+        ("POST", f"{ops}/jobs:search", {}),
+        ("GET", f"{ops}/fleet", None),
+        ("GET", f"{ops}/version", None),
+        *(("GET", f"{ops}/jobs/developers/{view}", None) for view in ("timeline", "usage", "curves")),
+        ("POST", f"{PROJECT}/jobs/developers:cancel", {}),
+    ):
+        answer = guarded.airflow(method, path, body)
+        assert answer.status_code == 200, f"{path}: {answer.text}"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/metrics", None),
+        ("POST", f"{PROJECT}:setIamPolicy", {"policy": {}}),
+        ("POST", f"{PROJECT}/locations/local/repositories/digits:setIamPolicy", {"policy": {}}),
+        ("PUT", "/storage/v1/b/demo-bucket/iam", {}),
+        ("POST", f"{PROJECT}/jobs/developers:setIamPolicy", {"policy": {}}),
+        ("PATCH", f"{PROJECT}/jobs/developers?updateMask=labels", {"labels": {"a": "b"}}),
+        ("GET", "/v1/projects/other/jobs", None),
+        ("POST", "/v1/projects/other/jobs", job("never")),
+        ("POST", f"{PROJECT}/jobs", job("never", serviceAccount="a@other.iam.gserviceaccount.com")),
+        ("POST", "/v2/entries:list", {"resourceNames": ["projects/other"]}),
+        ("POST", "/v1/projects/other:setIamPolicy", {"policy": {}}),
+        ("POST", "/v1/projects/other/locations/local/repositories/digits:setIamPolicy", {"policy": {}}),
+    ],
+)
+def test_airflow_is_no_administrator(guarded: Guarded, method: str, path: str, body: Any) -> None:
+    assert guarded.airflow(method, path, body).status_code == 403
+
+
+def test_airflow_pushes_the_images_of_its_project_and_deletes_none(guarded: Guarded) -> None:
+    scopes = ["repository:demo-project/digits:pull,push,delete", "repository:other/digits:pull,push"]
+    answer = web.get(
+        f"{guarded.service.endpoint}/registry/token",
+        params={"service": SERVICE, "scope": scopes},
+        auth=(registry_login(guarded.settings)["username"], airflow_token(guarded.settings)),
+    )
+
+    token = jwt.decode(answer.json()["token"], options={"verify_signature": False})
+    assert token["access"] == [
+        {"type": "repository", "name": "demo-project/digits", "actions": ["pull", "push"]}
+    ]
+
+
+def test_the_owner_of_a_repository_lets_airflow_set_its_policy_and_no_other(guarded: Guarded) -> None:
+    shared, other = (f"/v1/projects/other/locations/local/repositories/{name}" for name in ("shared", "kept"))
+    binding = {"role": "roles/iam.securityAdmin", "members": [airflow_principal(guarded.settings)]}
+    policy = {"policy": {"bindings": [binding]}}
+    assert guarded.developer("POST", f"{shared}:setIamPolicy", policy).status_code == 200
+
+    assert guarded.airflow("GET", f"{shared}:getIamPolicy").json()["bindings"] == [binding]
+    assert guarded.airflow("POST", f"{shared}:setIamPolicy", policy).status_code == 200
+    for resource in (other, "/v1/projects/other"):
+        assert guarded.airflow("POST", f"{resource}:setIamPolicy", policy).status_code == 403

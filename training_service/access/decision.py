@@ -27,13 +27,13 @@ class Caller:
     :param is_admin: may do everything: what every caller of an open service is, and the tokens file's
         administrators.
     :param is_listed: the tokens file has the caller's token; a job's own token is not there.
-    :param owns: projects of which the tokens file makes the caller an owner.
+    :param roles: what the tokens file gives the caller: a project, and a role on all of it.
     """
 
     principal: str = ""
     is_admin: bool = False
     is_listed: bool = False
-    owns: frozenset[str] = field(default_factory=frozenset)
+    roles: frozenset[tuple[str, str]] = field(default_factory=frozenset)
 
 
 def project_of(resource: str) -> str | None:
@@ -68,7 +68,7 @@ def may(caller: Caller, permission: str, resource: str, policies: Iterable[Polic
         return True
     project = project_of(resource)
     if project is not None:
-        if project in caller.owns and permission in ROLES["roles/owner"]:
+        if any(permission in ROLES[role] for owner, role in caller.roles if owner == project):
             return True
         # The service's agent has its role on its own project from the start [docs: AI Platform service
         # agent].

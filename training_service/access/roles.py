@@ -65,6 +65,14 @@ ROLES: Mapping[str, frozenset[str]] = {
     "roles/viewer": _VIEW,
     "roles/editor": _EDIT,
     "roles/owner": _EDIT | _JOBS | _STORAGE_ALL | _REPOSITORY_ALL | _PROJECT_POLICY,
+    # Ours: what Airflow's operators, sensors and dashboard ask for. Those of Google's that may cancel the
+    # jobs of others also change them, and delete images or write policies.
+    "roles/training.airflow": frozenset(
+        {
+            *(JOB_CREATE, JOB_GET, JOB_LIST, JOB_CANCEL, "ml.projects.getConfig"),
+            *(LOG_LIST, ACT_AS, DOWNLOAD, UPLOAD),
+        }
+    ),
     # AI Platform [roles].
     "roles/ml.admin": _ML_ALL,
     "roles/ml.developer": _ML_DEVELOP,

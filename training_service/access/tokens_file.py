@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, m
 
 from training_api.errors import TrainingError
 from training_service.access.decision import Caller
+from training_service.access.roles import ROLES
 
 #: Shorter ones can be guessed.
 MIN_TOKEN_LENGTH = 16
@@ -32,6 +33,7 @@ class _Entry(BaseModel):
     sha256: str | None = Field(default=None, pattern=_SHA256.pattern)
     admin: bool = False
     owns: list[str] = []
+    roles: dict[str, list[str]] = {}
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -39,11 +41,22 @@ class _Entry(BaseModel):
             raise ValueError("must have either token or sha256")
         if self.token is not None and len(self.token.get_secret_value()) < MIN_TOKEN_LENGTH:
             raise ValueError(f"token must have at least {MIN_TOKEN_LENGTH} characters")
+        if unknown := {role for roles in self.roles.values() for role in roles} - ROLES.keys():
+            raise ValueError(f"roles must be of {', '.join(sorted(ROLES))}; got {sorted(unknown)}")
         return self
 
     @property
     def digest(self) -> str:
         return digest_of(self.token.get_secret_value()) if self.token else str(self.sha256)
+
+    def caller(self) -> Caller:
+        roles = {(project, role) for project, roles in self.roles.items() for role in roles}
+        return Caller(
+            principal=self.principal,
+            is_admin=self.admin,
+            is_listed=True,
+            roles=frozenset(roles | {(project, "roles/owner") for project in self.owns}),
+        )
 
 
 class _File(BaseModel):
@@ -74,6 +87,7 @@ def read_tokens_file(path: Path) -> Mapping[str, Caller]:
           - principal: serviceAccount:ci@demo.iam.gserviceaccount.com
             token: <at least 16 characters>
             owns: [demo]                        # has roles/owner on these projects
+            roles: {other: [roles/ml.viewer]}   # has these roles on those projects
 
     :raises InvalidTokensFile: it is missing, others may read it, or it breaks this form.
     """
@@ -99,9 +113,7 @@ def read_tokens_file(path: Path) -> Mapping[str, Caller]:
     for entry in found.principals:
         if entry.digest in callers:
             raise InvalidTokensFile(f"tokens file {str(path)!r} has the token of {entry.principal!r} twice")
-        callers[entry.digest] = Caller(
-            principal=entry.principal, is_admin=entry.admin, is_listed=True, owns=frozenset(entry.owns)
-        )
+        callers[entry.digest] = entry.caller()
     return callers
 
 

@@ -17,7 +17,7 @@ from local_stack.parts.base_image import BaseImage
 from local_stack.parts.database import airflow_database_url, database_identity
 from local_stack.parts.part import PROBE_TIMEOUT_SECONDS, Listener, StackPart
 from local_stack.people.airflow_users import ORPHAN_FINDER, USERS, ensure_password
-from local_stack.people.credentials import REGISTRY_USER, developer_token, ensure_credentials
+from local_stack.people.credentials import REGISTRY_USER, airflow_token, ensure_credentials
 from local_stack.processes.supervisor_config import PRIVATE_UMASK, Program
 from local_stack.settings import GCSFS_WITHOUT_GRPC, LOOPBACK, REPOSITORY_ROOT, Part, StackSettings
 
@@ -108,7 +108,7 @@ class Airflow(StackPart):
         environment = airflow_environment(
             self.settings,
             base_image=BaseImage.name_of(self.settings),
-            token=developer_token(self.settings),
+            token=airflow_token(self.settings),
             finder_password=passwords[ORPHAN_FINDER],
         )
         port = str(self.settings.airflow_port)
@@ -181,7 +181,7 @@ def airflow_environment(
 
     Pure. Connections by environment are read by every component, and nothing has to be stored or encrypted.
 
-    :param token: the developer's, with which Airflow is let into the registry and the training service.
+    :param token: Airflow's own, with which it is let into the registry and the training service.
     :param finder_password: of the user who may read, but not change, what Airflow does.
     """
     training = {

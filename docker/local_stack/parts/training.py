@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from collections.abc import Sequence
@@ -34,7 +35,7 @@ class Training(StackPart):
         return answers_ok(f"{self.settings.training_url}/health")
 
     def prepare(self) -> None:
-        """Make the database's folder, the runtime versions' image, the developer's credentials."""
+        """Make the database's folder, and the runtime versions' image."""
         self._data.mkdir(parents=True, exist_ok=True)
         client = connect(self.settings.engine_url, timeout_seconds=BUILD_TIMEOUT_SECONDS)
         try:
@@ -44,7 +45,6 @@ class Training(StackPart):
             self.progress.say(f"{error}; jobs of packages will fail until `make serve` can build it")
         finally:
             client.close()
-        ensure_credentials(self.settings)
 
     def listeners(self) -> Sequence[Listener]:
         """Return the service's address, and that of the metadata of jobs on the engine's bridge."""
@@ -57,7 +57,9 @@ class Training(StackPart):
         return found
 
     def programs(self) -> Sequence[Program]:
-        """Return the service."""
+        """Return the service, which knows the principals of now."""
+        ensure_credentials(self.settings)
+        tokens = self.settings.tokens_file
         return [
             Program(
                 name=self.name.value,
@@ -76,7 +78,9 @@ class Training(StackPart):
                     "TRAINING_STORAGE_ENDPOINT": self.settings.object_store_url,
                     "TRAINING_KEY_DIR": str(self.settings.key_dir),
                     "TRAINING_REGISTRY": self.settings.registry,
-                    "TRAINING_TOKENS_FILE": str(self.settings.tokens_file),
+                    "TRAINING_TOKENS_FILE": str(tokens),
+                    # The service reads the file at its start: with other principals it is started again.
+                    "LOCAL_STACK_TOKENS_SHA256": hashlib.sha256(tokens.read_bytes()).hexdigest(),
                     "TRAINING_REQUIRE_AUTH": str(self.settings.require_auth).lower(),
                     "TRAINING_METADATA_HOST": find_gateway(self.settings.engine_url) or "",
                     "TRAINING_METADATA_PORT": str(self.settings.metadata_port),

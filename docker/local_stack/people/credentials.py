@@ -1,5 +1,5 @@
 """
-The stack's own developer: a principal with a token, and what lets its clients use it.
+The stack's principals, developer and Airflow, and what lets clients use their tokens.
 
 Made once, in the state folder, each file for its owner alone; ``~/.docker`` is not touched.
 """
@@ -21,6 +21,8 @@ from local_stack.settings import Part, StackSettings
 
 DEVELOPER = "user:developer@example.com"
 """The principal of this machine's user; an owner of the stack's project."""
+AIRFLOW_ROLE = "roles/training.airflow"
+"""What Airflow has on the stack's project: no more than its tasks and its dashboard ask for."""
 REGISTRY_USER = "oauth2accesstoken"
 """User name of a registry login whose password is a token, as in Google's registries."""
 KEY_TIMEOUT_SECONDS = 60
@@ -29,21 +31,27 @@ _OWNER_ONLY = 0o600
 
 def ensure_credentials(settings: StackSettings) -> None:
     """
-    Make the developer's token, the service's tokens file, and Docker's configuration.
+    Make both tokens, the service's tokens file, and Docker's configuration.
 
-    The configuration has a login.
+    The configuration has the developer's login.
     """
-    if not settings.developer_token_file.exists():
-        _write(settings.developer_token_file, secrets.token_urlsafe(32))
+    for file in (settings.developer_token_file, settings.airflow_token_file):
+        if not file.exists():
+            _write(file, secrets.token_urlsafe(32))
     token = developer_token(settings)
-    principal = {
+    developer = {
         "principal": DEVELOPER,
-        "sha256": hashlib.sha256(token.encode()).hexdigest(),
+        "sha256": _digest(token),
         # Somebody has to set the first policy of every other project.
         "admin": settings.require_auth,
         "owns": [settings.project],
     }
-    _write(settings.tokens_file, json.dumps({"principals": [principal]}, indent=2))
+    airflow = {
+        "principal": airflow_principal(settings),
+        "sha256": _digest(airflow_token(settings)),
+        "roles": {settings.project: [AIRFLOW_ROLE]},
+    }
+    _write(settings.tokens_file, json.dumps({"principals": [developer, airflow]}, indent=2))
     config = settings.docker_config_dir / "config.json"
     if not config.exists() or _read_auth(config, settings.registry) != _auth(token):
         found = json.loads(config.read_text("utf-8")) if config.exists() else {}
@@ -54,6 +62,16 @@ def ensure_credentials(settings: StackSettings) -> None:
 def developer_token(settings: StackSettings) -> str:
     """Return the developer's token; :func:`ensure_credentials` has made it."""
     return settings.developer_token_file.read_text("ascii").strip()
+
+
+def airflow_principal(settings: StackSettings) -> str:
+    """Return as whom Airflow asks the training service and the registry."""
+    return f"serviceAccount:airflow@{settings.project}.iam.gserviceaccount.com"
+
+
+def airflow_token(settings: StackSettings) -> str:
+    """Return Airflow's token; :func:`ensure_credentials` has made it."""
+    return settings.airflow_token_file.read_text("ascii").strip()
 
 
 def developers_header(settings: StackSettings) -> dict[str, str]:
@@ -89,6 +107,10 @@ def registry_auth(settings: StackSettings) -> dict[str, Any]:
     _write(kept, done.stdout)
     made: dict[str, Any] = json.loads(done.stdout)
     return made
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
 
 
 def _auth(token: str) -> str:

@@ -57,7 +57,7 @@ RightsDep = Annotated[Rights, Depends(rights_of)]
 
 
 def connections_of(user: GetUserDep) -> list[str]:
-    """Return the ids of the connections to training services that Airflow shows the user, sorted."""
+    """Return the connections to training services that Airflow shows the user, sorted."""
     manager = get_auth_manager()
     return [
         conn_id

@@ -16,7 +16,7 @@ from local_stack.parts.airflow import passwords_file
 from local_stack.parts.database import airflow_database_url
 from local_stack.people.airflow_api import AirflowApi
 from local_stack.people.airflow_users import ADMIN
-from local_stack.people.credentials import REGISTRY_USER, developer_token, ensure_credentials
+from local_stack.people.credentials import REGISTRY_USER, airflow_token, ensure_credentials
 from local_stack.settings import AirflowDatabase, Part, StackSettings
 from local_stack.stack import LocalStack
 from tests.e2e.kill_table.bed import ABSENT_IMAGE, Bed, make_job
@@ -176,7 +176,7 @@ def _connections(
         "conn_type": "docker",
         "host": f"127.0.0.1:{pushes}",
         "login": REGISTRY_USER,
-        "password": developer_token(settings),
+        "password": airflow_token(settings),
     }
     bundle = {
         "name": "kill-table",

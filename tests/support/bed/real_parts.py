@@ -20,7 +20,7 @@ from docker.utils import kwargs_from_env
 
 from container_engines.labels import SERVICE
 from local_stack.parts.base_image import BaseImage
-from local_stack.people.credentials import registry_login
+from local_stack.people.credentials import developers_header, registry_login
 from local_stack.settings import AirflowDatabase, Part, StackSettings
 from local_stack.stack import LocalStack
 from tests.support.bed.service_process import service_id_of
@@ -112,8 +112,9 @@ def end_all_jobs(client: TrainingClient) -> None:
 
 @pytest.fixture
 def training(stack: LocalStack) -> Iterator[TrainingClient]:
-    """A client of the stack's training service."""
-    with TrainingClient(stack.settings.training_url, PROJECT) as client:
+    """The developer's client of the stack's training service."""
+    headers = developers_header(stack.settings)
+    with TrainingClient(stack.settings.training_url, PROJECT, headers=headers) as client:
         yield client
 
 

@@ -34,9 +34,7 @@ def environment_of(part: Training) -> dict[str, str]:
     return dict(program.environment)
 
 
-def test_preparing_makes_the_runtime_image_and_the_developers_credentials(
-    engine: FakeEngine, tmp_path: Path
-) -> None:
+def test_preparing_makes_the_runtime_image_once(engine: FakeEngine, tmp_path: Path) -> None:
     part = make_part(tmp_path)
 
     part.prepare()
@@ -44,7 +42,6 @@ def test_preparing_makes_the_runtime_image_and_the_developers_credentials(
 
     assert engine.acts == [f"build from {BASE}: {runtime_image_name(BASE)}"]
     assert engine.is_closed
-    assert part.settings.tokens_file.exists()
 
 
 def test_jobs_of_containers_go_on_without_the_runtime_image(engine: FakeEngine, tmp_path: Path) -> None:
@@ -54,7 +51,19 @@ def test_jobs_of_containers_go_on_without_the_runtime_image(engine: FakeEngine, 
     part.prepare()
 
     assert any("jobs of packages will fail" in line for line in said(part.progress))
-    assert part.settings.tokens_file.exists()
+
+
+def test_the_service_of_a_stack_from_before_is_started_again_when_a_principal_is_new(
+    engine: FakeEngine, tmp_path: Path
+) -> None:
+    part = make_part(tmp_path)
+    (now,) = part.programs()
+    (again,) = part.programs()
+    part.settings.airflow_token_file.unlink()
+    (other,) = part.programs()
+
+    assert now == again
+    assert now != other
 
 
 def test_the_service_is_told_where_everything_is(engine: FakeEngine, tmp_path: Path) -> None:

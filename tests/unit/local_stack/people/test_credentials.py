@@ -1,4 +1,4 @@
-"""The developer's credentials: made once, each file for its owner, known to all clients."""
+"""The credentials of developer and Airflow: made once, each file for its owner."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ import pytest
 
 from local_stack.environment import client_environment
 from local_stack.parts.airflow import airflow_environment
-from local_stack.people.credentials import developer_token, ensure_credentials, registry_auth, registry_login
+from local_stack.people.credentials import (
+    airflow_token,
+    developer_token,
+    ensure_credentials,
+    registry_auth,
+    registry_login,
+)
 from local_stack.settings import StackSettings
 
 
@@ -25,15 +31,17 @@ def docker_config(settings: StackSettings) -> dict[str, object]:
     return found
 
 
-def test_the_token_is_made_once_and_no_file_is_for_others(settings: StackSettings) -> None:
+def test_the_tokens_are_made_once_and_no_file_is_for_others(settings: StackSettings) -> None:
     ensure_credentials(settings)
-    token = developer_token(settings)
+    tokens = developer_token(settings), airflow_token(settings)
     ensure_credentials(settings)
 
-    assert developer_token(settings) == token
-    assert len(token) >= 32
+    assert (developer_token(settings), airflow_token(settings)) == tokens
+    assert len(set(tokens)) == 2
+    assert min(map(len, tokens)) >= 32
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in settings.credentials_dir.rglob("*")}
     assert modes == {
+        "airflow-token": 0o600,
         "developer-token": 0o600,
         "tokens.json": 0o600,
         "docker": 0o700,
@@ -42,18 +50,42 @@ def test_the_token_is_made_once_and_no_file_is_for_others(settings: StackSetting
     assert stat.S_IMODE(settings.credentials_dir.stat().st_mode) == 0o700
 
 
-def test_the_service_is_told_the_tokens_hash_and_not_the_token(settings: StackSettings) -> None:
+@pytest.mark.parametrize("require_auth", [False, True])
+def test_the_service_is_told_the_tokens_hashes_and_only_the_developer_may_administer(
+    tmp_path: Path, *, require_auth: bool
+) -> None:
+    settings = StackSettings(state_dir=tmp_path / "s", require_auth=require_auth)
     ensure_credentials(settings)
 
     text = settings.tokens_file.read_text()
-    (principal,) = json.loads(text)["principals"]
     assert developer_token(settings) not in text
-    assert principal == {
-        "principal": "user:developer@example.com",
-        "sha256": hashlib.sha256(developer_token(settings).encode()).hexdigest(),
-        "admin": False,
-        "owns": ["demo-project"],
-    }
+    assert airflow_token(settings) not in text
+    assert json.loads(text)["principals"] == [
+        {
+            "principal": "user:developer@example.com",
+            "sha256": hashlib.sha256(developer_token(settings).encode()).hexdigest(),
+            "admin": require_auth,
+            "owns": ["demo-project"],
+        },
+        {
+            "principal": "serviceAccount:airflow@demo-project.iam.gserviceaccount.com",
+            "sha256": hashlib.sha256(airflow_token(settings).encode()).hexdigest(),
+            "roles": {"demo-project": ["roles/training.airflow"]},
+        },
+    ]
+
+
+def test_a_stack_from_before_keeps_its_developer_and_gets_a_principal_for_airflow(
+    settings: StackSettings,
+) -> None:
+    ensure_credentials(settings)
+    settings.airflow_token_file.unlink()
+    token = developer_token(settings)
+
+    ensure_credentials(settings)
+
+    assert developer_token(settings) == token
+    assert hashlib.sha256(airflow_token(settings).encode()).hexdigest() in settings.tokens_file.read_text()
 
 
 def test_other_logins_of_the_docker_configuration_stay(settings: StackSettings) -> None:
@@ -69,21 +101,19 @@ def test_other_logins_of_the_docker_configuration_stay(settings: StackSettings) 
     assert set(found["auths"]) == {"registry.example", settings.registry}  # type: ignore[call-overload]
 
 
-def test_clients_are_given_the_login_and_a_token_where_the_service_wants_one(tmp_path: Path) -> None:
-    for require_auth in (False, True):
-        settings = StackSettings(state_dir=tmp_path / str(require_auth), require_auth=require_auth)
-        ensure_credentials(settings)
-        environment = client_environment(settings, base_image="b:1")
-        airflow = airflow_environment(settings, base_image="b:1", token=developer_token(settings))
+def test_people_and_airflow_are_each_given_their_own_token(settings: StackSettings) -> None:
+    ensure_credentials(settings)
+    own = airflow_token(settings)
+    environment = client_environment(settings, base_image="b:1")
+    airflow = airflow_environment(settings, base_image="b:1", token=own)
 
-        assert environment["DOCKER_CONFIG"] == str(settings.docker_config_dir)
-        assert environment["CLOUDSDK_AUTH_ACCESS_TOKEN_FILE"] == str(settings.developer_token_file)
-        assert "CLOUDSDK_AUTH_DISABLE_CREDENTIALS" not in environment
-        registry = json.loads(airflow["AIRFLOW_CONN_DOCKER_DEFAULT"])
-        assert {"username": registry["login"], "password": registry["password"]} == registry_login(settings)
-        training = json.loads(airflow["AIRFLOW_CONN_TRAINING_DEFAULT"])
-        assert training["password"] == developer_token(settings)
-        assert developer_token(settings) not in json.dumps(environment)
+    assert environment["DOCKER_CONFIG"] == str(settings.docker_config_dir)
+    assert environment["CLOUDSDK_AUTH_ACCESS_TOKEN_FILE"] == str(settings.developer_token_file)
+    assert "CLOUDSDK_AUTH_DISABLE_CREDENTIALS" not in environment
+    assert developer_token(settings) not in json.dumps(environment)
+    registry = json.loads(airflow["AIRFLOW_CONN_DOCKER_DEFAULT"])
+    assert (registry["login"], registry["password"]) == (registry_login(settings)["username"], own)
+    assert json.loads(airflow["AIRFLOW_CONN_TRAINING_DEFAULT"])["password"] == own
 
 
 def test_the_registry_trusts_the_services_key_which_is_made_once(settings: StackSettings) -> None:

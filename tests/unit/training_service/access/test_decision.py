@@ -71,10 +71,11 @@ def test_a_binding_under_a_condition_grants_nothing() -> None:
     assert not may(Caller(principal=ANN), JOB_GET, JOB, [conditional])
 
 
-def test_administrators_may_do_everything_and_owners_everything_in_their_projects() -> None:
+def test_administrators_may_do_everything_and_others_what_their_roles_say_in_their_projects() -> None:
     assert may(Caller(is_admin=True), "anything", "anywhere", [])
-    owner = Caller(principal=ANN, owns=frozenset({"demo"}))
+    owner = Caller(principal=ANN, roles=frozenset({("demo", "roles/owner"), ("demo2", "roles/ml.viewer")}))
     assert may(owner, JOB_CANCEL, JOB, [])
+    assert may(owner, JOB_GET, "projects/demo2/jobs/j", [])
     assert not may(owner, JOB_CANCEL, "projects/demo2/jobs/j", [])
     assert not may(owner, "service.routes.unlisted", "projects/demo", [])
 

@@ -101,7 +101,10 @@ def test_the_projects_own_agent_may_pull_and_not_push(tokens: RegistryTokens) ->
     ],
 )
 def test_a_name_that_is_no_repositorys_is_granted_to_nobody(tokens: RegistryTokens, scope: str) -> None:
-    assert access(tokens, Caller(principal="user:a@b.test", owns=frozenset({"demo"})), scope) == []
+    assert (
+        access(tokens, Caller(principal="user:a@b.test", roles=frozenset({("demo", "roles/owner")})), scope)
+        == []
+    )
 
 
 def test_of_a_repository_whose_name_begins_alike_nothing_is_granted(
@@ -116,7 +119,7 @@ def test_of_a_repository_whose_name_begins_alike_nothing_is_granted(
 def test_a_mount_gets_both_repositories_only_with_a_right_on_both(
     tokens: RegistryTokens, policies: PolicyStore
 ) -> None:
-    owner = Caller(principal="user:ann@example.com", owns=frozenset({"demo"}))
+    owner = Caller(principal="user:ann@example.com", roles=frozenset({("demo", "roles/owner")}))
     scopes = ("repository:demo/new:pull,push", "repository:other/digits:pull")
 
     assert [part["name"] for part in access(tokens, owner, *scopes)] == ["demo/new"]

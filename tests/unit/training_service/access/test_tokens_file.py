@@ -25,13 +25,20 @@ def test_tokens_and_their_hashes_stand_for_principals(tmp_path: Path) -> None:
     path = write(
         tmp_path / "tokens",
         {"principal": ANN, "token": TOKEN, "admin": True},
-        {"principal": "serviceAccount:ci@demo.test", "sha256": digest_of("other"), "owns": ["demo"]},
+        {
+            "principal": "serviceAccount:ci@demo.test",
+            "sha256": digest_of("other"),
+            "owns": ["demo"],
+            "roles": {"other": ["roles/ml.viewer"]},
+        },
     )
 
     assert read_tokens_file(path) == {
         digest_of(TOKEN): Caller(principal=ANN, is_admin=True, is_listed=True),
         digest_of("other"): Caller(
-            principal="serviceAccount:ci@demo.test", is_listed=True, owns=frozenset({"demo"})
+            principal="serviceAccount:ci@demo.test",
+            is_listed=True,
+            roles=frozenset({("demo", "roles/owner"), ("other", "roles/ml.viewer")}),
         ),
     }
 
@@ -47,6 +54,10 @@ def test_tokens_and_their_hashes_stand_for_principals(tmp_path: Path) -> None:
         ({"principal": ANN, "sha256": "0" * 64 + "\n"}, "should match pattern"),
         ({"principal": "ann", "token": TOKEN}, "principals.0.principal: String should match"),
         ({"principal": "allUsers", "token": TOKEN}, "principals.0.principal"),
+        (
+            {"principal": ANN, "token": TOKEN, "roles": {"demo": ["roles/invented"]}},
+            r"got \['roles/invented'\]",
+        ),
         ({"principal": ANN, "token": TOKEN, "adminn": True}, "principals.0.adminn: Extra inputs"),
     ],
 )

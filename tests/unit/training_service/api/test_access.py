@@ -117,6 +117,27 @@ def test_every_permission_that_a_route_needs_is_one_that_a_role_has() -> None:
     assert {needs.permission for needs in NEEDS.values()} <= known
 
 
+def test_airflows_role_opens_what_its_tasks_and_its_dashboard_ask_for_and_no_more() -> None:
+    allowed = {route for route, needs in NEEDS.items() if needs.permission in ROLES["roles/training.airflow"]}
+
+    ops = "/ops/v1/projects/{project}"
+    assert allowed == {
+        ("GET", "/v1/projects/{project}:getConfig"),
+        ("POST", JOBS),
+        ("GET", JOBS),
+        ("GET", f"{JOBS}/{{job_id}}"),
+        ("POST", f"{JOBS}/{{job_id}}:cancel"),
+        ("GET", "/logs/projects/{project}/jobs/{job_id}"),
+        ("POST", f"{ops}/jobs:search"),
+        *(
+            ("GET", f"{ops}/jobs/{{job_id}}/{view}")
+            for view in ("timeline", "usage", "curves", "measurements")
+        ),
+        ("GET", f"{ops}/fleet"),
+        ("GET", f"{ops}/version"),
+    }
+
+
 @pytest.mark.parametrize("route", NEEDS)
 def test_a_resource_is_made_of_the_parts_of_its_path(route: tuple[str, str]) -> None:
     parts = {name: name.upper() for name in ("project", "job_id", "location", "repository", "bucket")}
