@@ -35,8 +35,8 @@ _ADVICE: tuple[tuple[type[TrainingError], int, str], ...] = (
         AccessDenied,
         502,
         (
-            "Airflow's connection is refused: its password must be a token that the service knows, with the "
-            "right to list jobs."
+            "Airflow's connection is refused: its password must be a token that the service knows, with "
+            "roles/training.airflow on the connection's project."
         ),
     ),
     (
