@@ -24,7 +24,7 @@ import requests
 from container_training.cli.parser import main
 from container_training.operators.plan import PlanTrainingOperator
 from local_stack.parts.airflow import airflow_environment
-from local_stack.people.credentials import DEVELOPER, airflow_token, developers_header, registry_login
+from local_stack.people.credentials import airflow_principal, airflow_token, developers_header, registry_login
 from local_stack.stack import LocalStack
 from tests.support import web
 from tests.support.bed.real_parts import PROJECT, end_all_jobs
@@ -226,14 +226,15 @@ def test_a_grant_is_planned_applied_once_and_watched_by_its_etag(
     repository = trainer.image.rpartition("/")[2]
     resource = f"projects/{OTHER}/locations/local/repositories/{repository}"
     image = f"{stack.settings.registry}/{OTHER}/{repository}"
-    set_policy(stack, f"projects/{OTHER}", "roles/owner", DEVELOPER)
+    airflow = airflow_principal(stack.settings)
+    set_policy(stack, f"projects/{OTHER}", "roles/owner", airflow)
     options = (*trainer.options, "--image", image, "--job-id", job_id)
     first, second = trainer.folder.parent / "first.json", trainer.folder.parent / "second.json"
 
     sent.clear()
     planned = run("plan", trainer.config, *options, "--output", first)
     writes = [line for line in sent if not line.startswith(READS)]
-    set_policy(stack, resource, "roles/artifactregistry.writer", DEVELOPER)
+    set_policy(stack, resource, "roles/artifactregistry.writer", airflow)
     stale = run("apply", first)
     run("plan", trainer.config, *options, "--output", second)
     applied = run("apply", second)
