@@ -76,6 +76,7 @@ class ServiceSettings(BaseSettings):
     :param storage_endpoint: object store with the summary files of trials:
         ``https://storage.googleapis.com``, with the machine's credentials, or the URL of an emulator as this
         service reaches it; empty: they are not read.
+    :param project_buckets: projects, and the buckets beside their own that their jobs may have read.
     :param fault_injection: let administrators inject faults (docs/fault-injection.md); for tests only.
     :param log_lines_per_second: lines of one replica that are kept, on average over ten seconds.
     :param log_bytes_per_second: the same in bytes.
@@ -129,6 +130,7 @@ class ServiceSettings(BaseSettings):
     pids_limit: int = Field(default=PIDS_LIMIT, ge=16)
     metrics_dir: Path | None = None
     storage_endpoint: str = ""
+    project_buckets: dict[str, list[str]] = {}
     fault_injection: bool = False
     log_lines_per_second: int = Field(default=2500, ge=1)
     log_bytes_per_second: int = Field(default=1_000_000, ge=1)

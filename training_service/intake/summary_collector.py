@@ -19,9 +19,12 @@ import structlog
 
 from container_engines.base import ObservedReplica
 from training_api.job.cluster import ReplicaRole
+from training_api.job.job_spec import JobSpec
 from training_api.states import ReplicaState
+from training_service.access.bucket_access import BucketRefused
+from training_service.intake.cloud_storage import Objects, StorageUnavailable
 from training_service.intake.metric_collector import MAX_REPORTS
-from training_service.intake.summary_files import Objects, StorageUnavailable, SummaryFiles
+from training_service.intake.summary_files import SummaryFiles
 from training_service.model.records import JobRecord
 from training_service.store.measurement_store import Measurement, MeasurementStore
 
@@ -40,6 +43,7 @@ class _Trial:
     job_dir: str
     #: ``None``: to be read from the beginning.
     files: SummaryFiles | None = None
+    is_refused: bool = False
     containers: set[str] = field(default_factory=set)
     ended: dict[str, float] = field(default_factory=dict)
     taken: int = 0
@@ -51,6 +55,8 @@ class SummaryCollector:
 
     :param on_drained: called when what a container has written is stored.
     :param note: writes a warning to the job's log.
+    :param check_bucket: raises ``BucketRefused`` where the job may not have the bucket read. It is asked when
+        the reading of a trial begins.
     """
 
     def __init__(
@@ -60,6 +66,7 @@ class SummaryCollector:
         on_drained: Callable[[], None],
         *,
         note: Callable[[JobRecord, str], None],
+        check_bucket: Callable[[JobSpec, str], None],
         poll_seconds: float = _POLL_SECONDS,
         patience_seconds: float = _PATIENCE_SECONDS,
     ) -> None:
@@ -67,6 +74,7 @@ class SummaryCollector:
         self._store = store
         self._on_drained = on_drained
         self._note = note
+        self._check_bucket = check_bucket
         self._poll_seconds = poll_seconds
         self._patience_seconds = patience_seconds
         self._lock = threading.Lock()
@@ -158,8 +166,17 @@ class SummaryCollector:
         return True
 
     def _store_new(self, trial: _Trial) -> None:
+        if trial.is_refused:
+            return
         if trial.files is None:
-            trial.files, trial.taken = SummaryFiles(self._objects, trial.job_dir), 0
+            files = SummaryFiles(self._objects, trial.job_dir)
+            try:
+                self._check_bucket(trial.record.spec, files.bucket)
+            except BucketRefused as error:
+                self._note(trial.record, f"The summary files of the trial are not read: {error}")
+                trial.is_refused = True
+                return
+            trial.files, trial.taken = files, 0
         found = trial.files.look()
         while batch := list(islice(found, _BATCH)):
             room = max(MAX_REPORTS - trial.taken, 0)

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 import structlog
 
 from container_engines.base import Engine
+from training_service.access.bucket_access import BucketAccess
 from training_service.access.control import AccessControl
 from training_service.access.identity import Authenticator, IdentityTokens
 from training_service.access.image_access import AnyImage, CheckedImages, ImageAccess
 from training_service.access.registry_tokens import RegistryTokens
 from training_service.access.signing_key import SigningKey
 from training_service.access.tokens_file import InvalidTokensFile, read_tokens_file
+from training_service.intake.cloud_storage import CloudStorage
 from training_service.metadata.app import create_metadata_app
 from training_service.metadata.identities import JobIdentities
 from training_service.metadata.server import MetadataServer
@@ -62,6 +64,10 @@ class Identities:
         if self.settings.engine is not EngineKind.DOCKER:
             return access
         return RecordedPulls(access, engine, pulls, records_uses=bool(self.settings.retention.image_bytes))
+
+    def bucket_access(self, policies: PolicyStore, storage: CloudStorage) -> BucketAccess:
+        """Return what is asked before ``storage`` is read for a job."""
+        return BucketAccess(storage.lists, self.control(policies).may, self.settings.project_buckets)
 
     def metadata_server(self, jobs: JobIdentities) -> MetadataServer | None:
         """Return the metadata endpoint; ``None``: the service has none."""

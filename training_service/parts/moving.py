@@ -14,6 +14,7 @@ from container_engines.pull_watch import PullWatch
 from training_api.dialects.ml_v1.log_wire import Severity
 from training_service.faults.board import FaultBoard
 from training_service.faults.of_jobs import FaultyJobs
+from training_service.intake.cloud_storage import CloudStorage
 from training_service.intake.log_collector import LogCollector
 from training_service.intake.log_limiter import LogLimit
 from training_service.intake.metric_collector import MetricCollector
@@ -189,10 +190,10 @@ class MovingParts:
             return []
         # What reads the files is the extra ``tuning``.
         from training_service.intake.summary_collector import SummaryCollector
-        from training_service.intake.summary_files import CloudStorage
 
         storage = CloudStorage(self.settings.storage_endpoint)
-        return [SummaryCollector(storage, measurements, notify, note=self._warn)]
+        buckets = self.identities.bucket_access(PolicyStore(self.moving.intake), storage)
+        return [SummaryCollector(storage, measurements, notify, note=self._warn, check_bucket=buckets.check)]
 
     def _keeper(self, reports: MetricCollector) -> Keeper:
         return build_keeper(

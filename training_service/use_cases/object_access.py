@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from training_api.errors import EngineError, ServiceUnavailable
+from training_service.access.bucket_access import May
 from training_service.access.decision import Caller
 from training_service.access.roles import OBJECT_DELETE, OBJECT_GET, OBJECT_LIST
 from training_service.model.projects import account_of
@@ -14,8 +15,6 @@ from training_service.store.jobs.job_store import JobStore
 
 #: From a container's address to the uid of its job; empty: it is no job's; ``None``: nobody has the address.
 JobAt = Callable[[str], str | None]
-#: Whether an account has a permission on a resource, by the policies of now.
-May = Callable[[Caller, str, str], bool]
 
 #: What a job may do with all buckets of its project.
 _READS = frozenset({OBJECT_GET, OBJECT_LIST, "storage.buckets.get", "storage.buckets.list"})
@@ -61,9 +60,10 @@ class ObjectAccess:
     """
     Decides what the container at an address may do with objects.
 
-    A job reads the buckets of its project. It writes below its job directory, a trial below its own one. The
-    policy of a bucket may give its account more. The containers that a person starts may do all: who starts
-    containers has the machine. Where the engine cannot tell containers by address, so may those of jobs.
+    A job reads the buckets of its project. In these it writes below its job directory, a trial below its own
+    one. The policy of a bucket may give its account more. The containers that a person starts may do all: who
+    starts containers has the machine. Where the engine cannot tell containers by address, so may those of
+    jobs.
     """
 
     def __init__(self, job_at: JobAt, jobs: JobStore, may: May) -> None:
@@ -104,8 +104,11 @@ class ObjectAccess:
 
 def is_own(job: JobRecord, question: ObjectQuestion) -> bool:
     """Tell whether a job needs no policy: it reads in its project, or writes in its directory."""
+    if question.project not in ("", job.spec.project):
+        # Whoever submits a job chooses the directory: it may name any bucket.
+        return False
     if question.permission in _READS:
-        return question.project in ("", job.spec.project)
+        return True
     own = _directory(job)
     return bool(own and question.name) and f"gs://{question.bucket}/{question.name}".startswith(own)
 
@@ -128,5 +131,6 @@ def _refusal(job: JobRecord, question: ObjectQuestion) -> str:
     )
     return (
         f"job {job.spec.project}/{job.spec.job_id} does not have {question.permission} on "
-        f"gs://{question.bucket}/{question.name}: it reads the buckets of its project and {rule}{way_out}"
+        f"gs://{question.bucket}/{question.name}: in the buckets of its project it reads all and "
+        f"{rule}{way_out}"
     )

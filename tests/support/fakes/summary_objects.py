@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 
-from training_service.intake.summary_files import StorageUnavailable, StoredFile
+from training_service.intake.cloud_storage import StorageUnavailable, StoredFile
 
 
 class FakeObjects:

@@ -11,7 +11,9 @@ from tests.support.fakes.world import PROJECT, World
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 from training_api.job.cluster import ReplicaId, ReplicaRole
+from training_api.job.job_spec import JobSpec
 from training_api.states import ReplicaState
+from training_service.access.bucket_access import BucketRefused
 from training_service.intake.summary_collector import SummaryCollector
 from training_service.model.records import Trial
 from training_service.store.measurement_store import MeasurementStore
@@ -34,6 +36,7 @@ class Following:
         self.objects = FakeObjects()
         self.store = MeasurementStore(world.database)
         self.notes: list[str] = []
+        self.readable = {"bucket"}
         self.restart(patience_seconds)
 
     def restart(self, patience_seconds: float = PATIENCE_SECONDS) -> None:
@@ -42,10 +45,15 @@ class Following:
             self.store,
             lambda: None,
             note=lambda _, message: self.notes.append(message),
+            check_bucket=self.check_bucket,
             poll_seconds=0.02,
             patience_seconds=patience_seconds,
         )
         self.collector.start()
+
+    def check_bucket(self, spec: JobSpec, bucket: str) -> None:
+        if bucket not in self.readable:
+            raise BucketRefused(f"bucket {bucket!r} is not one of project {spec.project!r}")
 
     def see(self, state: ReplicaState) -> None:
         code = 0 if state is ReplicaState.EXITED else None
@@ -118,6 +126,22 @@ def test_a_store_that_stays_away_is_told_and_not_waited_for(world: World) -> Non
     following.end()
 
     assert following.notes == ["The summary files of the trial could not be read: the store was switched off"]
+
+
+def test_a_bucket_that_the_job_may_not_read_is_told_once_and_not_read(world: World) -> None:
+    following = Following(world, job_dir="gs://bucket/jobs/1")
+    following.objects.put("jobs/1/events.out.tfevents.1.host", TF1.read_bytes())
+    following.readable = set()
+
+    following.see(ReplicaState.RUNNING)
+    wait_until(lambda: following.notes, "the refusal is told")
+    following.end()
+
+    assert following.notes == [
+        f"The summary files of the trial are not read: bucket 'bucket' is not one of project {PROJECT!r}"
+    ]
+    assert following.steps() == []
+    assert not following.objects.looked.is_set()
 
 
 def test_a_trial_without_a_folder_and_a_worker_are_not_waited_for(world: World) -> None:

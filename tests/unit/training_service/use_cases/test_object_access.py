@@ -81,6 +81,16 @@ def test_a_directory_in_another_bucket_is_not_in_this_one(rules: Rules) -> None:
     assert not rules.ask("jobs/first/model", bucket="other").allowed
 
 
+@pytest.mark.parametrize("permission", [CREATE, DELETE, GET])
+def test_a_directory_in_a_bucket_of_another_project_gives_no_right_to_it(
+    rules: Rules, permission: str
+) -> None:
+    answer = rules.ask("jobs/first/model", permission, project="another")
+
+    assert not answer.allowed
+    assert "in the buckets of its project it reads all" in answer.reason
+
+
 def test_a_job_without_a_directory_writes_nowhere(rules: Rules) -> None:
     answer = rules.ask("x", address=SECOND)
 
