@@ -73,9 +73,9 @@ class ServiceSettings(BaseSettings):
     :param pids_limit: processes and threads a container may have.
     :param metrics_dir: folder of the files in which trials report their metrics, on the engine's machine and
         under the same path there; default: beside the database.
-    :param storage_endpoint: object store with the summary files of trials:
+    :param storage_endpoint: object store with the summary files of trials, and with packages:
         ``https://storage.googleapis.com``, with the machine's credentials, or the URL of an emulator as this
-        service reaches it; empty: they are not read.
+        service reaches it; empty: summaries are not read, and nothing is known of packages.
     :param project_buckets: projects, and the buckets beside their own that their jobs may have read.
     :param fault_injection: let administrators inject faults (docs/fault-injection.md); for tests only.
     :param log_lines_per_second: lines of one replica that are kept, on average over ten seconds.

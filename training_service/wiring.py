@@ -15,6 +15,7 @@ from training_api.version import __version__
 from training_service.api.app import TRUSTED_HOSTS, create_app
 from training_service.api.registry import registry_router
 from training_service.faults.board import FaultBoard
+from training_service.intake.cloud_storage import CloudStorage
 from training_service.intake.metric_collector import check_metrics_can_be_read
 from training_service.metadata.identities import JobIdentities
 from training_service.model.disk_guard import DiskGuard
@@ -36,6 +37,7 @@ from training_service.store.store_probe import store_probe
 from training_service.store.trial_store import TrialStore
 from training_service.store.usage_store import UsageStore
 from training_service.studies.installed import (
+    check_packages_can_be_pinned,
     check_studies_can_continue,
     check_tuning_is_installed,
     missing_for_tuning,
@@ -50,6 +52,7 @@ from training_service.use_cases.health import Health
 from training_service.use_cases.job_policies import JobPolicies
 from training_service.use_cases.jobs import Jobs
 from training_service.use_cases.object_access import ObjectAccess
+from training_service.use_cases.package_pins import PackagePins
 from training_service.use_cases.policies import Policies
 
 #: How long reports and metrics wait for an engine that may hang; Prometheus' own patience is ten seconds.
@@ -110,6 +113,8 @@ def _build(
 
     def check(spec: JobSpec) -> None:
         check_tuning_is_installed(spec, missing)
+        if settings.storage_endpoint:
+            check_packages_can_be_pinned(spec, missing)
         check_metrics_can_be_read(spec, engine)
         host.check_quota(spec)
 
@@ -160,6 +165,7 @@ def _build(
             check,
             TuningOutputs(TrialStore(databases.api, logs), reported),
             runtimes={version: image.python_versions for version, image in settings.runtime_images.items()},
+            pin=_package_pins(settings, identities, policies),
         ),
         job_policies=JobPolicies(asked, Policies(policies)),
         policies=Policies(policies),
@@ -175,6 +181,16 @@ def _build(
         faults=faults,
         trusted_hosts=[*TRUSTED_HOSTS, settings.host, *settings.allowed_hosts],
     )
+
+
+def _package_pins(
+    settings: ServiceSettings, identities: Identities, policies: PolicyStore
+) -> Callable[[JobSpec], JobSpec]:
+    # Without an address of an object store, nothing can be said of packages.
+    if not settings.storage_endpoint:
+        return lambda spec: spec
+    storage = CloudStorage(settings.storage_endpoint)
+    return PackagePins(storage, identities.bucket_access(policies, storage).check).pin
 
 
 def _engine(settings: ServiceSettings, service_id: str) -> Engine:

@@ -47,11 +47,12 @@ def download(
     uri: str, target: Path, say: Callable[[str], None], sleep: Callable[[float], None] = time.sleep
 ) -> int:
     """
-    Write the object ``gs://BUCKET/NAME`` to the file ``target`` and return its size in bytes.
+    Write the object at ``uri`` to the file ``target`` and return its size in bytes.
 
     A store that does not answer, answers 429 or 5xx, or breaks off, is asked ``ATTEMPTS`` times, with doubled
     waits.
 
+    :param uri: ``gs://BUCKET/NAME``, or with ``#GENERATION`` behind it, which is then the one that is read.
     :param say: told before each wait.
     :raises ObjectMissing: 404.
     :raises ObjectDenied: 401 or 403.
@@ -76,7 +77,7 @@ def _download_once(uri: str, target: Path) -> int:
             return _save(answer, target)
     except urllib.error.HTTPError as error:
         if error.code == http.client.NOT_FOUND:
-            raise ObjectMissing(f"there is no {uri}") from error
+            raise ObjectMissing(_missing(uri)) from error
         if error.code in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
             raise ObjectDenied(f"the job may not read {uri}: {error}") from error
         if error.code == http.client.TOO_MANY_REQUESTS or error.code >= http.client.INTERNAL_SERVER_ERROR:
@@ -103,11 +104,32 @@ def _save(answer: http.client.HTTPResponse, target: Path) -> int:
     return size
 
 
+def split_generation(uri: str) -> tuple[str, str]:
+    """Return the address without its generation, and the generation or nothing; pure."""
+    address, mark, generation = uri.rpartition("#")
+    is_number = generation.isascii() and generation.isdecimal()
+    return (address, generation) if mark and is_number else (uri, "")
+
+
+def _missing(uri: str) -> str:
+    address, generation = split_generation(uri)
+    if not generation:
+        return f"there is no {uri}"
+    return (
+        f"generation {generation} of {address} is gone: the object was replaced or deleted after the job was "
+        "submitted with it"
+    )
+
+
 def _media_url(uri: str) -> str:
-    bucket, _, name = uri[len("gs://") :].partition("/")
+    address, generation = split_generation(uri)
+    bucket, _, name = address[len("gs://") :].partition("/")
     host = os.environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/") or _CLOUD
     host = host if host.startswith(("http://", "https://")) else f"http://{host}"
-    return f"{host}/download/storage/v1/b/{quote(bucket, safe='')}/o/{quote(name, safe='')}?alt=media"
+    version = f"&generation={generation}" if generation else ""
+    return (
+        f"{host}/download/storage/v1/b/{quote(bucket, safe='')}/o/{quote(name, safe='')}?alt=media{version}"
+    )
 
 
 def _credentials() -> dict[str, str]:

@@ -28,7 +28,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
-from object_download import ObjectDenied, ObjectMissing, StoreUnavailable, download
+from object_download import ObjectDenied, ObjectMissing, StoreUnavailable, download, split_generation
 
 EXIT_NOT_INSTALLABLE = 65
 EXIT_NO_PACKAGE = 66
@@ -103,7 +103,7 @@ def fetch(uris: Sequence[str], work: Path) -> list[Path]:
     """Return the packages as files, each in a folder of its own, in the order of ``uris``."""
     files = []
     for number, uri in enumerate(uris, 1):
-        file = work / "packages" / str(number) / uri.rsplit("/", 1)[-1]
+        file = work / "packages" / str(number) / split_generation(uri)[0].rsplit("/", 1)[-1]
         file.parent.mkdir(parents=True)
         begun = time.monotonic()
         try:

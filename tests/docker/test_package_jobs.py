@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -23,6 +24,7 @@ from tests.support.run_id import current_run
 from tests.support.waiting import wait_until
 from training_api.clients.training import TrainingClient, job_log_filter
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
+from training_api.errors import ServiceError
 from training_api.states import JobState
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
@@ -158,17 +160,45 @@ def test_every_replica_runs_the_package_on_the_runtime_image(
     assert {"I am master", "I am worker"} <= set(log_of(training, job_id).splitlines())
 
 
-def test_a_package_that_is_not_there_fails_the_job_and_the_log_says_which(
+def test_a_package_that_is_not_there_is_refused(
     stack: LocalStack, training: TrainingClient, job_id: str
 ) -> None:
     uri = f"gs://{stack.settings.bucket}/absent/trainer-0.0.0.tar.gz"
-    create(training, job_id, uri)
 
+    with pytest.raises(ServiceError, match=f"there is no {re.escape(uri)}"):
+        create(training, job_id, uri)
+
+
+#: Asks to be started again as soon as there is the object ``go``.
+RESTARTS = """\
+import os, sys, time, urllib.error, urllib.request
+print("up", flush=True)
+while True:
+    try:
+        urllib.request.urlopen(os.environ["STORAGE_EMULATOR_HOST"] + "/storage/v1/b/BUCKET/o/GO").close()
+        sys.exit(138)
+    except urllib.error.HTTPError:
+        time.sleep(0.2)
+"""
+
+
+def test_a_package_that_is_replaced_before_a_restart_does_not_run(
+    stack: LocalStack, store: ObjectStore, submit: Callable[..., str], training: TrainingClient, job_id: str
+) -> None:
+    bucket, go = stack.settings.bucket, f"{job_id}-go"
+    submit(RESTARTS.replace("BUCKET", bucket).replace("GO", go))
+    wait_until(lambda: "up" in log_of(training, job_id).splitlines(), "the trainer is up", seconds=120)
+    (uri,) = (training.get_job(job_id).training_input or TrainingInput()).package_uris or []
+    submitted = store.find(uri)
+    assert submitted
+
+    store.write_if_changed(uri, b"what somebody else wants to run", "application/x-tar")
+    store.write_if_changed(f"gs://{bucket}/{go}", b"", "text/plain")
     job = until_end(training, job_id)
 
-    assert job.state is JobState.FAILED
     assert job.error_message == "The replica master 0 exited with a non-zero status of 66."
-    assert f"The job cannot start: there is no {uri}" in log_of(training, job_id)
+    gone = f"The job cannot start: generation {submitted.generation} of {uri} is gone"
+    assert gone in log_of(training, job_id)
 
 
 def test_the_runtime_image_is_built_once_and_by_its_content(

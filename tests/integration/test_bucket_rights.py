@@ -79,6 +79,62 @@ def log_of(service: LiveService, job_id: str) -> str:
     return web.post(f"{service.endpoint}/v2/entries:list", json=query).text
 
 
+def package_job(job_id: str, uri: str) -> dict[str, Any]:
+    """Return a job of the package at ``uri``."""
+    training = {
+        "packageUris": [uri],
+        "pythonModule": "trainer.task",
+        "runtimeVersion": "2.11",
+        "pythonVersion": "3.7",
+    }
+    return {"jobId": job_id, "trainingInput": training}
+
+
+def packages_of(service: LiveService, job_id: str) -> list[str]:
+    """Return the packages that the job's container was started with."""
+    launch = wait_until(
+        lambda: next((each for each in service.engine.launches() if each.job_id == job_id), None),
+        "the job is started",
+    )
+    return [word.removeprefix("--package=") for word in launch.args if word.startswith("--package=")]
+
+
+def test_a_package_that_is_replaced_after_the_submission_is_not_the_one_that_starts(
+    store: httpx.Client, tmp_path: Path
+) -> None:
+    uri = "gs://ours/trainer-0.0.0.tar.gz"
+    settings: dict[str, Any] = {"storage_endpoint": str(store.base_url), "runtime_images": {"2.11": IMAGE}}
+    submitted = put(store, "ours", "trainer-0.0.0.tar.gz", b"what was submitted")
+    with run_service(tmp_path, max_replicas=1, **settings) as service:
+        create(service, package_job("first", uri)).raise_for_status()
+        create(service, package_job("second", uri)).raise_for_status()
+        assert packages_of(service, "first") == [f"{uri}#{submitted}"]
+    put(store, "ours", "trainer-0.0.0.tar.gz", b"what somebody else wants to run")
+
+    # What was decided is stored: a service that starts anew begins the second job as it was submitted.
+    with run_service(tmp_path, engine=service.engine, **settings) as service:
+        assert packages_of(service, "second") == [f"{uri}#{submitted}"]
+        shown = web.get(f"{service.endpoint}/v1/projects/{PROJECT}/jobs/second").json()
+
+    assert shown["trainingInput"]["packageUris"] == [uri]
+
+
+def test_a_job_cannot_ask_which_packages_another_project_has(store: httpx.Client, tmp_path: Path) -> None:
+    put(store, "theirs", "secret-0.0.0.tar.gz", b"")
+    settings: dict[str, Any] = {"storage_endpoint": str(store.base_url), "runtime_images": {"2.11": IMAGE}}
+    with run_service(tmp_path, **settings) as service:
+        answers = [
+            create(service, package_job("spy", f"gs://theirs/{name}-0.0.0.tar.gz"))
+            for name in ("secret", "absent")
+        ]
+        absent = create(service, package_job("spy", "gs://ours/absent-0.0.0.tar.gz"))
+
+    assert [answer.status_code for answer in answers] == [400, 400]
+    assert len({answer.json()["error"]["message"] for answer in answers}) == 1
+    assert "bucket 'theirs' is not one of project 'p'" in answers[0].text
+    assert "there is no gs://ours/absent-0.0.0.tar.gz" in absent.text
+
+
 def test_summaries_are_read_from_a_bucket_of_the_project(store: httpx.Client, tmp_path: Path) -> None:
     with run_service(tmp_path, Behaviour(), storage_endpoint=str(store.base_url)) as service:
         tune(service, "gs://ours/study")

@@ -45,6 +45,7 @@ class Jobs:
     :param check_quota: raises ``QuotaExceeded`` for a job that this machine can never run.
     :param outputs: the trials of tuning jobs.
     :param runtimes: runtime versions, and the versions of Python that each has.
+    :param pin: returns a job with its packages as they are now; default: they are as they will be.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Jobs:
         clock: Clock = utc_now,
         *,
         runtimes: Runtimes | None = None,
+        pin: Callable[[JobSpec], JobSpec] = lambda spec: spec,
     ) -> None:
         self._store = store
         self._notify = notify
@@ -63,6 +65,7 @@ class Jobs:
         self._outputs = outputs
         self._clock = clock
         self._runtimes = runtimes or {}
+        self._pin = pin
 
     def create(self, project: str, job: Job, *, owner: str = "") -> Job:
         """
@@ -70,7 +73,8 @@ class Jobs:
 
         :param owner: principal who gets ``roles/ml.jobOwner`` on it; empty: nobody.
 
-        :raises InvalidJobSpec: it breaks a rule.
+        :raises InvalidJobSpec: it breaks a rule, or a package of it is not there.
+        :raises ServiceUnavailable: the object store, which has the packages, does not answer.
         :raises QuotaExceeded: it asks for accelerators that this machine does not have.
         :raises JobConflict: its id is taken.
         """
@@ -78,7 +82,7 @@ class Jobs:
         self._check_quota(spec)
         if spec.study and spec.study.resume_job_id:
             check_resume(spec.study, self._resumed(project, spec.study.resume_job_id))
-        record = self._store.insert(spec, owner)
+        record = self._store.insert(self._pin(spec), owner)
         self._notify()
         position = self._store.queue_positions([record.uid], are_new=True).get(record.uid)
         return record.to_wire(position=position)

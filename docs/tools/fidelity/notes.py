@@ -139,8 +139,8 @@ NOTES: Mapping[str, Note] = {
         "There is nothing to peer with: each job has a network of its own. A project's id is taken beside its number."
     ),
     "TrainingInput.packageUris": Note(
-        enforced="Downloaded and installed, with what they require, when the job starts; see [trainers](trainers.md#packages).",
-        deviation="An image excludes them; the real service's rule for the two together was not found.",
+        enforced="Downloaded and installed, with what they require, when the job starts, in the generation that they had when it was created; see [trainers](trainers.md#packages).",
+        deviation="An image excludes them, and a package that is not there is refused; the real service's rules were not found.",
         certainty=Certainty.UNVERIFIED,
     ),
     "TrainingInput.parameterServerConfig": Note(enforced="The containers of the parameter servers."),

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 import setuptools
@@ -58,7 +58,9 @@ class Store:
             return
         self.token = request.headers.get("Authorization", "")
         bucket, _, name = urlsplit(request.path).path.removeprefix("/download/storage/v1/b/").partition("/o/")
-        content = self.objects.get(f"gs://{bucket}/{unquote(name)}")
+        generation = parse_qs(urlsplit(request.path).query).get("generation")
+        version = f"#{generation[0]}" if generation else ""
+        content = self.objects.get(f"gs://{bucket}/{unquote(name)}{version}")
         status = self.statuses.pop(0) if self.statuses else (200 if content is not None else 404)
         request.send_response(status)
         body = content if status == 200 and content is not None else b""
@@ -207,6 +209,26 @@ def test_a_package_that_is_not_there_is_named(store: Store) -> None:
     said = run(store)
 
     assert f"The job cannot start: there is no {URI}; upload the package and submit the job again" in said
+    assert said.endswith("exit 66")
+
+
+def test_the_generation_that_is_named_is_installed_and_not_the_newest(store: Store) -> None:
+    store.objects[URI] = sdist({"trainer/__init__.py": "", "trainer/task.py": "print('another one')"})
+    store.objects[f"{URI}#7"] = sdist({"trainer/__init__.py": "", "trainer/task.py": TASK})
+
+    said = run(store, uris=(f"{URI}#7",))
+
+    assert "arguments []" in said
+    assert said.endswith("exit 7")
+
+
+def test_a_generation_that_was_replaced_is_named(store: Store) -> None:
+    store.objects[URI] = sdist({"trainer/__init__.py": "", "trainer/task.py": TASK})
+
+    said = run(store, uris=(f"{URI}#7",))
+
+    assert f"The job cannot start: generation 7 of {URI} is gone: the object was replaced or deleted" in said
+    assert "upload the package and submit the job again" in said
     assert said.endswith("exit 66")
 
 

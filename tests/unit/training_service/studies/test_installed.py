@@ -10,6 +10,7 @@ from training_api.errors import InvalidJobSpec
 from training_api.job.job_spec import JobSpec, job_spec_from_wire
 from training_service.studies.installed import (
     TuningNotInstalled,
+    check_packages_can_be_pinned,
     check_studies_can_continue,
     check_tuning_is_installed,
     missing_for_tuning,
@@ -41,6 +42,21 @@ def test_a_tuning_job_is_refused_with_what_to_install() -> None:
 def test_other_jobs_pass_and_so_does_a_tuning_job_where_nothing_is_missing() -> None:
     check_tuning_is_installed(spec("plain", tunes=False), MISSING)
     check_tuning_is_installed(spec("tuned", tunes=True), [])
+
+
+def test_a_job_of_packages_is_refused_where_their_versions_cannot_be_told() -> None:
+    packages = {
+        "packageUris": ["gs://bkt/t.whl"],
+        "pythonModule": "trainer.task",
+        "runtimeVersion": "2.11",
+        "pythonVersion": "3.7",
+    }
+    job = Job.model_validate({"jobId": "j", "trainingInput": packages})
+    spec = job_spec_from_wire("p", job)
+
+    with pytest.raises(InvalidJobSpec, match=r"packageUris: .* without numpy: pip install"):
+        check_packages_can_be_pinned(spec, ["numpy"])
+    check_packages_can_be_pinned(spec, [])
 
 
 def test_a_service_does_not_start_with_a_study_that_it_cannot_continue() -> None:
