@@ -36,6 +36,10 @@ def get_provider_info() -> dict[str, Any]:
                     "job_bucket": _text(
                         "Job folder", "Cloud Storage folder for data and results, like gs://my-bucket/jobs."
                     ),
+                    "buckets": _text(
+                        "More buckets",
+                        "Buckets of other projects that jobs may name for their results, separated by commas.",
+                    ),
                     "image_prefix": _text(
                         "Image prefix", "What image names start with: HOST/PROJECT of the registry."
                     ),

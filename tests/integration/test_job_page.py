@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import httpx
@@ -307,14 +308,33 @@ def test_files_and_metrics_come_from_the_store(
     assert ask(submit(), "/files")["folder"] is None
 
 
-def test_a_store_that_refuses_is_said_in_plain_words(
+def test_a_bucket_of_another_project_is_not_shown(
     client: TestClient, submit: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(StorageHook, "store", ObjectStore(FakeBucket()))
-    job_id = submit(jobDir="gs://elsewhere/jobs/1")
+    bucket = FakeBucket()
+    bucket.project = "another"
+    bucket.objects = {"jobs/1/metrics.json": b'{"accuracy": 0.97}', "jobs/1/secret.txt": b"1234"}
+    monkeypatch.setattr(StorageHook, "store", ObjectStore(bucket))
+    job_id = submit(jobDir="gs://bucket/jobs/1/")
 
     answer = client.get(f"/api/jobs/{job_id}/files", params={"conn_id": "training_pages"})
 
     assert answer.status_code == 502
-    assert "gs://elsewhere/jobs/1 cannot be read" in answer.json()["message"]
+    assert "bucket 'bucket' is not one of project" in answer.json()["message"]
+    assert "extra 'buckets' of connection 'training_pages'" in answer.json()["message"]
+    assert "secret" not in answer.text
+
+
+def test_a_store_that_refuses_is_said_in_plain_words(
+    client: TestClient, submit: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket = FakeBucket()
+    monkeypatch.setattr(bucket, "list_buckets", lambda **_: [SimpleNamespace(name="gone")])
+    monkeypatch.setattr(StorageHook, "store", ObjectStore(bucket))
+    job_id = submit(jobDir="gs://gone/jobs/1")
+
+    answer = client.get(f"/api/jobs/{job_id}/files", params={"conn_id": "training_pages"})
+
+    assert answer.status_code == 502
+    assert "gs://gone/jobs/1 cannot be read" in answer.json()["message"]
     assert "google_cloud_default" in answer.json()["advice"]

@@ -66,6 +66,7 @@ ROOMS: tuple[str, ...] = (
     "training_service.__main__",
     "container_training.work.template_values",
     "container_training.work.object_store",
+    "container_training.work.job_buckets",
     "container_training.work.images",
     "container_training.work.packages",
     "container_training.work.preflight",

@@ -8,6 +8,7 @@ from fastapi.responses import JSONResponse
 from container_training.dashboard.airflow_side.connections import UnknownConnection
 from container_training.dashboard.service_side.job_files import FolderUnreadable
 from container_training.hooks.training import InvalidConnection
+from container_training.work.job_buckets import BucketRefused
 from training_api.errors import (
     AccessDenied,
     InvalidFilter,
@@ -47,6 +48,7 @@ _ADVICE: tuple[tuple[type[TrainingError], int, str], ...] = (
             "list and read the bucket."
         ),
     ),
+    (BucketRefused, 502, "Add the bucket to the connection, if its jobs are to have it: Admin, Connections."),
     (Throttled, 503, "The service has too much to do; the page asks again by itself."),
     (
         TransportError,

@@ -13,6 +13,7 @@ from tenacity import RetryCallState
 
 from container_training.hooks.closing import ClosingHook
 from container_training.hooks.metrics import count_retry
+from container_training.work.job_buckets import JobBuckets
 from container_training.work.template_values import is_unset
 from training_api.clients.fleet import OpsClient
 from training_api.clients.patience import patiently
@@ -66,7 +67,8 @@ class TrainingHook(ClosingHook):
         ``project``, and as its password a bearer token, if the service wants one. The extras ``prices``, an
         object of machine types or accelerators and their prices per second, and ``currency`` say what jobs
         cost; ``retraining_max_age_days``, an object of models and days, when the dashboard calls a model
-        overdue. The extra ``min_poll_seconds`` is the shortest pause between two looks at jobs that are
+        overdue; ``buckets`` which buckets beside the project's own are read for its jobs. The extra
+        ``min_poll_seconds`` is the shortest pause between two looks at jobs that are
         waited for in the triggerer, for a service that is not one's own.
     :param patience_seconds: how long a question - not a submission - is asked again while the service does
         not answer, answers 429 or 5xx: a minute, or 0 for those who ask again by themselves.
@@ -135,6 +137,11 @@ class TrainingHook(ClosingHook):
     def job_bucket(self) -> str | None:
         """The ``gs://`` folder for jobs that name none (extra ``job_bucket``); ``None`` without one."""
         return self._connection.extra_dejson.get("job_bucket") or None
+
+    @property
+    def job_buckets(self) -> JobBuckets:
+        """The buckets that are read and written for the connection's jobs."""
+        return JobBuckets.of(self.training_conn_id, self.project, self._connection.extra_dejson)
 
     @property
     def project(self) -> str:

@@ -18,6 +18,8 @@ from training_api.job.job_id import TaskKey
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from container_training.work.object_store import ObjectStore
+
 #: Of a kept bill, which is read again.
 _MAX_BYTES = 64 * 2**20
 #: In the names of kept bills: those of an older form are made again.
@@ -82,8 +84,8 @@ class ImageBillOfMaterialsOperator(EngineOperator):
 
         with self.hook, StorageHook(self.gcp_conn_id) as storage, final_unless_transient():
             ref = parse_image_ref(self.image)
-            uri = f"{self._folder().rstrip('/')}/{self.file_name}"
             store = storage.get_conn()
+            uri = f"{self._folder(store).rstrip('/')}/{self.file_name}"
             image = self._image(ref)
             digest = ref.digest or str(image["Id"])
             # Without a bucket the connection's template leaves a path, which is no place to keep anything.
@@ -100,16 +102,16 @@ class ImageBillOfMaterialsOperator(EngineOperator):
         self.log.info("the bill of materials of %s is %s", self.image, uri)
         return uri
 
-    def _folder(self) -> str:
+    def _folder(self, store: ObjectStore) -> str:
         if self.folder:
             return self.folder
         if not self.job_id:
             raise _no_folder("one of job_id and folder must be set")
         with TrainingHook(self.training_conn_id) as training_hook:
-            job = training_hook.get_job(self.job_id)
-        training = job.training_input
-        if training is None or not training.job_dir:
-            raise _no_folder(f"must be set, as job {self.job_id!r} has no jobDir")
+            training = training_hook.get_job(self.job_id).training_input
+            if training is None or not training.job_dir:
+                raise _no_folder(f"must be set, as job {self.job_id!r} has no jobDir")
+            training_hook.job_buckets.check(store, training.job_dir)
         return training.job_dir
 
     def _image(self, ref: ImageRef) -> dict[str, Any]:

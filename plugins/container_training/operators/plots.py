@@ -104,7 +104,9 @@ class PlotTrialsOperator(BaseOperator):
             job = hook.get_job(self.job_id)
             self.report = report_of(hook, job)
             study, folder = self._study(job)
-            return self._write(study, trial_rows(job, datetime.now(UTC)), folder, storage.get_conn())
+            store = storage.get_conn()
+            hook.job_buckets.check(store, folder)
+            return self._write(study, trial_rows(job, datetime.now(UTC)), folder, store)
 
     def _study(self, job: Job) -> tuple[StudySpec, str]:
         study = study_of(job)

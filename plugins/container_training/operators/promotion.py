@@ -159,7 +159,10 @@ class DecidePromotionOperator(ModelOperator):
         job = hook.get_job(job_id)
         job_dir = job.training_input.job_dir if job.training_input else None
         uri = f"{(job_dir or '').rstrip('/')}/{self.evaluation_file}"
-        content = storage.get_conn().read(uri, MAX_EVALUATION_BYTES) if job_dir else None
+        store = storage.get_conn()
+        if job_dir:
+            hook.job_buckets.check(store, uri)
+        content = store.read(uri, MAX_EVALUATION_BYTES) if job_dir else None
         if content is None:
             raise EvaluationInvalid(
                 f"job {job_id!r} left no {uri}; its command must write the evaluation there"

@@ -178,6 +178,7 @@ class CollectTrainingResultsOperator(BaseOperator):
             raise no_best_trial(self.job_id, study)
         folder = (best.job_dir if best else training.job_dir).rstrip("/") + "/"
         store = storage.get_conn()
+        hook.job_buckets.check(store, folder)
         max_files = whole_number("max_files", self.max_files)
         files, has_more = store.list_files(folder, max_files)
         if has_more:

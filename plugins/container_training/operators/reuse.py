@@ -133,6 +133,7 @@ class JobContent:
             lambda filter_, size: self._retrying(self._hook.list_jobs, filter_, size),
             lambda job_id: self._retrying(self._hook.get_job, job_id),
             self._store,
+            self._hook.job_buckets,
             result_files=self._result_files,
             say=lambda line: self._say(logging.WARNING, line),
         )

@@ -159,6 +159,20 @@ class ObjectStore:
         except NotFound as error:
             raise ResultsMissing(f"bucket {bucket!r} of {uri} does not exist") from error
 
+    def lists_bucket(self, project: str, bucket: str) -> bool:
+        """
+        Tell whether the store lists ``bucket`` under ``project``.
+
+        A list that may not be read is empty.
+        """
+        from google.api_core.exceptions import BadRequest, Forbidden, NotFound
+
+        try:
+            found = self._client.list_buckets(prefix=bucket, project=project, **self._patience())
+            return any(each.name == bucket for each in found)
+        except (BadRequest, Forbidden, NotFound):
+            return False
+
     def _patience(self) -> dict[str, Any]:
         if self._patience_seconds is None:
             return {}

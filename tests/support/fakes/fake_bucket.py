@@ -14,6 +14,8 @@ class FakeBucket:
     api_endpoint = "http://127.0.0.1:9023"
 
     def __init__(self) -> None:
+        #: Whose the bucket is; ``None``: every project's.
+        self.project: str | None = None
         self.objects: dict[str, bytes] = {}
         self.generations: dict[str, int] = {}
         self.writes = 0
@@ -22,6 +24,10 @@ class FakeBucket:
         if bucket != "bucket":
             raise NotFound(bucket)
         return [self.blob(name) for name in sorted(self.objects) if name.startswith(prefix)]
+
+    def list_buckets(self, prefix: str, project: str) -> list[Any]:
+        is_listed = self.project in (None, project) and "bucket".startswith(prefix)
+        return [SimpleNamespace(name="bucket")] if is_listed else []
 
     def bucket(self, name: str) -> FakeBucket:
         assert name == "bucket"

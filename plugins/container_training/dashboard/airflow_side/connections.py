@@ -18,6 +18,7 @@ from sqlalchemy import select
 
 from container_training.dashboard.airflow_side.database import airflow_database
 from container_training.hooks.training import TrainingHook, service_address
+from container_training.work.job_buckets import JobBuckets
 from container_training.work.models.age import parse_limits
 from training_api.clients.fleet import OpsClient
 from training_api.clients.training import TrainingClient
@@ -62,6 +63,7 @@ class Service:
     ops: OpsClient
     training: TrainingClient
     prices: PriceList
+    job_buckets: JobBuckets
     price_problem: str = ""
     retraining_limits: Mapping[str, timedelta] = field(default_factory=dict)
     limit_problem: str = ""
@@ -174,6 +176,7 @@ def _service(connection: Connection, pool: httpx.BaseTransport) -> Service:
         ops=OpsClient(*address_of, **options),
         training=TrainingClient(*address_of, **options),
         prices=prices,
+        job_buckets=JobBuckets.of(connection.conn_id, address.project, extra),
         price_problem=problem,
         retraining_limits=limits,
         limit_problem=limit_problem,

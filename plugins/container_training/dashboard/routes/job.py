@@ -136,6 +136,7 @@ def files(
     Return what the job has written below its jobDir, and its metrics.
 
     :raises FolderUnreadable: the folder cannot be read; the error says why.
+    :raises BucketRefused: it is in a bucket that is not one of the connection's jobs.
     """
     service = SERVICES.get(conn_id)
     found = readable_job(service, job_id, rights, version)
@@ -143,7 +144,7 @@ def files(
     if not job_dir:
         return {"folder": None, "files": [], "isCut": False, "metrics": None}
     results = results_folder(found, datetime.now(UTC))
-    return _ask(service, "files", job_id, version, lambda: folder_view(job_dir, results))
+    return _ask(service, "files", job_id, version, lambda: folder_view(job_dir, results, service.job_buckets))
 
 
 def _row(service: Service, job_id: str, version: str) -> JobRow:

@@ -8,6 +8,7 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowException
 
 from container_training.hooks.storage import StorageHook, object_store_endpoint
+from container_training.work.job_buckets import JobBuckets
 from container_training.work.object_store import ObjectStore, folder_url
 from training_api.errors import ResultsMissing, TrainingError
 
@@ -23,13 +24,15 @@ class FolderUnreadable(TrainingError):
     """The object store did not answer, or refused."""
 
 
-def folder_view(job_dir: str, results: str) -> dict[str, Any]:
+def folder_view(job_dir: str, results: str, buckets: JobBuckets) -> dict[str, Any]:
     """
     Return the files below ``job_dir`` and the metrics in ``results``.
 
-    They are read with Airflow's own Google connection.
+    They are read with Airflow's own Google connection, and so from certain buckets only.
 
-    :param results: folder of the job's own results; empty: there is none yet.
+    :param results: folder of the job's own results, below ``job_dir``; empty: there is none yet.
+    :param buckets: those of the connection's jobs.
+    :raises BucketRefused: ``job_dir`` is in none of them.
     :raises FolderUnreadable: says why.
     """
     # Imported here: it takes about a second, which only those pay who look at files.
@@ -40,6 +43,7 @@ def folder_view(job_dir: str, results: str) -> dict[str, Any]:
     try:
         with StorageHook(patience_seconds=_PATIENCE_SECONDS) as storage:
             store = storage.get_conn()
+            buckets.check(store, folder)
             files, is_cut = store.list_files(folder, MAX_FILES)
             metrics = _metrics(store, f"{results}/{METRICS_FILE}") if results else None
             return {

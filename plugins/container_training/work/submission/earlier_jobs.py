@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
+from container_training.work.job_buckets import BucketRefused, JobBuckets
 from container_training.work.object_store import ObjectStore
 from container_training.work.submission.content import DataVersion, content_filter, has_content
 from training_api.dialects.ml_v1.resources import Job, ListJobsResponse, TrainingInput
@@ -54,6 +55,7 @@ class EarlierJobs:
         list_jobs: Callable[[str, int], ListJobsResponse],
         get_job: Callable[[str], Job],
         store: Callable[[], ObjectStore],
+        buckets: JobBuckets,
         *,
         result_files: Sequence[str],
         say: Callable[[str], None],
@@ -61,6 +63,7 @@ class EarlierJobs:
         self._list_jobs = list_jobs
         self._get_job = get_job
         self._store = store
+        self._buckets = buckets
         self._result_files = result_files
         self._say = say
 
@@ -100,8 +103,9 @@ class EarlierJobs:
             return "no trial of it has a result" if study else "it has no job folder"
         store = self._store()
         try:
+            self._buckets.check(store, folder)
             uris = [f"{folder.rstrip('/')}/{name.lstrip('/')}" for name in self._result_files]
             gone = [uri for uri in uris if not store.has_file(uri)]
-        except ResultsMissing as error:
+        except (BucketRefused, ResultsMissing) as error:
             return str(error)
         return f"{', '.join(gone)} is not there (result_files names what must be)" if gone else ""

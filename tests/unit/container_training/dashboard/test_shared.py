@@ -7,6 +7,7 @@ import pytest
 
 from container_training.dashboard.airflow_side.connections import Service
 from container_training.dashboard.shared import readable_job
+from container_training.work.job_buckets import JobBuckets
 from tests.support.fakes.service_of_two_dags import RIGHTS, ServiceOfTwoDags
 from training_api.clients.fleet import OpsClient
 from training_api.clients.training import TrainingClient
@@ -42,6 +43,7 @@ def service(played: CountedService) -> Service:
         ops=OpsClient("http://service.test", "p", transport=transport),
         training=TrainingClient("http://service.test", "p", transport=transport),
         prices=PriceList(source="prices", per_second={}),
+        job_buckets=JobBuckets.of("c", "p", {}),
     )
 
 

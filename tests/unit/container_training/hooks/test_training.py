@@ -168,6 +168,7 @@ def test_airflow_knows_the_connection_type_and_its_form() -> None:
     assert {name.rsplit("__", 1)[1] for name in fields} == {
         "project",
         "job_bucket",
+        "buckets",
         "image_prefix",
         "base_image",
         "container_env",

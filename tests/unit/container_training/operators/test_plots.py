@@ -32,6 +32,18 @@ def plot(context: Any) -> dict[str, dict[str, str]]:
     return PlotTrialsOperator(task_id="plot", job_id="digits_1").execute(context)
 
 
+def test_nothing_is_written_to_a_bucket_of_another_project(
+    service: FakeService, bucket: FakeBucket, context: Any
+) -> None:
+    service.add(JOB)
+    bucket.project = "another"
+
+    with pytest.raises(AirflowFailException, match="BucketRefused: bucket 'bucket' is not one of project"):
+        plot(context)
+
+    assert bucket.objects == {}
+
+
 def test_both_plots_are_written_as_html_and_png(
     service: FakeService, bucket: FakeBucket, context: Any
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from container_training.operators.promotion import DecidePromotionOperator, PrepareEvaluationsOperator
+from container_training.work.job_buckets import JobBuckets
 from container_training.work.models.registry import ModelRegistry
 from container_training.work.models.versions import ModelVersion
 from container_training.work.object_store import ObjectStore
@@ -45,7 +46,9 @@ def test_both_models_are_evaluated_in_their_own_images_with_the_same_arguments(
     assert second["generation"] == changed.generation
 
 
-def decide(folder: str, challenger: dict[str, Any], jobs: dict[str, str | None]) -> dict[str, Any]:
+def decide(
+    folder: str, challenger: dict[str, Any], jobs: dict[str, str | None], buckets: JobBuckets | None = None
+) -> dict[str, Any]:
     task = DecidePromotionOperator(
         task_id="t",
         model_folder=folder,
@@ -58,7 +61,22 @@ def decide(folder: str, challenger: dict[str, Any], jobs: dict[str, str | None])
         hook.return_value.get_job.side_effect = lambda job_id: SimpleNamespace(
             training_input=SimpleNamespace(job_dir=jobs[job_id])
         )
+        if buckets:
+            hook.return_value.job_buckets = buckets
         return task.execute(Context())  # type: ignore[arg-type]
+
+
+def test_an_evaluation_in_a_bucket_of_another_project_is_not_read(
+    store: ObjectStore, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    challenger = register(store, folder, "a")
+    evaluation = f'{{"examples_sha256": "{"a" * 64}", "correct": "1", "model": "m"}}'
+    store.write_if_changed(f"{folder}/secret/evaluation.json", evaluation.encode(), "text/json")
+    buckets = JobBuckets.of("training_default", "another", {"job_bucket": "gs://another-bucket/jobs"})
+    monkeypatch.setattr(store, "lists_bucket", lambda project, bucket: False)
+
+    with pytest.raises(AirflowFailException, match=r"BucketRefused: .* is not one of project 'another'"):
+        decide(folder, challenger, {"j": f"{folder}/secret"}, buckets)
 
 
 def test_a_decision_is_about_the_model_that_was_evaluated(store: ObjectStore, folder: str) -> None:

@@ -14,7 +14,7 @@ from container_training.operators.results import CollectTrainingResultsOperator
 from container_training.work.object_store import ObjectStore
 from container_training.work.results.collection import parse_metrics
 from tests.support.fakes.fake_bucket import FakeBucket
-from tests.support.fakes.fake_service import EPOCH, FakeService, error, make_job
+from tests.support.fakes.fake_service import EPOCH, PROJECT, FakeService, error, make_job
 from training_api.job.results import JobResult
 from training_api.states import JobState
 
@@ -50,6 +50,15 @@ def finished(service: FakeService, bucket: FakeBucket) -> FakeService:
 def collect(context: Any, **changes: Any) -> JobResult:
     operator = CollectTrainingResultsOperator(**{"task_id": "collect", "job_id": "digits_1", **changes})
     return JobResult.model_validate(json.loads(json.dumps(operator.execute(context))))
+
+
+def test_the_folder_of_a_job_in_a_bucket_of_another_project_is_not_collected(
+    finished: FakeService, bucket: FakeBucket, context: Any
+) -> None:
+    bucket.project = "another"
+
+    with pytest.raises(AirflowFailException, match="BucketRefused: bucket 'bucket' is not one of project"):
+        collect(context)
 
 
 def test_the_result_has_metrics_files_model_image_and_seconds(finished: FakeService, context: Any) -> None:
@@ -186,7 +195,13 @@ def test_a_job_without_a_folder_could_leave_nothing(
         collect(context)
 
 
-def test_a_missing_bucket_is_named(finished: FakeService, context: Any) -> None:
+def test_a_missing_bucket_is_named(
+    finished: FakeService, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = {"host": "training.test", "extra": {"project": PROJECT, "job_bucket": "gs://gone/jobs"}}
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_TRAINING_DEFAULT", json.dumps({"conn_type": "container_training", **connection})
+    )
     finished.add(
         finished.jobs["digits_1"].model_copy(
             update={

@@ -107,6 +107,14 @@ def test_changed_data_are_trained(
     assert make_operator().execute(new_run(context)) != earlier
 
 
+def test_results_in_a_bucket_of_another_project_are_not_taken(
+    bucket: FakeBucket, context: Any, earlier: str
+) -> None:
+    bucket.project = "another"
+
+    assert make_operator().execute(new_run(context)) != earlier
+
+
 def test_an_object_beside_the_folder_is_none_of_its_data(
     bucket: FakeBucket, context: Any, earlier: str
 ) -> None:

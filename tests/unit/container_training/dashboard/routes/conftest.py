@@ -39,6 +39,7 @@ def open_pages(session: Session, kept_answers: None, monkeypatch: pytest.MonkeyP
     from container_training.dashboard import access, shared
     from container_training.dashboard.airflow_side.connections import Service
     from container_training.dashboard.app import make_app
+    from container_training.work.job_buckets import JobBuckets
 
     def open_pages(
         answer: Callable[[httpx.Request], httpx.Response], rights: Rights, *, project: str = "p", **more: Any
@@ -49,6 +50,7 @@ def open_pages(session: Session, kept_answers: None, monkeypatch: pytest.MonkeyP
             project=project,
             ops=OpsClient("http://service.test", project, transport=transport),
             training=TrainingClient("http://service.test", project, transport=transport),
+            job_buckets=JobBuckets.of("c", project, {}),
             **{"prices": PriceList(source="prices", per_second={"n1-standard-4": 0.01})} | more,
         )
         monkeypatch.setattr(shared.SERVICES, "get", lambda conn_id: service)
