@@ -27,6 +27,10 @@ from training_api.states import ReplicaState
 METRIC_FOLDER = "/run/container-training"
 METRIC_FILE_NAME = "output.metrics"
 METRIC_FILE = f"{METRIC_FOLDER}/{METRIC_FILE_NAME}"
+#: Where a container finds the files of its secrets, each under the secret's name.
+SECRET_FOLDER = "/run/secrets"  # noqa: S105  # a folder
+#: All of a container may read them: it may run as any user.
+SECRET_MODE = 0o444
 
 
 class LogStream(StrEnum):
@@ -67,6 +71,19 @@ class PulledImage:
     size_bytes: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenSecrets:
+    """
+    Secrets with their values; no representation shows these.
+
+    :param files: name of a file in ``SECRET_FOLDER`` -> content.
+    :param environment: variable -> value.
+    """
+
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
 class StillStarting(EngineUnavailable):
     """The replica's machine is still preparing it. Another call continues the same start."""
 
@@ -83,6 +100,7 @@ class ReplicaLaunch:
     :param command: replaces the image's entry point; empty: keep the image's.
     :param metric_folder: absolute path of a folder on the service's machine. The container sees it as
         ``METRIC_FOLDER`` and may write to it. Empty: none.
+    :param secrets: what the container has from its first instruction on; ``environment`` goes before theirs.
     """
 
     job_uid: str
@@ -99,6 +117,7 @@ class ReplicaLaunch:
     pids_limit: int
     trial_id: str = ""
     metric_folder: str = ""
+    secrets: GivenSecrets = field(default_factory=GivenSecrets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,7 @@ class Cause(StrEnum):
     REGISTRY = "REGISTRY"  #: the registry did not answer
     STORAGE = "STORAGE"  #: the engine's disk is full
     QUOTA = "QUOTA"  #: too few GPUs
+    SECRET = "SECRET"  # noqa: S105  #: a secret that the job names is not there, or cannot be read
     ENGINE = "ENGINE"  #: the engine could not start a container
     METRIC = "METRIC"  #: a trial did not report the metric that the study judges it by
     WAITED_TOO_LONG = "WAITED_TOO_LONG"  #: scheduling.maxWaitTime

@@ -268,6 +268,12 @@ class CommandNotFound(EngineError):
     cause = Cause.COMMAND
 
 
+class SecretUnusable(EngineError):
+    """A secret cannot be given to a container: it is missing, or cannot be what the job wants it to be."""
+
+    cause = Cause.SECRET
+
+
 class GpusTaken(EngineError):
     """Fewer GPUs are free than a container needs."""
 

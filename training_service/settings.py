@@ -73,6 +73,7 @@ class ServiceSettings(BaseSettings):
     :param pids_limit: processes and threads a container may have.
     :param metrics_dir: folder of the files in which trials report their metrics, on the engine's machine and
         under the same path there; default: beside the database.
+    :param secrets_dir: folder of the secrets that jobs may name; default: beside the database.
     :param storage_endpoint: object store with the summary files of trials, and with packages:
         ``https://storage.googleapis.com``, with the machine's credentials, or the URL of an emulator as this
         service reaches it; empty: summaries are not read, and nothing is known of packages.
@@ -129,6 +130,7 @@ class ServiceSettings(BaseSettings):
     pull_deadline_seconds: float = Field(default=DEADLINE_SECONDS, gt=0)
     pids_limit: int = Field(default=PIDS_LIMIT, ge=16)
     metrics_dir: Path | None = None
+    secrets_dir: Path | None = None
     storage_endpoint: str = ""
     project_buckets: dict[str, list[str]] = {}
     fault_injection: bool = False
@@ -150,6 +152,11 @@ class ServiceSettings(BaseSettings):
     def metrics_folder(self) -> Path:
         """The folder in which trials report their metrics; absolute, as the engine requires."""
         return (self.metrics_dir or (self.key_folder or Path(".local/training")) / "metrics").absolute()
+
+    @property
+    def secrets_folder(self) -> Path:
+        """The folder of the secrets that jobs may name."""
+        return (self.secrets_dir or (self.key_folder or Path(".local/training")) / "secrets").absolute()
 
     @property
     def volumes(self) -> dict[str, Path]:

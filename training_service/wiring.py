@@ -12,12 +12,15 @@ from container_engines.docker.engine import DockerEngine
 from container_engines.swarm.engine import SwarmEngine
 from training_api.job.job_spec import JobSpec
 from training_api.version import __version__
+from training_service.access.secret_store import SecretStore
 from training_service.api.app import TRUSTED_HOSTS, create_app
 from training_service.api.registry import registry_router
 from training_service.faults.board import FaultBoard
 from training_service.intake.cloud_storage import CloudStorage
 from training_service.intake.metric_collector import check_metrics_can_be_read
+from training_service.loop.launches import OWN_VARIABLES
 from training_service.metadata.identities import JobIdentities
+from training_service.metadata.server import metadata_environment
 from training_service.model.disk_guard import DiskGuard
 from training_service.model.heartbeat import Heartbeat
 from training_service.model.host_capacity import HostCapacity, within
@@ -111,11 +114,16 @@ def _build(
     missing = missing_for_tuning()
     check_studies_can_continue((job.spec for job in store.list_active()), missing)
 
+    secrets = SecretStore(
+        settings.secrets_folder, {*OWN_VARIABLES, *settings.container_env, *metadata_environment("", 0)}
+    )
+
     def check(spec: JobSpec) -> None:
         check_tuning_is_installed(spec, missing)
         if settings.storage_endpoint:
             check_packages_can_be_pinned(spec, missing)
         check_metrics_can_be_read(spec, engine)
+        secrets.check(spec)
         host.check_quota(spec)
 
     faults = FaultBoard() if settings.fault_injection else None
@@ -129,6 +137,7 @@ def _build(
         host=host,
         guard=guard,
         heartbeat=heartbeat,
+        secrets=secrets,
         metadata=identities.metadata_server(JobIdentities(engine, asked)),
         has_tuning=not missing,
         faults=faults,

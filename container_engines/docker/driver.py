@@ -8,7 +8,9 @@ are confined, watched and removed alike, and an engine's refusal means the same 
 
 from __future__ import annotations
 
+import io
 import re
+import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,7 +22,7 @@ from docker.errors import APIError, NotFound
 from docker.types import Mount
 from docker.utils import parse_repository_tag
 
-from container_engines.base import METRIC_FOLDER, LogLine
+from container_engines.base import METRIC_FOLDER, SECRET_FOLDER, SECRET_MODE, GivenSecrets, LogLine
 from container_engines.confinement import DNS_OPTIONS, DROPPED_CAPABILITIES, PIDS_LIMIT, SECURITY_OPTIONS
 from container_engines.docker.error_table import Asked
 from container_engines.docker.errors import engine_errors, without_errors
@@ -53,6 +55,7 @@ class ContainerLaunch:
     :param gpus: names of the GPUs that it gets.
     :param metric_folder: on the engine's machine; the container sees it as ``METRIC_FOLDER``; empty: none.
     :param log_megabytes: the engine keeps at most twice this much of its output.
+    :param secrets: only the variables; ``put_secrets`` writes the files.
     """
 
     image: str
@@ -69,6 +72,7 @@ class ContainerLaunch:
     gpus: Sequence[str] = ()
     metric_folder: str = ""
     log_megabytes: int = LOG_MEGABYTES
+    secrets: GivenSecrets = field(default_factory=GivenSecrets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,12 +211,24 @@ class DockerDriver:
                 hostname=launch.host_name or None,
                 entrypoint=list(launch.command) or None,
                 command=list(launch.args) or None,
-                environment=dict(launch.environment),
+                environment={**launch.secrets.environment, **launch.environment},
                 labels=dict(launch.labels),
                 host_config=host_config,
                 networking_config=client.create_networking_config(endpoints),  # type: ignore[arg-type]  # stubs: one endpoint
             )
         return str(made["Id"])
+
+    def put_secrets(self, container: str, files: Mapping[str, bytes]) -> None:
+        """
+        Write files of secrets into a container before its start; those that are there are replaced.
+
+        They are in its own layer on the engine's disk, which goes with it. A mount would show in its description,
+        and needs the engine on this machine; what is written into a tmpfs before the start is lost at the start.
+        """
+        if not files:
+            return
+        with engine_errors(f"give container {_short(container)} its secrets"):
+            self.client.put_archive(container, "/", _archive(files))
 
     def start(self, container: str) -> None:
         """
@@ -310,6 +326,19 @@ def machine_of(info: Mapping[str, Any], gpus: int = 0) -> Resources:
 def token_login(token: str) -> dict[str, str]:
     """Return the login by a registry's token; empty, so anonymous, without one. Pure."""
     return {"registrytoken": token} if token else {}
+
+
+def _archive(files: Mapping[str, bytes]) -> bytes:
+    folder = tarfile.TarInfo(SECRET_FOLDER.lstrip("/"))
+    folder.type, folder.mode = tarfile.DIRTYPE, 0o755
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        archive.addfile(folder)
+        for name, content in files.items():
+            entry = tarfile.TarInfo(f"{folder.name}/{name}")
+            entry.mode, entry.size = SECRET_MODE, len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return packed.getvalue()
 
 
 def _unless_gone(do: Callable[..., Any], key: str, **options: Any) -> None:

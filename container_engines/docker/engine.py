@@ -141,6 +141,9 @@ class DockerEngine(Engine):
             driver.remove(name)
         if found is None or found.half_started:
             self._create(launch, name, network)
+        if found is None or found.state is ReplicaState.CREATED:
+            # Also into a container that a service has made and, killed, not started.
+            driver.put_secrets(name, launch.secrets.files)
         driver.start(name)
 
     def observe(self) -> EngineView:
@@ -221,6 +224,7 @@ class DockerEngine(Engine):
             cpus=launch.resources.cpus,
             pids_limit=launch.pids_limit,
             metric_folder=launch.metric_folder,
+            secrets=launch.secrets,
         )
         if not launch.resources.gpus:
             self._driver.create(container)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Collection, Mapping
+from contextlib import suppress
+from http import HTTPStatus
 from typing import Any
 
 import docker
@@ -104,6 +106,26 @@ class SwarmApi:
                 return str(client.inspect_service(spec["Name"])["ID"])  # type: ignore[no-untyped-call]
             except NotFound:
                 return str(post(client, "/services/create", dict(spec), headers=headers)["ID"])
+
+    def ensure_secret(self, name: str, labels: Mapping[str, str], content: bytes) -> str:
+        """Make a secret of the swarm unless one of its name exists; return its id."""
+        client = self.client
+        with engine_errors(f"make secret {name}"):
+            try:
+                return str(client.create_secret(name, content, dict(labels))["ID"])
+            except APIError as error:
+                if error.status_code != HTTPStatus.CONFLICT:
+                    raise
+            found = client.secrets(filters={"name": [name]})
+            return next(str(item["ID"]) for item in found if item["Spec"]["Name"] == name)
+
+    def remove_secrets(self, job_uid: str) -> None:
+        """Remove the secrets of a job, whose services are gone."""
+        client = self.client
+        with engine_errors(f"remove the secrets of job {job_uid}"):
+            for item in client.secrets(filters={"label": self._label(job_uid)}):
+                with suppress(NotFound):
+                    client.remove_secret(item["ID"])
 
     def order_stop(self, service_id: str) -> bool:
         """Have the service's container stopped; returns at once. ``False``: no such service."""

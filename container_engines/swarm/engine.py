@@ -29,7 +29,7 @@ from container_engines.pull_watch import PullWatch
 from container_engines.swarm.api import SwarmApi, labels_of_task
 from container_engines.swarm.images import SwarmImages
 from container_engines.swarm.logs import LogFollowers
-from container_engines.swarm.spec import job_prefix, service_name, service_spec
+from container_engines.swarm.spec import job_prefix, secret_name, service_name, service_spec
 from container_engines.swarm.tasks import REPLICA_STATES, Run, TaskPhase
 from training_api.errors import (
     EngineBusy,
@@ -170,6 +170,8 @@ class SwarmEngine(Engine):
             if time.monotonic() > deadline:
                 raise EngineError(f"{len(left)} containers of job {job_uid} do not go away")
             time.sleep(_POLL_SECONDS)
+        # Before the network, by which a job is seen that has nothing else.
+        self._swarm.remove_secrets(job_uid)
         # The manager's machine holds its end of a network a moment longer than the tasks do.
         while networks := self._swarm.networks(job_uid):
             for item in networks:
@@ -206,10 +208,16 @@ class SwarmEngine(Engine):
             time.sleep(_POLL_SECONDS if tasks else _IDLE_POLL_SECONDS)
 
     def _ensure_service(self, launch: ReplicaLaunch) -> str:
+        labels = replica_labels(self._service_id, launch)
+        network_id = self._swarm.ensure_network(launch)
         spec = service_spec(
             launch,
-            network_id=self._swarm.ensure_network(launch),
-            labels=replica_labels(self._service_id, launch),
+            network_id=network_id,
+            secret_ids={
+                name: self._swarm.ensure_secret(secret_name(launch, name), labels, content)
+                for name, content in launch.secrets.files.items()
+            },
+            labels=labels,
             grace_seconds=self._grace_seconds,
             nodes=self._swarm.nodes().values(),
         )

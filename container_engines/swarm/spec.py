@@ -8,11 +8,12 @@ docs.docker.com/reference/api/engine, "ServiceCreate".
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
-from container_engines.base import ReplicaLaunch
+from container_engines.base import SECRET_MODE, ReplicaLaunch
 from container_engines.confinement import DNS_OPTIONS, DROPPED_CAPABILITIES
 from container_engines.docker.logs import log_files
 from container_engines.swarm.tasks import GPU_KIND, Node
@@ -31,10 +32,17 @@ def service_name(launch: ReplicaLaunch) -> str:
     return f"{job_prefix(launch.job_uid)}{launch.replica.task_name}-{str(launch.attempt).replace('.', '-')}"
 
 
+def secret_name(launch: ReplicaLaunch, name: str) -> str:
+    """Return the swarm's name of a run's secret, which has at most 64 characters and is never changed."""
+    digest = hashlib.sha256(f"{service_name(launch)}/{name}".encode()).hexdigest()[:24]
+    return f"{job_prefix(launch.job_uid)}{digest}"
+
+
 def service_spec(
     launch: ReplicaLaunch,
     *,
     network_id: str,
+    secret_ids: Mapping[str, str],
     labels: Mapping[str, str],
     grace_seconds: float,
     nodes: Iterable[Node],
@@ -42,6 +50,7 @@ def service_spec(
     """
     Return the run's service: with limits, without unneeded capabilities, alone with its job.
 
+    :param secret_ids: ids of the swarm's secrets that hold the run's files of secrets, by their names.
     :param nodes: machines of the swarm. Those that are too small for the limits are excluded, because an
         engine refuses a limit of more cores than it has.
     """
@@ -50,7 +59,17 @@ def service_spec(
         "Command": list(launch.command) or None,
         "Args": list(launch.args) or None,
         "Hostname": launch.host_name,
-        "Env": [f"{name}={value}" for name, value in launch.environment.items()],
+        "Env": [
+            f"{name}={value}" for name, value in {**launch.secrets.environment, **launch.environment}.items()
+        ],
+        "Secrets": [
+            {
+                "SecretID": secret_id,
+                "SecretName": secret_name(launch, name),
+                "File": {"Name": name, "UID": "0", "GID": "0", "Mode": SECRET_MODE},
+            }
+            for name, secret_id in secret_ids.items()
+        ],
         "Labels": dict(labels),  # tasks and their containers carry these, not the service's
         "Init": True,  # so that SIGTERM reaches a trainer that is PID 1, and its children are reaped
         "StopGracePeriod": round(grace_seconds * 1e9),

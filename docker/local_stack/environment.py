@@ -48,6 +48,8 @@ def client_environment(
         "AIRFLOW_PASSWORD": finder_password,
         # The login for the registry; the user's own ~/.docker is left alone.
         "DOCKER_CONFIG": str(settings.docker_config_dir),
+        # For ``python -m training_service secret``, which needs no running service.
+        "TRAINING_SECRETS_DIR": str(settings.secrets_dir),
         "TRAINING_TOKEN_FILE": str(settings.developer_token_file),
         "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(settings.developer_token_file),
     }

@@ -165,6 +165,11 @@ class StackSettings(BaseSettings):
         return self.state_dir.absolute() / "training"
 
     @property
+    def secrets_dir(self) -> Path:
+        """Where the training service finds the secrets that jobs may name."""
+        return self.key_dir / "secrets"
+
+    @property
     def credentials_dir(self) -> Path:
         """The stack's own secrets, each in a file for its owner alone."""
         return self.state_dir.absolute() / "access"

@@ -5,7 +5,10 @@ from __future__ import annotations
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
+
+import docker
 
 from container_engines.base import METRIC_FILE, Engine, ObservedReplica, ReplicaLaunch
 from container_engines.docker.engine import DockerEngine
@@ -95,6 +98,7 @@ PROGRAMS = {
     "sleeps": "import time; time.sleep(600)",
     "stubborn": "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)",
     "reports": "import os; open(os.environ['METRIC_FILE'], 'w').write('accuracy\\n')",
+    "tells": "import os; p = '/run/secrets/ca'; print(open(p).read(), oct(os.stat(p).st_mode), os.environ['API_KEY'])",
     "hungry": "held = [bytearray(16 << 20) for _ in range(64)]",
 }
 
@@ -116,6 +120,10 @@ class DockerBench(Bench):
     def pass_time(self) -> None:
         pass
 
+    def secrets_left(self) -> list[object]:
+        """Return the engine's own secrets; a single engine has none."""
+        return []
+
 
 class SwarmBench(DockerBench):
     """A swarm, seen by a service of the test's own."""
@@ -127,6 +135,11 @@ class SwarmBench(DockerBench):
         super().__init__(
             known_image, SwarmEngine(new_service_id(), manager, stop_grace_seconds=1, prepare_seconds=300)
         )
+        self._manager = manager
+
+    def secrets_left(self) -> list[object]:
+        with closing(docker.APIClient(self._manager)) as client:
+            return list(client.secrets())
 
 
 def new_service_id() -> str:

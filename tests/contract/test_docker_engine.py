@@ -10,11 +10,12 @@ from dataclasses import replace
 import docker
 import pytest
 
-from container_engines.base import EngineView
+from container_engines.base import EngineView, GivenSecrets
+from container_engines.docker.driver import DockerDriver
 from container_engines.docker.engine import DockerEngine
 from container_engines.pull_watch import PullAbandoned, PullWatch
 from container_training.work.images.puller import pull_image
-from tests.contract.engine_benches import MIB, DockerBench, is_running, make_launch
+from tests.contract.engine_benches import MIB, DockerBench, is_ended, is_running, make_launch
 from tests.support.bed.own_engine import run_own_engine
 from tests.support.speed import scaled
 from training_api.errors import EngineBusy, EngineError, ImageNotFound, RegistryUnavailable
@@ -93,6 +94,27 @@ class TestDockerEngine:
         assert list(container["NetworkSettings"]["Networks"]) == [f"ct-{launch.job_uid}"]
         assert container["Config"]["Hostname"] == launch.host_name
         assert "GREETING=hello" in container["Config"]["Env"]
+
+    def test_a_container_of_a_service_that_was_killed_before_the_start_gets_its_secrets(
+        self, pushed_image: ImageRef, engine_client: docker.APIClient, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        bench = DockerBench(pushed_image)
+        secrets = GivenSecrets(files={"ca": b"a certificate"}, environment={"API_KEY": "a key"})
+        launch = replace(bench.launch("tells"), secrets=secrets)
+        with monkeypatch.context() as patched:
+            patched.setattr(DockerDriver, "put_secrets", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                bench.engine.start_replica(launch)
+
+        bench.engine.start_replica(launch)
+
+        ended = bench.wait_for(is_ended)
+        description = str(engine_client.inspect_container(ended.container_id))
+        bench.engine.remove_job(launch.job_uid)
+        bench.engine.close()
+        assert ended.exit_code == 0
+        assert "a certificate" not in description
+        assert "a key" in description  # docs/access.md says so
 
     def test_services_do_not_see_each_other(self, pushed_image: ImageRef) -> None:
         mine, other = DockerBench(pushed_image), DockerBench(pushed_image)

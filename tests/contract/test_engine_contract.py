@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from container_engines.base import METRIC_FILE_NAME, EngineView
+from container_engines.base import METRIC_FILE_NAME, EngineView, GivenSecrets
 from container_engines.pull_watch import PullAbandoned, PullWatch
 from tests.contract.engine_benches import (
     MIB,
@@ -182,6 +182,22 @@ class TestEngineContract:
 
         assert ended.exit_code == 0
         assert "accuracy" in (tmp_path / METRIC_FILE_NAME).read_text()
+
+    @pytest.mark.docker
+    @pytest.mark.parametrize("bench", ["docker", "swarm"], indirect=True)
+    def test_secrets_are_there_from_the_first_instruction_on_and_go_with_the_job(
+        self, bench: DockerBench
+    ) -> None:
+        secrets = GivenSecrets(files={"ca": b"a certificate"}, environment={"API_KEY": "a key"})
+        launch = replace(bench.launch("tells"), secrets=secrets)
+
+        bench.engine.start_replica(launch)
+        ended = bench.wait_for(is_ended)
+        (line,) = bench.engine.read_logs(ended.container_id, 0)
+        bench.engine.remove_job(launch.job_uid)
+
+        assert line.text == "a certificate 0o100444 a key"
+        assert bench.secrets_left() == []
 
     def test_usage_is_that_of_a_running_container_or_unknown(self, bench: Bench) -> None:
         bench.engine.start_replica(bench.launch("sleeps"))

@@ -133,6 +133,12 @@ _WORDS: Mapping[Cause, tuple[str, str, str, str]] = {
         "Ask for fewer (acceleratorConfig.count), or wait until other jobs have given theirs back.",
         "docs/trainers.md#on-gpus",
     ),
+    Cause.SECRET: (
+        "A secret is missing",
+        "The replica {who} could not start, as a secret that the job names is not there or cannot be read.",
+        "The message names it, and the command that makes it. Set it on the service's machine, then submit again.",
+        "docs/access.md#secrets-for-trainers",
+    ),
     Cause.ENGINE: (
         "The container could not be started",
         "The Docker Engine refused to start the replica {who}; the message has its own words.",

@@ -8,7 +8,7 @@ mends a request in one go. The rules themselves: ``job_rules.py``, ``replica_spe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from training_api.dialects.ml_v1.resources import Job, Scheduling, TrainingInput
@@ -23,6 +23,7 @@ from training_api.job.job_rules import (
 )
 from training_api.job.python_package import Runtimes
 from training_api.job.replica_spec import ReplicaSpec, replicas_from_wire
+from training_api.job.secret_refs import SecretRef, check_secrets, secret_refs
 from training_api.job.tuning.hyperparameter_rules import check_hyperparameters
 from training_api.job.tuning.study_spec import StudySpec
 from training_api.job.violations import Violations
@@ -38,6 +39,7 @@ class JobSpec:
     :param max_running: limit on RUNNING.
     :param priority: 0 to 1000, higher first.
     :param study: what a tuning job searches for; ``None``: the job trains once.
+    :param secrets: what each of its containers gets from the service's store.
     """
 
     project: str
@@ -49,6 +51,7 @@ class JobSpec:
     max_running: timedelta = DEFAULT_RUNNING
     priority: int = 0
     study: StudySpec | None = None
+    secrets: tuple[SecretRef, ...] = ()
 
     @property
     def master(self) -> ReplicaSpec:
@@ -72,16 +75,18 @@ def job_spec_from_wire(project: str, job: Job, runtimes: Runtimes | None = None)
     """
     rules = Violations()
     spec = _read(rules, project, job, runtimes)
+    secrets = secret_refs(job.labels or {})
+    check_secrets(rules, secrets)
     if spec is None or rules.found:
         raise InvalidJobSpec(rules.found)
-    return spec
+    return replace(spec, secrets=secrets)
 
 
 def accepted_job_spec(project: str, job: Job) -> JobSpec:
     """
     Return the job of a request that was accepted before.
 
-    Perhaps under other rules: a new rule does not reject it.
+    Perhaps under other rules: a new rule does not reject it, and no label of then names a secret.
 
     Pure.
 

@@ -7,8 +7,11 @@ from dataclasses import replace
 from training_api.errors import AccessDenied
 from training_service.access.decision import Caller, lineage, may
 from training_service.access.identity import Authenticator, Unauthenticated
-from training_service.access.roles import POLICY_WRITES
+from training_service.access.roles import POLICY_WRITES, SECRET_ACCESS
 from training_service.store.policy_store import PolicyStore
+
+#: What an open service, too, keeps for the callers of its tokens file.
+_GUARDED = POLICY_WRITES | {SECRET_ACCESS}
 
 
 class AccessControl:
@@ -16,7 +19,7 @@ class AccessControl:
     Answers for every request who the caller is and what the caller may do.
 
     :param is_required: ``False``: everybody may do everything, known or not; but where there is a tokens
-        file, only whom it lists may write policies.
+        file, only whom it lists may write policies and name secrets in jobs.
     """
 
     def __init__(
@@ -62,8 +65,7 @@ class AccessControl:
         """
         if not self.may(caller, permission, resource):
             way_out = (
-                "; policies are written with a token of the tokens file, such as the developer's, which "
-                "`make env` gives to gcloud"
+                "; this takes a token of the tokens file, such as the developer's, which `make env` gives to gcloud"
                 if self._is_guarded(caller, permission)
                 else ""
             )
@@ -76,7 +78,7 @@ class AccessControl:
         """Tell whether an open service keeps this from this caller."""
         return (
             not self._is_required
-            and permission in POLICY_WRITES
+            and permission in _GUARDED
             and self._authenticator.lists_callers
             and not caller.is_listed
         )

@@ -22,6 +22,8 @@ POLICY_WRITES = frozenset(
         "storage.buckets.setIamPolicy",
     }
 )
+#: To name a secret in a job: its trainer sees the value [roles: secretmanager].
+SECRET_ACCESS = "secretmanager.versions.access"  # noqa: S105  # a permission
 LOG_LIST = "logging.logEntries.list"
 ACT_AS = "iam.serviceAccounts.actAs"
 #: Reading an image: from the local registry and Artifact Registry, and from a bucket of Container Registry.
@@ -64,7 +66,7 @@ ROLES: Mapping[str, frozenset[str]] = {
     # these.
     "roles/viewer": _VIEW,
     "roles/editor": _EDIT,
-    "roles/owner": _EDIT | _JOBS | _STORAGE_ALL | _REPOSITORY_ALL | _PROJECT_POLICY,
+    "roles/owner": _EDIT | _JOBS | _STORAGE_ALL | _REPOSITORY_ALL | _PROJECT_POLICY | {SECRET_ACCESS},
     # Ours: what Airflow's operators, sensors and dashboard ask for. Those of Google's that may cancel the
     # jobs of others also change them, and delete images or write policies.
     "roles/training.airflow": frozenset(
@@ -88,6 +90,7 @@ ROLES: Mapping[str, frozenset[str]] = {
         _PROJECT_POLICY | _BUCKET_POLICY | _REPOSITORY_POLICY | {JOB_GET_POLICY, JOB_SET_POLICY}
     ),
     "roles/resourcemanager.projectIamAdmin": _PROJECT | _PROJECT_POLICY,
+    "roles/secretmanager.secretAccessor": frozenset({SECRET_ACCESS}),
     # Cloud Storage [roles].
     "roles/storage.objectViewer": _OBJECT_READ,
     "roles/storage.objectCreator": frozenset({"storage.objects.create"}),

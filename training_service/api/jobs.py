@@ -8,8 +8,9 @@ from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 
 from training_api.dialects.ml_v1.resources import GetConfigResponse, Job, ListJobsResponse, WireModel
+from training_api.job.secret_refs import secret_refs
 from training_service.access.control import AccessControl
-from training_service.access.roles import ACT_AS
+from training_service.access.roles import ACT_AS, SECRET_ACCESS
 from training_service.api.access import CurrentCaller
 from training_service.api.openapi import errors
 from training_service.api.paths import PageSize, ProjectPath
@@ -35,6 +36,8 @@ def jobs_router(jobs: Jobs, access: AccessControl) -> APIRouter:
         """Submit a job; it belongs to the caller."""
         if job.training_input and job.training_input.service_account:
             access.check(caller, ACT_AS, account_resource(job.training_input.service_account))
+        for secret in secret_refs(job.labels or {}):
+            access.check(caller, SECRET_ACCESS, f"projects/{project}/secrets/{secret.name}")
         return _answer(jobs.create(project, job, owner=caller.principal))
 
     @router.get("/jobs", response_model=ListJobsResponse)

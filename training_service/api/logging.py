@@ -12,8 +12,8 @@ from training_api.errors import FieldViolation, InvalidRequest
 from training_service.access.control import AccessControl
 from training_service.access.roles import LOG_LIST
 from training_service.api.access import CurrentCaller
-from training_service.api.paths import PROJECT_PATTERN
 from training_service.model.paging import page_size
+from training_service.model.projects import PROJECT_PATTERN
 from training_service.store.logs.log_store import LogStore
 
 #: Logging API, entries.list: "Default is 50"; at most 1000. What is more is cut here, and refused there.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from training_service.cli import backup, jobs, purge, registry_auth, serve
+from training_service.cli import backup, jobs, purge, registry_auth, secret, serve
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,4 +29,5 @@ def build_parser() -> argparse.ArgumentParser:
     jobs.add_command(commands)
     registry_auth.add_command(commands)
     purge.add_command(commands)
+    secret.add_command(commands)
     return parser

@@ -10,8 +10,21 @@ from training_api.job.machines import Resources
 from training_api.job.replica_spec import ReplicaSpec
 from training_api.job.tuning.study_spec import StudySpec
 from training_api.job.tuning.trial_spec import trial_environment
+from training_service.access.secret_store import SecretStore
 from training_service.intake.metric_collector import MetricCollector
 from training_service.model.records import JobRecord
+
+#: Variables that a container has from the service, beside those of the settings.
+OWN_VARIABLES = frozenset(
+    {
+        "GOOGLE_CLOUD_PROJECT",
+        "CLUSTER_SPEC",
+        "TF_CONFIG",
+        "CLOUD_ML_TRIAL_ID",
+        "CLOUD_ML_HP_METRIC_TAG",
+        "CLOUD_ML_HP_METRIC_FILE",
+    }
+)
 
 
 class Launches:
@@ -20,6 +33,7 @@ class Launches:
 
     :param container_env: variables that every container gets.
     :param metric_folders: where trials report their metrics; ``None``: nowhere.
+    :param secrets: where the secrets of jobs are.
     """
 
     def __init__(
@@ -27,19 +41,22 @@ class Launches:
         *,
         container_env: Mapping[str, str],
         pids_limit: int,
+        secrets: SecretStore,
         metric_folders: MetricCollector | None = None,
     ) -> None:
         self._container_env = dict(container_env)
         self._pids_limit = pids_limit
+        self._secrets = secrets
         self._metric_folders = metric_folders
 
     def launch_of(self, job: JobRecord, replica: ReplicaSpec, granted: Resources) -> ReplicaLaunch:
         """
         Return how a replica is started; its folder for metrics is there.
 
-        :raises EngineError: the folder cannot be made.
+        :raises EngineError: the folder cannot be made, or a secret cannot be read.
         """
         spec = job.spec
+        secrets = self._secrets.given(spec)
         metric_folder = self._metric_folders.prepare(job, replica.replica) if self._metric_folders else ""
         environment = {
             "GOOGLE_CLOUD_PROJECT": spec.project,
@@ -70,6 +87,7 @@ class Launches:
             resources=granted,
             pids_limit=self._pids_limit,
             metric_folder=metric_folder,
+            secrets=secrets,
         )
 
     def remove(self, job_uid: str) -> None:

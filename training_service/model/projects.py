@@ -7,6 +7,9 @@ import hashlib
 from training_api.dialects.ml_v1.resources import GetConfigResponse
 from training_api.job.job_spec import JobSpec
 
+#: A project's id or number, domain-scoped ids (``example.com:project``) included. The real rule is stricter
+#: (6 to 30 characters); tutorials use shorter names, and they do no harm here.
+PROJECT_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9.:_-]{0,127}$"
 _MAX_NUMBER_DIGITS = 18  # of a 64-bit number
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from container_engines.base import Engine
 from container_engines.pull_watch import PullWatch
 from training_api.dialects.ml_v1.log_wire import Severity
+from training_service.access.secret_store import SecretStore
 from training_service.faults.board import FaultBoard
 from training_service.faults.of_jobs import FaultyJobs
 from training_service.intake.cloud_storage import CloudStorage
@@ -74,6 +75,7 @@ class MovingParts:
     host: HostCapacity
     guard: DiskGuard
     heartbeat: Heartbeat
+    secrets: SecretStore
     metadata: MetadataServer | None
     has_tuning: bool
     faults: FaultBoard | None
@@ -158,6 +160,7 @@ class MovingParts:
             launches=Launches(
                 container_env={**(address if self.metadata else {}), **settings.container_env},
                 pids_limit=settings.pids_limit,
+                secrets=self.secrets,
                 metric_folders=reports,
             ),
             stop_grace_seconds=settings.stop_grace_seconds,

@@ -18,6 +18,7 @@ from training_api.job.intent import ORIGIN_LABELS
 from training_api.job.job_rules import label_violations
 from training_api.job.job_spec import JobSpec, job_spec_from_wire
 from training_api.job.python_package import Runtimes
+from training_api.job.secret_refs import LABEL_PREFIX
 from training_api.states import JobState
 from training_service.model import paging
 from training_service.model.clock import Clock, utc_now
@@ -119,8 +120,8 @@ class Jobs:
 
         :param job: only what the mask names is read, and ``etag``, which is compared whenever it is set.
         :param update_mask: ``labels``, ``etag`` or both, joined by a comma.
-        :raises InvalidRequest: the mask, or a label, breaks a rule, or a label that says of which task the
-            job is would change.
+        :raises InvalidRequest: the mask, or a label, breaks a rule, or a label would change that says of
+            which task the job is, or which secrets it has.
         :raises JobNotFound: there is none.
         :raises EditConflict: ``job.etag`` is not the stored job's.
         """
@@ -132,7 +133,7 @@ class Jobs:
                     f"job {job_id!r} has changed since etag {job.etag!r} was read; get it again and retry"
                 )
             if "labels" in mask:
-                _check_origin(record.spec.labels or {}, job.labels or {})
+                _check_fixed(record.spec.labels or {}, job.labels or {})
             if "labels" not in mask or self._store.set_labels(record, job.labels or {}):
                 return self.get(project, job_id)
             record = self._store.get(project, job_id)
@@ -177,14 +178,19 @@ class Jobs:
         return record.to_wire(position=position, output=output)
 
 
-def _check_origin(present: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+def _check_fixed(present: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+    secrets = sorted(name for name in {*present, *wanted} if name.startswith(LABEL_PREFIX))
     violations = [
         FieldViolation(
             field=f"labels.{name}",
-            description=f"says of which task the job is, and stays as the job was made with it: "
+            description=f"says {what}, and stays as the job was made with it: "
             f"{present.get(name)!r}; got {wanted.get(name)!r}",
         )
-        for name in ORIGIN_LABELS
+        for what, names in (
+            ("of which task the job is", ORIGIN_LABELS),
+            ("which secret the job gets", secrets),
+        )
+        for name in names
         if present.get(name) != wanted.get(name)
     ]
     if violations:

@@ -77,6 +77,7 @@ class Training(StackPart):
                     ),
                     "TRAINING_STORAGE_ENDPOINT": self.settings.object_store_url,
                     "TRAINING_KEY_DIR": str(self.settings.key_dir),
+                    "TRAINING_SECRETS_DIR": str(self.settings.secrets_dir),
                     "TRAINING_REGISTRY": self.settings.registry,
                     "TRAINING_TOKENS_FILE": str(tokens),
                     # The service reads the file at its start: with other principals it is started again.

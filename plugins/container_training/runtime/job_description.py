@@ -75,6 +75,9 @@ class JobDescriptionOperator(BaseOperator):
     :param python_module: module of the packages to run, like ``trainer.task``. (templated)
     :param runtime_version: version of the image that runs the packages, like ``2.11``. (templated)
     :param python_version: a Python version that the runtime version has, like ``3.7``. (templated)
+    :param trainer_secrets: secrets of the service's store, and the variable in which the trainer finds each:
+        ``{"wandb-key": "WANDB_API_KEY"}``; ``""`` instead of a variable: the file ``/run/secrets/wandb-key``.
+        Names only; a value here would stand in the task's rendered fields. (templated)
     :param training_conn_id: connection of the training service. (templated)
     """
 
@@ -97,6 +100,7 @@ class JobDescriptionOperator(BaseOperator):
             "args",
             "command",
             "package_uris",
+            "trainer_secrets",
         ),
         "json",
     )
@@ -137,6 +141,7 @@ class JobDescriptionOperator(BaseOperator):
         python_module: str | None = None,
         runtime_version: str | None = None,
         python_version: str | None = None,
+        trainer_secrets: Mapping[str, str | None] | None = None,
         training_conn_id: str = TrainingHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
@@ -174,6 +179,7 @@ class JobDescriptionOperator(BaseOperator):
         self.python_module = python_module
         self.runtime_version = runtime_version
         self.python_version = python_version
+        self.trainer_secrets = trainer_secrets
         self.training_conn_id = training_conn_id
 
     def _request(self, context: Context) -> Job:

@@ -67,6 +67,7 @@ class FakeDocker:
     :param cut_off: requests whose answer, a stream, ends in its middle.
     :param requests: ``METHOD path`` of all that was asked.
     :param made: the bodies of the containers that were made.
+    :param archives: what was unpacked in containers: ``PUT path``, and the tar file.
     """
 
     url: str = ""
@@ -81,6 +82,7 @@ class FakeDocker:
     cut_off: set[str] = field(default_factory=set)
     requests: list[str] = field(default_factory=list)
     made: list[dict[str, Any]] = field(default_factory=list)
+    archives: list[tuple[str, bytes]] = field(default_factory=list)
     logins: list[str] = field(default_factory=list)
     containers: dict[str, _Container] = field(default_factory=dict)
     networks: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -130,6 +132,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._answer()
 
+    def do_PUT(self) -> None:
+        self._answer()
+
     def do_DELETE(self) -> None:
         self._answer()
 
@@ -140,7 +145,10 @@ class _Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         path = match[1] if (match := _PATH.fullmatch(url.path)) else url.path.lstrip("/")
         asked = f"{self.command} {unquote(path)}"
-        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+        sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.command == "PUT":
+            self.engine.archives.append((asked, sent))
+        body = {} if self.command == "PUT" else json.loads(sent or b"{}")
         query = {key: values[0] for key, values in parse_qs(url.query).items()}
         self.engine.requests.append(asked)
         hangs = asked in self.engine.hanging or any(map(asked.endswith, self.engine.hanging_ends))
@@ -233,6 +241,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(200, _description(container))
         if what == "logs":
             return self._logs(container, follow=query.get("follow") == "1")
+        if what == "archive":
+            return self._send(200)
         if what == "start":
             container.state = "running"
             container.ended.clear()

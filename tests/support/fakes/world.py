@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,6 +20,7 @@ from training_api.job.cluster import ReplicaRole
 from training_api.job.image_ref import ImageRef, parse_image_ref
 from training_api.states import JobState, ReplicaState
 from training_service.access.image_access import ImageAccess
+from training_service.access.secret_store import SecretStore
 from training_service.intake.log_batch import LogBatch
 from training_service.intake.log_collector import log_source
 from training_service.loop.collectors import Collectors
@@ -124,6 +126,8 @@ class World:
     runtimes: dict[str, RuntimeImage] = field(default_factory=dict)
     image_access: ImageAccess | None = None
     stranger_grace: timedelta = timedelta()
+    #: Whose secrets jobs get.
+    secrets: SecretStore = field(default_factory=lambda: SecretStore(Path("/nonexistent/secrets")))
     #: As :class:`Actions` has it.
     before_engine: Callable[[], None] = lambda: None
     #: Why no job is admitted, as of the guard of the disks.
@@ -163,7 +167,11 @@ class World:
                 access=self.image_access,
                 before_engine=lambda: self.before_engine(),
             ),
-            launches=Launches(container_env={"STORAGE_EMULATOR_HOST": "http://store.test"}, pids_limit=100),
+            launches=Launches(
+                container_env={"STORAGE_EMULATOR_HOST": "http://store.test"},
+                pids_limit=100,
+                secrets=self.secrets,
+            ),
             stop_grace_seconds=10,
             retry_for=self.pull_retry,
             capacity=lambda: host.capacity,

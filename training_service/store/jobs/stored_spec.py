@@ -21,6 +21,7 @@ from training_api.job.image_ref import parse_image_ref
 from training_api.job.job_spec import JobSpec
 from training_api.job.machines import MACHINE_TYPES, MachineType
 from training_api.job.replica_spec import ReplicaSpec
+from training_api.job.secret_refs import SecretRef
 from training_api.job.tuning.study_spec import StudySpec
 
 #: Grows when the form changes; a migration then converts what is stored.
@@ -59,6 +60,7 @@ def spec_to_json(spec: JobSpec) -> dict[str, Any]:
         "max_wait_us": None if spec.max_wait is None else spec.max_wait // _MICROSECOND,
         "max_running_us": spec.max_running // _MICROSECOND,
         "study": _study_to_json(spec.study) if spec.study else None,
+        "secrets": {ref.name: ref.variable for ref in spec.secrets},
     }
 
 
@@ -93,6 +95,10 @@ def spec_from_json(
         max_running=stored["max_running_us"] * _MICROSECOND,
         priority=priority,
         study=_study(stored["study"], request) if stored["study"] else None,
+        # Jobs of earlier versions have none.
+        secrets=tuple(
+            SecretRef(name=name, variable=variable) for name, variable in stored.get("secrets", {}).items()
+        ),
     )
 
 

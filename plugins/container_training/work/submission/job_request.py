@@ -18,6 +18,7 @@ from container_training.work.submission.job_file import part_of, wire_names
 from training_api.dialects.ml_v1.resources import Job, TrainingInput, WireModel
 from training_api.errors import FieldViolation, InvalidJobSpec
 from training_api.job.roles import OTHER_ROLES, ROLES
+from training_api.job.secret_refs import secret_labels
 
 DEFAULT_REGION = "us-central1"
 #: Fields that are called as on the wire and merged with the job's own: those of the roles, beside the
@@ -44,6 +45,7 @@ class JobFields:
     :param hyperparameters: what a tuning job searches for, a ``HyperparameterSpec`` in the API's own form.
     :param worker_config: a ``ReplicaConfig`` in the API's own form, under the names of either case; so are
         the other configs.
+    :param trainer_secrets: names of secrets -> variables; empty: files. They travel as labels.
     """
 
     image: str | None = None
@@ -76,6 +78,7 @@ class JobFields:
     python_module: str | None = None
     runtime_version: str | None = None
     python_version: str | None = None
+    trainer_secrets: Mapping[str, str | None] | None = None
 
 
 def job_request(
@@ -137,7 +140,11 @@ def job_request(
         training["masterConfig"] = master
     if scheduling:
         training["scheduling"] = scheduling
-    labels = {**_part(own if fields.labels else wire, "labels"), **(fields.labels or {})}
+    labels = {
+        **_part(own if fields.labels else wire, "labels"),
+        **(fields.labels or {}),
+        **secret_labels(fields.trainer_secrets or {}),
+    }
     if labels:
         wire["labels"] = {str(key): str(value) for key, value in labels.items()}
     wire["trainingInput"] = training

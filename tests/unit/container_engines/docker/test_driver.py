@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
+import tarfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
 
-from container_engines.base import LogStream
+from container_engines.base import GivenSecrets, LogStream
 from container_engines.docker.driver import ContainerLaunch, ContainerState, DockerDriver, token_login
 from tests.support.fakes.docker_api import FakeDocker, Program, run_fake_docker
 from training_api.errors import EngineBusy, EngineError, ImageNotFound
@@ -163,3 +165,29 @@ def test_stopping_what_is_gone_is_no_error_and_killing_what_has_ended_is_one(dri
     driver.stop("0" * 64, grace_seconds=0)
     with pytest.raises(EngineBusy, match="is not running"):
         driver.kill(container)
+
+
+def test_secrets_are_files_that_all_may_read_and_variables_that_replace_no_others(
+    driver: DockerDriver, engine: FakeDocker
+) -> None:
+    given = GivenSecrets(files={"ca": b"cert", "key": b"k"}, environment={"API_KEY": "k", "OWN": "theirs"})
+
+    container = driver.create(launch(environment={"OWN": "ours"}, secrets=given))
+    driver.put_secrets(container, given.files)
+
+    assert sorted(engine.made[0]["Env"]) == ["API_KEY=k", "OWN=ours"]
+    ((asked, sent),) = engine.archives
+    assert asked == f"PUT containers/{container}/archive"
+    with tarfile.open(fileobj=io.BytesIO(sent)) as archive:
+        found = {entry.name: (entry.mode, entry.uid, entry.size) for entry in archive}
+    assert found == {
+        "run/secrets": (0o755, 0, 0),
+        "run/secrets/ca": (0o444, 0, 4),
+        "run/secrets/key": (0o444, 0, 1),
+    }
+
+
+def test_a_container_without_secrets_is_given_none(driver: DockerDriver, engine: FakeDocker) -> None:
+    driver.put_secrets(driver.create(launch()), {})
+
+    assert not engine.archives

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from container_engines.base import ReplicaLaunch
+from container_engines.base import GivenSecrets, ReplicaLaunch
 from container_engines.labels import attempt_of, replica_labels, replica_of
-from container_engines.swarm.spec import is_stopped, service_name, service_spec, stopped
+from container_engines.swarm.spec import is_stopped, secret_name, service_name, service_spec, stopped
 from container_engines.swarm.tasks import Node
 from training_api.job.cluster import ReplicaId, ReplicaRole
 from training_api.job.machines import Resources
@@ -38,7 +38,9 @@ def test_service_is_bounded_and_runs_once() -> None:
     nodes = [machine("slow", 1, 512 * MIB), machine("small", 4, 32 * MIB), machine("right", 2, 64 * MIB)]
     labels = replica_labels("service", LAUNCH)
 
-    spec = service_spec(LAUNCH, network_id="net", labels=labels, grace_seconds=2.5, nodes=nodes)
+    spec = service_spec(
+        LAUNCH, network_id="net", secret_ids={}, labels=labels, grace_seconds=2.5, nodes=nodes
+    )
 
     template = spec["TaskTemplate"]
     container = template["ContainerSpec"]
@@ -65,16 +67,32 @@ def test_service_is_bounded_and_runs_once() -> None:
 def test_without_gpus_nothing_is_reserved() -> None:
     launch = replace(LAUNCH, resources=Resources(cpus=1, memory_bytes=64 * MIB))
 
-    spec = service_spec(launch, network_id="net", labels={}, grace_seconds=1, nodes=[])
+    spec = service_spec(launch, network_id="net", secret_ids={}, labels={}, grace_seconds=1, nodes=[])
 
     assert "Reservations" not in spec["TaskTemplate"]["Resources"]
 
 
 def test_stopped_service_keeps_all_but_its_place() -> None:
-    spec = service_spec(LAUNCH, network_id="net", labels={}, grace_seconds=1, nodes=[])
+    spec = service_spec(LAUNCH, network_id="net", secret_ids={}, labels={}, grace_seconds=1, nodes=[])
 
     after = stopped(spec)
 
     assert (is_stopped(spec), is_stopped(after)) == (False, True)
     after["TaskTemplate"]["Placement"] = spec["TaskTemplate"]["Placement"]
     assert after == spec
+
+
+def test_secrets_are_files_of_the_swarm_and_variables_that_replace_no_others() -> None:
+    secrets = GivenSecrets(files={"ca": b"x"}, environment={"API_KEY": "k", "GREETING": "replaced"})
+    launch = replace(LAUNCH, secrets=secrets)
+
+    spec = service_spec(
+        launch, network_id="net", secret_ids={"ca": "id"}, labels={}, grace_seconds=1, nodes=[]
+    )
+
+    container = spec["TaskTemplate"]["ContainerSpec"]
+    (given,) = container["Secrets"]
+    assert given["File"] == {"Name": "ca", "UID": "0", "GID": "0", "Mode": 0o444}
+    assert (given["SecretID"], given["SecretName"]) == ("id", secret_name(launch, "ca"))
+    assert len(secret_name(launch, "a" * 56)) <= 64
+    assert sorted(container["Env"]) == ["API_KEY=k", "GREETING=hello"]

@@ -12,7 +12,7 @@ from training_api.iam.wire import Binding, Policy
 from training_service.access.control import AccessControl
 from training_service.access.decision import Caller
 from training_service.access.identity import Authenticator, IdentityTokens, Unauthenticated
-from training_service.access.roles import JOB_GET, JOB_SET_POLICY, POLICY_WRITES
+from training_service.access.roles import JOB_GET, JOB_SET_POLICY, POLICY_WRITES, SECRET_ACCESS
 from training_service.access.signing_key import SigningKey
 from training_service.access.tokens_file import digest_of
 from training_service.store.policy_store import PolicyStore
@@ -55,7 +55,9 @@ def test_an_open_service_knows_whom_it_can(gate: Callable[..., AccessControl]) -
     assert gate(is_required=False).identify(f"Bearer {TOKEN}").principal == ANN.principal
 
 
-def test_an_open_service_lets_those_of_its_tokens_file_alone_write_policies(world: World) -> None:
+def test_an_open_service_lets_those_of_its_tokens_file_alone_write_policies_and_name_secrets(
+    world: World,
+) -> None:
     policies, key = PolicyStore(world.database), SigningKey.generate()
     identities = IdentityTokens(key)
     listed = Caller(principal="user:ann@example.com", is_listed=True)
@@ -63,7 +65,7 @@ def test_an_open_service_lets_those_of_its_tokens_file_alone_write_policies(worl
     without_file = AccessControl(policies, Authenticator({}, identities))
     job = f"Bearer {identities.issue('serviceAccount:job@example.com')}"
 
-    for permission in POLICY_WRITES:
+    for permission in {*POLICY_WRITES, SECRET_ACCESS}:
         for header in (None, "Bearer of-nobody-0123456789", job):
             assert not with_file.may(with_file.identify(header), permission, "projects/demo")
             with pytest.raises(AccessDenied, match="`make env` gives"):

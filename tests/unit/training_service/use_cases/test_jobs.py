@@ -134,3 +134,16 @@ def test_whose_task_a_job_is_of_stays_as_it_was_made(world: World, name: str) ->
     patched = world.jobs.patch(PROJECT, "job", Job(labels={**labels, "team": "b"}), "labels")
 
     assert patched.labels == {**labels, "team": "b"}
+
+
+@pytest.mark.parametrize("changed", [{}, {"secret-key": ""}, {"secret-key": "api_key", "secret-other": ""}])
+def test_which_secrets_a_job_gets_stays_as_it_was_made(world: World, changed: dict[str, str]) -> None:
+    training = TrainingInput(master_config=ReplicaConfig(image_uri=IMAGE))
+    labels = {"secret-key": "api_key"}
+    world.jobs.create(PROJECT, Job(job_id="job", labels=labels, training_input=training))
+
+    with pytest.raises(InvalidRequest, match=r"labels.secret-\w+: says which secret the job gets"):
+        world.jobs.patch(PROJECT, "job", Job(labels=changed), "labels")
+    patched = world.jobs.patch(PROJECT, "job", Job(labels={**labels, "team": "b"}), "labels")
+
+    assert patched.labels == {**labels, "team": "b"}

@@ -141,3 +141,11 @@ def test_a_bad_value_is_named(fields: dict[str, Any], field: str) -> None:
         make_request(image=IMAGE, **fields)
 
     assert [violation.field for violation in caught.value.violations] == [field]
+
+
+def test_secrets_travel_as_labels_beside_the_others() -> None:
+    secrets = {"wandb-key": "WANDB_API_KEY", "ca": ""}
+
+    job = make_request(file={"labels": {"team": "a"}}, image=IMAGE, trainer_secrets=secrets)
+
+    assert job.labels == {"team": "a", "secret-wandb-key": "wandb_api_key", "secret-ca": ""}

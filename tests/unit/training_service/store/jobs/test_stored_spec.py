@@ -62,7 +62,9 @@ REQUESTS: dict[str, dict[str, Any]] = {
 
 def make_spec(name: str) -> JobSpec:
     request = TrainingInput.model_validate(REQUESTS[name])
-    job = Job(job_id="job", labels={"team": "a"}, training_input=request)
+    job = Job(
+        job_id="job", labels={"team": "a", "secret-ca": "", "secret-key": "api_key"}, training_input=request
+    )
     return job_spec_from_wire("project", job)
 
 
@@ -84,6 +86,17 @@ def test_a_specification_is_read_back_as_it_was_decided(name: str) -> None:
     spec = make_spec(name)
 
     assert read_back(spec) == spec
+
+
+def test_a_specification_of_before_names_no_secrets() -> None:
+    spec = make_spec("the least")
+    stored = {name: value for name, value in spec_to_json(spec).items() if name != "secrets"}
+
+    read = spec_from_json(
+        stored, project="project", job_id="job", labels=spec.labels, priority=0, request=spec.training_input
+    )
+
+    assert read.secrets == ()
 
 
 @pytest.mark.parametrize("name", ["many roles", "packages", "a study"])
