@@ -269,7 +269,7 @@ class CommandNotFound(EngineError):
 
 
 class SecretUnusable(EngineError):
-    """A secret cannot be given to a container: it is missing, or cannot be what the job wants it to be."""
+    """A secret cannot be set, or given to a container: it is missing, or breaks a rule."""
 
     cause = Cause.SECRET
 

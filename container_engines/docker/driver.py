@@ -220,10 +220,10 @@ class DockerDriver:
 
     def put_secrets(self, container: str, files: Mapping[str, bytes]) -> None:
         """
-        Write files of secrets into a container before its start; those that are there are replaced.
+        Write files of secrets into a container before its start, over those that are there.
 
-        They are in its own layer on the engine's disk, which goes with it. A mount would show in its description,
-        and needs the engine on this machine; what is written into a tmpfs before the start is lost at the start.
+        They are in its own layer on the engine's disk, which goes with it. A mount needs the engine on this
+        machine, and what is written into a tmpfs before the start is lost at the start.
         """
         if not files:
             return

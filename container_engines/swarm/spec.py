@@ -33,7 +33,7 @@ def service_name(launch: ReplicaLaunch) -> str:
 
 
 def secret_name(launch: ReplicaLaunch, name: str) -> str:
-    """Return the swarm's name of a run's secret, which has at most 64 characters and is never changed."""
+    """Return the swarm's name of a run's secret; it has at most 64 characters."""
     digest = hashlib.sha256(f"{service_name(launch)}/{name}".encode()).hexdigest()[:24]
     return f"{job_prefix(launch.job_uid)}{digest}"
 

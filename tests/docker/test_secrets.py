@@ -131,7 +131,7 @@ def containers(engine_client: docker.APIClient, job_id: str) -> str:
 
 
 def holders(folder: Path, values: list[str]) -> set[Path]:
-    """Return the files below ``folder`` with any of ``values``: databases, logs and objects among them."""
+    """Return the files with any of ``values``: databases, logs and objects among them."""
     found = set()
     for path in folder.rglob("*"):
         if path.is_file() and not path.is_symlink():

@@ -1,8 +1,8 @@
 """
 Which secrets a job names: AI Platform Training has no field for them, so labels do.
 
-``secret-NAME: ""`` is a file in each container, ``secret-NAME: wandb_api_key`` the variable WANDB_API_KEY: labels
-have no capitals. Any client can send labels, and a label never holds a value.
+``secret-NAME: ""`` is a file in each container, ``secret-NAME: wandb_api_key`` the variable WANDB_API_KEY:
+labels have no capitals. Any client can send labels, and a label never holds a value.
 """
 
 from __future__ import annotations

@@ -40,7 +40,11 @@ class SecretStore:
         self._own_variables = frozenset(own_variables)
 
     def check(self, spec: JobSpec) -> None:
-        """Check that a job can get its secrets now. :raises InvalidJobSpec: with each that it cannot."""
+        """
+        Check that a job can get its secrets now.
+
+        :raises InvalidJobSpec: with each that it cannot get.
+        """
         violations = []
         for ref in spec.secrets:
             try:
@@ -51,7 +55,11 @@ class SecretStore:
             raise InvalidJobSpec(violations)
 
     def given(self, spec: JobSpec) -> GivenSecrets:
-        """Return what a container of the job gets, as it is now. :raises SecretUnusable: it cannot be read."""
+        """
+        Return what a container of the job gets, as it is now.
+
+        :raises SecretUnusable: a secret cannot be read.
+        """
         contents = {ref: self._read(spec.project, ref.name) for ref in spec.secrets}
         return GivenSecrets(
             files={ref.name: content for ref, content in contents.items() if not ref.variable},
@@ -156,7 +164,7 @@ class SecretStore:
 
 @contextmanager
 def _opened(folder: Path, *names: str) -> Iterator[list[int]]:
-    """Open a folder and what lies below it; no link below it is followed, and no pipe is waited for."""
+    """Open a folder and what lies below it, without following links or waiting for pipes."""
     descriptors = [os.open(folder, os.O_RDONLY | os.O_DIRECTORY)]
     try:
         for name in names:

@@ -114,7 +114,10 @@ NOTES: Mapping[str, Note] = {
         deviation="The pattern's wording is ours.",
         certainty=Certainty.UNVERIFIED,
     ),
-    "Job.labels": Note(enforced="Stored; `jobs.list` filters by them, `jobs.patch` replaces them."),
+    "Job.labels": Note(
+        enforced="Stored; `jobs.list` filters by them, `jobs.patch` replaces them. "
+        "Ours: `secret-NAME` names a [secret](access.md#secrets-for-trainers)."
+    ),
     "Job.predictionOutput": _NO_PREDICTION,
     "Job.trainingInput": Note(enforced="What runs."),
     "Job.trainingOutput": _differs("Of tuning jobs only: there are no ML units to count."),

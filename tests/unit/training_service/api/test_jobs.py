@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from training_service.access.secret_store import SecretStore
+
 JOBS = "/v1/projects/demo/jobs"
 OWNER, OTHER = "owner-token-of-some-length", "other-token-of-some-length"
 
@@ -107,3 +109,74 @@ def test_a_job_runs_as_an_account_only_for_who_may_act_as_it(guarded: TestClient
 
     assert answer.status_code == 403
     assert "iam.serviceAccounts.actAs" in answer.json()["error"]["message"]
+
+
+SECRET = {"labels": {"secret-key": "api_key"}}
+
+
+@pytest.fixture
+def with_secret(tmp_path: Path) -> Path:
+    """A store that has the secret ``key`` of the project ``demo``."""
+    SecretStore(tmp_path / "secrets").put("demo", "key", b"a-value-that-nobody-shows")
+    return tmp_path / "secrets"
+
+
+def test_an_open_service_lets_those_of_its_tokens_file_alone_name_a_secret(
+    serve: Callable[..., TestClient], tmp_path: Path, with_secret: Path
+) -> None:
+    tokens = tmp_path / "tokens.json"
+    principals = [{"principal": "user:owner@example.com", "token": OWNER, "owns": ["demo"]}]
+    tokens.write_text(json.dumps({"principals": principals}))
+    tokens.chmod(0o600)
+    http = serve(tokens_file=tokens, secrets_dir=with_secret)
+    owner = {"Authorization": f"Bearer {OWNER}"}
+
+    refused = http.post(JOBS, json=make_body() | SECRET)
+    absent = http.post(JOBS, json=make_body() | {"labels": {"secret-absent": ""}}, headers=owner)
+    created = http.post(JOBS, json=make_body() | SECRET, headers=owner)
+
+    assert (refused.status_code, absent.status_code, created.status_code) == (403, 400, 200)
+    assert "'secretmanager.versions.access' denied on resource 'projects/demo/secrets/key'" in refused.text
+    assert "has no secret 'absent'" in absent.text
+    assert "a-value-that-nobody-shows" not in created.text + absent.text + refused.text
+
+
+def test_who_may_create_jobs_may_not_yet_name_a_secret(
+    serve: Callable[..., TestClient], tmp_path: Path, with_secret: Path
+) -> None:
+    tokens = tmp_path / "tokens.json"
+    principals = [
+        {"principal": "user:owner@example.com", "token": OWNER, "owns": ["demo"]},
+        {"principal": "user:other@example.com", "token": OTHER},
+    ]
+    tokens.write_text(json.dumps({"principals": principals}))
+    tokens.chmod(0o600)
+    http = serve(require_auth=True, tokens_file=tokens, secrets_dir=with_secret)
+    owner, other = ({"Authorization": f"Bearer {token}"} for token in (OWNER, OTHER))
+
+    def grant(*roles: str) -> None:
+        bindings = [{"role": role, "members": ["user:other@example.com"]} for role in roles]
+        http.post(
+            "/v1/projects/demo:setIamPolicy", json={"policy": {"bindings": bindings}}, headers=owner
+        ).raise_for_status()
+
+    grant("roles/ml.developer")
+    without = http.post(JOBS, json=make_body() | SECRET, headers=other)
+    plain = http.post(JOBS, json=make_body("plain"), headers=other)
+    grant("roles/ml.developer", "roles/secretmanager.secretAccessor")
+    granted = http.post(JOBS, json=make_body() | SECRET, headers=other)
+
+    assert (without.status_code, plain.status_code, granted.status_code) == (403, 200, 200)
+    assert "secretmanager.versions.access" in without.text
+
+
+@pytest.mark.parametrize("variable", ["tf_config", "storage_emulator_host", "gce_metadata_host"])
+def test_a_secret_replaces_no_variable_of_the_service(
+    serve: Callable[..., TestClient], with_secret: Path, variable: str
+) -> None:
+    http = serve(secrets_dir=with_secret, container_env={"STORAGE_EMULATOR_HOST": "http://store.test"})
+
+    answer = http.post(JOBS, json=make_body() | {"labels": {"secret-key": variable}})
+
+    assert answer.status_code == 400
+    assert f"the service itself sets {variable.upper()}" in answer.text
