@@ -143,7 +143,7 @@ def holders(folder: Path, values: list[str]) -> set[Path]:
 def test_who_has_no_token_names_no_secret(
     training: TrainingClient, make_job: Callable[..., Job], values: list[str], job_id: str
 ) -> None:
-    with pytest.raises(AccessDenied, match=r"secretmanager.versions.access.*secrets/test-"):
+    with pytest.raises(AccessDenied, match=r"secretmanager\.versions\.access"):
         training.create_job(make_job(job_id, TELLS, LABELS))
     with pytest.raises(AccessDenied):
         training.create_job(make_job(job_id, TELLS, {"secret-absent": ""}))

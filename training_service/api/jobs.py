@@ -36,8 +36,8 @@ def jobs_router(jobs: Jobs, access: AccessControl) -> APIRouter:
         """Submit a job; it belongs to the caller."""
         if job.training_input and job.training_input.service_account:
             access.check(caller, ACT_AS, account_resource(job.training_input.service_account))
-        for secret in secret_refs(job.labels or {}):
-            access.check(caller, SECRET_ACCESS, f"projects/{project}/secrets/{secret.name}")
+        if secret_refs(job.labels or {}):
+            access.check(caller, SECRET_ACCESS, f"projects/{project}")
         return _answer(jobs.create(project, job, owner=caller.principal))
 
     @router.get("/jobs", response_model=ListJobsResponse)
