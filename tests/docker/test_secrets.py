@@ -36,7 +36,7 @@ TELLS = """
 import hashlib, os, time
 has = [open("/run/secrets/test-ca", "rb").read(), os.environ["TEST_API_KEY"].encode()]
 print("HAS", *(hashlib.sha256(each).hexdigest() for each in has), flush=True)
-time.sleep(600)
+time.sleep(300)
 """
 LABELS = {"secret-test-ca": "", "secret-test-key": "test_api_key"}
 
@@ -44,7 +44,7 @@ LABELS = {"secret-test-ca": "", "secret-test-key": "test_api_key"}
 @pytest.fixture
 def values(stack: LocalStack) -> Iterator[list[str]]:
     """The values of two secrets that the service's store has."""
-    values = [secrets.token_urlsafe(24) for _ in range(2)]
+    values = [secrets.token_hex(24) for _ in range(2)]
     names = ["test-ca", "test-key"]
     environment = os.environ | {"TRAINING_SECRETS_DIR": str(stack.settings.secrets_dir)}
     command = [sys.executable, "-m", "training_service", "secret"]
@@ -79,6 +79,7 @@ def make_job(pushed_image: ImageRef) -> Callable[..., Job]:
             master_type="n1-standard-4",
             master_config=config,
             worker_type="n1-standard-4",
+            worker_config=config,
             worker_count=1,
         )
         return Job(job_id=job_id, labels=labels, training_input=training)
@@ -97,7 +98,7 @@ def test_all_replicas_have_the_values_and_nothing_else_has(
     jobs = (job_id, f"{job_id}_other")
     digests = " ".join(hashlib.sha256(value.encode()).hexdigest() for value in values)
     developer.create_job(make_job(jobs[0], TELLS, LABELS))
-    developer.create_job(make_job(jobs[1], "import time; time.sleep(600)", {}))
+    developer.create_job(make_job(jobs[1], "import time; time.sleep(300)", {}))
     for each in jobs:
         until_state(developer, each, JobState.RUNNING)
 
