@@ -1,5 +1,5 @@
 # Every target sets up what it needs, says what it does, and can be run twice.
-.PHONY: screenshots setup demo serve env status down test test-quick test-flaky test-newest check bench bench-search mlflow docs lock release
+.PHONY: screenshots setup demo serve env status down test test-quick test-flaky test-newest check bench bench-search fuzz mlflow docs lock release
 .DEFAULT_GOAL := setup
 # The last line of the demo is its result, also where another make calls this one.
 MAKEFLAGS += --no-print-directory
@@ -75,6 +75,10 @@ check: setup
 
 bench: setup
 	@$(PYTHON) -m benchmarks
+
+# Odd requests to service and object store; FUZZ_ARGUMENTS="--requests N --seed S" repeats an earlier run.
+fuzz: setup
+	@$(PYTHON) -m benchmarks.fuzz $(FUZZ_ARGUMENTS)
 
 # Apart from bench: half an hour on two cores, and PyTorch (its build for CPUs) beside Optuna. In a venv of its own, so that
 # no test ever finds them by accident. SEARCH_ARGUMENTS=--quick: minutes. Where PyTorch's own index cannot be reached:

@@ -199,7 +199,13 @@ class _Watch:
     async def send(self, message: Message) -> None:
         self.code = message.get("status", self.code)
         self.sent += len(message.get("body", b""))
-        await self._send(message)
+        try:
+            await self._send(message)
+        except RuntimeError as error:
+            # uvloop's own, from when it notices that the client has gone until uvicorn does.
+            if "the handler is closed" in str(error):
+                raise ClientDisconnect from None
+            raise
 
     async def discard_body(self) -> None:
         """
@@ -247,7 +253,8 @@ async def _check_container(call: Call, route: Route) -> None:
 
 async def _take_query(call: Call) -> None:
     """Take a query that is too long for a URL from the body (google-api-python-client)."""
-    if call.request.headers.get("x-http-method-override") == "GET":
+    # Of another method the handler reads the body.
+    if call.request.method == "GET" and call.request.headers.get("x-http-method-override") == "GET":
         scope = call.request.scope
         scope["query_string"] = await call.short_body() or scope["query_string"]
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import sqlalchemy as sa
 import structlog
 import uvicorn
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from training_api.errors import TrainingError
 from training_service.locking import hold_database
@@ -68,17 +69,43 @@ def _run(settings: ServiceSettings) -> int:
     """
     app = build_service(settings, on_lost=lambda: server.leave(_TAKEN_OVER))
     _keep_memory_small()
-    config = uvicorn.Config(
-        app,
-        host=settings.host,
-        port=settings.port,
+    server = StoppableServer(http_config(app, settings.host, settings.port))
+    return server.exit_status if server.run_until_told() else _STARTUP_FAILED
+
+
+def http_config(app: ASGIApp, host: str, port: int) -> uvicorn.Config:
+    """Return how the HTTP server of ``app`` runs; port 0: a free one."""
+    return uvicorn.Config(
+        _BearsGoneClients(app),
+        host=host,
+        port=port,
         log_config=None,
         access_log=False,
+        # Whoever asks over loopback could say any address, and the audit log would have it.
+        proxy_headers=False,
         ws="none",
         timeout_graceful_shutdown=REQUESTS_SECONDS,
     )
-    server = StoppableServer(config)
-    return server.exit_status if server.run_until_told() else _STARTUP_FAILED
+
+
+class _BearsGoneClients:
+    """An app to whose log a client that goes away within an answer adds no traceback."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+
+        async def send_if_there(message: Message) -> None:
+            try:
+                await send(message)
+            except RuntimeError as error:
+                # uvloop's own, from when it notices that the client has gone until uvicorn does.
+                if "the handler is closed" not in str(error):
+                    raise
+
+        await self._app(scope, receive, send_if_there)
 
 
 def _keep_memory_small() -> None:

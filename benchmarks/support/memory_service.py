@@ -27,6 +27,7 @@ from container_engines.memory.engine import Behaviour, MemoryEngine
 from container_engines.memory.scripted_reports import ScriptedReport
 from training_api.job.image_ref import parse_image_ref
 from training_api.job.machines import GIB, Resources
+from training_service.server import http_config
 from training_service.settings import ServiceSettings
 from training_service.wiring import build_service
 
@@ -121,8 +122,7 @@ def main() -> None:
         database_url=options.database_url, overcommit=1, max_replicas=options.side_by_side
     )
     app = build_service(settings, engine)
-    config = uvicorn.Config(app, port=0, log_config=None, access_log=False)
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(http_config(app, "127.0.0.1", 0))
     threading.Thread(target=_tell_port, args=(server,), daemon=True).start()
     server.run()
 

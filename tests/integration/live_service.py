@@ -15,6 +15,7 @@ from container_engines.memory.engine import Behaviour, MemoryEngine
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 from training_api.job.image_ref import parse_image_ref
+from training_service.server import http_config
 from training_service.settings import ServiceSettings
 from training_service.wiring import build_service
 
@@ -42,8 +43,7 @@ def run_service(
     engine = engine or MemoryEngine()
     engine.add_image(parse_image_ref(IMAGE), behaviour or Behaviour(run_seconds=10**9))
     settings = ServiceSettings(database_url=f"sqlite:///{folder / 'jobs.db'}", port=0, **changes)
-    config = uvicorn.Config(build_service(settings, engine), port=0, log_config=None, access_log=False)
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(http_config(build_service(settings, engine), "127.0.0.1", 0))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import structlog
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic.alias_generators import to_snake
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.routing import Match, Route
 
 from training_api.errors import BrokenRules, FieldViolation, InvalidFilter, ServiceError
@@ -92,6 +93,11 @@ def install_error_handlers(app: FastAPI) -> None:
         if error.status_code == 405:
             response.headers["Allow"] = ", ".join(_methods_of(request))
         return response
+
+    @app.exception_handler(ClientDisconnect)
+    def _gone(_: Request, __: ClientDisconnect) -> Response:
+        # Nobody gets this answer, and nobody has made a mistake that the log should show.
+        return Response(status_code=400)
 
     @app.exception_handler(Exception)
     def _bug(request: Request, error: Exception) -> JSONResponse:

@@ -220,6 +220,7 @@ def test_a_post_may_stand_for_another_method(site: Site) -> None:
     assert override("PATCH").json()["contentType"] == "text/x"
     assert "contentType" not in override("PUT").json()
     assert override("DELETE", "GET").status_code == 200
+    assert override("GET", "PATCH").json()["cacheControl"] == "c"
     assert override("BREW").status_code == 404
     assert override("DELETE").status_code == 204
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from starlette.types import Message
 
 from training_api.errors import (
     FieldViolation,
@@ -195,3 +197,24 @@ def test_a_401_says_how_to_authenticate() -> None:
 
 def test_a_code_without_a_name_is_unknown() -> None:
     assert b'"status":"UNKNOWN"' in bytes(error_response(418, "teapot").body)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/v1/projects/p/jobs"), ("POST", "/registry/token"), ("PUT", "/storage/v1/b/bucket/iam")],
+)
+def test_a_client_that_goes_away_within_its_body_is_no_error(
+    http: TestClient, method: str, path: str
+) -> None:
+    messages = [{"type": "http.request", "body": b"half", "more_body": True}]
+
+    async def receive() -> Message:
+        return messages.pop() if messages else {"type": "http.disconnect"}
+
+    async def send(_: Message) -> None:
+        """Nobody listens."""
+
+    headers = [(b"host", b"127.0.0.1"), (b"content-length", b"100"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": method, "path": path, "headers": headers, "query_string": b""}
+
+    asyncio.run(http.app(scope, receive, send))
