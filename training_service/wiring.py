@@ -27,6 +27,7 @@ from training_service.model.host_capacity import HostCapacity, within
 from training_service.parts.identities import Identities
 from training_service.parts.moving import MovingParts
 from training_service.settings import EngineKind, ServiceSettings
+from training_service.store.audit_store import AuditStore
 from training_service.store.database import Databases, open_databases
 from training_service.store.jobs.job_search import JobSearch
 from training_service.store.jobs.job_store import JobStore
@@ -182,6 +183,8 @@ def _build(
         object_access=ObjectAccess(engine.job_at, asked, access.may),
         registry=registry_router(identities.registry_tokens(access), identities.authenticator),
         logs=logs,
+        # Not those of requests, whose every commit waits for the disk.
+        audit=AuditStore(databases.intake),
         reports=ops,
         health=health,
         metrics=metrics,

@@ -379,3 +379,15 @@ def test_the_owner_of_a_repository_lets_airflow_set_its_policy_and_no_other(guar
     assert guarded.airflow("POST", f"{shared}:setIamPolicy", policy).status_code == 200
     for resource in (other, "/v1/projects/other"):
         assert guarded.airflow("POST", f"{resource}:setIamPolicy", policy).status_code == 403
+
+
+def test_the_audit_log_has_the_address_that_asked_whatever_the_headers_say(service: LiveService) -> None:
+    web.get(f"{service.endpoint}{PROJECT}/jobs/forwarded", headers={"X-Forwarded-For": "203.0.113.9"})
+    body = {
+        "resourceNames": ["projects/demo-project"],
+        "filter": 'logName:"cloudaudit.googleapis.com" AND protoPayload.resourceName:"forwarded"',
+    }
+
+    (entry,) = call(service, "POST", "/v2/entries:list", OWNER, json=body).json()["entries"]
+
+    assert entry["protoPayload"]["requestMetadata"] == {"callerIp": "127.0.0.1"}

@@ -30,7 +30,7 @@ LIFETIME = timedelta(minutes=5)
 #: The registry's clock may be a little behind.
 _LEEWAY = timedelta(seconds=10)
 #: More repositories than any push names.
-_MAX_SCOPES = 50
+MAX_SCOPES = 50
 
 #: The permission behind each action; ``*`` is all of them.
 PERMISSIONS = {"pull": DOWNLOAD, "push": UPLOAD, "delete": DELETE}
@@ -68,9 +68,7 @@ class RegistryTokens:
 
         The registry refuses whoever comes with too little: it, not the token, says what was missing.
         """
-        access = [
-            granted for scope in list(scopes)[:_MAX_SCOPES] if (granted := self._granted(caller, scope))
-        ]
+        access = [granted for scope in list(scopes)[:MAX_SCOPES] if (granted := self._granted(caller, scope))]
         now = self._clock()
         payload = {
             "iss": ISSUER,

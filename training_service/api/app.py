@@ -21,6 +21,7 @@ from training_service.api.job_log import job_log_router
 from training_service.api.jobs import jobs_router, projects_router
 from training_service.api.locations import locations_router
 from training_service.api.logging import logging_router
+from training_service.api.middleware.audit_log import AuditLog
 from training_service.api.middleware.body_limit import BodyLimit
 from training_service.api.middleware.gate import Gate
 from training_service.api.middleware.injected_faults import FaultyCalls
@@ -29,6 +30,7 @@ from training_service.api.openapi import COMMON_ERRORS, correct_openapi
 from training_service.api.ops import ops_router
 from training_service.api.policies import artifact_registry_router, resource_manager_router
 from training_service.faults.board import FaultBoard
+from training_service.store.audit_store import AuditStore
 from training_service.store.logs.log_store import LogStore
 from training_service.telemetry.metrics import Metrics
 from training_service.use_cases.fleet_reports import Reports
@@ -53,6 +55,7 @@ def create_app(
     object_access: ObjectAccess,
     registry: APIRouter,
     logs: LogStore,
+    audit: AuditStore,
     reports: Reports,
     health: Health,
     metrics: Metrics,
@@ -95,7 +98,7 @@ def create_app(
     app.include_router(artifact_registry_router(policies, access))
     app.include_router(bucket_iam_router(policies, access))
     app.include_router(locations_router())
-    app.include_router(logging_router(logs, access))
+    app.include_router(logging_router(logs, audit, access))
     app.include_router(job_log_router(jobs, logs))
     app.include_router(ops_router(reports))
     app.include_router(object_access_router(object_access))
@@ -110,6 +113,7 @@ def create_app(
     # Before the next one, and so within it: what is refused is measured, too. The last one is asked first.
     app.add_middleware(BodyLimit)
     app.add_middleware(Gate, control=access, trusted_hosts=trusted_hosts)
+    app.add_middleware(AuditLog, store=audit)
 
     @app.middleware("http")
     async def measure(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:

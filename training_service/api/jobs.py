@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse
 
 from training_api.dialects.ml_v1.resources import GetConfigResponse, Job, ListJobsResponse, WireModel
 from training_api.job.secret_refs import secret_refs
 from training_service.access.control import AccessControl
-from training_service.access.roles import ACT_AS, SECRET_ACCESS
+from training_service.access.roles import ACT_AS, JOB_CREATE, SECRET_ACCESS
 from training_service.api.access import CurrentCaller
+from training_service.api.middleware.audit_log import Deed, note_deed
 from training_service.api.openapi import errors
 from training_service.api.paths import PageSize, ProjectPath
 from training_service.model.projects import project_config
@@ -32,8 +33,9 @@ def jobs_router(jobs: Jobs, access: AccessControl) -> APIRouter:
     router = APIRouter(prefix="/v1/projects/{project}", tags=["projects.jobs"])
 
     @router.post("/jobs", response_model=Job, responses=errors(409))
-    def create(project: ProjectPath, job: Job, caller: CurrentCaller) -> JSONResponse:
+    def create(project: ProjectPath, job: Job, caller: CurrentCaller, request: Request) -> JSONResponse:
         """Submit a job; it belongs to the caller."""
+        note_deed(request, Deed(permission=JOB_CREATE, resource=f"projects/{project}/jobs/{job.job_id}"))
         if job.training_input and job.training_input.service_account:
             access.check(caller, ACT_AS, account_resource(job.training_input.service_account))
         if secret_refs(job.labels or {}):

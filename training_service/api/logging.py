@@ -14,6 +14,7 @@ from training_service.access.roles import LOG_LIST
 from training_service.api.access import CurrentCaller
 from training_service.model.paging import page_size
 from training_service.model.projects import PROJECT_PATTERN
+from training_service.store.audit_store import NO_PROJECT, AuditStore, asks_for_audit_log
 from training_service.store.logs.log_store import LogStore
 
 #: Logging API, entries.list: "Default is 50"; at most 1000. What is more is cut here, and refused there.
@@ -25,8 +26,12 @@ _PROJECT = re.compile(PROJECT_PATTERN)
 _ORDERS = {"": False, "timestamp": False, "timestamp asc": False, "timestamp desc": True}
 
 
-def logging_router(store: LogStore, access: AccessControl) -> APIRouter:
-    """Return the routes over ``store``."""
+def logging_router(store: LogStore, audit: AuditStore, access: AccessControl) -> APIRouter:
+    """
+    Return the routes over the logs of jobs and the audit log.
+
+    A filter by ``logName`` asks for the latter.
+    """
     router = APIRouter(prefix="/v2", tags=["logging"])
 
     @router.post("/entries:list", response_model=ListLogEntriesResponse)
@@ -35,7 +40,8 @@ def logging_router(store: LogStore, access: AccessControl) -> APIRouter:
         projects = _projects(request)
         for project in projects:
             access.check(caller, LOG_LIST, f"projects/{project}")
-        entries, token = store.list_page(
+        log = audit if asks_for_audit_log(request.filter) else store
+        entries, token = log.list_page(
             projects=projects,
             filter_text=request.filter,
             page_size=page_size(request.page_size, default=DEFAULT_PAGE_SIZE, maximum=MAX_PAGE_SIZE),
@@ -64,7 +70,7 @@ def _projects(request: ListLogEntriesRequest) -> list[str]:
 def _project(name: str) -> str:
     kind, _, rest = name.partition("/")
     project = rest.split("/", 1)[0]
-    if kind != "projects" or not _PROJECT.fullmatch(project):
+    if kind != "projects" or not (_PROJECT.fullmatch(project) or project == NO_PROJECT):
         raise _invalid("resourceNames", f"must be projects/PROJECT, got {name[:100]!r}")
     return project
 

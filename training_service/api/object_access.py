@@ -6,11 +6,12 @@ It is answered to everybody, as the store has no credentials; a refusal names th
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
 from training_api.dialects.ml_v1.resources import WireModel
+from training_service.api.middleware.audit_log import Deed, note_deed
 from training_service.api.openapi import errors
 from training_service.use_cases.object_access import ObjectAccess, ObjectQuestion
 
@@ -38,7 +39,7 @@ def object_access_router(access: ObjectAccess) -> APIRouter:
     router = APIRouter(prefix="/ops/v1", tags=["ops"])
 
     @router.post("/objects:checkAccess", response_model=CheckObjectAccessResponse, responses=errors(400, 503))
-    def check(asked: CheckObjectAccessRequest) -> JSONResponse:
+    def check(asked: CheckObjectAccessRequest, request: Request) -> JSONResponse:
         """Tell whether the container at an address may do something with an object or a bucket."""
         question = ObjectQuestion(
             address=asked.address,
@@ -48,6 +49,15 @@ def object_access_router(access: ObjectAccess) -> APIRouter:
             name=asked.object,
         )
         answer = access.check(question)
+        if not answer.allowed:
+            deed = Deed(
+                permission=asked.permission,
+                resource=f"projects/_/buckets/{asked.bucket}/objects/{asked.object}",
+                principal=answer.principal,
+                project=answer.project,
+                refused=True,
+            )
+            note_deed(request, deed)
         response = CheckObjectAccessResponse(
             allowed=answer.allowed, may_replace=answer.may_replace, reason=answer.reason
         )

@@ -23,7 +23,14 @@ from pydantic import BaseModel
 from training_api.iam.registry_wire import ACCESS_TOKEN_USER
 from training_service.access.decision import Caller
 from training_service.access.identity import Authenticator, Unauthenticated
-from training_service.access.registry_tokens import SERVICE, RegistryTokens
+from training_service.access.registry_tokens import (
+    MAX_SCOPES,
+    PERMISSIONS,
+    SERVICE,
+    RegistryTokens,
+    local_repository,
+)
+from training_service.api.middleware.audit_log import Deed, note_deed
 from training_service.api.openapi import errors
 
 logger = structlog.get_logger(__name__)
@@ -66,7 +73,7 @@ def registry_router(tokens: RegistryTokens, authenticator: Authenticator) -> API
             login = _basic(header) if header is not None else None
         except ValueError:
             return _error(401, "UNAUTHORIZED", "the Authorization header must be 'Basic' and a login")
-        return answer(login, service, scope or [])
+        return answer(request, login, service, scope or [])
 
     @router.post(PATH, responses=errors(413, body=RegistryErrorBody))
     async def by_form(request: Request) -> JSONResponse:
@@ -81,12 +88,15 @@ def registry_router(tokens: RegistryTokens, authenticator: Authenticator) -> API
             return _error(400, "UNSUPPORTED", "grant_type must be 'password'")
         return await run_in_threadpool(
             answer,
+            request,
             (form.get("username", ""), form.get("password", "")),
             form.get("service", ""),
             form.get("scope", "").split(),
         )
 
-    def answer(login: tuple[str, str] | None, service: str, scopes: list[str]) -> JSONResponse:
+    def answer(
+        request: Request, login: tuple[str, str] | None, service: str, scopes: list[str]
+    ) -> JSONResponse:
         if service != SERVICE:
             return _error(400, "UNSUPPORTED", f"service must be {SERVICE!r}, got {service[:100]!r}")
         try:
@@ -99,6 +109,7 @@ def registry_router(tokens: RegistryTokens, authenticator: Authenticator) -> API
         logger.info(
             "token for the registry", principal=caller.principal, asked=asked[:5], granted=token.access
         )
+        note_deed(request, _deed(caller, asked, token.access))
         return JSONResponse(
             {
                 "token": token.value,
@@ -110,6 +121,27 @@ def registry_router(tokens: RegistryTokens, authenticator: Authenticator) -> API
         )
 
     return router
+
+
+def _deed(caller: Caller, asked: list[str], access: list[dict[str, Any]]) -> Deed | None:
+    """Return what the audit log notes of a token: what it lacks, or else that it changes images."""
+    granted = {(each["name"], action) for each in access for action in each["actions"]}
+    deeds = []
+    for scope in asked[:MAX_SCOPES]:
+        name, _, actions = scope.removeprefix("repository:").rpartition(":")
+        resource = local_repository(name)
+        for action in actions.split(","):
+            is_refused = (name, action) not in granted
+            if action in PERMISSIONS and (is_refused or action != "pull"):
+                deeds.append(
+                    Deed(
+                        permission=PERMISSIONS[action],
+                        resource=resource.name if resource else name,
+                        principal=caller.principal,
+                        refused=is_refused,
+                    )
+                )
+    return max(deeds, key=lambda deed: deed.refused, default=None)
 
 
 def login_of(authenticator: Authenticator, user: str, password: str) -> Caller:

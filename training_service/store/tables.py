@@ -269,3 +269,17 @@ refusals = sa.Table(
     sa.Column("last_us", sa.BigInteger, nullable=False),
     sa.Column("reasons", sa.JSON, nullable=False),
 )
+
+#: Who did what, and who was refused: the audit log, apart from the logs of jobs.
+audit_entries = sa.Table(
+    "audit_entries",
+    metadata,
+    sa.Column("id", _BigKey, primary_key=True, autoincrement=True),
+    sa.Column("at_us", sa.BigInteger, nullable=False),
+    sa.Column("project", Text, nullable=False),
+    sa.Column("failed", sa.Boolean, nullable=False),
+    sa.Column("payload", sa.JSON, nullable=False),
+    sa.Index("audit_entries_by_project", "project", "id"),
+    # Upkeep removes the oldest; the id of one that was removed must not come again.
+    sqlite_autoincrement=True,
+)

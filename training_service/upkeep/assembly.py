@@ -12,6 +12,7 @@ from container_engines.base import Engine
 from training_api.job.image_ref import parse_image_ref
 from training_service.model.clock import Clock, utc_now
 from training_service.model.retention import Retention
+from training_service.store.audit_store import AuditStore
 from training_service.store.ended.ended_jobs import EndedJobs
 from training_service.store.ended.ended_series import EndedSeries
 from training_service.store.logs.log_store import LogStore
@@ -19,7 +20,7 @@ from training_service.store.pull_store import PullStore
 from training_service.telemetry.metrics import Metrics
 from training_service.upkeep.images import unused_images
 from training_service.upkeep.keeper import Keeper
-from training_service.upkeep.tasks import free_space, old_jobs, old_logs, old_series, stray_folders
+from training_service.upkeep.tasks import free_space, old_audit, old_jobs, old_logs, old_series, stray_folders
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ def build_keeper(
         {
             "jobs": old_jobs(EndedJobs(database), logs, retention, clock),
             "logs": old_logs(database, logs, retention, clock),
+            "audit": old_audit(AuditStore(database), retention, clock),
             "series": old_series(EndedSeries(database), retention, clock),
             "metric_folders": stray_folders(folders.root, folders.active, folders.remove),
             "images": unused_images(engine, pulls, total_bytes=retention.image_bytes, keep=kept),

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from training_service.model.clock import Clock
 from training_service.model.retention import Retention
+from training_service.store.audit_store import AuditStore
 from training_service.store.compaction import give_back
 from training_service.store.ended.ended_jobs import Choice, EndedJob, EndedJobs
 from training_service.store.ended.ended_series import START, EndedSeries
@@ -67,6 +68,17 @@ def old_logs(database: sa.Engine, logs: LogStore, retention: Retention, clock: C
 def _entries_before(logs: LogStore, moment: datetime) -> Iterator[Step]:
     while count := logs.remove_before(moment, _STEP_ENTRIES):
         yield "log_entries", count
+
+
+def old_audit(audit: AuditStore, retention: Retention, clock: Clock) -> Task:
+    """Return the removal of entries of the audit log that are too old, or too many."""
+
+    def task() -> Iterator[Step]:
+        before = clock() - retention.logs if retention.logs else None
+        while count := audit.remove_before(before, _STEP_ENTRIES):
+            yield "audit_entries", count
+
+    return task
 
 
 def old_series(series: EndedSeries, retention: Retention, clock: Clock) -> Task:

@@ -46,11 +46,14 @@ class ObjectAnswer:
 
     :param may_replace: also where there is an object of that name.
     :param reason: why not, and the way out; empty where it may.
+    :param principal: of the job that may not, with its project; empty: it is no job's container.
     """
 
     allowed: bool
     may_replace: bool = False
     reason: str = ""
+    principal: str = ""
+    project: str = ""
 
 
 _ALL = ObjectAnswer(allowed=True, may_replace=True)
@@ -98,7 +101,12 @@ class ObjectAccess:
         caller = Caller(principal=f"serviceAccount:{account_of(job.spec)}")
         resource = f"buckets/{question.bucket}"
         if not self._may(caller, question.permission, resource):
-            return ObjectAnswer(allowed=False, reason=_refusal(job, question))
+            return ObjectAnswer(
+                allowed=False,
+                reason=_refusal(job, question),
+                principal=caller.principal,
+                project=job.spec.project,
+            )
         return ObjectAnswer(allowed=True, may_replace=self._may(caller, OBJECT_DELETE, resource))
 
 

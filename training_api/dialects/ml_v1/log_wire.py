@@ -52,10 +52,11 @@ class MonitoredResource(WireModel):
 
 class LogEntry(WireModel):
     """
-    ``LogEntry``: exactly one of ``text_payload`` and ``json_payload`` is set.
+    ``LogEntry``: exactly one payload is set.
 
     :param timestamp: when the line was written.
     :param receive_timestamp: when it was stored; grows with every stored line.
+    :param proto_payload: an ``AuditLog``, in entries of the audit log.
     """
 
     log_name: str
@@ -67,6 +68,7 @@ class LogEntry(WireModel):
     labels: dict[str, str] = {}
     text_payload: str | None = None
     json_payload: dict[str, Any] | None = None
+    proto_payload: dict[str, Any] | None = None
 
     @property
     def message(self) -> str:

@@ -10,11 +10,12 @@ import pytest
 from tests.support.fakes.ended_jobs import REPORTS, count, end_job, job_ids
 from tests.support.fakes.world import PROJECT, World
 from training_service.model.retention import Retention
+from training_service.store.audit_store import AuditEntry, AuditStore
 from training_service.store.ended.ended_jobs import EndedJobs
 from training_service.store.ended.ended_series import EndedSeries
 from training_service.store.tables import measurements
 from training_service.upkeep import tasks
-from training_service.upkeep.tasks import Task, old_jobs, old_logs, old_series, stray_folders
+from training_service.upkeep.tasks import Task, old_audit, old_jobs, old_logs, old_series, stray_folders
 
 NEVER = timedelta(0)
 
@@ -36,6 +37,21 @@ def test_jobs_go_after_their_time_and_never_without_a_limit(world: World) -> Non
 
     assert removed["jobs"] == 1
     assert job_ids(world.database) == ["young"]
+
+
+def test_entries_of_the_audit_log_go_after_the_time_of_logs(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "_STEP_ENTRIES", 1)
+    audit = AuditStore(world.database, world.engine.clock)
+    for _ in range(3):
+        audit.append(AuditEntry(project=PROJECT, payload={}, failed=False))
+        world.engine.advance(24 * 3600)
+
+    assert run(old_audit(audit, Retention(logs=NEVER), world.engine.clock)) == {}
+    removed = run(old_audit(audit, Retention(logs=timedelta(days=1, hours=1)), world.engine.clock))
+
+    assert removed == {"audit_entries": 2}
 
 
 def messages_of_three_days(world: World) -> None:
