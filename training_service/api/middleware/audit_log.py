@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from training_service.access.decision import Caller, project_of
 from training_service.access.roles import JOB_CANCEL, JOB_CREATE, JOB_SET_POLICY, JOB_UPDATE, POLICY_WRITES
 from training_service.api.access import NEEDS, OWN_CHECK, PUBLIC, Needs
-from training_service.api.paths import PROJECT_PATTERN
+from training_service.model.projects import PROJECT_PATTERN
 from training_service.store.audit_store import AuditEntry, AuditStore
 
 logger = structlog.get_logger(__name__)
