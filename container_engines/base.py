@@ -210,6 +210,13 @@ class Engine(ABC):
         """
         return None
 
+    def confine(self) -> None:  # noqa: B027  # not every engine can
+        """
+        Put what limits all containers together in place, or in place again.
+
+        :raises EngineError: it cannot be done, and no replica can be started.
+        """
+
     @abstractmethod
     def find_image(self, ref: ImageRef) -> PulledImage | None:
         """Return ``ref`` if the engine has it, without asking a registry; ``None`` otherwise."""

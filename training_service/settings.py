@@ -5,17 +5,22 @@ from __future__ import annotations
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
+from typing import Annotated, Self
+from urllib.parse import urlsplit
 
 import sqlalchemy as sa
-from pydantic import Field
+from pydantic import BeforeValidator, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from container_engines.confinement import PIDS_LIMIT
+from container_engines.egress import Egress, EgressMode, Endpoint
 from container_engines.pull_watch import DEADLINE_SECONDS, SILENT_SECONDS
 from training_service.model.disk_guard import DATABASE, Floors
 from training_service.model.host_capacity import Accelerators
 from training_service.model.retention import Retention
 from training_service.model.runtimes import RuntimeImage
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class LogFormat(StrEnum):
@@ -53,6 +58,9 @@ class ServiceSettings(BaseSettings):
         it manages.
     :param docker_host: engine to use; empty: ``DOCKER_HOST`` or the default socket, as with docker.
     :param container_env: variables that every container gets, e.g. ``STORAGE_EMULATOR_HOST``.
+    :param egress: what containers of jobs reach on the network: ``open``, ``internet`` or ``none``.
+    :param egress_allow: ``HOST:PORT`` that they reach in every case, beside the metadata endpoint and the
+        URLs in ``container_env``.
     :param runtime_images: the image of each runtime version, for jobs of packages.
     :param overcommit: the factor by which the host's cores and memory may be promised to replicas that run
         side by side. Jobs that do not fit are QUEUED. A machine type is the most that a replica may use.
@@ -115,6 +123,8 @@ class ServiceSettings(BaseSettings):
     engine: EngineKind = EngineKind.DOCKER
     docker_host: str = ""
     container_env: dict[str, str] = {}
+    egress: EgressMode = EgressMode.OPEN
+    egress_allow: list[Annotated[Endpoint, BeforeValidator(Endpoint.parse)]] = []
     runtime_images: dict[str, RuntimeImage] = {}
     overcommit: float = Field(default=4.0, ge=1)
     max_replicas: int = Field(default=0, ge=0)
@@ -147,6 +157,22 @@ class ServiceSettings(BaseSettings):
     live_seconds: float = Field(default=300.0, gt=0)
     disk_floor_bytes: int = Field(default=Floors().admission_bytes, ge=0)
     disk_log_floor_bytes: int = Field(default=Floors().log_bytes, ge=0)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.engine is EngineKind.SWARM and self.egress is not EgressMode.OPEN:
+            raise ValueError(
+                f"TRAINING_EGRESS must be open with TRAINING_ENGINE=swarm, got {self.egress}: the service cannot "
+                "filter what containers on other machines send; filter it on these machines"
+            )
+        return self
+
+    @property
+    def reach(self) -> Egress:
+        """What containers of jobs reach on the network."""
+        metadata = [Endpoint(self.metadata_host, self.metadata_port)] if self.metadata_host else []
+        of_urls = map(_endpoint_of, self.container_env.values())
+        return Egress(self.egress, (*metadata, *filter(None, of_urls), *self.egress_allow))
 
     @property
     def metrics_folder(self) -> Path:
@@ -193,3 +219,13 @@ class ServiceSettings(BaseSettings):
         if url.get_backend_name() != "sqlite":
             return Path(".local/training").absolute()
         return Path(url.database).parent if url.database and url.database != ":memory:" else None
+
+
+def _endpoint_of(value: str) -> Endpoint | None:
+    """Return where a URL leads to; ``None``: the value is no URL."""
+    try:
+        url = urlsplit(value)
+        port = url.port or _DEFAULT_PORTS.get(url.scheme)
+        return Endpoint.parse(f"[{url.hostname}]:{port}") if url.scheme and url.hostname and port else None
+    except ValueError:
+        return None

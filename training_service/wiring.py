@@ -208,4 +208,4 @@ def _package_pins(
 def _engine(settings: ServiceSettings, service_id: str) -> Engine:
     if settings.engine is EngineKind.SWARM:
         return SwarmEngine(service_id, settings.docker_host, stop_grace_seconds=settings.stop_grace_seconds)
-    return DockerEngine(service_id, settings.docker_host, settings.gpus)
+    return DockerEngine(service_id, settings.docker_host, settings.gpus, egress=settings.reach)

@@ -23,7 +23,13 @@ from docker.types import Mount
 from docker.utils import parse_repository_tag
 
 from container_engines.base import METRIC_FOLDER, SECRET_FOLDER, SECRET_MODE, GivenSecrets, LogLine
-from container_engines.confinement import DNS_OPTIONS, DROPPED_CAPABILITIES, PIDS_LIMIT, SECURITY_OPTIONS
+from container_engines.confinement import (
+    DNS_OPTIONS,
+    DROPPED_CAPABILITIES,
+    MACHINE_NAME,
+    PIDS_LIMIT,
+    SECURITY_OPTIONS,
+)
 from container_engines.docker.error_table import Asked
 from container_engines.docker.errors import engine_errors, without_errors
 from container_engines.docker.gpus import device_request
@@ -50,6 +56,8 @@ class ContainerLaunch:
     :param command: replaces the image's entry point; empty: keep the image's.
     :param host_name: empty: the engine makes one up.
     :param network: the container joins it under its host name; empty: the engine's default network.
+    :param dns: name servers; empty: the engine's.
+    :param hosts: addresses by name, beside what name servers say.
     :param memory_bytes: limit, swap included; ``None``: no limit.
     :param cpus: limit in cores; ``None``: no limit.
     :param gpus: names of the GPUs that it gets.
@@ -66,6 +74,8 @@ class ContainerLaunch:
     labels: Mapping[str, str] = field(default_factory=dict)
     host_name: str = ""
     network: str = ""
+    dns: Sequence[str] = ()
+    hosts: Mapping[str, str] = field(default_factory=dict)
     memory_bytes: int | None = None
     cpus: float | None = None
     pids_limit: int = PIDS_LIMIT
@@ -163,16 +173,22 @@ class DockerDriver:
                 raise
         return True
 
-    def has_network(self, name: str) -> bool:
-        """Whether there is a network of this name."""
-        with engine_errors(f"look for network {name}"):
-            # The engine matches parts of names.
-            return any(found["Name"] == name for found in self.client.networks(names=[name]))
+    def network_ids(self, *names: str) -> dict[str, str]:
+        """Return the ids of those of these networks that there are, by name."""
+        with engine_errors(f"look for network {' or '.join(names)}"):
+            found = self.client.networks(names=list(names))
+        # The engine matches parts of names.
+        return {each["Name"]: each["Id"] for each in found if each["Name"] in names}
 
-    def make_network(self, name: str, labels: Mapping[str, str]) -> None:
-        """Make a network on this machine. Two can have the same name, so check first."""
+    def make_network(self, name: str, labels: Mapping[str, str], bridge: str = "") -> None:
+        """
+        Make a network on this machine. Two can have the same name, so check first.
+
+        :param bridge: the name of the machine's interface to it; empty: the engine makes one up.
+        """
+        options = {"com.docker.network.bridge.name": bridge} if bridge else None
         with engine_errors(f"make network {name}"):
-            self.client.create_network(name, driver="bridge", labels=dict(labels))
+            self.client.create_network(name, driver="bridge", options=options, labels=dict(labels))
 
     def create(self, launch: ContainerLaunch) -> str:
         """
@@ -192,7 +208,8 @@ class DockerDriver:
             pids_limit=launch.pids_limit,
             security_opt=list(SECURITY_OPTIONS),
             cap_drop=list(DROPPED_CAPABILITIES),
-            extra_hosts={"host.docker.internal": "host-gateway"},
+            extra_hosts={**launch.hosts, MACHINE_NAME: "host-gateway"},
+            dns=list(launch.dns) or None,
             init=True,  # so that SIGTERM reaches a trainer that is PID 1, and its children are reaped
             log_config=log_files(launch.log_megabytes),
             network_mode=network or None,

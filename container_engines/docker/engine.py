@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -33,7 +33,9 @@ from container_engines.docker.driver import (
 from container_engines.docker.errors import engine_errors
 from container_engines.docker.gpus import GPUS_LABEL, count_gpus, free_gpus, gpus_of
 from container_engines.docker.networks import networks_left
+from container_engines.docker.packet_filter import PacketFilter
 from container_engines.docker.stats import usage_of
+from container_engines.egress import Egress
 from container_engines.gpu_meter import GpuMeter
 from container_engines.labels import (
     JOB_UID,
@@ -50,6 +52,7 @@ from training_api.job.machines import Resources
 from training_api.states import ReplicaState
 
 _EVENTS = ["start", "die", "destroy"]
+_DEFAULT_NETWORK = "bridge"
 #: A working engine answers within milliseconds; other requests wait in line meanwhile.
 _STATS_SECONDS = 5
 _SETTLE_TIME = timedelta(seconds=2)
@@ -62,11 +65,20 @@ class DockerEngine(Engine):
     :param service_id: marks this service's containers; it neither sees nor touches others.
     :param docker_host: ``unix://...`` or ``tcp://...``; empty: ``DOCKER_HOST`` or the default socket.
     :param gpus: how many GPUs the engine's host has; ``None``: detect them.
+    :param egress: what containers may reach; ``None``: nothing is closed to them.
     """
 
-    def __init__(self, service_id: str, docker_host: str = "", gpus: int | None = None) -> None:
+    def __init__(
+        self,
+        service_id: str,
+        docker_host: str = "",
+        gpus: int | None = None,
+        *,
+        egress: Egress | None = None,
+    ) -> None:
         self._service_id = service_id
         self._connection = DockerConnection(docker_host)
+        self._filter = PacketFilter(self._connection, service_id, egress) if egress else None
         self._gpus = gpus
         self._gpu_meter = GpuMeter()
         self._gpus_of: dict[str, tuple[str, ...]] = {}
@@ -98,6 +110,11 @@ class DockerEngine(Engine):
     def max_networks(self) -> int | None:
         driver = self._driver
         return networks_left(driver.info(), driver.networks(), own_label=self._own)
+
+    def confine(self) -> None:
+        if self._filter:
+            self._filter.renew()
+            self._filter.ensure(_start_of(self._driver.network_ids(_DEFAULT_NETWORK)))
 
     def find_image(self, ref: ImageRef) -> PulledImage | None:
         found = self._driver.find_image(ref.pullable)
@@ -191,6 +208,10 @@ class DockerEngine(Engine):
         return replace(usage, gpus=use.gpus, gpu_memory_bytes=use.memory_bytes) if usage and use else usage
 
     def events(self) -> Iterator[None]:
+        # Here the service or the engine has just started: the first job need not wait for it. If it fails,
+        # each start of a replica tries again, and says why.
+        with suppress(EngineError):
+            self.confine()
         client = self._connection.client
         with engine_errors("watch events"):
             filters = {"type": "container", "event": _EVENTS, "label": [self._own]}
@@ -204,10 +225,14 @@ class DockerEngine(Engine):
 
     def _ensure_network(self, launch: ReplicaLaunch) -> str:
         """Make the job's network unless it exists."""
-        name, driver = f"ct-{launch.job_uid}", self._driver
+        name, driver, bridge = f"ct-{launch.job_uid}", self._driver, ""
         with self._network_lock:
-            if not driver.has_network(name):
-                driver.make_network(name, job_labels(self._service_id, launch))
+            found = driver.network_ids(name, _DEFAULT_NETWORK)
+            if self._filter:
+                self._filter.ensure(_start_of(found))
+                bridge = self._filter.bridge_of(launch.job_uid)
+            if name not in found:
+                driver.make_network(name, job_labels(self._service_id, launch), bridge)
         return name
 
     def _create(self, launch: ReplicaLaunch, name: str, network: str) -> None:
@@ -220,6 +245,8 @@ class DockerEngine(Engine):
             labels=replica_labels(self._service_id, launch),
             host_name=launch.host_name,
             network=network,
+            dns=self._filter.dns if self._filter else (),
+            hosts=self._filter.hosts if self._filter else {},
             memory_bytes=launch.resources.memory_bytes,
             cpus=launch.resources.cpus,
             pids_limit=launch.pids_limit,
@@ -267,6 +294,16 @@ class DockerEngine(Engine):
             started_at=found.started_at,
             finished_at=found.finished_at,
         )
+
+
+def _start_of(network_ids: Mapping[str, str]) -> str:
+    """
+    Return what is another one after each start of the engine.
+
+    It makes its default network anew, unless containers have gone on without it [moby:
+    initNetworkController].
+    """
+    return network_ids.get(_DEFAULT_NETWORK, "")
 
 
 def _is_settled(observed: ObservedReplica) -> bool:

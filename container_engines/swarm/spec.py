@@ -14,7 +14,7 @@ from copy import deepcopy
 from typing import Any
 
 from container_engines.base import SECRET_MODE, ReplicaLaunch
-from container_engines.confinement import DNS_OPTIONS, DROPPED_CAPABILITIES
+from container_engines.confinement import DNS_OPTIONS, DROPPED_CAPABILITIES, MACHINE_NAME
 from container_engines.docker.logs import log_files
 from container_engines.swarm.tasks import GPU_KIND, Node
 
@@ -76,7 +76,7 @@ def service_spec(
         "CapabilityDrop": list(DROPPED_CAPABILITIES),
         "Privileges": {"NoNewPrivileges": True},  # engines before 25 do not know it
         "DNSConfig": {"Options": list(DNS_OPTIONS)},
-        "Hosts": ["host-gateway host.docker.internal"],
+        "Hosts": [f"host-gateway {MACHINE_NAME}"],
     }
     resources: dict[str, Any] = {
         "Limits": {

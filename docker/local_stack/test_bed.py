@@ -21,6 +21,7 @@ from local_stack.stack import LocalStack
 
 #: Programs that tests start -> the Debian packages that have them.
 PROGRAMS: Mapping[str, str] = {
+    "nft": "nftables",  # closes the networks of jobs
     "ip": "iproute2",  # the nodes of the swarm that tests make have networks of their own
     "ssh-keygen": "openssh-client",  # keys for builds that reach an SSH agent
     "chromium": "chromium",  # a real browser looks at the dashboard

@@ -29,6 +29,8 @@ import docker
 import docker.errors
 import psutil
 
+from container_engines.egress import mark_of, table_of
+from container_engines.labels import SERVICE
 from tests.support.run_id import (
     RUN_LABEL,
     RUN_VARIABLE,
@@ -203,6 +205,10 @@ def _remove_from_engine(client: docker.APIClient, marks: _Marks) -> list[str]:
     for container in containers:
         owners = {name: container["Labels"].get(name) for name in _OWNER_LABELS}
         marks.labels |= {(name, value) for name, value in owners.items() if value}
+    for label, value in marks.labels:
+        if label == SERVICE and shutil.which("nft"):
+            table = ["nft", "delete", "table", "inet", table_of(mark_of(value))]
+            subprocess.run(table, check=False, capture_output=True)  # most services of tests have none
     networks = [network["Id"] for network in client.networks() if marks.has_label(network["Labels"])]
     names = [name for image in images for name in _names_to_remove(image, marks)]
     remove_container = partial(client.remove_container, force=True, v=True)

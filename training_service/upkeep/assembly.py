@@ -20,7 +20,15 @@ from training_service.store.pull_store import PullStore
 from training_service.telemetry.metrics import Metrics
 from training_service.upkeep.images import unused_images
 from training_service.upkeep.keeper import Keeper
-from training_service.upkeep.tasks import free_space, old_audit, old_jobs, old_logs, old_series, stray_folders
+from training_service.upkeep.tasks import (
+    free_space,
+    old_audit,
+    old_jobs,
+    old_logs,
+    old_series,
+    renewed_limits,
+    stray_folders,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +73,7 @@ def build_keeper(
             "metric_folders": stray_folders(folders.root, folders.active, folders.remove),
             "images": unused_images(engine, pulls, total_bytes=retention.image_bytes, keep=kept),
             "space": free_space(database),
+            "limits": renewed_limits(engine),
         },
         on_removed=metrics.count_removed,
         on_error=lambda task: metrics.upkeep_errors.labels(task).inc(),

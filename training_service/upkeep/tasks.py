@@ -13,6 +13,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from container_engines.base import Engine
 from training_service.model.clock import Clock
 from training_service.model.retention import Retention
 from training_service.store.audit_store import AuditStore
@@ -115,6 +116,16 @@ def stray_folders(root: Path, active: Callable[[], Iterable[str]], remove: Calla
             if name not in keep:
                 remove(name)
                 yield "metric_folders", 1
+
+    return task
+
+
+def renewed_limits(engine: Engine) -> Task:
+    """Return the renewal of the containers' limits, which others may have removed."""
+
+    def task() -> Iterator[Step]:
+        engine.confine()
+        yield "limits", 0
 
     return task
 

@@ -8,13 +8,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from local_stack.errors import PartFailed
+from local_stack.errors import PackagesMissing, PartFailed
 from local_stack.parts.base_image import BaseImage
 from local_stack.parts.engine import connect
 from local_stack.parts.gateway import find_gateway
 from local_stack.parts.part import Listener, StackPart, answers_ok
 from local_stack.parts.runtime_image import ensure_runtime_image, runtime_images
 from local_stack.people.credentials import ensure_credentials
+from local_stack.processes.packages import find_program
 from local_stack.processes.supervisor_config import Program
 from local_stack.settings import LOOPBACK, REPOSITORY_ROOT, Part
 
@@ -45,6 +46,14 @@ class Training(StackPart):
             self.progress.say(f"{error}; jobs of packages will fail until `make serve` can build it")
         finally:
             client.close()
+        if find_program("nft") is None:
+            self._install_packet_filter()
+
+    def _install_packet_filter(self) -> None:
+        try:
+            self.packages.install(["nftables"], start_services=False)
+        except PackagesMissing as error:
+            self.progress.say(f"{error}; until then jobs reach this machine and link-local addresses")
 
     def listeners(self) -> Sequence[Listener]:
         """Return the service's address, and that of the metadata of jobs on the engine's bridge."""

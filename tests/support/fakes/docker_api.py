@@ -58,6 +58,7 @@ class FakeDocker:
 
     :param images: what it has, by name.
     :param registry: what a pull gets, by name; another one is unknown.
+    :param imported: what containers of imported images do.
     :param refusals: a pattern of the beginning of ``METHOD path`` -> status and message of the answer.
     :param pull_error: ends each pull, within its stream.
     :param hanging: requests that are not answered until ``release`` is set -> what their answer, a stream,
@@ -73,6 +74,7 @@ class FakeDocker:
     url: str = ""
     images: dict[str, Program] = field(default_factory=dict)
     registry: dict[str, Program] = field(default_factory=dict)
+    imported: Program = Program(exit_code=0)
     refusals: dict[str, tuple[int, str]] = field(default_factory=dict)
     pull_error: str = ""
     hanging: dict[str, str] = field(default_factory=dict)
@@ -148,7 +150,8 @@ class _Handler(BaseHTTPRequestHandler):
         sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if self.command == "PUT":
             self.engine.archives.append((asked, sent))
-        body = {} if self.command == "PUT" else json.loads(sent or b"{}")
+        is_json = self.headers.get("Content-Type", "").startswith("application/json")
+        body = json.loads(sent) if is_json and sent else {}
         query = {key: values[0] for key, values in parse_qs(url.query).items()}
         self.engine.requests.append(asked)
         hangs = asked in self.engine.hanging or any(map(asked.endswith, self.engine.hanging_ends))
@@ -181,6 +184,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, {"Version": "20.10.24", "ApiVersion": "1.41", **machine})
 
     def _images(self, name: list[str], query: Mapping[str, str]) -> None:
+        if name == ["create"] and "fromSrc" in query:
+            self.engine.images[f"{query['repo']}:{query['tag']}"] = self.engine.imported
+            return self._send(200, {"status": "Done"})
         if name == ["create"]:
             return self._pull(query)
         image = "/".join(name[:-1])
@@ -239,6 +245,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _container(self, container: _Container, what: str, query: Mapping[str, str]) -> None:
         if what == "json":
             return self._send(200, _description(container))
+        if what == "wait":
+            container.ended.wait(_SECONDS)
+            return self._send(200, {"StatusCode": container.exit_code})
         if what == "logs":
             return self._logs(container, follow=query.get("follow") == "1")
         if what == "archive":

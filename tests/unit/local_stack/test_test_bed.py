@@ -70,7 +70,7 @@ def table(machine: Machine, capsys: pytest.CaptureFixture[str]) -> Callable[[], 
 def test_what_is_missing_is_installed_and_nothing_else(
     machine: Machine, table: Callable[[], dict[str, str]]
 ) -> None:
-    machine.programs = {"ip", "chromium"}
+    machine.programs = {"ip", "chromium", "nft"}
 
     shown = table()
 

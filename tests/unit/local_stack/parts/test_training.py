@@ -22,6 +22,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     engine = FakeEngine()
     monkeypatch.setattr(training, "connect", lambda url, **_: engine)
     monkeypatch.setattr(training, "find_gateway", lambda url: "172.17.0.1")
+    monkeypatch.setattr(training, "find_program", lambda name: Path("/usr/sbin", name))
     return engine
 
 
@@ -64,6 +65,18 @@ def test_the_service_of_a_stack_from_before_is_started_again_when_a_principal_is
 
     assert now == again
     assert now != other
+
+
+def test_what_closes_the_networks_of_jobs_is_installed_or_said_to_be_missing(
+    engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "find_program", lambda name: None)
+    part = make_part(tmp_path, install_packages=False)
+
+    part.prepare()
+
+    (line,) = [line for line in said(part.progress) if "nftables" in line]
+    assert "jobs reach this machine" in line
 
 
 def test_the_service_is_told_where_everything_is(engine: FakeEngine, tmp_path: Path) -> None:

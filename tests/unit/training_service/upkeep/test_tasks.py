@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from container_engines.memory.engine import MemoryEngine
 from tests.support.fakes.ended_jobs import REPORTS, count, end_job, job_ids
 from tests.support.fakes.world import PROJECT, World
 from training_service.model.retention import Retention
@@ -15,7 +16,15 @@ from training_service.store.ended.ended_jobs import EndedJobs
 from training_service.store.ended.ended_series import EndedSeries
 from training_service.store.tables import measurements
 from training_service.upkeep import tasks
-from training_service.upkeep.tasks import Task, old_audit, old_jobs, old_logs, old_series, stray_folders
+from training_service.upkeep.tasks import (
+    Task,
+    old_audit,
+    old_jobs,
+    old_logs,
+    old_series,
+    renewed_limits,
+    stray_folders,
+)
 
 NEVER = timedelta(0)
 
@@ -119,3 +128,13 @@ def test_folders_of_jobs_that_have_ended_go(world: World, tmp_path: Path) -> Non
     (root / "stray").mkdir()
     assert run(task) == {"metric_folders": 1}
     assert removed == ["stray"]
+
+
+def test_the_limits_of_containers_are_renewed_by_each_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, renewed = MemoryEngine(), []
+    monkeypatch.setattr(engine, "confine", lambda: renewed.append("now"))
+    task = renewed_limits(engine)
+
+    assert run(task) == {}
+    assert run(task) == {}
+    assert len(renewed) == 2

@@ -1,0 +1,183 @@
+"""
+The rules of ``egress.py`` on a Docker Engine's machine.
+
+The engine has no request for such rules, and the service is not always root, or on that machine. So a
+container that lives for a moment, in the machine's network and with the right to change it, runs ``nft``: the
+machine's own, because its image is empty. The rules name the interfaces of all networks that the service will
+ever make. They are put in place once, not for each job, and outlive the service and the engine.
+"""
+
+from __future__ import annotations
+
+import io
+import socket
+import tarfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from ipaddress import ip_network
+
+import structlog
+from docker.types import Mount
+
+from container_engines.docker.client import DockerConnection
+from container_engines.docker.driver import DockerDriver
+from container_engines.docker.errors import engine_errors
+from container_engines.docker.logs import log_files
+from container_engines.egress import (
+    Egress,
+    EgressMode,
+    Endpoint,
+    IPNetwork,
+    bridge_of,
+    mark_of,
+    ruleset,
+)
+from training_api.errors import EngineBusy, EngineError, EngineUnavailable
+
+#: Has no programs: its folders are links into the machine's. The tag changes with its content.
+_IMAGE, _TAG = "localhost/container-training-egress", "1"
+_MACHINE = "/machine"
+_FOLDERS = ("bin", "lib", "lib32", "lib64", "libx32", "nix", "sbin", "usr")
+_PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin"
+_NO_SERVER = "192.0.2.1"
+_SHOWN_CHARACTERS = 500
+
+logger = structlog.get_logger(__name__)
+
+
+class PacketFilter:
+    """
+    Keeps the rules for the job networks of one service in place; safe for threads.
+
+    :param connection: leads to the engine.
+    :param service_id: has rules of its own, whatever other services have.
+    """
+
+    def __init__(self, connection: DockerConnection, service_id: str, egress: Egress) -> None:
+        self._connection = connection
+        self._mark = mark_of(service_id)
+        self._egress = egress
+        self._lock = threading.Lock()
+        #: Of the engine, when the rules were put in place.
+        self._start: str | None = None
+        self._addresses: dict[str, str] = {}
+
+    @property
+    def dns(self) -> Sequence[str]:
+        """Name servers of containers; empty: the engine's."""
+        # Otherwise the engine asks for them, and so carries out what cannot leave. This one does not exist.
+        return [_NO_SERVER] if self._egress.mode is EgressMode.NONE else []
+
+    @property
+    def hosts(self) -> Mapping[str, str]:
+        """Addresses of endpoints that containers cannot look up."""
+        return self._addresses if self._egress.mode is EgressMode.NONE else {}
+
+    def bridge_of(self, job_uid: str) -> str:
+        """Return the name that the interface of a job's network must have."""
+        return bridge_of(self._mark, job_uid)
+
+    def ensure(self, start: str) -> None:
+        """
+        Put the rules in place, unless that was done since ``start`` of the engine.
+
+        :param start: another one after each start of the engine, with which the machine may have started.
+        :raises EngineError: they cannot be had. Where the mode is ``open``, a line of the log says so.
+        """
+        with self._lock:
+            if self._start == start:
+                return
+            try:
+                self._put_in_place()
+            except EngineUnavailable:
+                raise
+            except EngineError as error:
+                may_pass = isinstance(error, EngineBusy)
+                self._tell(error, EngineBusy if may_pass else EngineError)
+                if may_pass:
+                    return
+            self._start = start
+
+    def renew(self) -> None:
+        """Have the next ``ensure`` put the rules in place again, whatever became of them."""
+        with self._lock:
+            self._start = None
+
+    def _tell(self, error: EngineError, kind: type[EngineError]) -> None:
+        message = (
+            f"TRAINING_EGRESS={self._egress.mode} cannot be enforced on the engine's machine: {error}; it needs the "
+            "program nft there (package nftables) and Linux 5.10 or newer"
+        )
+        if self._egress.mode is not EgressMode.OPEN:
+            raise kind(f"{message}; TRAINING_EGRESS=open starts jobs without it") from error
+        logger.warning("jobs reach link-local addresses and the engine's machine", reason=message)
+
+    def _put_in_place(self) -> None:
+        rules = ruleset(self._mark, self._egress.mode, list(self._reachable()))
+        client = self._connection.client
+        driver, name = DockerDriver(client), f"ct-egress-{self._mark}"
+        if driver.find_image(f"{_IMAGE}:{_TAG}") is None:
+            with engine_errors(f"make the image {_IMAGE}"):
+                client.import_image_from_data(_links(), repository=_IMAGE, tag=_TAG)
+        driver.remove(name)  # a service was killed meanwhile
+        try:
+            with engine_errors("run nft on the engine's machine"):
+                client.create_container(
+                    f"{_IMAGE}:{_TAG}",
+                    name=name,
+                    command=["nft", rules],
+                    environment={"PATH": _PATH},
+                    host_config=client.create_host_config(
+                        network_mode="host",
+                        userns_mode="host",
+                        cap_drop=["ALL"],
+                        cap_add=["NET_ADMIN"],
+                        # SELinux lets no confined container read the machine's files.
+                        security_opt=["no-new-privileges:true", "label=disable"],
+                        read_only=True,
+                        log_config=log_files(),
+                        mounts=[Mount(_MACHINE, "/", type="bind", read_only=True)],
+                    ),
+                )
+                client.start(name)
+                status = client.wait(name)["StatusCode"]
+            if status:
+                said = " ".join(line.text for line in driver.read_logs(name, follow=False))
+                raise EngineError(f"nft ended with {status}: {said[:_SHOWN_CHARACTERS]}")
+        finally:
+            driver.remove(name)
+
+    def _reachable(self) -> Iterator[tuple[IPNetwork | None, int]]:
+        """Look names up, here: the machine's own look-up may not be ready yet, or not there."""
+        self._addresses = {}
+        for endpoint in self._egress.endpoints:
+            if endpoint.is_machine:
+                yield None, endpoint.port
+            elif endpoint.network is not None:
+                yield endpoint.network, endpoint.port
+            else:
+                yield from ((ip_network(address), endpoint.port) for address in self._look_up(endpoint))
+
+    def _look_up(self, endpoint: Endpoint) -> Sequence[str]:
+        try:
+            found = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            logger.warning(
+                "jobs may not reach an endpoint, as its name is unknown here",
+                host=endpoint.host,
+                reason=str(error),
+            )
+            return []
+        addresses = [str(address[4][0]).partition("%")[0] for address in found]
+        self._addresses[endpoint.host] = addresses[0]
+        return list(dict.fromkeys(addresses))
+
+
+def _links() -> bytes:
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as archive:
+        for folder in _FOLDERS:
+            link = tarfile.TarInfo(folder)
+            link.type, link.linkname = tarfile.SYMTYPE, f"{_MACHINE.lstrip('/')}/{folder}"
+            archive.addfile(link)
+    return content.getvalue()

@@ -1,0 +1,64 @@
+"""Settings that depend on each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from container_engines.egress import EgressMode, Endpoint
+from training_service.settings import ServiceSettings
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TRAINING_EGRESS", "TRAINING_EGRESS_ALLOW", "TRAINING_ENGINE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def settings(**given: Any) -> ServiceSettings:
+    return ServiceSettings(**given)
+
+
+def test_jobs_reach_what_the_settings_tell_them_to_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAINING_EGRESS", "internet")
+    monkeypatch.setenv("TRAINING_EGRESS_ALLOW", '["10.1.0.0/16:443"]')
+    found = settings(
+        metadata_host="172.17.0.1",
+        metadata_port=8471,
+        container_env={
+            "STORAGE_EMULATOR_HOST": "http://host.docker.internal:9023",
+            "MLFLOW_TRACKING_URI": "https://user:secret@mlflow.lan/path",
+            "V6": "http://[fd00::1]:80",
+            "MODE": "a:1",
+            "FLAG": "false",
+            "BAD": "http://host:port",
+        },
+    )
+
+    assert found.reach.mode is EgressMode.INTERNET
+    assert found.reach.endpoints == (
+        Endpoint("172.17.0.1", 8471),
+        Endpoint("host.docker.internal", 9023),
+        Endpoint("mlflow.lan", 443),
+        Endpoint("fd00::1", 80),
+        Endpoint("10.1.0.0/16", 443),
+    )
+
+
+def test_open_is_the_default_and_there_is_no_endpoint_of_nothing() -> None:
+    assert (settings().reach.mode, settings().reach.endpoints) == (EgressMode.OPEN, ())
+
+
+@pytest.mark.parametrize("mode", ["internet", "none"])
+def test_a_swarm_cannot_be_closed(mode: str) -> None:
+    assert settings(engine="swarm").reach.mode is EgressMode.OPEN
+    with pytest.raises(ValidationError, match="TRAINING_EGRESS must be open with TRAINING_ENGINE=swarm"):
+        settings(engine="swarm", egress=mode)
+
+
+@pytest.mark.parametrize("given", [{"egress": "closed"}, {"egress_allow": ["host"]}])
+def test_a_wrong_value_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        settings(**given)
