@@ -60,7 +60,8 @@ class PacketFilter:
         self._lock = threading.Lock()
         #: Of the engine, when the rules were put in place.
         self._start: str | None = None
-        self._addresses: dict[str, str] = {}
+        #: Of endpoints that are names, as they were found last.
+        self._addresses: dict[str, Sequence[str]] = {}
 
     @property
     def dns(self) -> Sequence[str]:
@@ -71,7 +72,8 @@ class PacketFilter:
     @property
     def hosts(self) -> Mapping[str, str]:
         """Addresses of endpoints that containers cannot look up."""
-        return self._addresses if self._egress.mode is EgressMode.NONE else {}
+        is_needed = self._egress.mode is EgressMode.NONE
+        return {name: found[0] for name, found in self._addresses.copy().items()} if is_needed else {}
 
     def bridge_of(self, job_uid: str) -> str:
         """Return the name that the interface of a job's network must have."""
@@ -149,7 +151,6 @@ class PacketFilter:
 
     def _reachable(self) -> Iterator[tuple[IPNetwork | None, int]]:
         """Look names up, here: the machine's own look-up may not be ready yet, or not there."""
-        self._addresses = {}
         for endpoint in self._egress.endpoints:
             if endpoint.is_machine:
                 yield None, endpoint.port
@@ -161,16 +162,18 @@ class PacketFilter:
     def _look_up(self, endpoint: Endpoint) -> Sequence[str]:
         try:
             found = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+            self._addresses[endpoint.host] = [
+                *dict.fromkeys(str(each[4][0]).partition("%")[0] for each in found)
+            ]
         except OSError as error:
+            known = endpoint.host in self._addresses
             logger.warning(
-                "jobs may not reach an endpoint, as its name is unknown here",
+                "the name of an endpoint of jobs cannot be looked up here",
                 host=endpoint.host,
                 reason=str(error),
+                effect="its address of before stays open" if known else "jobs do not reach it",
             )
-            return []
-        addresses = [str(address[4][0]).partition("%")[0] for address in found]
-        self._addresses[endpoint.host] = addresses[0]
-        return list(dict.fromkeys(addresses))
+        return self._addresses.get(endpoint.host, ())
 
 
 def _links() -> bytes:

@@ -177,9 +177,12 @@ def test_endpoints_are_looked_up_and_containers_of_none_get_their_addresses(
             raise socket.gaierror("unknown")
         return [(0, 0, 0, "", (address, port)) for address in ("10.9.9.9", "fd00::9")]
 
+    module = "container_engines.docker.packet_filter.socket.getaddrinfo"
     with monkeypatch.context() as patched, structlog.testing.capture_logs() as logs:
-        patched.setattr("container_engines.docker.packet_filter.socket.getaddrinfo", look_up)
+        patched.setattr(module, look_up)
         engine.confine()
+        patched.setattr(module, lambda host, *_, **options: look_up("gone.lan", 0))
+        engine.confine()  # the name server is down: what was known stays
     engine.start_replica(launch())
 
     rules = helpers(docker)[-1]["Cmd"][1]
@@ -190,7 +193,11 @@ def test_endpoints_are_looked_up_and_containers_of_none_get_their_addresses(
         "ip daddr 10.1.0.0/16",
     ):
         assert f"{destination} meta l4proto {{ tcp, udp }} th dport" in rules
-    assert [line["host"] for line in logs] == ["gone.lan"]
+    assert [(line["host"], line["effect"]) for line in logs] == [
+        ("gone.lan", "jobs do not reach it"),
+        ("mlflow.lan", "its address of before stays open"),
+        ("gone.lan", "jobs do not reach it"),
+    ]
     host = trainers(docker)[0]["HostConfig"]
     assert sorted(host["ExtraHosts"]) == ["host.docker.internal:host-gateway", "mlflow.lan:10.9.9.9"]
     assert host["Dns"] == ["192.0.2.1"]
