@@ -210,6 +210,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._create(query, body)
         elif name == ["json"]:
             self._send(200, [_row(each) for each in self._all() if _fits(each.body["Labels"], query)])
+        elif name[1:] == ["archive"]:
+            self._find(name[0])
+            self._send(200)
         else:
             self._container(self._find(name[0]), "".join(name[1:]), query)
 
@@ -250,8 +253,6 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(200, {"StatusCode": container.exit_code})
         if what == "logs":
             return self._logs(container, follow=query.get("follow") == "1")
-        if what == "archive":
-            return self._send(200)
         if what == "start":
             container.state = "running"
             container.ended.clear()
