@@ -72,6 +72,7 @@ check: setup
 	$(VENV)/bin/mypy
 	$(PYTHON) -m pytest -q tests/unit/test_layers.py tests/dags tests/unit/test_docs_links.py tests/unit/test_line_lengths.py \
 	  tests/unit/test_operator_reference.py
+	@$(PYTHON) .ci/audit
 
 bench: setup
 	@$(PYTHON) -m benchmarks
@@ -117,11 +118,14 @@ docs: setup
 	@echo "writing the arguments in docs/reference" >&2
 	@$(PYTHON) -m docs.tools.operator_reference
 
+# What images install, each with its requirements.in.
+OF_IMAGES := $(wildcard docker/frameworks/*/requirements.in docker/trainers/*/requirements.in)
+COMPILE = $(UV) pip compile --quiet --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock"
 lock: $(VENV)/.uv-$(UV_VERSION)
-	$(UV) pip compile --quiet pyproject.toml --python $(PYTHON) --extra dev -o requirements.txt --generate-hashes \
-	  --no-emit-index-url --no-annotate --custom-compile-command "make lock" \
+	$(COMPILE) pyproject.toml --python $(PYTHON) --extra dev -o requirements.txt \
 	  --no-emit-package airflow-container-training --no-emit-package container-training-api \
 	  --no-emit-package container-training-service --no-emit-package container-training-object-store
+	for file in $(OF_IMAGES:.in=); do $(COMPILE) $$file.in --python-version 3.11 -o $$file.txt || exit 1; done
 
 # Source distributions, wheels made from them, and what PyPI would say of them.
 release: setup

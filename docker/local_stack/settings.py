@@ -114,9 +114,12 @@ class StackSettings(BaseSettings):
 
     base_image: str | None = None
     """Base image of Dockerfiles; unset: the public image, or a local one if that is not available."""
-    public_base_image: str = "python:3.11-slim-bookworm"
+    public_base_image: str = (
+        "python:3.11-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b"
+    )
+    """By digest, as the Dockerfiles name it; ``docker buildx imagetools inspect TAG`` says that of today."""
     registry_probe_url: str = "https://registry-1.docker.io/v2/"
-    registry_image: str = "registry:2"
+    registry_image: str = "registry:2@sha256:a3d8aaa63ed8681a604f1dea0aa03f100d5895b6a58ace528858a7b332415373"
     """The registry's image, used where the Debian package ``docker-registry`` cannot be had."""
     debian_mirror: str | None = None
     """Mirror for debootstrap; unset means debootstrap's own default."""

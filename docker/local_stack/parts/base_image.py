@@ -138,7 +138,8 @@ class BaseImage(StackPart):
         if self._authorities is None:
             return public
         digest = hashlib.sha256(public.encode() + b"\0" + DOCKERFILE.read_bytes() + b"\0" + self._authorities)
-        return f"{REPOSITORY}:{public.rsplit('/', 1)[-1].replace(':', '-')}-{digest.hexdigest()[:12]}"
+        shown = public.partition("@")[0].rsplit("/", 1)[-1].replace(":", "-")
+        return f"{REPOSITORY}:{shown}-{digest.hexdigest()[:12]}"
 
     def _get_public(self, client: docker.DockerClient) -> str:
         public, name = self.settings.public_base_image, self._public_name()

@@ -1,8 +1,10 @@
+import re
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
+from container_training.work.images.dockerfile import base_images
 from local_stack.errors import LocalStackError
 from local_stack.settings import REPOSITORY_ROOT, StackSettings
 
@@ -63,3 +65,16 @@ def test_two_parts_cannot_share_a_port() -> None:
 def test_a_port_out_of_range_is_refused(port: int) -> None:
     with pytest.raises(ValidationError):
         StackSettings(registry_port=port)
+
+
+def test_images_of_others_are_named_by_digest() -> None:
+    defaults = {name: str(one.default) for name, one in StackSettings.model_fields.items()}
+    named = {defaults["public_base_image"], defaults["registry_image"]}
+    for path in REPOSITORY_ROOT.glob("docker/**/Dockerfile*"):
+        named.update(base_images(path.read_text("utf-8"), {}))
+
+    foreign = {image for image in named if not image.startswith("localhost/")}
+
+    assert all(re.search("@sha256:[0-9a-f]{64}$", image) for image in foreign), foreign
+    # Each is named everywhere by the same digest.
+    assert len({image.partition("@")[0] for image in foreign}) == len(foreign)

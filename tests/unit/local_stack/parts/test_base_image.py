@@ -17,9 +17,10 @@ from local_stack.parts import base_image
 from local_stack.parts.base_image import BaseImage, pack_context
 from local_stack.parts.part import Workshop
 from local_stack.processes.packages import PackageInstaller
+from local_stack.settings import StackSettings
 from tests.support.fakes.stack_workshop import FakeEngine, make_workshop, said
 
-PUBLIC = "python:3.11-slim-bookworm"
+PUBLIC = StackSettings.model_fields["public_base_image"].default
 DEBIAN = "localhost/debian:1"
 
 
