@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from container_engines.disk_use import DiskUse
 from container_engines.pull_watch import PullWatch
 from training_api.errors import EngineUnavailable
 from training_api.job.cluster import ReplicaId
@@ -101,6 +102,7 @@ class ReplicaLaunch:
     :param metric_folder: absolute path of a folder on the service's machine. The container sees it as
         ``METRIC_FOLDER`` and may write to it. Empty: none.
     :param secrets: what the container has from its first instruction on; ``environment`` goes before theirs.
+    :param disk_bytes: what its root may grow to, where the engine can limit it; 0: no limit.
     """
 
     job_uid: str
@@ -118,6 +120,7 @@ class ReplicaLaunch:
     trial_id: str = ""
     metric_folder: str = ""
     secrets: GivenSecrets = field(default_factory=GivenSecrets)
+    disk_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,6 +300,16 @@ class Engine(ABC):
     @abstractmethod
     def read_usage(self, container_id: str) -> Usage | None:
         """Return what a container uses; ``None``: it does not run, or the engine cannot tell."""
+
+    def read_disk(self, container_id: str, most: DiskUse) -> DiskUse | None:
+        """
+        Return what a container has written to its root.
+
+        Counting may end once ``most`` is exceeded.
+
+        :return: ``None``: there is no such container, or the engine cannot tell.
+        """
+        return None
 
     @abstractmethod
     def events(self) -> Iterator[None]:

@@ -91,7 +91,7 @@ def list_objects(connection: sqlite3.Connection, bucket: str, query: ListQuery) 
     find_bucket(connection, bucket)
     page = Page()
     after = max(query.after, (max(query.prefix, query.start), -1))
-    end = min((text for text in (query.end, _next_after(query.prefix)) if text), default=None)
+    end = min((text for text in (query.end, next_after(query.prefix)) if text), default=None)
     rows = 0
     while True:
         skipped_to = None
@@ -109,7 +109,7 @@ def list_objects(connection: sqlite3.Connection, bucket: str, query: ListQuery) 
                 if query.admits(folder):
                     page.prefixes.append(folder)
                 # The rest of the folder is not read.
-                if (skipped_to := _next_after(folder)) is None:
+                if (skipped_to := next_after(folder)) is None:
                     return page
                 after = (skipped_to, -1)
                 break
@@ -125,7 +125,7 @@ def _folder_of(name: str, query: ListQuery) -> str | None:
     return None if place < 0 else name[: place + len(query.delimiter)]
 
 
-def _next_after(prefix: str) -> str | None:
+def next_after(prefix: str) -> str | None:
     """Return the first name after all that begin with ``prefix``; ``None``: there is none."""
     if not (shorter := prefix.rstrip("\U0010ffff")):
         return None

@@ -29,11 +29,13 @@ from object_store.data.catalog import (
     put_upload,
     remove,
     retire,
+    sum_of_objects,
+    uploads_below,
 )
 from object_store.data.contents import Contents, new_key
 from object_store.data.records import Bucket, Content, Object, now_us
 from object_store.errors import Conflict, Invalid, NotFound
-from object_store.listing import ListQuery, Page, list_objects
+from object_store.listing import ListQuery, Page, list_objects, next_after
 from object_store.names import check_bucket_name, check_object_name, check_project
 from object_store.resources import bucket_fields, object_fields
 
@@ -200,6 +202,15 @@ class Store:
         """Return one page of the list of objects."""
         with self.catalog.reading() as connection:
             return list_objects(connection, bucket, query)
+
+    def use_below(self, bucket: str, prefix: str) -> tuple[int, int]:
+        """Return how many generations and uploads begin with ``prefix``, and their bytes."""
+        with self.catalog.reading() as connection:
+            find_bucket(connection, bucket)
+            count, size = sum_of_objects(connection, bucket, prefix, next_after(prefix))
+            uploads = uploads_below(connection, bucket, prefix)
+        files = (name for upload in uploads for name in (upload.key, *upload.files))
+        return count + len(uploads), size + sum(map(self.contents.upload_bytes, files))
 
     def require_writable(self, target: Target) -> None:
         """

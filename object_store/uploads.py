@@ -134,7 +134,7 @@ class Uploads:
         """
         upload = self.find(key)
         self._store.catalog.change(lambda connection: remove_upload(connection, key))
-        for name in (key, *self._files(upload)):
+        for name in (key, *upload.files):
             self._store.contents.drop_upload(name)
 
     def expire(self) -> int:
@@ -207,14 +207,9 @@ class Uploads:
             stored = self._store.put(_target(upload), upload.fields, key, content)
         finally:
             self.leave(key, file)
-        for name in self._files(upload):
+        for name in upload.files:
             self._store.contents.drop_upload(name)
         return stored
-
-    @staticmethod
-    def _files(upload: Upload) -> list[str]:
-        """Return the files of the parts that were kept."""
-        return [name for _, name in upload.parts.values()]
 
 
 def _target(upload: Upload) -> Target:

@@ -29,6 +29,7 @@ class Cause(StrEnum):
     IMAGE = "IMAGE"  #: there is no such image
     ACCESS = "ACCESS"  #: the job may not pull its image
     REGISTRY = "REGISTRY"  #: the registry did not answer
+    DISK = "DISK"  #: it wrote more than a job may, or hid what it wrote
     STORAGE = "STORAGE"  #: the engine's disk is full
     QUOTA = "QUOTA"  #: too few GPUs
     SECRET = "SECRET"  # noqa: S105  #: a secret that the job names is not there, or cannot be read

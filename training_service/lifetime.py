@@ -22,6 +22,7 @@ from training_service.loop.scheduler import Scheduler
 from training_service.metadata.server import MetadataServer
 from training_service.store.jobs.job_store import JobStore
 from training_service.store.loop_connections import LoopConnections
+from training_service.upkeep.disk_watch import DiskWatch
 from training_service.upkeep.keeper import Keeper
 
 logger = structlog.get_logger(__name__)
@@ -52,6 +53,7 @@ class Lifetime:
     reports: MetricCollector
     summaries: Sequence[Startable]
     sampler: UsageSampler
+    watch: DiskWatch
     keeper: Keeper
     metadata: MetadataServer | None
     judging: Executor
@@ -78,6 +80,7 @@ class Lifetime:
         self.reports.start(job.uid for job in self.store.list_active())
         self.scheduler.start()
         self.sampler.start()
+        self.watch.start()
         self.keeper.start()
         counts = self.store.count_by_state()
         adopted = sum(count for state, count in counts.items() if not state.is_terminal)
@@ -94,6 +97,7 @@ class Lifetime:
             self.keeper,
             self.scheduler,
             self.sampler,
+            self.watch,
             self.collector,
             self.reports,
         )

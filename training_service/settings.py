@@ -13,9 +13,11 @@ from pydantic import BeforeValidator, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from container_engines.confinement import PIDS_LIMIT
+from container_engines.disk_use import DiskUse
 from container_engines.egress import Egress, EgressMode, Endpoint
 from container_engines.pull_watch import DEADLINE_SECONDS, SILENT_SECONDS
 from training_service.model.disk_guard import DATABASE, Floors
+from training_service.model.disk_limit import LIMIT
 from training_service.model.host_capacity import Accelerators
 from training_service.model.retention import Retention
 from training_service.model.runtimes import RuntimeImage
@@ -79,6 +81,9 @@ class ServiceSettings(BaseSettings):
     :param pull_silence_seconds: how long a pull may make no progress before it is given up and retried.
     :param pull_deadline_seconds: how long a whole pull may take before that.
     :param pids_limit: processes and threads a container may have.
+    :param disk_limit_bytes: bytes that a container's root, and the objects below a job directory, may have; a
+        job with more fails. 0: no limit.
+    :param disk_limit_files: the same of files and folders, and of objects.
     :param metrics_dir: folder of the files in which trials report their metrics, on the engine's machine and
         under the same path there; default: beside the database.
     :param secrets_dir: folder of the secrets that jobs may name; default: beside the database.
@@ -139,6 +144,8 @@ class ServiceSettings(BaseSettings):
     pull_silence_seconds: float = Field(default=SILENT_SECONDS, gt=0)
     pull_deadline_seconds: float = Field(default=DEADLINE_SECONDS, gt=0)
     pids_limit: int = Field(default=PIDS_LIMIT, ge=16)
+    disk_limit_bytes: int = Field(default=LIMIT.bytes, ge=0)
+    disk_limit_files: int = Field(default=LIMIT.files or 0, ge=0)
     metrics_dir: Path | None = None
     secrets_dir: Path | None = None
     storage_endpoint: str = ""
@@ -209,6 +216,11 @@ class ServiceSettings(BaseSettings):
     def disk_floors(self) -> Floors:
         """The free space below which the service does less."""
         return Floors(admission_bytes=self.disk_floor_bytes, log_bytes=self.disk_log_floor_bytes)
+
+    @property
+    def disk_limit(self) -> DiskUse:
+        """What a container's root, or a job directory, may have."""
+        return DiskUse(bytes=self.disk_limit_bytes, files=self.disk_limit_files)
 
     @property
     def key_folder(self) -> Path | None:

@@ -62,6 +62,7 @@ class ContainerLaunch:
     :param cpus: limit in cores; ``None``: no limit.
     :param gpus: names of the GPUs that it gets.
     :param metric_folder: on the engine's machine; the container sees it as ``METRIC_FOLDER``; empty: none.
+    :param disk_bytes: what its root may grow to; 0: no limit.
     :param log_megabytes: the engine keeps at most twice this much of its output.
     :param secrets: only the variables; ``put_secrets`` writes the files.
     """
@@ -81,6 +82,7 @@ class ContainerLaunch:
     pids_limit: int = PIDS_LIMIT
     gpus: Sequence[str] = ()
     metric_folder: str = ""
+    disk_bytes: int = 0
     log_megabytes: int = LOG_MEGABYTES
     secrets: GivenSecrets = field(default_factory=GivenSecrets)
 
@@ -219,6 +221,7 @@ class DockerDriver:
             mounts=[Mount(METRIC_FOLDER, launch.metric_folder, type="bind")]
             if launch.metric_folder
             else None,
+            storage_opt={"size": str(launch.disk_bytes)} if launch.disk_bytes else None,
         )
         endpoints = {network: client.create_endpoint_config(aliases=[launch.host_name])} if network else None
         with engine_errors(f"make a container of {launch.image}"):

@@ -20,8 +20,10 @@ from container_engines.base import (
     ReplicaLaunch,
     Usage,
 )
+from container_engines.disk_use import DiskUse, use_of_folders
 from container_engines.docker import watched_request
 from container_engines.docker.client import DockerConnection, get
+from container_engines.docker.disk import can_be_read, folders_of, has_no_quota, size_of
 from container_engines.docker.driver import (
     STATES,
     ContainerLaunch,
@@ -55,6 +57,8 @@ _EVENTS = ["start", "die", "destroy"]
 _DEFAULT_NETWORK = "bridge"
 #: A working engine answers within milliseconds; other requests wait in line meanwhile.
 _STATS_SECONDS = 5
+#: The engine walks through all that the container has written.
+_SIZE_SECONDS = 20
 _SETTLE_TIME = timedelta(seconds=2)
 
 
@@ -81,6 +85,7 @@ class DockerEngine(Engine):
         self._filter = PacketFilter(self._connection, service_id, egress) if egress else None
         self._gpus = gpus
         self._gpu_meter = GpuMeter()
+        self._has_quota = True
         self._gpus_of: dict[str, tuple[str, ...]] = {}
         self._inspected: dict[str, ObservedReplica] = {}
         self._network_lock = threading.Lock()
@@ -207,6 +212,18 @@ class DockerEngine(Engine):
         use = self._gpu_meter.read(gpus) if usage and gpus and self._connection.is_local else None
         return replace(usage, gpus=use.gpus, gpu_memory_bytes=use.memory_bytes) if usage and use else usage
 
+    def read_disk(self, container_id: str, most: DiskUse) -> DiskUse | None:
+        client, path = self._connection.client, f"/containers/{container_id}/json"
+        with engine_errors(f"look at the disk of container {container_id[:12]}"):
+            try:
+                found = get(client, path, params={}, timeout_seconds=_STATS_SECONDS)
+                folders = folders_of(found) if self._connection.is_local else []
+                if can_be_read(folders):
+                    return use_of_folders(folders, most)
+                return size_of(get(client, path, params={"size": "true"}, timeout_seconds=_SIZE_SECONDS))
+            except NotFound:
+                return None
+
     def events(self) -> Iterator[None]:
         # Here the service or the engine has just started: the first job need not wait for it. If it fails,
         # each start of a replica tries again, and says why.
@@ -252,16 +269,29 @@ class DockerEngine(Engine):
             pids_limit=launch.pids_limit,
             metric_folder=launch.metric_folder,
             secrets=launch.secrets,
+            disk_bytes=launch.disk_bytes,
         )
         if not launch.resources.gpus:
-            self._driver.create(container)
+            self._make(container)
             return
         # One thread at a time, from reading which GPUs are free until the new container has its label.
         with self._gpu_lock:
             total = sum(host.gpus for host in self.hosts())
             gpus = free_gpus(launch.resources.gpus, total, self._driver.containers(GPUS_LABEL))
             labels = {**container.labels, GPUS_LABEL: ",".join(gpus)}
-            self._driver.create(replace(container, gpus=gpus, labels=labels))
+            self._make(replace(container, gpus=gpus, labels=labels))
+
+    def _make(self, container: ContainerLaunch) -> None:
+        """Make a container, with a quota for its root if the storage driver has quotas."""
+        if self._has_quota:
+            try:
+                self._driver.create(container)
+                return
+            except EngineError as error:
+                if not has_no_quota(error):
+                    raise
+                self._has_quota = False
+        self._driver.create(replace(container, disk_bytes=0))
 
     def _observe_one(self, item: dict[str, Any]) -> ObservedReplica | None:
         """

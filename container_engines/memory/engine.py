@@ -23,6 +23,7 @@ from container_engines.base import (
     ReplicaLaunch,
     Usage,
 )
+from container_engines.disk_use import DiskUse
 from container_engines.memory.scripted_reports import ScriptedReport, due_reports, write_metric_file
 from container_engines.pull_watch import PullWatch
 from training_api.errors import (
@@ -41,6 +42,7 @@ from training_api.states import ReplicaState
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 _KILLED = 137
+_NOTHING = DiskUse(bytes=0, files=0)
 #: The size of each image.
 IMAGE_BYTES = 2**20
 
@@ -54,6 +56,7 @@ class Behaviour:
     :param spread_seconds: they run up to this much longer, depending on the job's uid.
     :param ignores_sigterm: they end only after the grace period, with 137.
     :param reports: the metrics that each reports; a stop, or the end, cuts them short.
+    :param disk: what each writes to its root.
     :param report: the same as a function of the launch, so that a simulation can compute them.
     :param failures: how many runs of a replica end with ``exit_code`` before one ends with 0; ``None``: all.
     """
@@ -64,6 +67,7 @@ class Behaviour:
     cpu_cores: float = 0.5
     memory_bytes: int = 2**20
     out_of_memory: bool = False
+    disk: DiskUse = _NOTHING
     lines: tuple[str, ...] = ()
     ignores_sigterm: bool = False
     start_error: str = ""
@@ -355,6 +359,11 @@ class MemoryEngine(Engine):
         return Usage(
             cpu_seconds=ran.total_seconds() * behaviour.cpu_cores, memory_bytes=behaviour.memory_bytes
         )
+
+    def read_disk(self, container_id: str, most: DiskUse) -> DiskUse | None:
+        self._answer()
+        container = self._containers.get(container_id)
+        return container.behaviour.disk if container else None
 
     def events(self) -> Iterator[None]:
         while self.available:

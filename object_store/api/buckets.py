@@ -67,6 +67,12 @@ async def storage_layout(call: Call) -> Response:
     )
 
 
+async def use(call: Call) -> Response:
+    """Return what lies below ``prefix``, with what unfinished uploads have sent."""
+    count, size = await call.run(call.store.use_below, call.part("bucket"), call.query.get("prefix", ""))
+    return call.answer({"objects": count, "bytes": size})
+
+
 async def no_managed_folders(call: Call) -> Response:
     """List managed folders: there are none; gcloud asks before it removes a tree."""
     await call.run(call.store.bucket, call.part("bucket"))

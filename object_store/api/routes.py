@@ -64,6 +64,8 @@ ROUTES = (
     _route("buckets.get", "GET", _BUCKET, buckets.get, permission=access.GET_BUCKET),
     _route("buckets.patch", "PATCH PUT", _BUCKET, buckets.patch),
     _route("buckets.delete", "DELETE", _BUCKET, buckets.delete),
+    # Not of Cloud Storage: the training service asks what a job has written. No container may.
+    _route("buckets.use", "GET", rf"{_BUCKET}/use", buckets.use),
     _route(
         "buckets.getStorageLayout",
         "GET",

@@ -188,6 +188,24 @@ def scan_objects(
     return map(_object, rows)
 
 
+def sum_of_objects(
+    connection: sqlite3.Connection, bucket: str, prefix: str, before: str | None
+) -> tuple[int, int]:
+    """
+    Return number and bytes of the generations whose names begin with ``prefix``.
+
+    :param before: the first name after those; ``None``: there is none.
+    """
+    where, values = "bucket = ? AND name >= ?", [bucket, prefix]
+    if before is not None:
+        where, values = f"{where} AND name < ?", [*values, before]
+    count, size = connection.execute(
+        f"SELECT count(*), coalesce(sum(size), 0) FROM objects WHERE {where}",  # noqa: S608  # constants
+        values,
+    ).fetchone()
+    return count, size
+
+
 def put_object(connection: sqlite3.Connection, stored: Object) -> None:
     """Write one generation of an object, new or changed."""
     content = stored.content
@@ -246,8 +264,10 @@ def next_generation(connection: sqlite3.Connection) -> int:
 def find_upload(connection: sqlite3.Connection, key: str) -> Upload | None:
     """Return an upload; ``None``: it is unknown, cancelled or expired."""
     row = connection.execute(f"SELECT {_UPLOAD_COLUMNS} FROM uploads WHERE key = ?", (key,)).fetchone()  # noqa: S608
-    if row is None:
-        return None
+    return _upload(row) if row else None
+
+
+def _upload(row: tuple[Any, ...]) -> Upload:
     key, bucket, name, fields, conditions, created, wanted, parts, generation = row
     return Upload(
         key=key,
@@ -260,6 +280,16 @@ def find_upload(connection: sqlite3.Connection, key: str) -> Upload | None:
         parts=json.loads(parts),
         generation=generation,
     )
+
+
+def uploads_below(connection: sqlite3.Connection, bucket: str, prefix: str) -> list[Upload]:
+    """Return the uploads under way of objects whose names begin with ``prefix``."""
+    rows = connection.execute(
+        f"SELECT {_UPLOAD_COLUMNS} FROM uploads"  # noqa: S608 - constants
+        " WHERE bucket = ? AND substr(name, 1, ?) = ? AND generation IS NULL",
+        (bucket, len(prefix), prefix),
+    )
+    return [_upload(row) for row in rows]
 
 
 def put_upload(connection: sqlite3.Connection, upload: Upload) -> None:

@@ -124,6 +124,13 @@ class Contents:
         """Open the file of an upload to be read."""
         return self._upload(key).open("rb", buffering=0)
 
+    def upload_bytes(self, key: str) -> int:
+        """Return how many bytes of an upload are here."""
+        try:
+            return self._upload(key).stat().st_size
+        except FileNotFoundError:
+            return 0
+
     def drop_upload(self, key: str) -> None:
         """Remove the file of an upload, if there is one."""
         self._upload(key).unlink(missing_ok=True)

@@ -113,3 +113,8 @@ class Upload:
     parts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     #: The object that the upload became; a client that did not get the answer asks again.
     generation: int | None = None
+
+    @property
+    def files(self) -> list[str]:
+        """The files of the parts that were kept."""
+        return [name for _, name in self.parts.values()]

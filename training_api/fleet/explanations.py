@@ -121,6 +121,15 @@ _WORDS: Mapping[Cause, tuple[str, str, str, str]] = {
         "Bring the registry back (make serve), or look at the network between the engine and the registry; then submit again.",
         "docs/troubleshooting.md#the-machine",
     ),
+    Cause.DISK: (
+        "It wrote too much",
+        "The replica {who} wrote more than a job may: to its container, as metrics, or to its job directory.",
+        (
+            "Write less: keep fewer checkpoints, and read data as a stream instead of a copy. If it needs that much, raise the limit "
+            "that the message names, on a disk that has the room."
+        ),
+        "docs/security.md#what-a-job-may-write",
+    ),
     Cause.STORAGE: (
         "The disk is full",
         "The disk of the Docker Engine has no room for the image or the container.",

@@ -32,6 +32,7 @@ class Launches:
     Makes the launch of a replica; safe for threads.
 
     :param container_env: variables that every container gets.
+    :param disk_bytes: what the root of each may grow to, where the engine can limit it; 0: no limit.
     :param metric_folders: where trials report their metrics; ``None``: nowhere.
     :param secrets: where the secrets of jobs are.
     """
@@ -42,11 +43,13 @@ class Launches:
         container_env: Mapping[str, str],
         pids_limit: int,
         secrets: SecretStore,
+        disk_bytes: int = 0,
         metric_folders: MetricCollector | None = None,
     ) -> None:
         self._container_env = dict(container_env)
         self._pids_limit = pids_limit
         self._secrets = secrets
+        self._disk_bytes = disk_bytes
         self._metric_folders = metric_folders
 
     def launch_of(self, job: JobRecord, replica: ReplicaSpec, granted: Resources) -> ReplicaLaunch:
@@ -88,6 +91,7 @@ class Launches:
             pids_limit=self._pids_limit,
             metric_folder=metric_folder,
             secrets=secrets,
+            disk_bytes=self._disk_bytes,
         )
 
     def remove(self, job_uid: str) -> None:

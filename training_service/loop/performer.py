@@ -206,7 +206,7 @@ class Actions:
                 if isinstance(error, DiskFull)
                 else f"The {who} could not be pulled: {error}"
             )
-            self._fail(job, Reason(cause=error.cause, message=message, replica=str(users[0])))
+            self.fail(job, Reason(cause=error.cause, message=message, replica=str(users[0])))
         else:
             self._refusals.forget(job.uid, PullImages)
             self._timeline.pulled(job, str(image), what, started_at)
@@ -237,7 +237,7 @@ class Actions:
         )
         if has_limit and refusal.lasted >= self._retry_for:
             message = f"{what} for {refusal.lasted.total_seconds():.0f} seconds: {error}"
-            self._fail(job, Reason(cause=error.cause, message=message))
+            self.fail(job, Reason(cause=error.cause, message=message))
             return
         if refusal.is_new:
             limit = f" for {self._retry_for.total_seconds():g} seconds" if has_limit else ""
@@ -272,7 +272,7 @@ class Actions:
         if final:
             messages = (f"The replica {who} could not start: {error}" for who, error in final.items())
             first = next(iter(final))
-            self._fail(job, Reason(cause=final[first].cause, message=" ".join(messages), replica=str(first)))
+            self.fail(job, Reason(cause=final[first].cause, message=" ".join(messages), replica=str(first)))
             return
         self._refusals.forget(job.uid, StartReplicas)
         if refused:
@@ -300,5 +300,6 @@ class Actions:
         self._before_engine()
         self._engine.stop_replica(observed.container_id, self._stop_grace_seconds)
 
-    def _fail(self, job: JobRecord, reason: Reason) -> None:
+    def fail(self, job: JobRecord, reason: Reason) -> None:
+        """Write that the job fails, if it has not been decided; the loop then stops what runs of it."""
         self.decide([Conclude(job=job, outcome=JobState.FAILED, reason=reason)])

@@ -19,6 +19,7 @@ from training_service.intake.cloud_storage import CloudStorage
 from training_service.intake.log_collector import LogCollector
 from training_service.intake.log_limiter import LogLimit
 from training_service.intake.metric_collector import MetricCollector
+from training_service.intake.summary_files import CLOUD_STORAGE
 from training_service.intake.usage_sampler import UsageSampler
 from training_service.lifetime import Lifetime
 from training_service.loop.collectors import Collectors
@@ -32,6 +33,7 @@ from training_service.metadata.server import MetadataServer, metadata_environmen
 from training_service.model.disk_guard import DiskGuard
 from training_service.model.heartbeat import Heartbeat
 from training_service.model.host_capacity import HostCapacity
+from training_service.model.reasons import Reason
 from training_service.model.records import JobRecord
 from training_service.parts.identities import Identities
 from training_service.settings import ServiceSettings
@@ -51,7 +53,9 @@ from training_service.studies.trial_planner import TrialPlanner
 from training_service.telemetry.metrics import Metrics
 from training_service.telemetry.timeline import Timeline
 from training_service.upkeep.assembly import MetricFolders, build_keeper
+from training_service.upkeep.disk_watch import DiskWatch
 from training_service.upkeep.keeper import Keeper
+from training_service.upkeep.object_use import StoredObjects
 
 if TYPE_CHECKING:
     from training_service.intake.summary_collector import SummaryCollector
@@ -104,11 +108,13 @@ class MovingParts:
         timeline = Timeline(SpanStore(loop))
         sampler = UsageSampler(self.engine, UsageStore(self.moving.intake))
         collector = self._log_collector(notify)
+        actions = self._actions(TrialPlanner(trials, studies), reports, timeline)
+        watch = self._disk_watch(actions, notify)
         scheduler = Scheduler(
             store=self.store,
             engine=self.engine,
-            collector=Collectors(collector, reports, *summaries, observers=[timeline, sampler]),
-            actions=self._actions(TrialPlanner(trials, studies), reports, timeline),
+            collector=Collectors(collector, reports, *summaries, observers=[timeline, sampler, watch]),
+            actions=actions,
             workers=Pools(),
             metrics=self.metrics,
             capacity=lambda: self.host.capacity,
@@ -126,6 +132,7 @@ class MovingParts:
             reports=reports,
             summaries=summaries,
             sampler=sampler,
+            watch=watch,
             keeper=self._keeper(reports),
             metadata=self.metadata,
             judging=judging,
@@ -161,6 +168,7 @@ class MovingParts:
                 container_env={**(address if self.metadata else {}), **settings.container_env},
                 pids_limit=settings.pids_limit,
                 secrets=self.secrets,
+                disk_bytes=settings.disk_limit_bytes,
                 metric_folders=reports,
             ),
             stop_grace_seconds=settings.stop_grace_seconds,
@@ -168,6 +176,21 @@ class MovingParts:
             capacity=lambda: self.host.capacity,
             timeline=timeline,
             before_engine=self.moving.check,
+        )
+
+    def _disk_watch(self, actions: Actions, notify: Callable[[], None]) -> DiskWatch:
+        def fail(record: JobRecord, reason: Reason) -> None:
+            actions.fail(record, reason)
+            notify()
+
+        endpoint = self.settings.storage_endpoint
+        return DiskWatch(
+            self.engine,
+            self.settings.disk_limit,
+            metric_folders=self.settings.metrics_folder / self.store.service_id,
+            # What lies in Cloud Storage takes no disk of ours.
+            objects=StoredObjects(endpoint) if endpoint and endpoint != CLOUD_STORAGE else None,
+            fail=fail,
         )
 
     def _log_collector(self, notify: Callable[[], None]) -> LogCollector:

@@ -179,7 +179,7 @@ NOTES: Mapping[str, Note] = {
     "TrainingInput.workerType": _TYPE,
     "ReplicaConfig.containerArgs": Note(enforced="Follow the command."),
     "ReplicaConfig.containerCommand": Note(enforced="Replaces the image's entry point."),
-    "ReplicaConfig.diskConfig": _differs("Not used: containers share this machine's disk, without a limit."),
+    "ReplicaConfig.diskConfig": _differs("Not used: containers share this machine's disk."),
     "ReplicaConfig.imageUri": Note(
         enforced="Pulled and run.",
         deviation="May be in any registry.",
@@ -198,7 +198,7 @@ NOTES: Mapping[str, Note] = {
         "The machine's GPUs are what they are: the type is checked, counted and not looked for.",
         Certainty.UNVERIFIED,
     ),
-    "DiskConfig.bootDiskSizeGb": _differs("Not used: containers share this machine's disk, without a limit."),
+    "DiskConfig.bootDiskSizeGb": _differs("Not used: `TRAINING_DISK_LIMIT_BYTES` bounds each container."),
     "DiskConfig.bootDiskType": _differs("Not used: containers share this machine's disk, whatever its type."),
     "EncryptionConfig.kmsKeyName": _differs(
         "Not used: what a job leaves lies on this machine's disk as it is."

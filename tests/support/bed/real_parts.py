@@ -76,6 +76,9 @@ def stack(
         training_environment={
             "TRAINING_MEMORY_LIMIT_BYTES": str(1024**3),  # TensorFlow and PyTorch need more than half of it
             "TRAINING_STOP_GRACE_SECONDS": "2",
+            # tests/docker/test_disk_limit.py exceeds these.
+            "TRAINING_DISK_LIMIT_BYTES": str(2 * 1024**3),
+            "TRAINING_DISK_LIMIT_FILES": "50000",
         },
     )
     with LocalStack(settings) as stack, logs_in(settings.log_dir, "the session's stack"):

@@ -155,7 +155,7 @@ class World:
         )
         self.spans = SpanStore(self.database)
         timeline = Timeline(self.spans, clock)
-        actions = Actions(
+        self.actions = Actions(
             store=self.store,
             trials=TrialPlanner(self.trials, studies),
             refusals=RefusalStore(self.database),
@@ -185,7 +185,7 @@ class World:
             collector=Collectors(
                 InlineCollector(self.engine, self.logs, self.measurements), observers=[timeline]
             ),
-            actions=actions,
+            actions=self.actions,
             workers=self.workers,
             metrics=self.metrics,
             capacity=lambda: host.capacity,

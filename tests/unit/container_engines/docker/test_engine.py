@@ -8,11 +8,16 @@ from contextlib import closing
 
 import pytest
 
+from container_engines.base import ReplicaLaunch
+from container_engines.disk_use import DiskUse
 from container_engines.docker import engine as module
 from container_engines.docker.engine import DockerEngine
-from tests.support.fakes.docker_api import FakeDocker, run_fake_docker
+from tests.support.fakes.docker_api import FakeDocker, Program, run_fake_docker
 from tests.support.speed import scaled
-from training_api.errors import EngineUnavailable
+from training_api.errors import DiskFull, EngineBusy, EngineUnavailable
+from training_api.job.cluster import ReplicaId, ReplicaRole
+from training_api.job.machines import Resources
+from training_api.job.restarts import Attempt
 
 
 @pytest.fixture
@@ -42,3 +47,60 @@ def test_a_container_whose_use_cannot_be_had_is_not_waited_for_long(
 
 def test_the_use_of_a_container_that_is_gone_is_unknown(engine: DockerEngine) -> None:
     assert engine.read_usage("0" * 64) is None
+
+
+def launch(uid: str) -> ReplicaLaunch:
+    return ReplicaLaunch(
+        job_uid=uid,
+        job_id="job",
+        project="project",
+        replica=ReplicaId(role=ReplicaRole.MASTER),
+        attempt=Attempt(),
+        image_id="image",
+        host_name="master",
+        command=(),
+        args=(),
+        environment={},
+        resources=Resources(cpus=1, memory_bytes=2**26),
+        pids_limit=100,
+        disk_bytes=5_000_000,
+    )
+
+
+def test_a_root_has_a_quota_where_the_storage_driver_can(docker: FakeDocker, engine: DockerEngine) -> None:
+    docker.images["image"] = Program()
+
+    engine.start_replica(launch("a"))
+
+    assert docker.made[-1]["HostConfig"]["StorageOpt"] == {"size": "5000000"}
+
+
+def test_where_the_storage_driver_has_no_quotas_containers_have_none(
+    docker: FakeDocker, engine: DockerEngine
+) -> None:
+    docker.images["image"] = Program()
+    text = "--storage-opt is supported only for overlay over xfs with 'pquota' mount option"
+    docker.refusals["POST containers/create"] = (500, text)
+    with pytest.raises(EngineBusy, match="pquota"):
+        engine.start_replica(launch("a"))
+    del docker.refusals["POST containers/create"]
+
+    engine.start_replica(launch("b"))
+
+    assert not docker.made[-1]["HostConfig"].get("StorageOpt")
+
+
+def test_another_refusal_leaves_the_quota(docker: FakeDocker, engine: DockerEngine) -> None:
+    docker.images["image"] = Program()
+    docker.refusals["POST containers/create"] = (500, "no space left on device")
+    with pytest.raises(DiskFull):
+        engine.start_replica(launch("a"))
+    del docker.refusals["POST containers/create"]
+
+    engine.start_replica(launch("b"))
+
+    assert docker.made[-1]["HostConfig"]["StorageOpt"] == {"size": "5000000"}
+
+
+def test_what_a_container_that_is_gone_has_written_is_unknown(engine: DockerEngine) -> None:
+    assert engine.read_disk("0" * 64, DiskUse(bytes=0)) is None

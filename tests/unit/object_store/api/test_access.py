@@ -283,7 +283,7 @@ def test_who_may_only_create_replaces_nothing(inside: Site, service: Service) ->
 def test_each_route_says_what_containers_need() -> None:
     closed = {route.name for route in ROUTES if route.handler and route.permission is None}
 
-    assert closed == {"buckets.insert", "buckets.patch", "buckets.delete"}
+    assert closed == {"buckets.insert", "buckets.patch", "buckets.delete", "buckets.use"}
 
 
 def test_a_name_that_none_may_have_is_refused_before_the_service_is_asked(

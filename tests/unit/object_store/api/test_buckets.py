@@ -64,3 +64,11 @@ def test_names_are_flat_and_there_are_no_managed_folders(site: Site) -> None:
 )
 def test_buckets_of_registries_are_known_by_their_names(name: str, is_one: bool) -> None:
     assert bool(REGISTRY_BUCKET.fullmatch(name)) is is_one
+
+
+def test_the_use_of_a_folder_is_told(site: Site) -> None:
+    site.put("j/a", b"123")
+
+    answer = site.ask("GET", f"{BUCKET}/use", params={"prefix": "j/"})
+
+    assert answer.json() == {"objects": 1, "bytes": 3}
