@@ -203,12 +203,16 @@ class Store:
         with self.catalog.reading() as connection:
             return list_objects(connection, bucket, query)
 
-    def use_below(self, bucket: str, prefix: str) -> tuple[int, int]:
-        """Return how many generations and uploads begin with ``prefix``, and their bytes."""
+    def use_below(self, bucket: str, prefix: str, since: int = 0) -> tuple[int, int]:
+        """
+        Return how many generations and uploads begin with ``prefix``, and their bytes.
+
+        :param since: in microseconds since the epoch; what was made before is left out.
+        """
         with self.catalog.reading() as connection:
             find_bucket(connection, bucket)
-            count, size = sum_of_objects(connection, bucket, prefix, next_after(prefix))
-            uploads = uploads_below(connection, bucket, prefix)
+            count, size = sum_of_objects(connection, bucket, prefix, next_after(prefix), since)
+            uploads = uploads_below(connection, bucket, prefix, since)
         files = (name for upload in uploads for name in (upload.key, *upload.files))
         return count + len(uploads), size + sum(map(self.contents.upload_bytes, files))
 

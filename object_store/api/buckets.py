@@ -68,8 +68,9 @@ async def storage_layout(call: Call) -> Response:
 
 
 async def use(call: Call) -> Response:
-    """Return what lies below ``prefix``, with what unfinished uploads have sent."""
-    count, size = await call.run(call.store.use_below, call.part("bucket"), call.query.get("prefix", ""))
+    """Return what was written below ``prefix`` since then, unfinished uploads included."""
+    prefix, since = call.query.get("prefix", ""), whole_number("since", call.query.get("since") or "0")
+    count, size = await call.run(call.store.use_below, call.part("bucket"), prefix, since)
     return call.answer({"objects": count, "bytes": size})
 
 

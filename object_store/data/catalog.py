@@ -189,14 +189,15 @@ def scan_objects(
 
 
 def sum_of_objects(
-    connection: sqlite3.Connection, bucket: str, prefix: str, before: str | None
+    connection: sqlite3.Connection, bucket: str, prefix: str, before: str | None, since: int
 ) -> tuple[int, int]:
     """
     Return number and bytes of the generations whose names begin with ``prefix``.
 
     :param before: the first name after those; ``None``: there is none.
+    :param since: in microseconds since the epoch; what was made before is left out.
     """
-    where, values = "bucket = ? AND name >= ?", [bucket, prefix]
+    where, values = "bucket = ? AND name >= ? AND created >= ?", [bucket, prefix, since]
     if before is not None:
         where, values = f"{where} AND name < ?", [*values, before]
     count, size = connection.execute(
@@ -282,12 +283,12 @@ def _upload(row: tuple[Any, ...]) -> Upload:
     )
 
 
-def uploads_below(connection: sqlite3.Connection, bucket: str, prefix: str) -> list[Upload]:
-    """Return the uploads under way of objects whose names begin with ``prefix``."""
+def uploads_below(connection: sqlite3.Connection, bucket: str, prefix: str, since: int) -> list[Upload]:
+    """Return the uploads under way, begun at ``since`` or later, below ``prefix``."""
     rows = connection.execute(
         f"SELECT {_UPLOAD_COLUMNS} FROM uploads"  # noqa: S608 - constants
-        " WHERE bucket = ? AND substr(name, 1, ?) = ? AND generation IS NULL",
-        (bucket, len(prefix), prefix),
+        " WHERE bucket = ? AND substr(name, 1, ?) = ? AND created >= ? AND generation IS NULL",
+        (bucket, len(prefix), prefix, since),
     )
     return [_upload(row) for row in rows]
 

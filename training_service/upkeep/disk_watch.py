@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -44,8 +45,8 @@ logger = structlog.get_logger(__name__)
 class ObjectUse(Protocol):
     """What is needed of an object store."""
 
-    def below(self, directory: str) -> DiskUse | None:
-        """Return what lies below ``gs://BUCKET/FOLDER``; ``None``: unknown."""
+    def below(self, directory: str, since: datetime) -> DiskUse | None:
+        """Return what was written below ``gs://BUCKET/FOLDER`` since then; ``None``: unknown."""
 
 
 @dataclass(slots=True)
@@ -160,7 +161,8 @@ class DiskWatch:
         directory = one.record.spec.training_input.job_dir
         if one.observed.replica.role is not ReplicaRole.MASTER or not directory or self._objects is None:
             return None
-        use = self._objects.below(directory)
+        # What an earlier job has left there is not this one's.
+        use = self._objects.below(directory, one.record.created_at)
         return over_limit(one.observed.replica, f"its job directory {directory}", use, self._most)
 
     def _run(self) -> None:

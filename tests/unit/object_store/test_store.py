@@ -10,6 +10,7 @@ import pytest
 from object_store.conditions import NO_CONDITIONS, Conditions
 from object_store.data import catalog
 from object_store.data.contents import new_key
+from object_store.data.records import now_us
 from object_store.errors import ConditionNotMet, Conflict, Invalid, NotFound, NotServed
 from object_store.listing import ListQuery
 from object_store.store import Store, Target
@@ -325,6 +326,9 @@ def test_the_use_of_a_folder_has_all_generations_and_what_uploads_have_sent(stor
 
     assert store.use_below("demo", "j/") == (4, 10)
     assert store.use_below("demo", "") == (8, 16)
+    newest = store.object(target("k/a")).created
+    assert store.use_below("demo", "", newest) == (4, 5)
+    assert store.use_below("demo", "", now_us() + 1) == (0, 0)
 
 
 def test_the_use_of_a_bucket_that_is_not_there_is_unknown(store: Store) -> None:

@@ -70,5 +70,9 @@ def test_the_use_of_a_folder_is_told(site: Site) -> None:
     site.put("j/a", b"123")
 
     answer = site.ask("GET", f"{BUCKET}/use", params={"prefix": "j/"})
+    later = site.ask("GET", f"{BUCKET}/use", params={"prefix": "j/", "since": 2**62})
+    wrong = site.ask("GET", f"{BUCKET}/use", params={"since": "x"})
 
     assert answer.json() == {"objects": 1, "bytes": 3}
+    assert later.json() == {"objects": 0, "bytes": 0}
+    assert wrong.status_code == 400

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -28,10 +29,10 @@ class Objects:
     """An object store."""
 
     use: dict[str, DiskUse] = field(default_factory=dict)
-    asked: int = 0
+    asked: list[datetime] = field(default_factory=list)
 
-    def below(self, directory: str) -> DiskUse | None:
-        self.asked += 1
+    def below(self, directory: str, since: datetime) -> DiskUse | None:
+        self.asked.append(since)
         return self.use.get(directory)
 
 
@@ -132,7 +133,7 @@ def test_a_job_within_its_limits_goes_on(bench: Bench) -> None:
     bench.look()
 
     assert bench.world.store.list_active()[0].outcome is None
-    assert bench.objects.asked == 1
+    assert bench.objects.asked == [bench.world.store.get(PROJECT, "job").created_at]
 
 
 def test_a_job_with_too_many_objects_fails(bench: Bench) -> None:
