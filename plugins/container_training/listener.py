@@ -100,7 +100,7 @@ def _logged(act: Callable[..., None], *args: Any) -> None:
 
 def cancel_job_of_task(key: TaskKey, is_success: bool) -> None:
     """
-    Cancel the job of a task that a person or a limit has ended, if it waits for or submits one.
+    Cancel the job that a task waits for or submits, which a person or a limit has ended.
 
     A task that never began has no fields, and so no job.
     """

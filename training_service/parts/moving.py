@@ -15,11 +15,10 @@ from training_api.dialects.ml_v1.log_wire import Severity
 from training_service.access.secret_store import SecretStore
 from training_service.faults.board import FaultBoard
 from training_service.faults.of_jobs import FaultyJobs
-from training_service.intake.cloud_storage import CloudStorage
+from training_service.intake.cloud_storage import CLOUD_STORAGE, CloudStorage
 from training_service.intake.log_collector import LogCollector
 from training_service.intake.log_limiter import LogLimit
 from training_service.intake.metric_collector import MetricCollector
-from training_service.intake.summary_files import CLOUD_STORAGE
 from training_service.intake.usage_sampler import UsageSampler
 from training_service.lifetime import Lifetime
 from training_service.loop.collectors import Collectors

@@ -64,7 +64,7 @@ class AuditEntry:
 
 
 class AuditStore:
-    """Reads and writes the audit log; safe for threads, and for several services on one database."""
+    """Reads and writes the audit log; safe for threads, and beside other services."""
 
     def __init__(self, engine: sa.Engine, clock: Clock = utc_now) -> None:
         self._engine = engine
@@ -120,7 +120,7 @@ class AuditStore:
 
 
 def asks_for_audit_log(filter_text: str) -> bool:
-    """Tell whether a filter wants the audit log: it says so, by ``logName``, in a term that must hold."""
+    """Tell whether a filter wants the audit log: it asks for it by ``logName``."""
     return _wants(parse_filter(filter_text))
 
 

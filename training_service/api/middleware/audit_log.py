@@ -1,8 +1,8 @@
 """
-The audit log: an ASGI middleware that notes each change and each refusal before it is answered.
+An ASGI middleware that writes each change and each refusal into the audit log.
 
-An entry has the caller, the method, the resource and the outcome; never a token, a header, a query or a body.
-Reads that are answered are not noted.
+It does so before the answer. An entry has the caller, the method, the resource and the outcome; never a
+token, a header, a query or a body. Reads that are answered are not noted.
 """
 
 from __future__ import annotations
@@ -71,7 +71,11 @@ class Deed:
 
 
 def note_deed(request: Request, deed: Deed | None) -> None:
-    """Have the audit log note this request, and as what; ``None``: it is nothing to note, unless refused."""
+    """
+    Have the audit log note this request, and as what.
+
+    :param deed: ``None``: it is nothing to note, unless refused.
+    """
     request.state.deed = deed
 
 
