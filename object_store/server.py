@@ -30,6 +30,9 @@ _HEADER_SECONDS = 20.0
 #: With what comes together with the end of the headers, which is up to 64 KiB of the body.
 _HEADER_BYTES = 128 * 1024
 _MOST_CONNECTIONS = 1024
+#: That one address has of them at most, but for those of the machine's users: no container takes all.
+MOST_OF_ONE = 128
+_OWN_ADDRESSES = frozenset({"127.0.0.1", "::1"})
 #: From linux/in.h; Python has no name for it.
 _IP_FREEBIND = 15
 #: How long requests that are being answered may take after a signal.
@@ -167,7 +170,11 @@ class _Protocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > _MOST_CONNECTIONS:
+        host = self.client[0] if self.client else ""
+        others = (each.client for each in self.connections if isinstance(each, _Protocol))
+        of_host = sum(1 for client in others if client and client[0] == host)
+        is_bounded = host not in _OWN_ADDRESSES and of_host > MOST_OF_ONE
+        if is_bounded or len(self.connections) > _MOST_CONNECTIONS:
             transport.abort()
         self._expect_headers()
 

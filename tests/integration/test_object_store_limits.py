@@ -106,6 +106,28 @@ def test_connections_are_bounded(store: httpx.Client, monkeypatch: pytest.Monkey
         connection.close()
 
 
+def test_one_container_takes_only_its_share_of_the_connections(
+    store: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "MOST_OF_ONE", 3)
+    monkeypatch.setattr(server, "_HEADER_SECONDS", scaled(60))
+    place = (store.base_url.host, store.base_url.port)
+    containers = [
+        [socket.create_connection(place, scaled(30), (address, 0)) for _ in range(3)]
+        for address in ("127.1.0.1", "127.1.0.2")
+    ]
+    with socket.create_connection(place, scaled(30), ("127.1.0.1", 0)) as refused:
+        assert said(refused) == b""
+
+    persons = [connect(store) for _ in range(5)]
+    assert store.get("/health").status_code == 200
+    for connection in (*persons, *containers[0], *containers[1]):
+        connection.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            connection.recv(1)
+        connection.close()
+
+
 BEGIN = "/upload/storage/v1/b/{}/o?uploadType=resumable&name=o"
 
 
