@@ -103,6 +103,7 @@ class ReplicaLaunch:
         ``METRIC_FOLDER`` and may write to it. Empty: none.
     :param secrets: what the container has from its first instruction on; ``environment`` goes before theirs.
     :param disk_bytes: what its root may grow to, where the engine can limit it; 0: no limit.
+    :param runtime: the container runtime, by the engine's name for it; empty: the engine's default.
     """
 
     job_uid: str
@@ -121,6 +122,7 @@ class ReplicaLaunch:
     metric_folder: str = ""
     secrets: GivenSecrets = field(default_factory=GivenSecrets)
     disk_bytes: int = 0
+    runtime: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +221,10 @@ class Engine(ABC):
 
         :raises EngineError: it cannot be done, and no replica can be started.
         """
+
+    def runtimes(self) -> frozenset[str] | None:
+        """Return the names of its container runtimes; ``None``: a launch cannot choose one."""
+        return None
 
     @abstractmethod
     def find_image(self, ref: ImageRef) -> PulledImage | None:

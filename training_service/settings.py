@@ -16,6 +16,7 @@ from container_engines.confinement import PIDS_LIMIT
 from container_engines.disk_use import DiskUse
 from container_engines.egress import Egress, EgressMode, Endpoint
 from container_engines.pull_watch import DEADLINE_SECONDS, SILENT_SECONDS
+from training_service.model.container_runtimes import JobType
 from training_service.model.disk_guard import DATABASE, Floors
 from training_service.model.disk_limit import LIMIT
 from training_service.model.host_capacity import Accelerators
@@ -80,6 +81,8 @@ class ServiceSettings(BaseSettings):
         an older copy of it was restored; the service's log names them.
     :param pull_silence_seconds: how long a pull may make no progress before it is given up and retried.
     :param pull_deadline_seconds: how long a whole pull may take before that.
+    :param runtime: the container runtime of all jobs, by the engine's name for it, such as ``runsc``; or a
+        mapping of job types (``gpu``, ``package``, ``container``) to runtimes; empty: the engine's default.
     :param pids_limit: processes and threads a container may have.
     :param disk_limit_bytes: bytes that a container's root, and the objects below a job directory, may have; a
         job with more fails. 0: no limit.
@@ -143,6 +146,7 @@ class ServiceSettings(BaseSettings):
     stranger_grace_seconds: float = Field(default=600.0, ge=0)
     pull_silence_seconds: float = Field(default=SILENT_SECONDS, gt=0)
     pull_deadline_seconds: float = Field(default=DEADLINE_SECONDS, gt=0)
+    runtime: str | dict[JobType, str] = ""
     pids_limit: int = Field(default=PIDS_LIMIT, ge=16)
     disk_limit_bytes: int = Field(default=LIMIT.bytes, ge=0)
     disk_limit_files: int = Field(default=LIMIT.files or 0, ge=0)

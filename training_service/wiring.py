@@ -21,6 +21,7 @@ from training_service.intake.metric_collector import check_metrics_can_be_read
 from training_service.loop.launches import OWN_VARIABLES
 from training_service.metadata.identities import JobIdentities
 from training_service.metadata.server import metadata_environment
+from training_service.model.container_runtimes import check_runtimes
 from training_service.model.disk_guard import DiskGuard
 from training_service.model.heartbeat import Heartbeat
 from training_service.model.host_capacity import HostCapacity, within
@@ -76,6 +77,7 @@ def build_service(
     :param databases: for tests; by default those of ``settings``.
     :param on_lost: ends the process; called when another service has taken the jobs over, or when
         the database hangs.
+    :raises EngineError: the engine lacks a container runtime of ``settings``.
     :raises InvalidTokensFile: the tokens file is needed and cannot be used.
     :raises InvalidSigningKey: the signing key cannot be used.
     :raises TuningNotInstalled: the database has a tuning job, and the extra ``tuning`` is not installed.
@@ -100,6 +102,7 @@ def _build(
     logs = LogStore(databases.api)
     asked, store = JobStore(databases.api, logs), JobStore(moving.loop, LogStore(moving.loop))
     engine = engine or _engine(settings, store.service_id)
+    check_runtimes(settings.runtime, engine)
     metrics = Metrics()
     metrics.watch_jobs(asked.count_by_state)
     host = HostCapacity(

@@ -63,6 +63,7 @@ class ContainerLaunch:
     :param gpus: names of the GPUs that it gets.
     :param metric_folder: on the engine's machine; the container sees it as ``METRIC_FOLDER``; empty: none.
     :param disk_bytes: what its root may grow to; 0: no limit.
+    :param runtime: the container runtime, as the engine names it; empty: the engine's default.
     :param log_megabytes: the engine keeps at most twice this much of its output.
     :param secrets: only the variables; ``put_secrets`` writes the files.
     """
@@ -83,6 +84,7 @@ class ContainerLaunch:
     gpus: Sequence[str] = ()
     metric_folder: str = ""
     disk_bytes: int = 0
+    runtime: str = ""
     log_megabytes: int = LOG_MEGABYTES
     secrets: GivenSecrets = field(default_factory=GivenSecrets)
 
@@ -212,6 +214,7 @@ class DockerDriver:
             cap_drop=list(DROPPED_CAPABILITIES),
             extra_hosts={**launch.hosts, MACHINE_NAME: "host-gateway"},
             dns=list(launch.dns) or None,
+            runtime=launch.runtime or None,
             init=True,  # so that SIGTERM reaches a trainer that is PID 1, and its children are reaped
             log_config=log_files(launch.log_megabytes),
             network_mode=network or None,
@@ -224,7 +227,8 @@ class DockerDriver:
             storage_opt={"size": str(launch.disk_bytes)} if launch.disk_bytes else None,
         )
         endpoints = {network: client.create_endpoint_config(aliases=[launch.host_name])} if network else None
-        with engine_errors(f"make a container of {launch.image}"):
+        inside = f" in the runtime {launch.runtime}" if launch.runtime else ""
+        with engine_errors(f"make a container of {launch.image}{inside}"):
             made: dict[str, Any] = client.create_container(
                 launch.image,
                 name=launch.name or None,

@@ -121,6 +121,9 @@ class DockerEngine(Engine):
             self._filter.renew()
             self._filter.ensure(_start_of(self._driver.network_ids(_DEFAULT_NETWORK)))
 
+    def runtimes(self) -> frozenset[str] | None:
+        return frozenset(self._driver.info().get("Runtimes") or ())
+
     def find_image(self, ref: ImageRef) -> PulledImage | None:
         found = self._driver.find_image(ref.pullable)
         if found is None:
@@ -270,6 +273,7 @@ class DockerEngine(Engine):
             metric_folder=launch.metric_folder,
             secrets=launch.secrets,
             disk_bytes=launch.disk_bytes,
+            runtime=launch.runtime,
         )
         if not launch.resources.gpus:
             self._make(container)

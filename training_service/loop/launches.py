@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from container_engines.base import METRIC_FILE, ReplicaLaunch
 from training_api.job.cluster import cluster_environment, replica_host
 from training_api.job.machines import Resources
+from training_api.job.python_package import is_package_job
 from training_api.job.replica_spec import ReplicaSpec
 from training_api.job.tuning.study_spec import StudySpec
 from training_api.job.tuning.trial_spec import trial_environment
 from training_service.access.secret_store import SecretStore
 from training_service.intake.metric_collector import MetricCollector
+from training_service.model.container_runtimes import RuntimeSetting, runtime_for
 from training_service.model.records import JobRecord
 
 #: Variables that a container has from the service, beside those of the settings.
@@ -35,6 +37,7 @@ class Launches:
     :param disk_bytes: what the root of each may grow to, where the engine can limit it; 0: no limit.
     :param metric_folders: where trials report their metrics; ``None``: nowhere.
     :param secrets: where the secrets of jobs are.
+    :param runtime: the container runtimes of jobs.
     """
 
     def __init__(
@@ -45,12 +48,14 @@ class Launches:
         secrets: SecretStore,
         disk_bytes: int = 0,
         metric_folders: MetricCollector | None = None,
+        runtime: RuntimeSetting = "",
     ) -> None:
         self._container_env = dict(container_env)
         self._pids_limit = pids_limit
         self._secrets = secrets
         self._disk_bytes = disk_bytes
         self._metric_folders = metric_folders
+        self._runtime = runtime
 
     def launch_of(self, job: JobRecord, replica: ReplicaSpec, granted: Resources) -> ReplicaLaunch:
         """
@@ -92,6 +97,9 @@ class Launches:
             metric_folder=metric_folder,
             secrets=secrets,
             disk_bytes=self._disk_bytes,
+            runtime=runtime_for(
+                self._runtime, gpus=granted.gpus, is_package=is_package_job(spec.training_input)
+            ),
         )
 
     def remove(self, job_uid: str) -> None:

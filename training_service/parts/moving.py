@@ -169,6 +169,7 @@ class MovingParts:
                 secrets=self.secrets,
                 disk_bytes=settings.disk_limit_bytes,
                 metric_folders=reports,
+                runtime=settings.runtime,
             ),
             stop_grace_seconds=settings.stop_grace_seconds,
             retry_for=timedelta(seconds=settings.pull_retry_seconds),

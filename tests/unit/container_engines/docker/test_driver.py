@@ -70,6 +70,13 @@ def test_a_container_without_a_network_has_the_engines_own(driver: DockerDriver,
     assert not body["HostConfig"].get("Memory")
 
 
+def test_a_container_runs_in_the_runtime_that_is_named(driver: DockerDriver, engine: FakeDocker) -> None:
+    driver.create(launch(runtime="runsc"))
+    driver.create(launch())
+
+    assert [body["HostConfig"].get("Runtime") for body in engine.made] == ["runsc", None]
+
+
 def test_a_container_is_followed_from_its_making_to_its_removal(driver: DockerDriver) -> None:
     container = driver.create(launch())
     made = driver.look_at(container)
