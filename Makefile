@@ -1,5 +1,5 @@
 # Every target sets up what it needs, says what it does, and can be run twice.
-.PHONY: screenshots setup demo serve env status down test test-quick test-flaky test-newest check bench bench-search fuzz mlflow docs lock release
+.PHONY: screenshots setup demo serve env status down test test-quick test-flaky test-newest check hostile bench bench-search fuzz mlflow docs lock release
 .DEFAULT_GOAL := setup
 # The last line of the demo is its result, also where another make calls this one.
 MAKEFLAGS += --no-print-directory
@@ -57,6 +57,10 @@ test-newest: setup
 	@$(UV) pip install --quiet --python $(NEWEST_VENV) --upgrade -e '.[dev]'
 	@$(UV) pip list --python $(NEWEST_VENV) | grep -E '^apache-airflow(-providers-(docker|google))? '
 	@$(NEWEST_VENV)/bin/python -m pytest -q tests/unit/container_training
+
+# The table of docs/access.md, made by a trainer that tries to leave its container; a test says when it is stale.
+hostile: setup
+	@HOSTILE_WRITES_DOCS=1 $(PYTHON) -m local_stack test-bed $(PYTHON) -m pytest -q tests/docker/test_hostile_trainer.py
 
 # The pictures of the README, made by tests that drive a real Airflow with real jobs.
 screenshots: setup

@@ -116,6 +116,24 @@ class TestDockerEngine:
         assert "a certificate" not in description
         assert "a key" in description  # docs/access.md says so
 
+    def test_a_container_runs_in_the_runtime_that_is_named(
+        self, pushed_image: ImageRef, engine_client: docker.APIClient
+    ) -> None:
+        """By its second name, under which every engine has runc."""
+        bench, runtime = DockerBench(pushed_image), "io.containerd.runc.v2"
+        launch = replace(bench.launch("sleeps"), runtime=runtime)
+        bench.engine.start_replica(launch)
+        container = engine_client.inspect_container(bench.wait_for(is_running).container_id)
+        bench.engine.remove_job(launch.job_uid)
+        known = bench.engine.runtimes()
+        with pytest.raises(EngineError, match=r"in the runtime no-such-runtime: .*no-such-runtime"):
+            bench.engine.start_replica(replace(launch, runtime="no-such-runtime"))
+        bench.engine.remove_job(launch.job_uid)
+        bench.engine.close()
+
+        assert container["HostConfig"]["Runtime"] == runtime
+        assert {"runc", runtime} <= (known or set())
+
     def test_services_do_not_see_each_other(self, pushed_image: ImageRef) -> None:
         mine, other = DockerBench(pushed_image), DockerBench(pushed_image)
         launch = mine.launch("sleeps")

@@ -109,54 +109,6 @@ def test_a_trainer_is_its_jobs_account_and_reaches_the_object_store(
     assert web.get(url).text == f"by {email}"
 
 
-#: What a trainer tries with the objects of another job, by Google's library.
-TRIES = """
-from google.api_core.exceptions import Forbidden
-from google.cloud import storage
-bucket = storage.Client().bucket("{bucket}")
-theirs = bucket.blob("{theirs}/model")
-tries = {{
-    "write": lambda: bucket.blob("{theirs}/model").upload_from_string("mine"),
-    "create": lambda: bucket.blob("{theirs}/more").upload_from_string("mine"),
-    "resumable": lambda: bucket.blob("{theirs}/model", chunk_size=1 << 18).upload_from_string("m" * (9 << 20)),
-    "delete": theirs.delete,
-    "copy": lambda: bucket.copy_blob(bucket.blob("{own}/x"), bucket, "{theirs}/model"),
-    "rename": lambda: bucket.rename_blob(theirs, "{own}/y"),
-    "compose": lambda: theirs.compose([bucket.blob("{own}/x")]),
-    "metadata": lambda: (setattr(theirs, "metadata", {{"a": "b"}}), theirs.patch()),
-    "delete the bucket": bucket.delete,
-    "make a bucket": lambda: storage.Client().create_bucket("another"),
-    "policy": bucket.get_iam_policy,
-}}
-bucket.blob("{own}/x").upload_from_string("mine")
-print("READ", theirs.download_as_text())
-for name, attempt in tries.items():
-    try:
-        attempt()
-        print("DONE", name)
-    except Forbidden:
-        print("REFUSED", name)
-"""
-
-
-def test_a_trainer_writes_below_its_job_directory_and_nowhere_else(
-    run: Callable[..., list[str]], stack: LocalStack
-) -> None:
-    bucket, own, theirs = stack.settings.bucket, f"jobs/{uuid.uuid4().hex}", f"jobs/{uuid.uuid4().hex}"
-    upload = f"{stack.settings.object_store_url}/upload/storage/v1/b/{bucket}/o"
-    web.post(upload, params={"name": f"{theirs}/model"}, content=b"theirs").raise_for_status()
-
-    lines = run(TRIES.format(bucket=bucket, own=own, theirs=theirs), job_dir=f"gs://{bucket}/{own}")
-
-    assert "READ theirs" in lines
-    assert [line for line in lines if line.startswith("DONE")] == []
-    assert len([line for line in lines if line.startswith("REFUSED")]) == 11
-    listed = web.get(
-        f"{stack.settings.object_store_url}/storage/v1/b/{bucket}/o", params={"prefix": f"{theirs}/"}
-    ).json()["items"]
-    assert [(item["name"], item["size"]) for item in listed] == [(f"{theirs}/model", "6")]
-
-
 def test_the_metadata_say_which_project_also_without_the_variable(run: Callable[..., list[str]]) -> None:
     lines = run(
         "import os; del os.environ['GOOGLE_CLOUD_PROJECT']\n"

@@ -1,4 +1,4 @@
-"""The service with ``TRAINING_RUNTIME``: what it starts jobs in, and when it does not start itself."""
+"""The service with ``TRAINING_RUNTIME``: what jobs start in, and when it does not start."""
 
 from __future__ import annotations
 
