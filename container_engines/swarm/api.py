@@ -116,8 +116,10 @@ class SwarmApi:
             except APIError as error:
                 if error.status_code != HTTPStatus.CONFLICT:
                     raise
-            found = client.secrets(filters={"name": [name]})
-            return next(str(item["ID"]) for item in found if item["Spec"]["Name"] == name)
+            for item in client.secrets(filters={"name": [name]}):
+                if item["Spec"]["Name"] == name:
+                    return str(item["ID"])
+        raise EngineBusy(f"secret {name} is just being removed")
 
     def remove_secrets(self, job_uid: str) -> None:
         """Remove the secrets of a job, whose services are gone."""

@@ -88,6 +88,7 @@ class FakeDocker:
     logins: list[str] = field(default_factory=list)
     containers: dict[str, _Container] = field(default_factory=dict)
     networks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    secrets: dict[str, dict[str, Any]] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def client(self) -> docker.APIClient:
@@ -179,6 +180,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._networks(name, query, body)
         elif kind == "containers":
             self._containers(name, query, body)
+        elif kind == "secrets":
+            self._secrets(name, query, body)
         else:
             machine = {"NCPU": 2, "MemTotal": 2**32}
             self._send(200, {"Version": "20.10.24", "ApiVersion": "1.41", **machine})
@@ -215,6 +218,22 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200)
         else:
             self._container(self._find(name[0]), "".join(name[1:]), query)
+
+    def _secrets(self, name: list[str], query: Mapping[str, str], body: dict[str, Any]) -> None:
+        kept = self.engine.secrets
+        if name == ["create"]:
+            if body["Name"] in kept:
+                raise _Refused(409, "rpc error: code = AlreadyExists desc = secret already exists")
+            kept[body["Name"]] = body
+            self._send(201, {"ID": f"id-{body['Name']}"})
+        elif name:
+            del kept[name[0].removeprefix("id-")]
+            self._send(204)
+        else:
+            wanted = json.loads(query.get("filters", "{}")).get("name", [""])[0]
+            found = [each for each in kept.values() if each["Name"].startswith(wanted)]
+            shown = [{"ID": f"id-{each['Name']}", "Spec": each} for each in found]
+            self._send(200, [each for each in shown if _fits(each["Spec"]["Labels"], query)])
 
     def _all(self) -> list[_Container]:
         with self.engine.lock:
