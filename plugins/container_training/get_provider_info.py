@@ -59,6 +59,15 @@ def get_provider_info() -> dict[str, Any]:
                         "Shortest pause",
                         "Seconds between two looks at the jobs that are waited for; empty: 0.5.",
                     ),
+                    "verify": _text(
+                        "Authorities",
+                        "Path of the certificates of authorities that are trusted; empty: the usual ones; false: any.",
+                    ),
+                    "client_certificate": _text(
+                        "Client certificate", "Path of its file, for services that want one."
+                    ),
+                    "client_key": _text("Client key", "Path of its file; empty: it is with the certificate."),
+                    "proxy": _text("Proxy", "URL; empty: what the environment says."),
                     "resource_manager_endpoint": _endpoint("Resource Manager"),
                     "artifact_registry_endpoint": _endpoint("Artifact Registry"),
                     "storage_endpoint": _endpoint("Cloud Storage"),

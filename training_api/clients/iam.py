@@ -16,6 +16,7 @@ import httpx
 
 from training_api.clients.api_answers import read_answer, service_error, transport_error
 from training_api.clients.http_session import HttpSession
+from training_api.clients.network import DEFAULT_NETWORK, Network
 from training_api.clients.patience import patiently
 from training_api.errors import EditConflict, ResourceNotFound, TransportError
 from training_api.iam.grants import PolicyDocument
@@ -39,16 +40,9 @@ class IamEndpoints:
     storage: str = "https://storage.googleapis.com"
 
     @property
-    def are_remote(self) -> bool:
-        """
-        Tell whether they are Google's, or others by TLS.
-
-        A proxy of the environment may be the only way to these.
-        """
-        return all(
-            url.startswith("https://")
-            for url in (self.resource_manager, self.artifact_registry, self.storage)
-        )
+    def all(self) -> frozenset[str]:
+        """The different ones."""
+        return frozenset({self.resource_manager, self.artifact_registry, self.storage})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +66,8 @@ class IamPoliciesClient(HttpSession):
     :class:`AccessDenied` or another :class:`ServiceError` when it refuses.
 
     :param auth: puts credentials on requests.
-    :param transport: for tests.
+    :param network: the way to the APIs; default: what the environment says.
+    :param transport: to be used instead; for tests.
     """
 
     def __init__(
@@ -82,15 +77,14 @@ class IamPoliciesClient(HttpSession):
         auth: httpx.Auth | None = None,
         timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
         patience_seconds: float = DEFAULT_PATIENCE_SECONDS,
+        network: Network = DEFAULT_NETWORK,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._endpoints = endpoints
         self._patience_seconds = patience_seconds
-        # trust_env: a proxy of the environment must not see requests to the loopback service.
-        http = httpx.Client(
-            auth=auth, timeout=timeout_seconds, transport=transport, trust_env=endpoints.are_remote
-        )
-        super().__init__(http)
+        ways = {url: transport or network.transport(url) for url in endpoints.all}
+        default = ways[endpoints.resource_manager]
+        super().__init__(httpx.Client(auth=auth, timeout=timeout_seconds, transport=default, mounts=ways))
 
     def get_policy(self, kind: ResourceKind, resource: str) -> PolicyDocument:
         """Return the policy of ``resource`` with its etag, conditions included."""

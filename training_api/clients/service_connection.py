@@ -9,6 +9,7 @@ import httpx
 
 from training_api.clients.api_answers import read_answer, transport_error
 from training_api.clients.http_session import HttpSession
+from training_api.clients.network import DEFAULT_NETWORK, Network
 
 DEFAULT_TIMEOUT_SECONDS = 30.0
 #: What to do about errors that asking again does not mend.
@@ -29,7 +30,8 @@ class ServiceConnection(HttpSession):
 
     :param endpoint: ``http://host:port``.
     :param project: project id, the ``*`` of ``projects/*``.
-    :param transport: for tests.
+    :param network: the way there; default: what the environment says.
+    :param transport: to be used instead; for tests, and for clients that share one.
     """
 
     def __init__(
@@ -39,13 +41,15 @@ class ServiceConnection(HttpSession):
         *,
         timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
         headers: Mapping[str, str] | None = None,
+        network: Network = DEFAULT_NETWORK,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._endpoint = endpoint.rstrip("/")
         self._project = project
         self._headers = headers
-        # trust_env: a proxy of the environment must not see requests to the loopback service.
-        super().__init__(httpx.Client(timeout=timeout_seconds, transport=transport, trust_env=False))
+        super().__init__(
+            httpx.Client(timeout=timeout_seconds, transport=transport or network.transport(endpoint))
+        )
 
     def _send(self, request: httpx.Request) -> Any:
         try:

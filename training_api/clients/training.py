@@ -16,6 +16,7 @@ from urllib.parse import quote
 import httpx
 
 from training_api.clients.api_answers import read_answer, read_model, transport_error
+from training_api.clients.network import DEFAULT_NETWORK, Network
 from training_api.clients.service_connection import ADVICE, DEFAULT_TIMEOUT_SECONDS, ServiceConnection
 from training_api.dialects.ml_v1.log_wire import ListLogEntriesRequest, ListLogEntriesResponse
 from training_api.dialects.ml_v1.resources import GetConfigResponse, Job, ListJobsResponse, format_timestamp
@@ -135,10 +136,13 @@ class AsyncTrainingClient:
         *,
         timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
         headers: Mapping[str, str] | None = None,
+        network: Network = DEFAULT_NETWORK,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._requests = _Requests(endpoint, project, headers)
-        self._http = httpx.AsyncClient(timeout=timeout_seconds, transport=transport, trust_env=False)
+        self._http = httpx.AsyncClient(
+            timeout=timeout_seconds, transport=transport or network.async_transport(endpoint)
+        )
 
     async def __aenter__(self) -> Self:
         return self

@@ -10,7 +10,7 @@ import httpx
 
 from container_training.hooks.closing import ClosingHook
 from container_training.hooks.storage import StorageHook
-from container_training.hooks.training import TrainingHook, bearer_headers, endpoint_of
+from container_training.hooks.training import TrainingHook, bearer_headers, endpoint_of, network_of
 from training_api.clients.iam import IamEndpoints, IamPoliciesClient
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class RegistryIamHook(ClosingHook):
         """The client; made on first use."""
         connection = self.get_connection(self.training_conn_id)
         auth = _ByEndpoint(self.gcp_conn_id, bearer_headers(connection))
-        return IamPoliciesClient(iam_endpoints(connection), auth=auth)
+        return IamPoliciesClient(iam_endpoints(connection), auth=auth, network=network_of(connection))
 
     def get_conn(self) -> IamPoliciesClient:
         """Return the client, the same one each time."""

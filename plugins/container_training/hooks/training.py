@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from tenacity import RetryCallState
 
@@ -16,6 +17,7 @@ from container_training.hooks.metrics import count_retry
 from container_training.work.job_buckets import JobBuckets
 from container_training.work.template_values import is_unset
 from training_api.clients.fleet import OpsClient
+from training_api.clients.network import DEFAULT_NETWORK, Network
 from training_api.clients.patience import patiently
 from training_api.clients.training import AsyncTrainingClient, TrainingClient, job_log_filter
 from training_api.dialects.ml_v1.log_wire import SERVICE_TASK_NAME, LogEntry
@@ -47,6 +49,7 @@ class ServiceAddress:
     endpoint: str
     project: str
     token: str = field(default="", repr=False)
+    network: Network = DEFAULT_NETWORK
     min_poll_seconds: float = 0.0
 
     @property
@@ -56,7 +59,7 @@ class ServiceAddress:
 
     def connect(self) -> AsyncTrainingClient:
         """Return a new client for asyncio; the caller closes it."""
-        return AsyncTrainingClient(self.endpoint, self.project, headers=self.headers)
+        return AsyncTrainingClient(self.endpoint, self.project, headers=self.headers, network=self.network)
 
 
 class TrainingHook(ClosingHook):
@@ -69,7 +72,8 @@ class TrainingHook(ClosingHook):
         cost; ``retraining_max_age_days``, an object of models and days, when the dashboard calls a model
         overdue; ``buckets`` which buckets beside the project's own are read for its jobs. The extra
         ``min_poll_seconds`` is the shortest pause between two looks at jobs that are
-        waited for in the triggerer, for a service that is not one's own.
+        waited for in the triggerer, for a service that is not one's own. The extras ``verify``,
+        ``client_certificate``, ``client_key`` and ``proxy`` say how it is reached.
     :param patience_seconds: how long a question - not a submission - is asked again while the service does
         not answer, answers 429 or 5xx: a minute, or 0 for those who ask again by themselves.
     """
@@ -91,12 +95,16 @@ class TrainingHook(ClosingHook):
     @cached_property
     def client(self) -> TrainingClient:
         """The client for threads; made on first use."""
-        return TrainingClient(*self._address, headers=bearer_headers(self._connection))
+        return TrainingClient(*self._address, **self._way)
 
     @cached_property
     def ops(self) -> OpsClient:
         """The client for those who watch the service; made on first use."""
-        return OpsClient(*self._address, headers=bearer_headers(self._connection))
+        return OpsClient(*self._address, **self._way)
+
+    @property
+    def _way(self) -> dict[str, Any]:
+        return {"headers": bearer_headers(self._connection), "network": network_of(self._connection)}
 
     @cached_property
     def _address(self) -> tuple[str, str]:
@@ -265,7 +273,34 @@ def service_address(connection: Connection) -> ServiceAddress:
         endpoint=endpoint,
         project=project,
         token=connection.password or "",
+        network=network_of(connection),
         min_poll_seconds=min_poll_seconds,
+    )
+
+
+def network_of(connection: Connection) -> Network:
+    """
+    Return the way to what ``connection`` names.
+
+    :raises InvalidConnection: a file cannot be read, or the proxy is no URL.
+    """
+    extra = connection.extra_dejson
+    verify = extra.get("verify", True)
+    if isinstance(verify, str):
+        verify = {"": True, "true": True, "false": False}.get(verify.lower(), verify)
+    certificate, key = extra.get("client_certificate") or "", extra.get("client_key") or ""
+    for name, value in (("verify", verify), ("client_certificate", certificate), ("client_key", key)):
+        if value and not isinstance(value, bool) and not (isinstance(value, str) and Path(value).exists()):
+            meaning = f"it must be the path of a file on this machine, got {value!r}"
+            raise InvalidConnection(connection.conn_id, f"usable extra.{name}", meaning)
+    proxy = extra.get("proxy") or ""
+    if proxy and not (isinstance(proxy, str) and "://" in proxy):
+        # It may have a password, which no message shows.
+        raise InvalidConnection(
+            connection.conn_id, "usable extra.proxy", "it must be a URL like http://HOST:PORT"
+        )
+    return Network(
+        verify=verify, certificate=(certificate, key or certificate) if certificate else None, proxy=proxy
     )
 
 

@@ -17,10 +17,11 @@ from airflow.sdk.exceptions import AirflowException
 from sqlalchemy import select
 
 from container_training.dashboard.airflow_side.database import airflow_database
-from container_training.hooks.training import TrainingHook, service_address
+from container_training.hooks.training import ServiceAddress, TrainingHook, service_address
 from container_training.work.job_buckets import JobBuckets
 from container_training.work.models.age import parse_limits
 from training_api.clients.fleet import OpsClient
+from training_api.clients.network import Network
 from training_api.clients.training import TrainingClient
 from training_api.errors import InvalidPrice, InvalidRetrainingLimit, TrainingError
 from training_api.job.cost import PriceList, parse_prices
@@ -73,8 +74,9 @@ class Services:
     """
     Services by connection id, each with clients that are kept; safe for several threads.
 
-    All clients share one connection pool. So a client can be replaced when its Airflow connection changes,
-    without leaving sockets open and without closing them under a thread that still uses the old client.
+    The clients of one address share a connection pool. So a client can be replaced when its Airflow
+    connection changes, without leaving sockets open and without closing them under a thread that still uses
+    the old client.
 
     :param clock: seconds; for tests.
     """
@@ -82,8 +84,7 @@ class Services:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        # trust_env: a proxy of the environment must not see requests to the loopback service.
-        self._pool = httpx.HTTPTransport(trust_env=False)
+        self._pools: dict[tuple[str, Network], httpx.HTTPTransport] = {}
         self._kept: dict[str, tuple[float, tuple[object, ...], Service]] = {}
 
     def get(self, conn_id: str) -> Service:
@@ -107,14 +108,25 @@ class Services:
             connection.extra,
         )
         # The clients of a connection that did not change go on: their connections are open already.
-        service = kept[2] if kept and kept[1] == key else _service(connection, self._pool)
+        service = kept[2] if kept and kept[1] == key else self._service(connection)
         with self._lock:
             self._kept[conn_id] = (now, key, service)
         return service
 
     def close(self) -> None:
         """Close the connections of all clients; may be called twice."""
-        self._pool.close()
+        with self._lock:
+            for pool in self._pools.values():
+                pool.close()
+
+    def _service(self, connection: Connection) -> Service:
+        address = service_address(connection)
+        with self._lock:
+            pool = self._pools.get((address.endpoint, address.network))
+            if pool is None:
+                pool = address.network.transport(address.endpoint)
+                self._pools[address.endpoint, address.network] = pool
+        return _service(connection, address, pool)
 
 
 def training_connections() -> list[str]:
@@ -151,8 +163,7 @@ def _connection(conn_id: str) -> Connection:
     return connection
 
 
-def _service(connection: Connection, pool: httpx.BaseTransport) -> Service:
-    address = service_address(connection)
+def _service(connection: Connection, address: ServiceAddress, pool: httpx.BaseTransport) -> Service:
     extra = connection.extra_dejson
     source = f"extra.prices of connection {connection.conn_id!r}"
     prices, problem = PriceList(source=source, per_second={}), ""

@@ -11,6 +11,7 @@ import docker.auth
 import docker.errors
 import httpx
 
+from training_api.clients.network import DEFAULT_NETWORK
 from training_api.errors import PushFailed, RegistryUnavailable
 from training_api.iam.registry_wire import MANIFEST_TYPES, manifest_url
 from training_api.job.image_ref import ImageRef
@@ -88,8 +89,9 @@ def _ask(method: str, ref: ImageRef, login: Login, client: httpx.Client | None) 
     """Return the answer for ``ref``'s manifest; ``None`` for 404."""
     if client is not None:
         return _ask_with(client, method, ref, login)
-    # trust_env: a proxy from the environment would be asked for loopback hosts, too.
-    with httpx.Client(timeout=TIMEOUT_SECONDS, trust_env=False) as own_client:
+    # https: so may be the place that gives tokens for a registry without.
+    transport = DEFAULT_NETWORK.transport(f"https://{ref.host}")
+    with httpx.Client(timeout=TIMEOUT_SECONDS, transport=transport) as own_client:
         return _ask_with(own_client, method, ref, login)
 
 

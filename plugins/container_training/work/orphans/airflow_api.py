@@ -11,6 +11,7 @@ import httpx
 from container_training.work.orphans.orphans import TaskView
 from training_api.clients.api_answers import read_answer, transport_error
 from training_api.clients.http_session import HttpSession
+from training_api.clients.network import DEFAULT_NETWORK
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import TransportError
 from training_api.job.intent import INTENT_KEY, RUN_LABEL, Intent
@@ -56,11 +57,10 @@ class AirflowApiClient(HttpSession):
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._login = {"username": username, "password": password}
-        # trust_env: a proxy from the environment must not see requests to an Airflow on loopback.
-        http = httpx.Client(
-            base_url=base_url.rstrip("/"), timeout=timeout_seconds, transport=transport, trust_env=False
+        transport = transport or DEFAULT_NETWORK.transport(base_url)
+        super().__init__(
+            httpx.Client(base_url=base_url.rstrip("/"), timeout=timeout_seconds, transport=transport)
         )
-        super().__init__(http)
         if token:
             self._http.headers["Authorization"] = f"Bearer {token}"
 

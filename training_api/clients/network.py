@@ -1,0 +1,68 @@
+"""How a client reaches a server: by which proxy, and whose certificates it trusts."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import httpx
+
+from training_api.iam.registry_wire import is_loopback
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """
+    What is said of the way to a server.
+
+    :param verify: ``False``: any certificate is taken; a path: of the authorities that are trusted, a PEM
+        file or a folder; ``True``: those of ``SSL_CERT_FILE`` or ``SSL_CERT_DIR``, else certifi's.
+    :param certificate: paths of the client's own certificate and of its key, which may be one file.
+    :param proxy: its URL; empty: what ``HTTP_PROXY``, ``HTTPS_PROXY``, ``ALL_PROXY`` and ``NO_PROXY`` say. A
+        proxy of the environment never sees requests to loopback.
+    """
+
+    verify: bool | str = True
+    certificate: tuple[str, str] | None = None
+    proxy: str = ""
+
+    def transport(self, url: str) -> httpx.HTTPTransport:
+        """
+        Return the transport to the server at ``url``.
+
+        :raises OSError: a certificate cannot be read.
+        """
+        return httpx.HTTPTransport(proxy=self._proxy(url), verify=self._context(url), trust_env=False)
+
+    def async_transport(self, url: str) -> httpx.AsyncHTTPTransport:
+        """Return the same for asyncio."""
+        return httpx.AsyncHTTPTransport(proxy=self._proxy(url), verify=self._context(url), trust_env=False)
+
+    def _proxy(self, url: str) -> str | None:
+        server = urlsplit(url)
+        if self.proxy:
+            return self.proxy
+        if is_loopback(server.netloc.rpartition("@")[2]) or proxy_bypass(server.hostname or ""):
+            return None
+        proxies = getproxies()
+        return proxies.get(server.scheme) or proxies.get("all")
+
+    def _context(self, url: str) -> ssl.SSLContext:
+        if urlsplit(url).scheme != "https":
+            # Trusts nobody: to read the authorities would take a while, and nothing here needs them.
+            return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        if isinstance(self.verify, bool):
+            context = httpx.create_ssl_context(verify=self.verify)
+        elif Path(self.verify).is_dir():
+            context = ssl.create_default_context(capath=self.verify)
+        else:
+            context = ssl.create_default_context(cafile=self.verify)
+        if self.certificate:
+            context.load_cert_chain(*self.certificate)
+        return context
+
+
+DEFAULT_NETWORK = Network()
