@@ -32,6 +32,7 @@ Every error of the project, one tree.
     |   + DiskFull                    no room for the image or the container
     |   + CommandNotFound             the image has no such program, or it cannot be executed
     |   + GpusTaken                   fewer GPUs are free than a container needs
+    |   + SecretUnusable              a secret of the job is missing, or breaks a rule
     + ImageError                      the caller's image, on its way to the registry
     |   + BuildContextMissing         no such folder or Dockerfile
     |   + BuildFailed                 a step of the Dockerfile failed

@@ -80,4 +80,5 @@ def test_the_program_is_unpacked_where_that_is_possible_and_else_the_image_is_sa
     found = ensure_registry_program(workshop.settings, workshop.packages)
 
     assert (found is not None) is is_had
-    assert said(workshop.progress) == ([] if is_had else ["no network; using the image registry:2 instead"])
+    image = workshop.settings.registry_image
+    assert said(workshop.progress) == ([] if is_had else [f"no network; using the image {image} instead"])

@@ -48,7 +48,7 @@ def test_tokens_and_their_hashes_stand_for_principals(tmp_path: Path) -> None:
     [
         ({"principal": ANN}, "either token or sha256"),
         ({"principal": ANN, "token": TOKEN, "sha256": "0" * 64}, "either token or sha256"),
-        ({"principal": ANN, "token": "secret"}, "at least 16 characters"),
+        ({"principal": ANN, "token": "short-token"}, "at least 16 characters"),
         ({"principal": ANN, "sha256": "0"}, "should match pattern"),
         ({"principal": ANN, "sha256": "0" * 65}, "should match pattern"),
         ({"principal": ANN, "sha256": "0" * 64 + "\n"}, "should match pattern"),
@@ -68,7 +68,7 @@ def test_a_broken_entry_is_named_without_its_token(
         read_tokens_file(write(tmp_path / "tokens", entry))
 
     assert TOKEN not in str(caught.value)
-    assert "secret" not in str(caught.value)
+    assert "short-token" not in str(caught.value)
     assert caught.value.__cause__ is None
 
 
