@@ -18,7 +18,6 @@ from pathlib import Path
 import docker
 import pytest
 
-from local_stack.people.credentials import developer_token
 from local_stack.stack import LocalStack
 from tests.support.bed.job_watch import messages, until_end, until_state
 from tests.support.waiting import wait_until
@@ -58,10 +57,9 @@ def values(stack: LocalStack) -> Iterator[list[str]]:
 
 
 @pytest.fixture
-def developer(stack: LocalStack) -> Iterator[TrainingClient]:
-    """A client with the developer's token."""
-    headers = {"Authorization": f"Bearer {developer_token(stack.settings)}"}
-    with TrainingClient(stack.settings.training_url, PROJECT, headers=headers) as client:
+def stranger(stack: LocalStack) -> Iterator[TrainingClient]:
+    """A client without a token."""
+    with TrainingClient(stack.settings.training_url, PROJECT) as client:
         yield client
 
 
@@ -89,7 +87,7 @@ def make_job(pushed_image: ImageRef) -> Callable[..., Job]:
 
 def test_all_replicas_have_the_values_and_nothing_else_has(
     stack: LocalStack,
-    developer: TrainingClient,
+    training: TrainingClient,
     make_job: Callable[..., Job],
     values: list[str],
     job_id: str,
@@ -97,13 +95,13 @@ def test_all_replicas_have_the_values_and_nothing_else_has(
 ) -> None:
     jobs = (job_id, f"{job_id}_other")
     digests = " ".join(hashlib.sha256(value.encode()).hexdigest() for value in values)
-    developer.create_job(make_job(jobs[0], TELLS, LABELS))
-    developer.create_job(make_job(jobs[1], "import time; time.sleep(300)", {}))
+    training.create_job(make_job(jobs[0], TELLS, LABELS))
+    training.create_job(make_job(jobs[1], "import time; time.sleep(300)", {}))
     for each in jobs:
-        until_state(developer, each, JobState.RUNNING)
+        until_state(training, each, JobState.RUNNING)
 
     def said_by_all() -> list[str]:
-        said = messages(developer, job_id)
+        said = messages(training, job_id)
         for replica in ("master-replica-0", "worker-replica-0"):
             assert f"{replica}: HAS {digests}" in said
         return said
@@ -111,8 +109,8 @@ def test_all_replicas_have_the_values_and_nothing_else_has(
     said = wait_until(said_by_all, "both replicas say what they have", seconds=60, ignoring=AssertionError)
     own, other = (containers(engine_client, each) for each in jobs)
     for each in jobs:
-        developer.cancel_job(each)
-    ended = [until_end(developer, each) for each in jobs]
+        training.cancel_job(each)
+    ended = [until_end(training, each) for each in jobs]
 
     # A variable stands in the description of its own container, as docs/access.md says; a file does not.
     assert [value in own for value in values] == [False, True]
@@ -142,16 +140,16 @@ def holders(folder: Path, values: list[str]) -> set[Path]:
 
 
 def test_who_has_no_token_names_no_secret(
-    training: TrainingClient, make_job: Callable[..., Job], values: list[str], job_id: str
+    stranger: TrainingClient, make_job: Callable[..., Job], values: list[str], job_id: str
 ) -> None:
     with pytest.raises(AccessDenied, match=r"secretmanager\.versions\.access"):
-        training.create_job(make_job(job_id, TELLS, LABELS))
+        stranger.create_job(make_job(job_id, TELLS, LABELS))
     with pytest.raises(AccessDenied):
-        training.create_job(make_job(job_id, TELLS, {"secret-absent": ""}))
+        stranger.create_job(make_job(job_id, TELLS, {"secret-absent": ""}))
 
 
 def test_a_missing_secret_is_refused_by_name(
-    developer: TrainingClient, make_job: Callable[..., Job], job_id: str
+    training: TrainingClient, make_job: Callable[..., Job], job_id: str
 ) -> None:
     with pytest.raises(ServiceError, match="has no secret 'test-absent'"):
-        developer.create_job(make_job(job_id, TELLS, {"secret-test-absent": ""}))
+        training.create_job(make_job(job_id, TELLS, {"secret-test-absent": ""}))
