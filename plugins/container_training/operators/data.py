@@ -15,7 +15,7 @@ from container_training.hooks.storage import StorageHook
 from container_training.work.models.data_profile import DataProfile
 from container_training.work.models.data_rules import DataReport, check_table, parse_rules, parse_tables
 from container_training.work.models.versions import DataSnapshot
-from container_training.work.template_values import flag, whole_number
+from container_training.work.template_values import flag, output_of, whole_number
 from training_api.errors import DataInvalid
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class ValidateDataOperator(BaseOperator):
             self.model_folder, gcp_conn_id=self.gcp_conn_id, registry_conn_id=self.registry_conn_id
         )
         with hook, StorageHook(self.gcp_conn_id) as storage, final_unless_transient():
-            snapshot = DataSnapshot.model_validate(self.snapshot)
+            snapshot = output_of("SnapshotDataOperator", "snapshot", DataSnapshot, self.snapshot)
             if flag("skip_tried", self.skip_tried):
                 self._skip_if_tried(hook, snapshot)
             rules = parse_rules(self.rules)

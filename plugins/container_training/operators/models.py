@@ -22,8 +22,8 @@ from container_training.work.models.retention import (
     expired_versions,
 )
 from container_training.work.models.versions import ModelVersion
-from container_training.work.template_values import is_unset, seconds, whole_number
-from training_api.errors import ResultsMissing
+from container_training.work.template_values import is_unset, output_of, seconds, whole_number
+from training_api.errors import InvalidArgument, ResultsMissing
 from training_api.job.job_id import TaskKey
 from training_api.job.pinned_uri import pinned
 from training_api.job.results import JobResult, ResultFile
@@ -143,8 +143,8 @@ class RegisterModelOperator(ModelOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Return the version as JSON values."""
-        result = JobResult.model_validate(self.result)
         with self.hook as hook, final_unless_transient():
+            result = output_of("CollectJobResultOperator", "result", JobResult, self.result)
             if result.model_uri is None:
                 raise ResultsMissing(
                     f"job {result.job_id!r} left no model to register; the trainer must write one, and "
@@ -168,8 +168,8 @@ class RegisterModelOperator(ModelOperator):
     def _evaluated(self) -> dict[str, Any]:
         if not self.evaluation:
             return {}
-        metrics = JobResult.model_validate(self.evaluation).metrics
-        return {f"evaluation_{name}": value for name, value in metrics.items()}
+        evaluation = output_of("CollectJobResultOperator", "evaluation", JobResult, self.evaluation)
+        return {f"evaluation_{name}": value for name, value in evaluation.metrics.items()}
 
 
 class PromoteModelOperator(ModelOperator):
@@ -198,14 +198,14 @@ class PromoteModelOperator(ModelOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Return the change as JSON values."""
-        version = ModelVersion.model_validate(self.version)
-        decision = Decision.model_validate(self.decision)
-        if not decision.promote:
-            raise AirflowSkipException(f"version {version.version_id!r} is not promoted: {decision.why}")
-        author = self._author(context, decision.why, f":{version.version_id}")
         with self.hook as hook, final_unless_transient():
+            version = output_of("RegisterModelOperator", "version", ModelVersion, self.version)
+            decision = output_of("DecidePromotionOperator", "decision", Decision, self.decision)
+            if not decision.promote:
+                raise AirflowSkipException(f"version {version.version_id!r} is not promoted: {decision.why}")
+            author = self._author(context, decision.why, f":{version.version_id}")
             if decision.challenger != version.version_id:
-                raise ValueError(
+                raise InvalidArgument(
                     f"the decision is about {decision.challenger!r}, and the version is "
                     f"{version.version_id!r}; they must be the same"
                 )

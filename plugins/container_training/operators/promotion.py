@@ -18,14 +18,22 @@ from container_training.work.models.promotion import (
     parse_evaluation,
 )
 from container_training.work.models.versions import ModelVersion
-from container_training.work.template_values import number
+from container_training.work.template_values import number, output_of
 from training_api.errors import EvaluationInvalid
+from training_api.job.results import ResultModel
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 #: Key of the champion as it was read: what the decision, and the promotion, refer to.
 CHAMPION = "champion"
+
+
+class _Champion(ResultModel):
+    """The champion, or ``None``, and the generation of the pointer that names it."""
+
+    version: ModelVersion | None
+    generation: int
 
 
 class PrepareEvaluationsOperator(ModelOperator):
@@ -53,8 +61,8 @@ class PrepareEvaluationsOperator(ModelOperator):
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Return the arguments of the jobs."""
-        challenger = ModelVersion.model_validate(self.challenger)
         with self.hook as hook, final_unless_transient():
+            challenger = output_of("RegisterModelOperator", "challenger", ModelVersion, self.challenger)
             reading = hook.registry.read()
         champion = reading.champion
         self.log.info(
@@ -62,13 +70,8 @@ class PrepareEvaluationsOperator(ModelOperator):
             champion.version_id if champion else "none",
             reading.generation,
         )
-        context["ti"].xcom_push(
-            key=CHAMPION,
-            value={
-                "version": champion.model_dump(mode="json") if champion else None,
-                "generation": reading.generation,
-            },
-        )
+        seen = _Champion(version=champion, generation=reading.generation)
+        context["ti"].xcom_push(key=CHAMPION, value=seen.model_dump(mode="json"))
         return [
             {"image": version.image, "args": [*self.args, "--model", version.model_uri]}
             for version in (challenger, champion)
@@ -132,11 +135,11 @@ class DecidePromotionOperator(ModelOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Return the decision as JSON values."""
-        challenger = ModelVersion.model_validate(self.challenger)
-        given = self.champion["version"]
-        champion = ModelVersion.model_validate(given) if given else None
         hook, storage = TrainingHook(self.training_conn_id), StorageHook(self.gcp_conn_id)
         with hook, storage, final_unless_transient():
+            challenger = output_of("RegisterModelOperator", "challenger", ModelVersion, self.challenger)
+            seen = output_of("PrepareEvaluationsOperator", "champion", _Champion, self.champion)
+            champion = seen.version
             rule = PromotionRule(
                 alpha=number("alpha", self.alpha),
                 min_gain=number("min_gain", self.min_gain),
@@ -150,7 +153,7 @@ class DecidePromotionOperator(ModelOperator):
                 rule,
                 challenger_id=challenger.version_id,
                 champion_id=champion.version_id if champion else None,
-                champion_generation=self.champion["generation"],
+                champion_generation=seen.generation,
             )
         self._say(decision)
         return decision.model_dump(mode="json")

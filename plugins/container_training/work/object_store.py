@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
-from training_api.errors import ObjectChanged, ResultsMissing
+from training_api.errors import InvalidArgument, ObjectChanged, ResultsMissing
 from training_api.job.pinned_uri import split_pinned
 from training_api.job.results import ResultFile
 
@@ -297,11 +297,11 @@ def _file(bucket: str, blob: Any) -> ResultFile:
 
 
 def split_uri(uri: str) -> tuple[str, str]:
-    """Return bucket and object name of ``gs://BUCKET/NAME``. :raises ValueError: another form."""
+    """Return bucket and object name of an address. :raises InvalidArgument: it is no ``gs://`` one."""
     scheme, _, rest = uri.partition("://")
     bucket, _, name = rest.partition("/")
     if scheme != "gs" or not bucket:
-        raise ValueError(f"expected gs://BUCKET/NAME, got {uri!r}")
+        raise InvalidArgument(f"expected gs://BUCKET/NAME, got {uri!r}")
     return bucket, name
 
 

@@ -1,5 +1,5 @@
 """
-Numbers, flags and times among an operator's arguments, once they are rendered.
+Numbers, flags, times and outputs of tasks among an operator's rendered arguments.
 
 A template gives text (``"5"``, ``"True"``), or, where the DAG has ``render_template_as_native_obj``, what
 that text would be in Python. Empty text is what a template makes of a parameter that is not set.
@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import math
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from training_api.errors import InvalidArgument
 
+_Output = TypeVar("_Output", bound=BaseModel)
+_SHOWN_CHARACTERS = 200
 _FLAGS = {"true": True, "1": True, "false": False, "0": False, "": False, "none": False}
 
 
@@ -56,6 +60,26 @@ def seconds(name: str, value: Any) -> float:
         return number(name, value)
     except InvalidArgument as error:
         raise InvalidArgument(f"{name} must be a number of seconds, got {value!r}") from error
+
+
+def output_of(task: str, name: str, kind: type[_Output], value: Any) -> _Output:
+    """
+    Return an argument that is the output of another task.
+
+    :param task: the operator whose output it is.
+    :param name: of the argument.
+    :raises InvalidArgument: it is something else.
+    """
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        got = repr(value)
+        got = got if len(got) <= _SHOWN_CHARACTERS else f"{got[:_SHOWN_CHARACTERS]}..."
+        raise InvalidArgument(
+            f"{name} must be the output of {task}, got {got}: {f'{place}: ' if place else ''}{first['msg']}"
+        ) from None
 
 
 def is_unset(value: Any) -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from container_training.operators.models import (
     CleanUpModelsOperator,
+    ModelOperator,
     PromoteModelOperator,
     RegisterModelOperator,
     RollbackModelOperator,
@@ -131,3 +134,42 @@ def test_a_clean_up_spares_the_champion_its_predecessors_and_what_is_young(
     assert [version.version_id for version in registry.versions()] == ["a", "b"]
     assert all(store.find(uri) for uri in used["uris"])
     registry.roll_back(make_author("back"))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda folder, _: RegisterModelOperator(task_id="t", model_folder=folder, result="job_1"),  # type: ignore[arg-type]
+            "InvalidArgument: result must be the output of CollectJobResultOperator, got 'job_1': ",
+        ),
+        (
+            lambda folder, version: PromoteModelOperator(
+                task_id="t",
+                model_folder=folder,
+                version={**version, "image": None},
+                decision=make_decision("a", 0),
+            ),
+            r"InvalidArgument: version must be the output of RegisterModelOperator, got \{.*\.\.\.: image: ",
+        ),
+        (
+            lambda folder, version: PromoteModelOperator(
+                task_id="t", model_folder=folder, version=version, decision={}
+            ),
+            r"InvalidArgument: decision must be the output of DecidePromotionOperator, got \{\}: promote: ",
+        ),
+        (
+            lambda folder, version: PromoteModelOperator(
+                task_id="t", model_folder=folder, version=version, decision=make_decision("another", 0)
+            ),
+            "InvalidArgument: the decision is about 'another', and the version is 'a'",
+        ),
+    ],
+)
+def test_what_is_no_output_of_the_task_before_is_named_and_final(
+    store: ObjectStore, folder: str, make: Callable[[str, dict[str, Any]], ModelOperator], message: str
+) -> None:
+    task = make(folder, register(store, folder, "a"))
+
+    with pytest.raises(AirflowFailException, match=f"^{message}"):
+        task.execute(Context())  # type: ignore[arg-type]

@@ -94,3 +94,25 @@ def test_a_decision_is_about_the_model_that_was_evaluated(store: ObjectStore, fo
         decide(folder, challenger, {"j": f"{folder}/wrong"})
     with pytest.raises(AirflowFailException, match=r"left no .*its command must write"):
         decide(folder, challenger, {"j": f"{folder}/nothing"})
+
+
+@pytest.mark.parametrize("champion", [None, {}, {"version": {}, "generation": 1}, {"version": None}])
+def test_a_champion_that_is_none_of_the_preparation_is_named_and_final(
+    store: ObjectStore, folder: str, champion: Any
+) -> None:
+    task = DecidePromotionOperator(
+        task_id="t",
+        model_folder=folder,
+        challenger=register(store, folder, "a"),
+        champion=champion,
+        job_ids=[],
+    )
+
+    with (
+        mock.patch("container_training.operators.promotion.TrainingHook"),
+        pytest.raises(
+            AirflowFailException,
+            match=r"^InvalidArgument: champion must be the output of PrepareEvaluationsOperator",
+        ),
+    ):
+        task.execute(Context())  # type: ignore[arg-type]
