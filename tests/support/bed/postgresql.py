@@ -61,13 +61,17 @@ class PostgresServer:
         self._process.wait(scaled(60))
 
     def kill(self) -> None:
-        """SIGKILL all of its processes."""
+        """SIGKILL all of its processes; returns when none has its memory any more."""
         assert self._process is not None
         server = psutil.Process(self._process.pid)
-        for process in (server, *server.children(recursive=True)):
+        server.suspend()  # it makes no more of them
+        others = server.children(recursive=True)
+        for process in (server, *others):
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         self._process.wait()
+        # A server does not start while one of these holds the shared memory of the one before.
+        wait_until(lambda: all(map(_is_over, others)), "all processes of PostgreSQL end")
 
     def _answers(self) -> bool:
         try:
@@ -96,6 +100,13 @@ class PostgresServer:
     def connect(self, database: str = "postgres") -> psycopg.Connection:
         """Return a connection without transactions."""
         return psycopg.connect(host=str(self.folder), user=_USER, dbname=database, autocommit=True)
+
+
+def _is_over(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 @contextmanager
