@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -97,9 +97,20 @@ def run_service(
         TRAINING_PULL_SILENCE_SECONDS="5",
     )
     with ExitStack() as ends:
+        ends.callback(remove_what_is_left, docker_host, service)
         ends.callback(service.kill)
         service.start()
         yield service, ends.enter_context(service.client())
+
+
+def remove_what_is_left(docker_host: str, service: ServiceProcess) -> None:
+    """After a test that has failed: forty networks are all that an engine has."""
+    own = {"label": f"{SERVICE}={service.service_id}"}
+    with closing(docker.APIClient(base_url=docker_host)) as engine:
+        for container in engine.containers(all=True, filters=own):
+            engine.remove_container(container["Id"], force=True, v=True)
+        for network in engine.networks(filters=own):
+            engine.remove_network(network["Id"])
 
 
 def submit(client: TrainingClient, image: ImageRef, names: Sequence[str], program: str = PROGRAM) -> None:
