@@ -297,7 +297,11 @@ def _file(bucket: str, blob: Any) -> ResultFile:
 
 
 def split_uri(uri: str) -> tuple[str, str]:
-    """Return bucket and object name of an address. :raises InvalidArgument: it is no ``gs://`` one."""
+    """
+    Return bucket and object name of ``gs://BUCKET/NAME``.
+
+    :raises InvalidArgument: it has another form.
+    """
     scheme, _, rest = uri.partition("://")
     bucket, _, name = rest.partition("/")
     if scheme != "gs" or not bucket:
