@@ -14,19 +14,19 @@ from datetime import timedelta
 from training_api.dialects.ml_v1.resources import Job, Scheduling, TrainingInput
 from training_api.errors import InvalidJobSpec
 from training_api.job.cluster import ReplicaRole
-from training_api.job.job_rules import (
+from training_api.job.python_package import Runtimes
+from training_api.job.replica_spec import ReplicaSpec, replicas_from_wire
+from training_api.job.rules.job_rules import (
     DEFAULT_RUNNING,
     check_formats,
     check_identity,
     check_supported,
     limits_from_wire,
 )
-from training_api.job.python_package import Runtimes
-from training_api.job.replica_spec import ReplicaSpec, replicas_from_wire
+from training_api.job.rules.violations import Violations
 from training_api.job.secret_refs import SecretRef, check_secrets, secret_refs
 from training_api.job.tuning.hyperparameter_rules import check_hyperparameters
 from training_api.job.tuning.study_spec import StudySpec
-from training_api.job.violations import Violations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,6 @@ from training_api.dialects.ml_v1.resources import (
     TrainingInput,
 )
 from training_api.errors import InvalidImageRef
-from training_api.job.accelerator_rules import NO_TPU, accelerators_from_wire
 from training_api.job.cluster import ReplicaId, ReplicaRole
 from training_api.job.image_ref import ImageRef, parse_image_ref
 from training_api.job.machines import (
@@ -37,7 +36,8 @@ from training_api.job.python_package import (
     runtime_image,
 )
 from training_api.job.roles import OTHER_ROLES, RoleMachines, machines_of
-from training_api.job.violations import Violations
+from training_api.job.rules.accelerator_rules import NO_TPU, accelerators_from_wire
+from training_api.job.rules.violations import Violations
 
 #: Replicas of one job, all roles together. A bound of this service's own, against a count with a digit too
 #: many.

@@ -15,9 +15,9 @@ from training_api.errors import (
     JobNotFound,
 )
 from training_api.job.intent import ORIGIN_LABELS
-from training_api.job.job_rules import label_violations
 from training_api.job.job_spec import JobSpec, job_spec_from_wire
 from training_api.job.python_package import Runtimes
+from training_api.job.rules.job_rules import label_violations
 from training_api.job.secret_refs import LABEL_PREFIX
 from training_api.states import JobState
 from training_service.model import paging

@@ -11,7 +11,7 @@ from training_api.job.job_spec import JobSpec
 from training_api.job.pinned_uri import pinned, split_pinned
 from training_api.job.python_package import is_package_job
 from training_api.job.replica_spec import replicas_from_wire
-from training_api.job.violations import Violations
+from training_api.job.rules.violations import Violations
 from training_service.access.bucket_access import BucketRefused
 from training_service.intake.cloud_storage import StorageUnavailable
 

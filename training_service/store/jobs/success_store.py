@@ -15,7 +15,7 @@ from training_service.store.sql.conflicts import conflict_insert
 from training_service.store.tables import last_successes
 
 _c = last_successes.c
-#: What the columns hold; labels are shorter (training_api/job/job_rules.py).
+#: What the columns hold; labels are shorter (training_api/job/rules/job_rules.py).
 _LENGTH = 128
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from training_api.dialects.ml_v1.resources import AcceleratorConfig, AcceleratorType
 from training_api.job.machines import ACCELERATOR_COUNTS, TPU_TYPES, MachineFamily, MachineType
-from training_api.job.violations import Violations
+from training_api.job.rules.violations import Violations
 
 NO_TPU = "this service has no TPUs; use a machine type with CPUs or GPUs"
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from training_api.dialects.ml_v1.resources import EncryptionConfig, Job, Scheduling, TrainingInput
 from training_api.errors import FieldViolation
-from training_api.job.violations import Violations
+from training_api.job.rules.violations import Violations
 
 JOB_ID = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}")
 JOB_ID_RULE = "must start with a letter, hold only letters, digits and underscores, and be at most 128 long"
