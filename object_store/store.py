@@ -29,13 +29,11 @@ from object_store.data.catalog import (
     put_upload,
     remove,
     retire,
-    sum_of_objects,
-    uploads_below,
 )
 from object_store.data.contents import Contents, new_key
 from object_store.data.records import Bucket, Content, Object, now_us
 from object_store.errors import Conflict, Invalid, NotFound
-from object_store.listing import ListQuery, Page, list_objects, next_after
+from object_store.listing import ListQuery, Page, list_objects
 from object_store.names import check_bucket_name, check_object_name, check_project
 from object_store.resources import bucket_fields, object_fields
 
@@ -202,19 +200,6 @@ class Store:
         """Return one page of the list of objects."""
         with self.catalog.reading() as connection:
             return list_objects(connection, bucket, query)
-
-    def use_below(self, bucket: str, prefix: str, since: int = 0) -> tuple[int, int]:
-        """
-        Return how many generations and uploads begin with ``prefix``, and their bytes.
-
-        :param since: in microseconds since the epoch; what was made before is left out.
-        """
-        with self.catalog.reading() as connection:
-            find_bucket(connection, bucket)
-            count, size = sum_of_objects(connection, bucket, prefix, next_after(prefix), since)
-            uploads = uploads_below(connection, bucket, prefix, since)
-        files = (name for upload in uploads for name in (upload.key, *upload.files))
-        return count + len(uploads), size + sum(map(self.contents.upload_bytes, files))
 
     def require_writable(self, target: Target) -> None:
         """

@@ -29,7 +29,7 @@ class Outcome:
     :param faults: requests that the program should have answered otherwise, with their number.
     :param fault_count: how many there were; ``faults`` has the first of them.
     :param memory: bytes after the warm-up, and at the end.
-    :param tracebacks: errors in its log that nobody has expected.
+    :param tracebacks: unexpected errors in its log.
     :param outside: files that it changed outside its folder.
     """
 

@@ -1,4 +1,4 @@
-"""The programs that are asked, each a process on loopback in a folder of its own."""
+"""The programs under test. Each runs as a process on loopback, in its own folder."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Target:
         return (self.folder / NOTES).read_text("utf-8", "replace").splitlines()
 
     def tracebacks(self) -> list[str]:
-        """Return the errors that it has logged with a traceback: nobody has expected them."""
+        """Return the tracebacks in its log; each one is an unexpected error."""
         log = (self.folder / _LOG).read_text("utf-8", "replace")
         return [part[:8000] for part in log.split("Traceback (most recent call last)")[1:]]
 

@@ -50,7 +50,7 @@ class PacketFilter:
     Keeps the rules for the job networks of one service in place; safe for threads.
 
     :param connection: leads to the engine.
-    :param service_id: has rules of its own, whatever other services have.
+    :param service_id: each service has its own rules.
     """
 
     def __init__(self, connection: DockerConnection, service_id: str, egress: Egress) -> None:

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from object_store.api.call import Call
 from object_store.conditions import Conditions, whole_number
 from object_store.resources import bucket_resource
+from object_store.use import use_below
 
 _PAGE = 1000
 #: Container Registry makes these with the first push to gcr.io; no push from here ever will.
@@ -70,7 +71,7 @@ async def storage_layout(call: Call) -> Response:
 async def use(call: Call) -> Response:
     """Return what was written below ``prefix`` since then, unfinished uploads included."""
     prefix, since = call.query.get("prefix", ""), whole_number("since", call.query.get("since") or "0")
-    count, size = await call.run(call.store.use_below, call.part("bucket"), prefix, since)
+    count, size = await call.run(use_below, call.store, call.part("bucket"), prefix, since)
     return call.answer({"objects": count, "bytes": size})
 
 

@@ -10,7 +10,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
-from training_api.iam.registry_wire import is_loopback
+from training_api.loopback import is_loopback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

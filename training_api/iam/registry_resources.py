@@ -7,12 +7,12 @@ with them.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 
 from training_api.errors import InvalidImageRef
 from training_api.job.image_ref import ImageRef, RegistryKind
+from training_api.loopback import is_loopback
 
 #: Location of the repositories in the local registry.
 LOCAL_LOCATION = "local"
@@ -21,8 +21,6 @@ REPOSITORY_READER = "roles/artifactregistry.reader"
 BUCKET_READER = "roles/storage.objectViewer"
 #: The guide's role for the whole project; pulling is a small part of what it allows.
 SERVICE_AGENT_ROLE = "roles/ml.serviceAgent"
-
-_LOOPBACK = re.compile(r"(?:127(?:\.[0-9]{1,3}){3}|localhost|\[::1\])(?::[0-9]+)?")
 
 
 class ResourceKind(StrEnum):
@@ -98,7 +96,7 @@ def registry_resource(image: ImageRef) -> PolicyResource | None:
     Registry, "Repository and image names". Deviation: in the local registry ``PROJECT/REPOSITORY`` is a
     repository with the location ``local``, with or without an image name below it.
     """
-    is_local = _LOOPBACK.fullmatch(image.host) is not None
+    is_local = is_loopback(image.host)
     if image.kind is RegistryKind.OTHER and not is_local:
         return None
     repository = image.path_in_project.partition("/")[0]

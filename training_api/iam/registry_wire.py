@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from ipaddress import ip_address
 
 from training_api.job.image_ref import ImageRef
+from training_api.loopback import is_loopback
 
 #: Without these a registry answers in the oldest manifest format, whose digest is another.
 MANIFEST_TYPES = (
@@ -26,15 +26,6 @@ def registry_url(host: str) -> str:
     Plain HTTP for loopback hosts, as the engine does, else HTTPS.
     """
     return f"{'http' if is_loopback(host) else 'https'}://{host}"
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether ``host`` or ``host:port`` is this machine as it names itself."""
-    name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
-    try:
-        return ip_address(name.strip("[]")).is_loopback
-    except ValueError:
-        return name == "localhost"
 
 
 def is_same_registry(host: str, other: str) -> bool:

@@ -87,10 +87,10 @@ class DiskWatch:
         self._lock = threading.Lock()
         self._watched: dict[str, _Watched] = {}
         self._stopping = threading.Event()
+        bounded = {"root": self._look_at_root, "objects": self._look_at_objects}
         self._looks: Mapping[str, Callable[[_Watched], Reason | None]] = {
-            "root": self._look_at_root,
             "metrics": self._look_at_metrics,
-            "objects": self._look_at_objects,
+            **(bounded if most.bytes or most.files else {}),
         }
 
     def start(self) -> None:

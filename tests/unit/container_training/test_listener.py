@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-import threading
-import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +21,6 @@ from container_training.listener import (
 )
 from container_training.operators.training import SubmitTrainingJobOperator
 from tests.support.fakes.fake_service import FakeService, error, make_job
-from tests.support.waiting import wait_until
 from training_api.job.intent import Intent
 from training_api.job.job_id import TaskKey
 from training_api.states import JobState
@@ -178,31 +175,6 @@ def test_a_task_that_has_no_job_cancels_none(
     cancel_job_of_task(KEY, False)
 
     assert service.jobs["digits_1"].state is JobState.RUNNING
-
-
-def test_a_thousand_ended_tasks_take_a_few_threads(
-    service: FakeService, database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looked_at: list[TaskKey] = []
-    threads: set[int] = set()
-
-    def rendered_fields(key: TaskKey) -> dict[str, Any]:
-        time.sleep(0.001)
-        threads.add(threading.active_count())
-        looked_at.append(key)
-        return {}
-
-    monkeypatch.setattr(listener, "_rendered_fields", rendered_fields)
-    before = threading.active_count()
-
-    for number in range(1000):
-        task = make_task_instance(map_index=number)
-        on_task_instance_failed(previous_state=None, task_instance=task, error="marked")
-
-    wait_until(lambda: len(looked_at) == 1000, "all tasks are looked at")
-    assert {key.map_index for key in looked_at} == set(range(1000))
-    assert max(threads) - before <= 16
-    wait_until(lambda: threading.active_count() <= before, "the threads end")
 
 
 @pytest.mark.parametrize(

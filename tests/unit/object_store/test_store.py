@@ -7,14 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from object_store.conditions import NO_CONDITIONS, Conditions
+from object_store.conditions import Conditions
 from object_store.data import catalog
 from object_store.data.contents import new_key
-from object_store.data.records import now_us
 from object_store.errors import ConditionNotMet, Conflict, Invalid, NotFound, NotServed
 from object_store.listing import ListQuery
 from object_store.store import Store, Target
-from object_store.uploads import Uploads
 from tests.unit.object_store.conftest import files, put, read, target
 
 
@@ -306,31 +304,3 @@ def test_an_object_whose_file_is_lost_is_not_found(store: Store) -> None:
 
 def test_the_folder_is_its_owners(store: Store, tmp_path: Path) -> None:
     assert (tmp_path / "store").stat().st_mode & 0o777 == 0o700
-
-
-def test_the_use_of_a_folder_has_all_generations_and_what_uploads_have_sent(store: Store) -> None:
-    store.patch_bucket("demo", {"versioning": {"enabled": True}}, NO_CONDITIONS)
-    uploads = Uploads(store)
-    for name, content in (("j/a", b"123"), ("j/a", b"4567"), ("j", b"no"), ("j0", b"no"), ("k/a", b"no")):
-        put(store, name, content)
-    key = uploads.begin(target("j/b"), {})
-    file = uploads.take(key)
-    file.write(b"89")
-    uploads.leave(key, file)
-    in_parts = uploads.begin(target("j/c"), {})
-    part = uploads.take_part(in_parts, 1)
-    part.write(b"0")
-    uploads.keep_part(in_parts, 1, part, {})
-    part.close()
-    uploads.begin(target("k/b"), {})
-
-    assert store.use_below("demo", "j/") == (4, 10)
-    assert store.use_below("demo", "") == (8, 16)
-    newest = store.object(target("k/a")).created
-    assert store.use_below("demo", "", newest) == (4, 5)
-    assert store.use_below("demo", "", now_us() + 1) == (0, 0)
-
-
-def test_the_use_of_a_bucket_that_is_not_there_is_unknown(store: Store) -> None:
-    with pytest.raises(NotFound):
-        store.use_below("gone", "")

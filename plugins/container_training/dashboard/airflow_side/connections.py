@@ -108,7 +108,7 @@ class Services:
             connection.extra,
         )
         # The clients of a connection that did not change go on: their connections are open already.
-        service = kept[2] if kept and kept[1] == key else self._service(connection)
+        service = kept[2] if kept and kept[1] == key else self._made(connection)
         with self._lock:
             self._kept[conn_id] = (now, key, service)
         return service
@@ -119,14 +119,13 @@ class Services:
             for pool in self._pools.values():
                 pool.close()
 
-    def _service(self, connection: Connection) -> Service:
+    def _made(self, connection: Connection) -> Service:
         address = service_address(connection)
+        way = (address.endpoint, address.network)
         with self._lock:
-            pool = self._pools.get((address.endpoint, address.network))
-            if pool is None:
-                pool = address.network.transport(address.endpoint)
-                self._pools[address.endpoint, address.network] = pool
-        return _service(connection, address, pool)
+            if way not in self._pools:
+                self._pools[way] = address.network.transport(address.endpoint)
+            return _service(connection, address, self._pools[way])
 
 
 def training_connections() -> list[str]:

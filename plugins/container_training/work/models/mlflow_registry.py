@@ -19,6 +19,7 @@ import httpx
 from container_training.work.models.champion import Reading
 from container_training.work.models.versions import ModelVersion
 from training_api.clients.http_session import HttpSession
+from training_api.clients.network import DEFAULT_NETWORK
 from training_api.errors import RegistryMirrorFailed
 
 ALIAS = "champion"
@@ -58,7 +59,7 @@ class MlflowRegistry(HttpSession):
             auth=login,
             headers={"Authorization": f"Bearer {token}"} if token else {},
             timeout=_TIMEOUT_SECONDS,
-            transport=transport,
+            transport=transport or DEFAULT_NETWORK.transport(url),
         )
         super().__init__(http)
 
