@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import ssl
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -21,6 +22,9 @@ from training_api.errors import (
     TransportError,
 )
 
+#: What a request without an answer raises. A server may refuse a client's certificate after the handshake (TLS
+#: 1.3, RFC 8446, 4.4.2.4): httpx does not translate that error where asyncio meets it.
+NO_ANSWER = (httpx.RequestError, ssl.SSLError)
 #: How the service tells that a job asks for what it will never have [issue: FIRST-Tech-Challenge/fmltc#318].
 _QUOTA_FAILURE = "Quota failure"
 _M = TypeVar("_M", bound=WireModel)
@@ -33,7 +37,9 @@ _BY_CODE: Mapping[int, type[ServiceError]] = {
 }
 
 
-def transport_error(who: str, request: httpx.Request, error: httpx.RequestError) -> TransportError:
+def transport_error(
+    who: str, request: httpx.Request, error: httpx.RequestError | ssl.SSLError
+) -> TransportError:
     """Return the error of a request that ``who`` did not answer."""
     url = request.url
     return TransportError(

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import httpx
 
-from training_api.clients.api_answers import read_answer, read_model, transport_error
+from training_api.clients.api_answers import NO_ANSWER, read_answer, read_model, transport_error
 from training_api.clients.network import DEFAULT_NETWORK, Network
 from training_api.clients.service_connection import ADVICE, DEFAULT_TIMEOUT_SECONDS, ServiceConnection
 from training_api.dialects.ml_v1.log_wire import ListLogEntriesRequest, ListLogEntriesResponse
@@ -181,7 +181,7 @@ class AsyncTrainingClient:
     async def _send(self, request: httpx.Request) -> Any:
         try:
             response = await self._http.send(request)
-        except httpx.RequestError as error:
+        except NO_ANSWER as error:
             raise transport_error("the training service", request, error) from error
         return read_answer(response, ADVICE)
 

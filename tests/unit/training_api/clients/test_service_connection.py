@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+
 import httpx
 import pytest
 
@@ -18,6 +20,7 @@ from training_api.errors import TransportError
         httpx.ReadTimeout("timed out"),
         httpx.ReadError("reset"),
         httpx.RemoteProtocolError("server disconnected"),
+        ssl.SSLError(1, "tlsv13 alert certificate required"),
     ],
 )
 def test_no_answer_is_a_transport_error_that_names_the_request(call: Call, error: Exception) -> None:
