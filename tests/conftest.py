@@ -62,6 +62,9 @@ def _isolate_airflow() -> Path:
         "AIRFLOW__API_AUTH__JWT_SECRET": "a-secret-for-tests-only-that-is-long-enough",
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{scratch / 'airflow.db'}",
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(scratch / "logs"),
+        # Else each client of Cloud Storage leaves a thread that draws from `random`: Hypothesis fails any
+        # test during whose examples it does so.
+        "DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA": "true",
     }
     return scratch
 

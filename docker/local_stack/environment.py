@@ -9,7 +9,7 @@ from local_stack.errors import LocalStackError
 from local_stack.parts.airflow import passwords_file
 from local_stack.parts.base_image import BaseImage
 from local_stack.people.airflow_users import ORPHAN_FINDER, ensure_password
-from local_stack.settings import GCSFS_WITHOUT_GRPC, Part, StackSettings
+from local_stack.settings import STORAGE_CLIENTS, Part, StackSettings
 from local_stack.stack import LocalStack
 
 CLOUDSDK_APIS = ("ML", "LOGGING", "CLOUDRESOURCEMANAGER", "ARTIFACTREGISTRY", "IAM", "AIPLATFORM")
@@ -37,7 +37,7 @@ def client_environment(
         "CLOUDSDK_ML_ENGINE_POLLING_INTERVAL": "2",
         "GOOGLE_CLOUD_PROJECT": settings.project,
         "STORAGE_EMULATOR_HOST": settings.object_store_url,
-        **GCSFS_WITHOUT_GRPC,
+        **STORAGE_CLIENTS,
         "TRAINING_ENDPOINT": settings.training_url,
         "JOB_BUCKET": settings.job_bucket,
         "IMAGE_PREFIX": settings.image_prefix,

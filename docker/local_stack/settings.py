@@ -22,8 +22,13 @@ LOOPBACK = "127.0.0.1"
 """Address of every part; the object store and the metadata of jobs use the one of containers, too."""
 
 CONTAINER_HOST_NAME = "host.docker.internal"
-#: gcsfs otherwise asks for a bucket's type by gRPC with TLS, which a local store cannot have: 60 s a bucket.
-GCSFS_WITHOUT_GRPC = {"GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}
+#: What clients of Cloud Storage leave out. gcsfs asks for a bucket's type by gRPC with TLS, which a local
+#: store cannot have: 60 s a bucket. google-cloud-storage asks for the bucket beside its first request, for
+#: attributes of traces.
+STORAGE_CLIENTS = {
+    "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
+    "DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA": "true",
+}
 """How containers name this machine; jobs get it with ``extra_hosts`` and the value ``host-gateway``."""
 
 MAX_SOCKET_PATH_BYTES = 100
@@ -227,7 +232,7 @@ class StackSettings(BaseSettings):
         """What containers of jobs get so that Google's clients in them use the local object store."""
         return {
             "STORAGE_EMULATOR_HOST": f"http://{CONTAINER_HOST_NAME}:{self.object_store_port}",
-            **GCSFS_WITHOUT_GRPC,
+            **STORAGE_CLIENTS,
         }
 
     @property

@@ -22,8 +22,8 @@ from training_api.errors import (
     TransportError,
 )
 
-#: What a request without an answer raises. A server may refuse a client's certificate after the handshake (TLS
-#: 1.3, RFC 8446, 4.4.2.4): httpx does not translate that error where asyncio meets it.
+#: What a request without an answer raises. A server may refuse a client's certificate after the handshake
+#: (TLS 1.3, RFC 8446, 4.4.2.4): httpx does not translate that error where asyncio meets it.
 NO_ANSWER = (httpx.RequestError, ssl.SSLError)
 #: How the service tells that a job asks for what it will never have [issue: FIRST-Tech-Challenge/fmltc#318].
 _QUOTA_FAILURE = "Quota failure"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -125,6 +126,9 @@ class CloudStorage:
             from google.auth.credentials import AnonymousCredentials
             from google.cloud import storage
 
+            # Else each client also asks for the bucket itself, for attributes of traces, in a thread that
+            # asks a store without an answer for two minutes.
+            os.environ.setdefault("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
             if self._endpoint == CLOUD_STORAGE:
                 self._made = storage.Client()
             else:

@@ -19,7 +19,7 @@ from local_stack.parts.part import PROBE_TIMEOUT_SECONDS, Listener, StackPart
 from local_stack.people.airflow_users import ORPHAN_FINDER, USERS, ensure_password
 from local_stack.people.credentials import REGISTRY_USER, airflow_token, ensure_credentials
 from local_stack.processes.supervisor_config import PRIVATE_UMASK, Program
-from local_stack.settings import GCSFS_WITHOUT_GRPC, LOOPBACK, REPOSITORY_ROOT, Part, StackSettings
+from local_stack.settings import LOOPBACK, REPOSITORY_ROOT, STORAGE_CLIENTS, Part, StackSettings
 
 MIGRATE_TIMEOUT_SECONDS = 300
 SCHEDULER_PATIENCE_SECONDS = 60
@@ -241,7 +241,7 @@ def airflow_environment(
         "DOCKER_HOST": settings.engine_url,
         "GOOGLE_CLOUD_PROJECT": settings.project,
         "STORAGE_EMULATOR_HOST": settings.object_store_url,
-        **GCSFS_WITHOUT_GRPC,
+        **STORAGE_CLIENTS,
         "PYTHONUNBUFFERED": "1",
         **settings.airflow_environment,
     }

@@ -59,6 +59,7 @@ def test_the_training_connection_says_all_that_a_pipeline_needs(environment: dic
         "container_env": {
             "STORAGE_EMULATOR_HOST": "http://host.docker.internal:3",
             "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
+            "DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA": "true",
         },
     }
 

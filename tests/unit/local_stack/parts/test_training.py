@@ -98,6 +98,7 @@ def test_the_service_is_told_where_everything_is(engine: FakeEngine, tmp_path: P
     assert in_containers == {
         "STORAGE_EMULATOR_HOST": "http://host.docker.internal:9123",
         "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
+        "DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA": "true",
     }
     assert set(json.loads(environment["TRAINING_RUNTIME_IMAGES"]).values()) == {runtime_image_name(BASE)}
 

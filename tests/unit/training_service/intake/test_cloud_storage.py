@@ -43,15 +43,17 @@ class Store:
         self.storage = CloudStorage(f"http://127.0.0.1:{self.server.server_port}")
 
     def queries(self, path: str) -> list[dict[str, list[str]]]:
-        """Return those of a path; the client asks for buckets beside it, for its telemetry."""
-        return [parse_qs(urlsplit(url).query) for url in self.asked if urlsplit(url).path == path]
+        """Return those of all requests, which must be for ``path``."""
+        assert {urlsplit(url).path for url in self.asked} == {path}
+        return [parse_qs(urlsplit(url).query) for url in self.asked]
 
     def answer(self, status: int, body: dict[str, Any]) -> None:
         self.status, self.body = status, body
 
 
 @pytest.fixture
-def store() -> Iterator[Store]:
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    monkeypatch.delenv("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA")
     store = Store()
     yield store
     store.server.shutdown()
