@@ -59,7 +59,7 @@ def _isolate_airflow() -> Path:
         # What airflow.cfg asks a command for would be written into the checkout; tests bring their own.
         "AIRFLOW__CORE__FERNET_KEY": "",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(scratch / "passwords.json"),
-        "AIRFLOW__API_AUTH__JWT_SECRET": "a-secret-for-tests-only-that-is-long-enough",
+        "AIRFLOW__API_AUTH__JWT_SECRET": "a-secret-for-tests-only-that-is-long-enough-for-sha-512-as-well!",
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{scratch / 'airflow.db'}",
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(scratch / "logs"),
         # Else each client of Cloud Storage leaves a thread that draws from `random`: Hypothesis fails any

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 
+from container_training.airflow_internals.tasks import RUN_TIMED_OUT
 from container_training.runtime.daemon_threads import DaemonThreads
 from training_api.job.job_id import TaskKey
 
@@ -38,8 +39,6 @@ _PAUSES_SECONDS = (0.0, 3.0, 7.0, 10.0, 20.0)
 #: Listeners are told before the act is stored; how often, and for how long, it is looked whether it is.
 _STORED_EVERY_SECONDS = 0.5
 _STORED_LOOKS = 60
-#: What the scheduler says of a run that was longer than its ``dagrun_timeout``.
-_TIMED_OUT = "timed_out"
 # Tests put a virtual clock here.
 _sleep: Callable[[float], None] = time.sleep
 
@@ -48,31 +47,31 @@ _sleep: Callable[[float], None] = time.sleep
 def on_task_instance_failed(previous_state: Any, task_instance: Any, error: Any) -> None:
     """Act on a task that was marked as failed by hand: only then the previous state is unknown."""
     if previous_state is None:
-        _look_after_job(task_instance, is_success=False)
+        _look_after_job(TaskKey.of(task_instance), is_success=False)
 
 
 @hookimpl
 def on_task_instance_success(previous_state: Any, task_instance: Any) -> None:
     """Act on a task that was marked as successful by hand."""
     if previous_state is None:
-        _look_after_job(task_instance, is_success=True)
+        _look_after_job(TaskKey.of(task_instance), is_success=True)
 
 
 @hookimpl
 def on_dag_run_failed(dag_run: Any, msg: str) -> None:
     """Act on the tasks that were skipped at their run's limit of time."""
-    if msg == _TIMED_OUT:
+    if msg == RUN_TIMED_OUT:
         _start(_look_after_jobs_of_run, dag_run.dag_id, dag_run.run_id)
 
 
-def _look_after_job(task_instance: Any, *, is_success: bool) -> None:
+def _look_after_job(key: TaskKey, *, is_success: bool) -> None:
     """
     Start the cancel of the task's job on another thread.
 
-    Only columns are read here: when a person marks a whole run, related rows are not loaded, and reading one
-    raises.
+    A task's key has only columns of it: when a person marks a whole run, related rows are not loaded, and
+    reading one raises.
     """
-    _start(cancel_job_of_task, TaskKey.of(task_instance), is_success)
+    _start(cancel_job_of_task, key, is_success)
 
 
 def _start(act: Callable[..., None], *args: Any) -> None:
@@ -176,40 +175,20 @@ def cancel_job_of_submission(key: TaskKey, rendered: Mapping[str, Any]) -> None:
 
 
 def _look_after_jobs_of_run(dag_id: str, run_id: str) -> None:
-    from airflow.models.taskinstance import TaskInstance
-    from airflow.utils.session import create_session
-    from sqlalchemy import select
+    from container_training.airflow_internals.database import airflow_database, tasks_of_runs
 
     _sleep(_PAUSES_SECONDS[1])  # until the scheduler has stored it
-    query = select(TaskInstance).where(
-        TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id, TaskInstance.state == "skipped"
-    )
-    with create_session() as session:
-        for task_instance in session.scalars(query):
-            _look_after_job(task_instance, is_success=False)
+    with airflow_database() as session:
+        skipped = tasks_of_runs([(dag_id, run_id)], session, state="skipped")
+    for key in skipped:
+        _look_after_job(key, is_success=False)
 
 
 def _rendered_fields(key: TaskKey) -> Mapping[str, Any]:
-    """Return the arguments with which the task has begun; empty if it never has."""
-    from airflow.models.taskinstance import TaskInstance
-    from airflow.utils.session import create_session
-    from sqlalchemy import select
-    from sqlalchemy.orm import joinedload
+    from container_training.airflow_internals.database import airflow_database, rendered_fields
 
-    query = (
-        select(TaskInstance)
-        .where(
-            TaskInstance.dag_id == key.dag_id,
-            TaskInstance.run_id == key.run_id,
-            TaskInstance.task_id == key.task_id,
-            TaskInstance.map_index == key.map_index,
-        )
-        .options(joinedload(TaskInstance.rendered_task_instance_fields))
-    )
-    with create_session() as session:
-        task_instance = session.scalar(query)
-        fields = getattr(task_instance, "rendered_task_instance_fields", None)
-        return getattr(fields, "rendered_fields", None) or {}
+    with airflow_database() as session:
+        return rendered_fields(key, session)
 
 
 def _is_stored(key: TaskKey) -> bool:
@@ -233,46 +212,24 @@ def _is_over(key: TaskKey, *, whole_run: bool = False) -> bool:
 
 
 def _states(key: TaskKey, *, only_its_own: bool = False) -> list[str | None]:
-    from airflow.models.taskinstance import TaskInstance
-    from airflow.utils.session import create_session
-    from sqlalchemy import select
+    from container_training.airflow_internals.database import airflow_database, task_states
 
-    query = select(TaskInstance.state).where(
-        TaskInstance.dag_id == key.dag_id, TaskInstance.run_id == key.run_id
-    )
-    if only_its_own:
-        query = query.where(TaskInstance.task_id == key.task_id, TaskInstance.map_index == key.map_index)
-    with create_session() as session:
-        return list(session.scalars(query))
+    with airflow_database() as session:
+        return task_states(key, session, whole_run=not only_its_own)
 
 
 def _has_returned(key: TaskKey) -> bool:
     """Whether the submission was over when it was ended: its job belongs to the tasks after it."""
-    from airflow.models.xcom import XComModel
-    from airflow.utils.session import create_session
-    from sqlalchemy import select
+    from container_training.airflow_internals.database import airflow_database, xcom_value
 
-    query = select(XComModel.key).where(
-        XComModel.dag_id == key.dag_id,
-        XComModel.run_id == key.run_id,
-        XComModel.task_id == key.task_id,
-        XComModel.map_index == key.map_index,
-        XComModel.key == "return_value",
-    )
-    with create_session() as session:
-        return session.scalar(query) is not None
+    with airflow_database() as session:
+        return xcom_value(key, "return_value", session) is not None
 
 
 def _stored_intent(key: TaskKey) -> Intent | None:
-    """
-    Return what the task stored before its request.
-
-    ``None`` also if the workers' backend has stored it elsewhere.
-    """
-    from airflow.state import TaskScope, get_state_backend
-
+    """Return what the task stored before its request."""
+    from container_training.airflow_internals.database import value_of_state_backend
     from training_api.job.intent import INTENT_KEY, Intent
 
-    scope = TaskScope(dag_id=key.dag_id, run_id=key.run_id, task_id=key.task_id, map_index=key.map_index)
-    stored = get_state_backend().get(scope, INTENT_KEY)
+    stored = value_of_state_backend(key, INTENT_KEY)
     return Intent.from_json(json.loads(stored)) if stored else None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
+from airflow.sdk import conf
 
 from container_training import listener
 from container_training.dashboard.lazy import LazyApp

@@ -16,7 +16,8 @@ from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
 from container_engines.memory.engine import Behaviour
-from container_training.dashboard.access import REQUIRES_LOGIN, rights_of
+from container_training.airflow_internals.login import REQUIRES_LOGIN
+from container_training.dashboard.access import rights_of
 from container_training.dashboard.airflow_side.rights import Rights
 from container_training.dashboard.app import make_app
 from container_training.dashboard.routes import job as job_api

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -79,6 +80,7 @@ ROOMS: tuple[str, ...] = (
     "container_training.work.orphans",
     "container_training.work.plan",
     "container_training.work.migration",
+    "container_training.airflow_internals",
     "container_training.hooks",
     "container_training.links",
     "container_training.runtime",
@@ -231,3 +233,97 @@ def test_dags_use_the_airflow_side_only(path: Path) -> None:
     packages = {name.partition(".")[0] for name in imports_of(path)}
 
     assert not packages & {"training_service", "local_stack", "docker"}
+
+
+#: The only room that may use what Airflow does not publish.
+INTERNALS = "container_training.airflow_internals"
+#: Public modules of Airflow 3.3 beside ``airflow.sdk`` and the providers, and what they publish; ``...`` is everything.
+#: https://airflow.apache.org/docs/apache-airflow/3.3.2/public-airflow-interface.html and task-sdk/1.3.2/api.html
+PUBLIC_AIRFLOW: dict[str, set[str]] = {
+    "airflow.listeners": {"hookimpl"},
+    "airflow.plugins_manager": {"AirflowPlugin"},
+    "airflow.triggers.base": {"BaseEventTrigger", "BaseTrigger", "TriggerEvent"},
+    "airflow.sdk.log": {"mask_secret"},
+    # "Public Exceptions"; ``airflow.exceptions`` itself says that they are imported from here.
+    "airflow.sdk.exceptions": {
+        "AirflowException",
+        "AirflowFailException",
+        "AirflowNotFoundException",
+        "AirflowSensorTimeout",
+        "AirflowSkipException",
+        "AirflowTaskTimeout",
+        "TaskDeferralTimeout",
+    },
+}
+#: Kinds of a provider's modules that are public: operators, hooks and so on, and OpenLineage's extractors.
+PUBLIC_OF_PROVIDERS = {"extractors", "hooks", "operators", "sensors", "triggers"}
+
+
+def private_airflow_of(path: Path) -> list[str]:
+    """Return each name that ``path`` imports of Airflow, and that Airflow does not publish."""
+    import airflow.sdk
+
+    public = PUBLIC_AIRFLOW | {"airflow.sdk": set(airflow.sdk.__all__)}
+    found = []
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [(alias.name, "") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [(node.module or "", alias.name) for alias in node.names]
+        else:
+            continue
+        for module, name in names:
+            package, *rest = module.split(".")
+            is_public = name in public.get(module, ()) or (
+                rest[:1] == ["providers"] and PUBLIC_OF_PROVIDERS & {*rest} and not name.startswith("_")
+            )
+            if package == "airflow" and not is_public:
+                found.append(f"{path.relative_to(ROOT)}:{node.lineno}: {module} {name}".rstrip())
+    return found
+
+
+def test_what_airflow_does_not_publish_is_imported_in_one_room_only() -> None:
+    outside = [path for name, path in MODULES.items() if room_of(name) != INTERNALS]
+    outside += sorted((ROOT / "dags").rglob("*.py"))
+
+    assert [found for path in outside for found in private_airflow_of(path)] == []
+    # And the room is where it is: a rule that finds nothing anywhere would be none.
+    assert {
+        path.stem for name, path in MODULES.items() if room_of(name) == INTERNALS if private_airflow_of(path)
+    } == {
+        "database",
+        "login",
+        "tasks",
+    }
+
+
+def test_no_class_uses_a_private_name_of_airflows_classes() -> None:
+    """A name with an underscore that a class of ours takes from Airflow, or by accident gives another meaning."""
+    import importlib
+    import inspect
+
+    wrong = []
+    for name, path in MODULES.items():
+        if not re.search(r"class \w+\(.*(Base|Operator|Hook|Trigger|Link|Plugin)", path.read_text("utf-8")):
+            continue
+        if not name.startswith("container_training."):
+            continue
+        for found in vars(importlib.import_module(name)).values():
+            if not inspect.isclass(found) or found.__module__ != name:
+                continue
+            of_airflow = {
+                attribute
+                for base in found.__mro__
+                if base.__module__.startswith("airflow.")
+                for attribute in vars(base)
+                if attribute.startswith("_") and not attribute.startswith("__")
+            }
+            used = {
+                getattr(node, "attr", None) or getattr(node, "name", None) or getattr(node, "id", None)
+                for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(found))))
+            }
+            wrong += [
+                f"{found.__qualname__}.{attribute}" for attribute in sorted(of_airflow.intersection(used))
+            ]
+
+    assert wrong == []

@@ -1,9 +1,8 @@
 """
 Who asks, and what Airflow lets them do.
 
-The only module that uses ``airflow.api_fastapi``'s own security functions, which are no public API: what a
-new version of Airflow changes, changes here. An app that a plugin mounts inherits no authentication, so each
-of our routes goes through ``User``.
+An app that a plugin mounts inherits no authentication, so each of our routes depends on ``RightsDep`` or
+``ConnectionsDep``.
 """
 
 from __future__ import annotations
@@ -11,81 +10,60 @@ from __future__ import annotations
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from airflow.api_fastapi.app import get_auth_manager
-from airflow.api_fastapi.auth.managers.models.resource_details import (
-    ConnectionDetails,
-    DagAccessEntity,
-    DagDetails,
-)
-from airflow.api_fastapi.core_api.security import GetUserDep, requires_authenticated
-from airflow.configuration import conf
-from airflow.models.connection import Connection
-from airflow.models.dag import DagModel
+from airflow.sdk import conf
 from fastapi import Depends, HTTPException, Request
-from sqlalchemy import select
 
+from container_training.airflow_internals.database import airflow_database, dag_ids
+from container_training.airflow_internals.login import (
+    UserDep,
+    authorized_dag_ids,
+    is_authorized_for_any_dag,
+    may_edit_task_instances,
+    may_read_connection,
+)
 from container_training.dashboard.airflow_side.connections import training_connections
-from container_training.dashboard.airflow_side.database import airflow_database
 from container_training.dashboard.airflow_side.rights import Rights
 
-#: For the app as a whole: without a login there is no answer but 401.
-REQUIRES_LOGIN = Depends(requires_authenticated())
 #: A header that no form and no other site's page can send without asking first.
 ACTION_HEADER = "X-Training-Action"
 
 
-def rights_of(user: GetUserDep) -> Rights:
+def rights_of(user: UserDep) -> Rights:
     """
     Return what the user may do.
 
     It is read anew with each request, so that a right that is revoked is gone.
     """
-    manager = get_auth_manager()
     with airflow_database() as session:
-        known = frozenset(session.scalars(select(DagModel.dag_id)))
-    readable = frozenset(manager.get_authorized_dag_ids(user=user, method="GET"))
+        known = dag_ids(session)
+    readable = authorized_dag_ids(user, "GET")
     return Rights(
         known=known,
         readable=readable & known,
         # Some auth managers answer "any DAG at all?" where no DAG is named: then the known ones decide.
-        reads_all=known <= readable and manager.is_authorized_dag(method="GET", user=user),
-        may_edit=lambda dag_id: _may_edit(manager, user, dag_id, known),
+        reads_all=known <= readable and is_authorized_for_any_dag(user, "GET"),
+        may_edit=lambda dag_id: _may_edit(user, dag_id, known),
     )
 
 
 RightsDep = Annotated[Rights, Depends(rights_of)]
 
 
-def connections_of(user: GetUserDep) -> list[str]:
+def connections_of(user: UserDep) -> list[str]:
     """Return the connections to training services that Airflow shows the user, sorted."""
-    manager = get_auth_manager()
-    return [
-        conn_id
-        for conn_id in training_connections()
-        if manager.is_authorized_connection(
-            method="GET",
-            details=ConnectionDetails(conn_id=conn_id, team_name=Connection.get_team_name(conn_id)),
-            user=user,
-        )
-    ]
+    return [conn_id for conn_id in training_connections() if may_read_connection(user, conn_id)]
 
 
 ConnectionsDep = Annotated[list[str], Depends(connections_of)]
 
 
-def _may_edit(manager: Any, user: Any, dag_id: str | None, known: frozenset[str]) -> bool:
+def _may_edit(user: Any, dag_id: str | None, known: frozenset[str]) -> bool:
     """To cancel a job is to end a task: whoever may mark the DAG's task instances may do it."""
-    details = None
-    if dag_id is None:
-        if not (
-            known <= manager.get_authorized_dag_ids(user=user, method="PUT")
-            and manager.is_authorized_dag(method="PUT", user=user)
-        ):
-            return False
-    else:
-        details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
-    entity = DagAccessEntity.TASK_INSTANCE
-    return bool(manager.is_authorized_dag(method="PUT", access_entity=entity, details=details, user=user))
+    if dag_id is None and not (
+        known <= authorized_dag_ids(user, "PUT") and is_authorized_for_any_dag(user, "PUT")
+    ):
+        return False
+    return may_edit_task_instances(user, dag_id)
 
 
 def requires_own_page(request: Request) -> None:

@@ -11,7 +11,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from container_training.dashboard.access import REQUIRES_LOGIN
+from container_training.airflow_internals.login import REQUIRES_LOGIN
 from container_training.dashboard.airflow_side.connections import DEFAULT_CONN_ID
 from container_training.dashboard.live import stream
 from container_training.dashboard.problems import answer_problem

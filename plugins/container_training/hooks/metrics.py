@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from container_training.airflow_internals.tasks import task_metrics, triggerer_metrics
+
 PREFIX = "container_training"
 
 
@@ -23,16 +25,12 @@ class Submission(StrEnum):
 
 def count_submission(outcome: Submission) -> None:
     """Count a task that has its job; in tasks."""
-    from airflow.sdk.observability import stats
-
-    stats.incr(f"{PREFIX}.submissions", tags={"outcome": outcome.value})
+    task_metrics().incr(f"{PREFIX}.submissions", tags={"outcome": outcome.value})
 
 
 def count_retry(error: BaseException | None) -> None:
     """Count a question that the service did not answer and that is asked again; in tasks."""
-    from airflow.sdk.observability import stats
-
-    stats.incr(f"{PREFIX}.request_retries", tags={"kind": type(error).__name__})
+    task_metrics().incr(f"{PREFIX}.request_retries", tags={"kind": type(error).__name__})
 
 
 def count_poll_error(error: Exception) -> None:
@@ -41,20 +39,14 @@ def count_poll_error(error: Exception) -> None:
 
     It happens in the triggerer, which has its own metrics.
     """
-    from airflow.observability import stats
-
-    stats.incr(f"{PREFIX}.poll_errors", tags={"kind": type(error).__name__})
+    triggerer_metrics().incr(f"{PREFIX}.poll_errors", tags={"kind": type(error).__name__})
 
 
 def report_cost(dag_id: str, amount: float, currency: str) -> None:
     """Report what the newest job of a DAG has cost; in tasks."""
-    from airflow.sdk.observability import stats
-
-    stats.gauge(f"{PREFIX}.job_cost", amount, tags={"dag_id": dag_id, "currency": currency})
+    task_metrics().gauge(f"{PREFIX}.job_cost", amount, tags={"dag_id": dag_id, "currency": currency})
 
 
 def report_orphans(conn_id: str, count: int) -> None:
     """Report how many jobs of a connection have no live owner; in tasks."""
-    from airflow.sdk.observability import stats
-
-    stats.gauge(f"{PREFIX}.orphans", count, tags={"conn_id": conn_id})
+    task_metrics().gauge(f"{PREFIX}.orphans", count, tags={"conn_id": conn_id})

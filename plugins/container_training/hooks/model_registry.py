@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from airflow.sdk.definitions.connection import Connection
+from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from container_training.hooks.closing import ClosingHook

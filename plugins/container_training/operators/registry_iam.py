@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator
-from airflow.sdk.execution_time.context import NEVER_EXPIRE
+from airflow.sdk import NEVER_EXPIRE, BaseOperator  # type: ignore[attr-defined]  # the stub lacks it
 
+from container_training.airflow_internals.tasks import operator_class
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.registry_iam import RegistryIamHook
 from container_training.hooks.storage import StorageHook
@@ -250,9 +250,7 @@ def _earlier_revokes(context: Context) -> list[Mapping[str, Any]]:
     if dag is None or task_instance is None:
         return []
     revokes = [
-        task.task_id
-        for task in dag.tasks
-        if issubclass(getattr(task, "operator_class", type(task)), RevokeRegistryAccessOperator)
+        task.task_id for task in dag.tasks if issubclass(operator_class(task), RevokeRegistryAccessOperator)
     ]
     results = task_instance.xcom_pull(task_ids=revokes) if revokes else []
     return [result for result in results if isinstance(result, Mapping)]

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.configuration import conf
-from airflow.sdk.execution_time.context import NEVER_EXPIRE
+from airflow.sdk import NEVER_EXPIRE, conf  # type: ignore[attr-defined]  # the stub lacks it
 from tenacity import RetryCallState, Retrying
 
 from container_training.hooks.failures import final_unless_transient

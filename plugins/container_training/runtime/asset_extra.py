@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Asset
-from airflow.sdk.definitions.asset import AssetRef
-
+from container_training.airflow_internals.tasks import is_asset
 from training_api.job.results import JobResult
 
 if TYPE_CHECKING:
@@ -20,5 +18,5 @@ def describe_outlets(outlets: Iterable[Any], context: Context, result: JobResult
     """Add what was made to the event of each asset among ``outlets``; other values there stay."""
     extra = result.model_dump(mode="json", include=set(_FIELDS))
     for outlet in outlets:
-        if isinstance(outlet, Asset | AssetRef):
+        if is_asset(outlet):
             context["outlet_events"][outlet].extra.update(extra)

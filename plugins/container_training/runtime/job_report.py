@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from urllib.parse import quote
 
-from airflow.sdk.configuration import conf
+from airflow.sdk import conf
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from container_training.hooks.storage import object_store_endpoint

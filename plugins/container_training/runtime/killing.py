@@ -8,8 +8,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from enum import StrEnum
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowRuntimeError
-
+from container_training.airflow_internals.tasks import states_of_run
 from container_training.work.orphans.orphans import are_over
 
 _log = logging.getLogger(__name__)
@@ -51,7 +50,7 @@ def fate_of(task_instance: Any) -> TaskFate:
         # A run may have thousands of tasks; they count only here.
         if fate is TaskFate.DONE and are_over(_states(task_instance).values()):
             return TaskFate.LAST_DONE
-    except (AirflowRuntimeError, OSError, EOFError) as error:
+    except OSError as error:
         _log.warning("the state of task %s could not be read: %s", task_instance.task_id, error)
         return TaskFate.UNKNOWN
     return fate
@@ -74,12 +73,7 @@ def fate_in_signal_handler(task_instance: Any) -> TaskFate:
 
 
 def _states(task_instance: Any, **which: Any) -> dict[str, str | None]:
-    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
-
-    found: dict[str, dict[str, str | None]] = RuntimeTaskInstance.get_task_states(
-        dag_id=task_instance.dag_id, run_ids=[task_instance.run_id], **which
-    )
-    return found.get(task_instance.run_id, {})
+    return states_of_run(task_instance.dag_id, task_instance.run_id, **which)
 
 
 def _fate(states: dict[str, str | None], key: str) -> TaskFate:

@@ -12,6 +12,8 @@ import os
 import threading
 from collections.abc import Callable
 
+from container_training.airflow_internals.tasks import has_supervisor
+
 _LOOK_SECONDS = 1.0
 
 
@@ -24,7 +26,7 @@ class WorkerWatch:
     """
 
     def __init__(self) -> None:
-        self._worker = os.getppid() if _has_worker() else None
+        self._worker = os.getppid() if has_supervisor() else None
 
     @property
     def is_alone(self) -> bool:
@@ -45,10 +47,3 @@ class WorkerWatch:
         while not self.is_alone:
             pause.wait(_LOOK_SECONDS)
         act()
-
-
-def _has_worker() -> bool:
-    from airflow.sdk.execution_time import task_runner
-    from airflow.sdk.execution_time.comms import CommsDecoder
-
-    return isinstance(getattr(task_runner, "SUPERVISOR_COMMS", None), CommsDecoder)

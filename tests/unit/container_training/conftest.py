@@ -1,12 +1,14 @@
-"""A training service in memory behind ``training_default``, and the context of a task."""
+"""A training service behind ``training_default``, the context of a task, and Airflow's database."""
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import httpx
@@ -15,6 +17,10 @@ import structlog
 
 from tests.support.fakes.fake_bucket import FakeBucket
 from tests.support.fakes.fake_service import PROJECT, FakeService
+
+if TYPE_CHECKING:
+    from airflow.sdk import DAG
+    from sqlalchemy.orm import Session
 
 
 class StateStore(dict[str, Any]):
@@ -97,3 +103,50 @@ def no_pause_before_deferring(monkeypatch: pytest.MonkeyPatch) -> None:
     Otherwise it polls for three seconds.
     """
     monkeypatch.setattr("container_training.sensors.training._PAUSE_BEFORE_DEFERRING", 0.0)
+
+
+@pytest.fixture
+def session(airflow_db: Path) -> Iterator[Session]:
+    """A session of Airflow's database; what a test writes is there for this test alone."""
+    from airflow.models.dag import DagModel
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import delete
+
+    with create_session() as session:
+        yield session
+        session.rollback()
+        session.execute(delete(DagRun))
+        session.execute(delete(DagModel))
+
+
+@pytest.fixture
+def add_run(register_dag: Callable[[DAG], DAG], session: Session) -> Callable[..., None]:
+    """Return a function that adds a run of a DAG, with tasks of these names and their instances."""
+
+    def add_run(dag_id: str, run_id: str, *tasks: str, **of_dag: Any) -> None:
+        from airflow.models.dag_version import DagVersion
+        from airflow.models.serialized_dag import SerializedDagModel
+        from airflow.providers.standard.operators.empty import EmptyOperator
+        from airflow.sdk import DAG
+        from airflow.utils.state import DagRunState
+        from airflow.utils.types import DagRunTriggeredByType, DagRunType
+
+        with DAG(dag_id, schedule=None, **of_dag) as dag:
+            for task in tasks:
+                EmptyOperator(task_id=task)
+        register_dag(dag)
+        serialized = SerializedDagModel.get_dag(dag_id, session=session)
+        assert serialized is not None
+        assert DagVersion.get_latest_version(dag_id, session=session)
+        serialized.create_dagrun(
+            run_id=run_id,
+            run_after=datetime(2026, 11, 20, tzinfo=UTC),
+            run_type=DagRunType.MANUAL,
+            triggered_by=DagRunTriggeredByType.TEST,
+            state=DagRunState.RUNNING,
+            session=session,
+        )
+        session.commit()
+
+    return add_run

@@ -11,12 +11,10 @@ from datetime import timedelta
 from typing import Any
 
 import httpx
-from airflow.models.connection import Connection as ConnectionModel
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException
-from sqlalchemy import select
 
-from container_training.dashboard.airflow_side.database import airflow_database
+from container_training.airflow_internals.database import airflow_database, connection_ids
 from container_training.hooks.training import ServiceAddress, TrainingHook, service_address
 from container_training.work.job_buckets import JobBuckets
 from container_training.work.models.age import parse_limits
@@ -136,9 +134,8 @@ def training_connections() -> list[str]:
 
     Connections of a secrets backend cannot be listed; they can be asked for by name.
     """
-    query = select(ConnectionModel.conn_id).where(ConnectionModel.conn_type == CONN_TYPE)
     with airflow_database() as session:
-        found = {conn_id for conn_id in session.scalars(query) if conn_id}
+        found = connection_ids(CONN_TYPE, session)
     for name in os.environ:
         if name.startswith(_ENVIRONMENT_PREFIX):
             conn_id = name.removeprefix(_ENVIRONMENT_PREFIX).lower()

@@ -10,19 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from airflow.models.dagrun import DagRun
-from airflow.models.taskinstance import TaskInstance
-from sqlalchemy import ColumnElement, and_, or_, select, tuple_
-from sqlalchemy.orm import InstrumentedAttribute, Session
+from sqlalchemy.orm import Session
 
+from container_training.airflow_internals.database import run_type_and_user, runs_with_labels, tasks_of_runs
 from container_training.dashboard.airflow_side.rights import Rights
 from container_training.dashboard.views.views import Origin
 from training_api.fleet.wire import JobRow
 from training_api.job.intent import RUN_LABEL, TASK_LABEL
-from training_api.job.job_id import MAX_LABEL_LENGTH, TaskKey, job_id_for, label_value
-
-#: A label of full length may end in a digest of nine characters.
-_KEPT_LENGTH = MAX_LABEL_LENGTH - 9
+from training_api.job.job_id import TaskKey, job_id_for, label_value
 
 
 def find_origins(jobs: Sequence[JobRow], rights: Rights, session: Session) -> dict[str, Origin]:
@@ -58,11 +53,8 @@ def find_run(origin: Origin | None, session: Session) -> dict[str, str] | None:
     """
     if origin is None or not origin.run_id:
         return None
-    query = select(DagRun.run_type, DagRun.triggering_user_name).where(
-        DagRun.dag_id == origin.dag_id, DagRun.run_id == origin.run_id
-    )
-    found = session.execute(query).first()
-    return {"type": str(found[0]), "user": found[1] or ""} if found else None
+    found = run_type_and_user(origin.dag_id, origin.run_id, session)
+    return {"type": found[0], "user": found[1]} if found else None
 
 
 def _choose(
@@ -99,11 +91,8 @@ def _runs(
         if RUN_LABEL in job.labels
         for dag_id in rights.dags_of(job.labels)
     }
-    if not wanted:
-        return {}
-    may_be = [and_(DagRun.dag_id == dag_id, has_label(DagRun.run_id, label)) for dag_id, label in wanted]
     found: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for dag_id, run_id in session.execute(select(DagRun.dag_id, DagRun.run_id).where(or_(*may_be))):
+    for dag_id, run_id in runs_with_labels(wanted, session):
         key = (dag_id, label_value(run_id))
         if key in wanted:
             found.setdefault(key, []).append((dag_id, run_id))
@@ -111,23 +100,7 @@ def _runs(
 
 
 def _tasks(runs: set[tuple[str, str]], session: Session) -> dict[tuple[str, str], list[TaskKey]]:
-    if not runs:
-        return {}
-    columns = (TaskInstance.dag_id, TaskInstance.run_id, TaskInstance.task_id, TaskInstance.map_index)
-    query = select(*columns).where(tuple_(TaskInstance.dag_id, TaskInstance.run_id).in_(sorted(runs)))
     found: dict[tuple[str, str], list[TaskKey]] = {}
-    for dag_id, run_id, task_id, map_index in session.execute(query):
-        key = TaskKey(dag_id=dag_id, task_id=task_id, run_id=run_id, map_index=map_index)
-        found.setdefault((dag_id, run_id), []).append(key)
+    for key in tasks_of_runs(runs, session):
+        found.setdefault((key.dag_id, key.run_id), []).append(key)
     return found
-
-
-def has_label(column: InstrumentedAttribute[str], label: str) -> ColumnElement[bool]:
-    """
-    Narrow ``column`` to texts that may have ``label``.
-
-    ``-`` stands for any one character, and capitals do not count.
-    """
-    kept = label if len(label) < MAX_LABEL_LENGTH else label[:_KEPT_LENGTH]
-    pattern = kept.replace("-", "_") + ("%" if len(label) >= MAX_LABEL_LENGTH else "")
-    return column.ilike(pattern)

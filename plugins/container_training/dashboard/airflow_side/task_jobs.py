@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from airflow.models.renderedtifields import RenderedTaskInstanceFields
-from airflow.models.xcom import XComModel
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from container_training.airflow_internals.database import rendered_fields, xcom_value
 from container_training.dashboard.airflow_side.connections import DEFAULT_CONN_ID
 from training_api.job.job_id import TaskKey
 
@@ -34,8 +32,7 @@ def job_of_task(key: TaskKey, session: Session) -> TaskJob | None:
     A task that submits has pushed its job; one that has the id as an argument has it among its rendered
     fields.
     """
-    table = RenderedTaskInstanceFields
-    fields = session.scalar(select(table.rendered_fields).where(*_is_of(table, key))) or {}
+    fields = rendered_fields(key, session)
     job_id = _pushed_job_id(key, session) or _text(fields, "job_id")
     if not job_id:
         return None
@@ -43,7 +40,7 @@ def job_of_task(key: TaskKey, session: Session) -> TaskJob | None:
 
 
 def _pushed_job_id(key: TaskKey, session: Session) -> str:
-    found = session.scalar(select(XComModel.value).where(*_is_of(XComModel, key), XComModel.key == _JOB_KEY))
+    found = xcom_value(key, _JOB_KEY, session)
     if isinstance(found, str):  # what the task API stores may be the text of the JSON
         try:
             found = json.loads(found)
@@ -53,15 +50,6 @@ def _pushed_job_id(key: TaskKey, session: Session) -> str:
     if not isinstance(found, dict) or "trainingInput" not in found:
         return ""
     return _text(found, "jobId")
-
-
-def _is_of(table: Any, key: TaskKey) -> tuple[Any, ...]:
-    return (
-        table.dag_id == key.dag_id,
-        table.run_id == key.run_id,
-        table.task_id == key.task_id,
-        table.map_index == key.map_index,
-    )
 
 
 def _text(values: Mapping[str, Any], name: str) -> str:

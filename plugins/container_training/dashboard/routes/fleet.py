@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 
+from container_training.airflow_internals.database import airflow_database
 from container_training.dashboard.access import RightsDep
 from container_training.dashboard.airflow_side.connections import DEFAULT_CONN_ID, Service
-from container_training.dashboard.airflow_side.database import airflow_database
 from container_training.dashboard.airflow_side.rights import Rights
 from container_training.dashboard.airflow_side.tasks import AirflowTasks
 from container_training.dashboard.answers import Answers

@@ -12,9 +12,9 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, HTTPException, Path
 
+from container_training.airflow_internals.database import airflow_database
 from container_training.dashboard.access import RightsDep
 from container_training.dashboard.airflow_side.connections import DEFAULT_CONN_ID, Service
-from container_training.dashboard.airflow_side.database import airflow_database
 from container_training.dashboard.airflow_side.origins import find_origins, find_run
 from container_training.dashboard.answers import Answers
 from container_training.dashboard.routes.jobs import ConnId

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query
 
+from container_training.airflow_internals.database import airflow_database
 from container_training.dashboard.access import REQUIRES_OWN_PAGE, ConnectionsDep, RightsDep
 from container_training.dashboard.airflow_side.connections import DEFAULT_CONN_ID, Service
-from container_training.dashboard.airflow_side.database import airflow_database
 from container_training.dashboard.airflow_side.origins import find_origins
 from container_training.dashboard.airflow_side.rights import Rights
 from container_training.dashboard.service_side.job_query import PAGE_SIZE, JobQuery

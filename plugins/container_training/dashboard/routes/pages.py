@@ -19,8 +19,8 @@ from urllib.parse import quote, urlencode
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
+from container_training.airflow_internals.database import airflow_database
 from container_training.dashboard.access import RightsDep
-from container_training.dashboard.airflow_side.database import airflow_database
 from container_training.dashboard.airflow_side.task_jobs import job_of_task
 from container_training.dashboard.routes.assets import MEDIA_TYPES, assets, content_digest
 from training_api.job.job_id import TaskKey

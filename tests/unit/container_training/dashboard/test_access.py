@@ -21,9 +21,10 @@ def rights_of(session: Session, monkeypatch: pytest.MonkeyPatch) -> Callable[[st
     from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 
+    from container_training.airflow_internals import login
     from container_training.dashboard import access
 
-    monkeypatch.setattr(access, "get_auth_manager", SimpleAuthManager)
+    monkeypatch.setattr(login, "get_auth_manager", SimpleAuthManager)
     return lambda role: access.rights_of(SimpleAuthManagerUser(username="x", role=role))
 
 
@@ -66,10 +67,10 @@ def test_the_names_of_connections_are_for_those_whom_airflow_shows_them(
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
     from airflow.api_fastapi.core_api.security import get_user
 
-    from container_training.dashboard import access
+    from container_training.airflow_internals import login
     from container_training.dashboard.app import make_app
 
-    monkeypatch.setattr(access, "get_auth_manager", SimpleAuthManager)
+    monkeypatch.setattr(login, "get_auth_manager", SimpleAuthManager)
     monkeypatch.setenv("AIRFLOW_CONN_TRAINING_OF_ACME", '{"conn_type": "container_training", "host": "a"}')
     app = make_app()
     app.dependency_overrides = {get_user: lambda: SimpleAuthManagerUser(username="x", role=role)}

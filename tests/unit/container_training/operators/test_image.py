@@ -152,7 +152,7 @@ def test_killing_cancels_the_call_under_way(build_context: str, monkeypatch: pyt
 
 
 def test_a_build_ends_when_the_worker_is_gone(build_context: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervision, "_has_worker", lambda: True)
+    monkeypatch.setattr(supervision, "has_supervisor", lambda: True)
     monkeypatch.setattr(supervision, "_LOOK_SECONDS", 0.01)
     seen: list[bool] = []
 

@@ -42,7 +42,7 @@ def test_a_kill_stops_the_call_under_way() -> None:
 
 
 def test_a_call_ends_when_the_worker_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervision, "_has_worker", lambda: True)
+    monkeypatch.setattr(supervision, "has_supervisor", lambda: True)
     monkeypatch.setattr(supervision, "_LOOK_SECONDS", 0.01)
     cancellation = BuildLikeTask(task_id="t")._new_cancellation()
     assert not cancellation.is_cancelled

@@ -374,7 +374,7 @@ def test_a_poking_task_without_its_worker_leaves_the_wait_to_the_next_try(
     service: FakeService, context: Any, naps: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service.add(make_job(state=JobState.RUNNING, labels=OWN_LABELS))
-    monkeypatch.setattr(supervision, "_has_worker", lambda: True)
+    monkeypatch.setattr(supervision, "has_supervisor", lambda: True)
 
     def lose_the_worker() -> None:
         monkeypatch.setattr(supervision.os, "getppid", lambda: 1)

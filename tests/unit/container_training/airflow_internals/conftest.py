@@ -1,0 +1,55 @@
+"""A DAG run that Airflow itself has carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk import DAG, BaseOperator, task
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+    from sqlalchemy.orm import Session
+
+
+class Remembers(BaseOperator):
+    """Leaves something in each place where a task can leave it."""
+
+    template_fields = ("job_id",)
+
+    def __init__(self, *, job_id: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.job_id = job_id
+
+    def execute(self, context: Context) -> str:
+        context["task_state_store"].set("kept", {"owner": "token"})
+        context["ti"].xcom_push(key="job", value={"jobId": "digits_1"})
+        return self.job_id
+
+
+@pytest.fixture
+def ran(register_dag: Callable[[DAG], DAG], session: Session) -> Any:
+    """Return the run of ``internal_things``: ``remembers``, then two of ``asks``, then ``last``."""
+    with DAG("internal_things", schedule=None) as dag:
+
+        @task(task_id="asks")
+        def asks(number: int, of_run: str) -> dict[str, Any]:
+            from container_training.airflow_internals import tasks as internals
+
+            return {
+                "has_supervisor": internals.has_supervisor(),
+                "all": internals.states_of_run("internal_things", of_run),
+                "one": internals.states_of_run(
+                    "internal_things", of_run, task_ids=["asks"], map_index=number
+                ),
+                "none": internals.states_of_run("internal_things", "another"),
+            }
+
+        @task(task_id="last")
+        def last() -> None:
+            """Come after the others."""
+
+        first = Remembers(task_id="remembers", job_id="job-of-{{ dag_run.dag_id }}")
+        first >> asks.partial(of_run="{{ run_id }}").expand(number=[0, 1]) >> last()
+    return register_dag(dag).test()
