@@ -53,7 +53,7 @@ with DAG(
     framework = BuildImageOperator(
         task_id="framework",
         context_dir=str(DOCKER / "frameworks" / "xgboost"),
-        image="localhost/container-training/xgboost",
+        image=f"{{{{ {CONNECTION}.image_prefix }}}}/xgboost",
         build_args={"BASE_IMAGE": f"{{{{ {CONNECTION}.get('base_image', '') }}}}"},
     )
     build = BuildImageOperator(

@@ -5,7 +5,7 @@
 gradients. Rank and world size come from `CLUSTER_SPEC` (`docker/trainers/shared/replica.py`). The metrics say
 how far the exchanged gradient is from that of one process on the whole batch.
 
-`framework` builds the image with PyTorch, once a machine; the trainer's image, the same for all replicas, is
+`framework` builds the image with PyTorch, once for all workers; the trainer's image, that of all replicas, is
 made from it.
 """
 
@@ -42,7 +42,7 @@ with DAG(
     framework = BuildImageOperator(
         task_id="framework",
         context_dir=str(DOCKER / "frameworks" / "pytorch"),
-        image="localhost/container-training/pytorch",
+        image=f"{{{{ {CONNECTION}.image_prefix }}}}/pytorch",
         build_args={"BASE_IMAGE": f"{{{{ {CONNECTION}.get('base_image', '') }}}}"},
         retries=2,
     )

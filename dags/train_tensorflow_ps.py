@@ -5,7 +5,7 @@ A `ParameterServerStrategy`: the chief (the master) hands out steps to the worke
 keep the variables. The roles come from `TF_CONFIG`, where the master is the `chief`, as
 `use_chief_in_tf_config` asks.
 
-`framework` builds the image with TensorFlow, once a machine. From it the images of master, workers and
+`framework` builds the image with TensorFlow, once for all workers. From it the images of master, workers and
 parameter servers are built in parallel, each from its own Dockerfile.
 """
 
@@ -45,7 +45,7 @@ with DAG(
     framework = BuildImageOperator(
         task_id="framework",
         context_dir=str(DOCKER / "frameworks" / "tensorflow"),
-        image="localhost/container-training/tensorflow",
+        image=f"{{{{ {CONNECTION}.image_prefix }}}}/tensorflow",
         build_args={"BASE_IMAGE": f"{{{{ {CONNECTION}.get('base_image', '') }}}}"},
         retries=2,
     )

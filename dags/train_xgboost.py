@@ -5,7 +5,7 @@ Each replica has a part of the rows, and all grow the same trees. They meet at X
 runs beside the master; where that is, `CLUSTER_SPEC` says (`docker/trainers/shared/replica.py`): what any
 framework needs.
 
-`framework` builds the image with XGBoost, once a machine; the trainer's image, the same for all replicas, is
+`framework` builds the image with XGBoost, once for all workers; the trainer's image, that of all replicas, is
 made from it.
 """
 
@@ -40,7 +40,7 @@ with DAG(
     framework = BuildImageOperator(
         task_id="framework",
         context_dir=str(DOCKER / "frameworks" / "xgboost"),
-        image="localhost/container-training/xgboost",
+        image=f"{{{{ {CONNECTION}.image_prefix }}}}/xgboost",
         build_args={"BASE_IMAGE": f"{{{{ {CONNECTION}.get('base_image', '') }}}}"},
         retries=2,
     )

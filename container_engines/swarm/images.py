@@ -15,8 +15,7 @@ from container_engines.docker import watched_request
 from container_engines.docker.client import DockerConnection
 from container_engines.docker.driver import DockerDriver, token_login
 from container_engines.pull_watch import PullWatch
-from training_api.job.image_ref import ImageRef, parse_image_ref
-from training_api.job.python_package import LOCAL_HOST
+from training_api.job.image_ref import LOCAL_HOST, ImageRef, parse_image_ref
 
 
 class SwarmImages:

@@ -43,7 +43,8 @@ pytestmark = [
 
 #: What the task of each operator returns, so far as it says that the operator did its work.
 RETURNS: dict[str, Callable[[Any], bool]] = {
-    "BuildImageOperator": lambda value: ":ctx-" in value,
+    "BuildImageOperator": lambda value: ":ctx-" in value and "@sha256:" in value,
+    "BuildAndPushImageOperator": lambda value: "/mine@sha256:" in value,
     "TestImageOperator": lambda value: value.endswith("/mine:1"),
     "PushImageOperator": lambda value: "@sha256:" in value,
     "ImageBillOfMaterialsOperator": lambda value: value.endswith("/bills/mine/sbom.cdx.json"),

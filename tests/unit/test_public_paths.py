@@ -20,7 +20,12 @@ IMPORTED_BY_DAGS = {
     "hooks.training": ["TrainingHook"],
     "operators.bill_of_materials": ["ImageBillOfMaterialsOperator"],
     "operators.data": ["SnapshotDataOperator", "ValidateDataOperator"],
-    "operators.image": ["BuildImageOperator", "PushImageOperator", "TestImageOperator"],
+    "operators.image": [
+        "BuildAndPushImageOperator",
+        "BuildImageOperator",
+        "PushImageOperator",
+        "TestImageOperator",
+    ],
     "operators.models": [
         "CleanUpModelsOperator",
         "PromoteModelOperator",

@@ -17,6 +17,9 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _GCR_HOST = re.compile(r"(?:(?:us|eu|asia)\.)?gcr\.io")
 _ARTIFACT_REGISTRY_HOST = re.compile(r"[a-z0-9-]+-docker\.pkg\.dev")
 
+#: The host of images that are on one engine and in no registry.
+LOCAL_HOST = "localhost"
+
 
 class RegistryKind(StrEnum):
     """Who keeps the image, and so how access to it is granted."""
@@ -111,7 +114,7 @@ def parse_image_ref(text: str) -> ImageRef:
     :raises InvalidImageRef: no registry host, or a part that breaks the grammar.
     """
     host, slash, rest = text.strip().partition("/")
-    if not slash or not ("." in host or ":" in host or host == "localhost"):
+    if not slash or not ("." in host or ":" in host or host == LOCAL_HOST):
         raise InvalidImageRef(f"image ref {text!r} has no registry host; expected HOST/PROJECT/NAME:TAG")
     rest, at, digest = rest.partition("@")
     repository, colon, tag = rest.partition(":")

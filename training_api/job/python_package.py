@@ -13,12 +13,10 @@ from collections.abc import Collection, Mapping
 
 from training_api.dialects.ml_v1.resources import ReplicaConfig, TrainingInput
 from training_api.errors import FieldViolation
-from training_api.job.image_ref import ImageRef
+from training_api.job.image_ref import LOCAL_HOST, ImageRef
 
 #: discovery: TrainingInput.packageUris "The maximum number of package URIs is 100".
 MAX_PACKAGES = 100
-#: The host of images that are on the engine and in no registry.
-LOCAL_HOST = "localhost"
 
 _RUNTIME_REPOSITORY = "container-training/runtime"
 _OBJECT = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]/(?:[^/\s][^\r\n]*)?[^/\s]")

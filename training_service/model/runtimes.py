@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
 from container_engines.base import Engine, PulledImage
 from training_api.errors import ImageNotFound
-from training_api.job.image_ref import ImageRef, parse_image_ref
-from training_api.job.python_package import LOCAL_HOST, runtime_of
+from training_api.job.image_ref import LOCAL_HOST, ImageRef, parse_image_ref
+from training_api.job.python_package import runtime_of
 
 #: discovery: TrainingInput.pythonVersion "Python '3.7' is available when `runtime_version` is set to '1.15'
 #: or later".

@@ -80,13 +80,20 @@ class ImageBillOfMaterialsOperator(EngineOperator):
 
     def execute(self, context: Context) -> str:
         """Write the bill; return its address."""
+        from container_training.work.images.puller import ensure_image
         from container_training.work.packages.bill_of_materials import MEDIA_TYPE
 
         with self.hook, StorageHook(self.gcp_conn_id) as storage, final_unless_transient():
             ref = parse_image_ref(self.image)
             store = storage.get_conn()
             uri = f"{self._folder(store).rstrip('/')}/{self.file_name}"
-            image = self._image(ref)
+            image = ensure_image(
+                self.hook.api_client,
+                ref.pullable,
+                self.hook.find_login,
+                self._log_line,
+                self._new_cancellation(),
+            )
             digest = ref.digest or str(image["Id"])
             # Without a bucket the connection's template leaves a path, which is no place to keep anything.
             keep_in = self.keep_in if (self.keep_in or "").startswith("gs://") else None
@@ -113,22 +120,6 @@ class ImageBillOfMaterialsOperator(EngineOperator):
                 raise _no_folder(f"must be set, as job {self.job_id!r} has no jobDir")
             training_hook.job_buckets.check(store, training.job_dir)
         return training.job_dir
-
-    def _image(self, ref: ImageRef) -> dict[str, Any]:
-        from container_engines.docker.driver import DockerDriver
-        from container_training.work.images.puller import pull_image
-        from training_api.errors import ImageNotFound
-
-        client = self.hook.api_client
-        driver = DockerDriver(client)
-        image = driver.find_image(str(ref))
-        if image is None:
-            self.log.info("pulling %s, which the engine does not have", ref)
-            pull_image(client, str(ref), self.hook.find_login, self._new_cancellation())
-            image = driver.find_image(str(ref))
-        if image is None:
-            raise ImageNotFound(f"the engine has no image {ref}, also after pulling it")
-        return image
 
     def _make(self, context: Context, ref: ImageRef, digest: str, image: dict[str, Any]) -> bytes:
         from container_training.work.images.labels import labels_of

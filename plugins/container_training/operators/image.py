@@ -1,46 +1,45 @@
-"""An image on its way from a Dockerfile to a registry: built, tested, pushed."""
+"""An image on its way from a Dockerfile to a registry and through a test, on whatever worker a task runs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from container_training.hooks.build_secrets import read_secrets
 from container_training.hooks.failures import final_unless_transient
-from container_training.hooks.image import training_environment
 from container_training.runtime.dag_folder import dag_folder
 from container_training.runtime.engine_task import EngineOperator
+from container_training.runtime.image_test_run import DEFAULT_TEST_MEMORY_BYTES, ImageTestRun
 from container_training.runtime.lineage import push_lineage
 from container_training.work.images.builders.builder import Builder, parse_builder
-from container_training.work.submission.job_request import JobFields, job_request
-from container_training.work.template_values import is_unset, number, seconds, whole_number
-from training_api.job.cluster import ReplicaId, ReplicaRole, cluster_environment, replica_host
-from training_api.job.image_ref import parse_image_ref
-from training_api.job.job_id import TaskKey, job_id_for
-from training_api.job.python_package import job_dir_args
+from container_training.work.template_values import number, whole_number
+from training_api.errors import InvalidImageRef
+from training_api.job.image_ref import LOCAL_HOST, ImageRef, parse_image_ref
+from training_api.job.job_id import TaskKey
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
 
-    from container_training.work.preflight.container_run import RunLimits
+    from container_training.work.images.engine import Cancellation
 
 DEFAULT_TEST_TIMEOUT = timedelta(minutes=10)
-DEFAULT_TEST_MEMORY_BYTES = 2 * 2**30
 DEFAULT_PUSH_ATTEMPTS = 4
 
 
 class BuildImageOperator(EngineOperator):
     """
-    Builds an image and returns its reference, ``HOST/PATH:ctx-<16 hex>``.
+    Builds an image, pushes it and returns its reference, ``HOST/PATH:ctx-<16 hex>@sha256:...``.
 
     The tag is a hash of all that decides the image: the context after .dockerignore, the Dockerfile, the
     build arguments and the base images' ids. An image that the engine or the registry has under that tag is
-    not built again.
+    not built again. By the digest the next tasks find it from any worker: what an engine lacks, it pulls. An
+    image at ``localhost/`` is not pushed; its reference has no digest, and only this engine has it.
 
     A step that fails ends the task without a retry; its output is in the log. Airflow retries the task if the
-    disk is full, or if the engine or the registry of a base image does not answer.
+    disk is full, or if the engine or a registry does not answer.
 
     :param context_dir: the build context, a folder. A relative path starts at the folder of the DAG's file.
         (templated)
@@ -101,42 +100,64 @@ class BuildImageOperator(EngineOperator):
         self.ssh = ssh
 
     def execute(self, context: Context) -> str:
-        """Build, unless the engine has the image; return its reference."""
+        """Build and push, unless engine and registry have the image; return its reference."""
+        with self.hook, final_unless_transient():
+            cancellation = self._new_cancellation()
+            ref = self._build(context, cancellation)
+            if ref.host != LOCAL_HOST:
+                ref = replace(ref, digest=self._push(ref, cancellation).digest)
+        return str(ref)
+
+    def _build(self, context: Context, cancellation: Cancellation) -> ImageRef:
         from container_training.work.images.build_context import open_context
         from container_training.work.images.builders.build_order import BuildSession
         from container_training.work.images.image_builder import build_image
 
         sources = {name: str(source) for name, source in (self.secrets or {}).items()}
-        with self.hook, final_unless_transient():
-            session = BuildSession(
+        built = build_image(
+            self.hook.api_client,
+            open_context(
+                dag_folder(context) / self.context_dir,
+                dockerfile=self.dockerfile,
+                build_args=self.build_args,
+            ),
+            self.image,
+            on_line=self._log_line,
+            find_login=self.hook.find_login,
+            labels={name: str(value) for name, value in (self.labels or {}).items()},
+            network_mode=self.network_mode,
+            builder=parse_builder(self.builder),
+            session=BuildSession(
                 secret_ids=tuple(sources),
                 read_secrets=lambda: read_secrets(sources),
                 ssh={name: str(source) for name, source in (self.ssh or {}).items()},
-            )
-            built = build_image(
-                self.hook.api_client,
-                open_context(
-                    dag_folder(context) / self.context_dir,
-                    dockerfile=self.dockerfile,
-                    build_args=self.build_args,
-                ),
-                self.image,
-                on_line=self._log_line,
-                find_login=self.hook.find_login,
-                labels={name: str(value) for name, value in (self.labels or {}).items()},
-                network_mode=self.network_mode,
-                builder=parse_builder(self.builder),
-                session=session,
-                engine_url=self.hook.engine_url,
-                cancellation=self._new_cancellation(),
-            )
+            ),
+            engine_url=self.hook.engine_url,
+            cancellation=cancellation,
+        )
         self.log.info("image %s is %s", built.ref, built.image_id)
-        return str(built.ref)
+        return built.ref
+
+    def _push(self, ref: ImageRef, cancellation: Cancellation) -> ImageRef:
+        """Return ``ref`` by its digest in the registry; pushed if it is not there."""
+        from container_training.work.images.pusher import push_image
+
+        pushed = push_image(
+            self.hook.api_client,
+            ref,
+            on_line=self._log_line,
+            find_login=self.hook.find_login,
+            cancellation=cancellation,
+        )
+        self.log.info("%s is %s", ref, pushed.ref)
+        return pushed.ref
 
 
 class TestImageOperator(EngineOperator):
     """
     Runs an image once on this machine's engine, as a job would run; returns its reference.
+
+    An image that the engine lacks is pulled.
 
     The container gets the environment of a job's master (``CLUSTER_SPEC``, ``TF_CONFIG``,
     ``GOOGLE_CLOUD_PROJECT`` and the training connection's ``container_env``), the master's host name, and
@@ -199,61 +220,36 @@ class TestImageOperator(EngineOperator):
 
     def execute(self, context: Context) -> str:
         """Run the image; return its reference."""
-        from container_training.work.preflight.container_run import run_container
+        from container_training.work.images.puller import ensure_image
 
-        key = TaskKey.of(context["ti"])
-        job_id = job_id_for(key, attempt=1)
-        master = ReplicaId(role=ReplicaRole.MASTER)
         with self.hook, final_unless_transient():
-            limits = self._limits()
-            request = job_request(None, JobFields(image=self.image, args=self.args, job_dir=self.job_dir))
-            training = request.training_input
-            args = [*((training.args if training else None) or ()), *job_dir_args(self.job_dir)]
-            cluster = cluster_environment(
-                job_id=job_id,
-                replica=master,
-                replicas=[master],
-                job_parameters=training.to_wire() if training else {},
+            run = ImageTestRun(
+                args=self.args,
+                environment=self.environment,
+                timeout=self.timeout,
+                job_dir=self.job_dir,
+                memory_bytes=self.memory_bytes,
+                cpus=self.cpus,
+                training_conn_id=self.training_conn_id,
             )
-            given = {name: str(value) for name, value in (self.environment or {}).items()}
-            self.log.info("running %s %s", self.image, " ".join(args))
-            elapsed_seconds = run_container(
-                self.hook.api_client,
-                self.image,
-                args,
-                limits=limits,
-                on_output=self._log_output,
-                owner=f"airflow-{key.digest}",
-                environment=cluster | training_environment(self.training_conn_id) | given,
-                hostname=replica_host(job_id, master),
-                cancellation=self._new_cancellation(),
-            )
-        self.log.info("%s exited with 0 after %.1f s", self.image, elapsed_seconds)
+            limits = run.limits()
+            cancellation = self._new_cancellation()
+            api_client = self.hook.api_client
+            ensure_image(api_client, self.image, self.hook.find_login, self._log_line, cancellation)
+            run.run(api_client, self.image, TaskKey.of(context["ti"]), limits, self._log_line, cancellation)
         return self.image
-
-    def _limits(self) -> RunLimits:
-        from container_training.work.preflight.container_run import RunLimits
-
-        memory, cpus = self.memory_bytes, self.cpus
-        return RunLimits(
-            timeout_seconds=seconds("timeout", self.timeout),
-            memory_bytes=None if is_unset(memory) else whole_number("memory_bytes", memory),
-            cpus=None if is_unset(cpus) else number("cpus", cpus),
-        )
-
-    def _log_output(self, stream: str, line: str) -> None:
-        self.log.info("%s | %s", stream, line)
 
 
 class PushImageOperator(EngineOperator):
     """
     Pushes an image and returns its reference by digest, ``HOST/PATH@sha256:...``.
 
-    An image that the registry has under the same tag is not pushed again. If the registry does not answer,
+    An image that the registry has under the same tag or digest is not pushed again; with a digest, the engine
+    need not have it. If the registry does not answer,
     the task asks again after random, growing pauses. If that does not help, it fails with
     ``RegistryUnavailable``, and Airflow retries it.
 
-    :param image: the image's reference by tag. (templated)
+    :param image: the image's reference by tag, or what ``BuildImageOperator`` returns. (templated)
     :param attempts: how often the registry is asked in all. (templated)
     :param max_wait_seconds: upper bound of one pause. (templated)
     :return: the image's reference by digest, which never means another image.
@@ -297,6 +293,65 @@ class PushImageOperator(EngineOperator):
             )
         self.log.info("%s is %s", self.image, pushed.ref)
         self._pushed = str(pushed.ref)
+        return self._pushed
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:
+        """Return the image in the registry, whose version is its digest."""
+        return push_lineage(self._pushed or self.image)
+
+
+class BuildAndPushImageOperator(BuildImageOperator):
+    """
+    Builds an image, tests it and pushes it, in one task; returns its reference by digest.
+
+    All that the task needs is on its worker: between the steps nothing is pulled, and an image that fails its
+    test is not pushed. An image that the engine or the registry has is neither built nor pushed again, as by
+    ``BuildImageOperator``. A test that fails ends the task without a retry.
+
+    :param test_args: arguments of the test run, as ``args`` of ``TestImageOperator``; ``None``: no test.
+        (templated)
+    :param test_timeout: time limit of the test run, as a ``timedelta`` or in seconds. (templated)
+    :param training_conn_id: connection whose environment the test run gets; it may be missing. (templated)
+    :return: ``HOST/PATH@sha256:...``, which never means another image.
+    """
+
+    template_fields: Sequence[str] = (
+        *BuildImageOperator.template_fields,
+        "test_args",
+        "test_timeout",
+        "training_conn_id",
+    )
+    template_fields_renderers = {**BuildImageOperator.template_fields_renderers, "test_args": "json"}
+
+    def __init__(
+        self,
+        *,
+        test_args: Sequence[Any] | str | None = None,
+        test_timeout: timedelta | float | str = DEFAULT_TEST_TIMEOUT,
+        training_conn_id: str = "training_default",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.test_args = test_args
+        self.test_timeout = test_timeout
+        self.training_conn_id = training_conn_id
+        self._pushed: str | None = None
+
+    def execute(self, context: Context) -> str:
+        """Build, test and push; return the image's reference by digest."""
+        with self.hook, final_unless_transient():
+            test = ImageTestRun(
+                args=self.test_args, timeout=self.test_timeout, training_conn_id=self.training_conn_id
+            )
+            limits = test.limits()
+            if parse_image_ref(self.image).host == LOCAL_HOST:
+                raise InvalidImageRef(f"image {self.image!r} must be at a registry; {LOCAL_HOST} is none")
+            cancellation = self._new_cancellation()
+            ref = self._build(context, cancellation)
+            if self.test_args is not None:
+                key = TaskKey.of(context["ti"])
+                test.run(self.hook.api_client, str(ref), key, limits, self._log_line, cancellation)
+            self._pushed = str(self._push(ref, cancellation))
         return self._pushed
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:

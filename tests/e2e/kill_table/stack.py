@@ -44,6 +44,8 @@ SCHEDULER_SECONDS = 30.0
 #: Forty tasks at once keep the API server busy; a person's request waits its turn.
 _ANSWER_SECONDS = 120.0
 SLEEP = ["python3", "-c", "import time; time.sleep(3600)"]
+#: What a cell's build makes stays on the engine: an upload is another row.
+_BUILT_IMAGES = current_run().image("kill-table")
 #: So that the tasks of a row run side by side, and that what is dead is noticed within seconds, not minutes.
 AIRFLOW = {
     "AIRFLOW__CORE__PARALLELISM": "40",
@@ -104,7 +106,9 @@ def open_bed(folder: Path, base_image: str, engine: docker.APIClient) -> Iterato
         for gate in (submissions, reads, pushes):
             stack_of_parts.callback(gate.close)
         stack_of_parts.callback(
-            remove_own_images, engine, lambda name: name.startswith(f"127.0.0.1:{pushes.port}/")
+            remove_own_images,
+            engine,
+            lambda name: name.startswith((f"127.0.0.1:{pushes.port}/", f"{_BUILT_IMAGES}/")),
         )
         stack = stack_of_parts.enter_context(
             LocalStack(
@@ -190,6 +194,7 @@ def _connections(
         "AIRFLOW_CONN_TRAINING_FULL": training(full),
         "AIRFLOW_CONN_DOCKER_GATE": json.dumps(registry),
         "KILL_TABLE_CONTEXT": str(HERE / "slow_image"),
+        "KILL_TABLE_IMAGES": _BUILT_IMAGES,
         "KILL_TABLE_REGISTRY_PORT": str(pushes),
     }
 

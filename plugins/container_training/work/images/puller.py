@@ -1,8 +1,9 @@
-"""Pull an image onto a Docker Engine."""
+"""Pulls images that a Docker Engine lacks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from docker.api import APIClient
 from docker.utils import parse_repository_tag
@@ -10,7 +11,15 @@ from docker.utils import parse_repository_tag
 from container_engines.docker.driver import DockerDriver
 from container_training.work.images.engine import Cancellation, stoppable_answers
 from container_training.work.images.registry import FindLogin, registry_of
-from training_api.errors import BuildFailed, DiskFull, EngineError, RegistryUnavailable, TrainingError
+from training_api.errors import (
+    BuildFailed,
+    DiskFull,
+    EngineError,
+    ImageNotFound,
+    RegistryUnavailable,
+    TrainingError,
+)
+from training_api.job.image_ref import LOCAL_HOST
 from training_api.retrying import ENGINE_MAY_DO_LATER
 
 
@@ -45,6 +54,37 @@ def _read_pull(api_client: APIClient, name: str, find_login: FindLogin, cancella
                 return
 
 
+def ensure_image(
+    api_client: APIClient,
+    name: str,
+    find_login: FindLogin,
+    on_line: Callable[[str], None],
+    cancellation: Cancellation | None = None,
+) -> dict[str, Any]:
+    """
+    Return the engine's description of an image, pulled if the engine lacks it.
+
+    :param name: by tag or digest, or an image id. Ids and names at ``localhost/`` are not pulled.
+    :raises ImageNotFound: the engine lacks it, and the registry has none or there is none to ask.
+    :raises BuildFailed: the pull was cancelled.
+    :raises RegistryUnavailable: its registry did not answer.
+    :raises EngineError: as ``engine_errors``.
+    """
+    driver = DockerDriver(api_client)
+    image = driver.find_image(name)
+    if image is None:
+        if name.startswith((f"{LOCAL_HOST}/", "sha256:")):
+            raise ImageNotFound(
+                f"the engine has no image {name}, and no registry has it: build it on this engine"
+            )
+        on_line(f"pulling {name}")
+        pull_image(api_client, name, find_login, cancellation)
+        image = driver.find_image(name)
+    if image is None:
+        raise ImageNotFound(f"the engine has no image {name}, also after pulling it")
+    return image
+
+
 def base_image_id(
     api_client: APIClient,
     base: str,
@@ -58,25 +98,13 @@ def base_image_id(
     :raises BuildFailed: there is no such image, or the pull was cancelled.
     :raises RegistryUnavailable: its registry does not answer.
     """
-    driver = DockerDriver(api_client)
-    image = driver.find_image(base)
-    if image is None:
-        on_line(f"pulling the base image {base}")
-        _pull_base(api_client, base, find_login, cancellation)
-        image = driver.find_image(base)
-    if image is None:
-        raise BuildFailed(f"FROM {base}: the engine has no such image, also after pulling it")
-    image_id: str = image["Id"]
-    return image_id
-
-
-def _pull_base(api_client: APIClient, base: str, find_login: FindLogin, cancellation: Cancellation) -> None:
     way_out = "; if the Dockerfile has ARG BASE_IMAGE, that build argument can name another image"
     try:
-        pull_image(api_client, base, find_login, cancellation)
+        image_id: str = ensure_image(api_client, base, find_login, on_line, cancellation)["Id"]
     except RegistryUnavailable as error:
         raise RegistryUnavailable(f"FROM {base}: {error}{way_out}") from error
     except EngineError as error:
         if isinstance(error, (*ENGINE_MAY_DO_LATER, DiskFull)):
             raise
         raise BuildFailed(f"FROM {base}: {error}{way_out}") from error
+    return image_id

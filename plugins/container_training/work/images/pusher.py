@@ -68,15 +68,15 @@ def push_image(
     cancellation: Cancellation | None = None,
 ) -> PushedImage:
     """
-    Return ``ref`` by digest; push unless the registry has the same image under this tag.
+    Return ``ref`` by digest; push unless the registry has the same image.
 
     Retries a registry that does not answer and an engine that cannot push now, after random waits that grow
     up to ``max_wait_seconds``.
 
-    :param ref: by tag.
+    :param ref: by tag; with a digest too, the registry may have it although this engine has not.
     :param on_line: called with progress, one line for each layer that arrived.
     :param attempts: how many in all; at least 1.
-    :raises ImageNotFound: the engine has no such image.
+    :raises ImageNotFound: the engine has no such image, nor has the registry under this digest.
     :raises PushFailed: the registry refused it.
     :raises RegistryUnavailable: the registry did not answer in any attempt.
     :raises EngineError: the engine does not answer, is full, or could not push in any attempt.
@@ -129,16 +129,22 @@ class _Push:
 
     def attempt(self) -> PushedImage:
         """Push once, unless the registry has the image."""
+        manifest = self._find_manifest()
+        if manifest is not None and manifest.digest == self._ref.digest:
+            self._on_line(f"{self._ref} is in the registry already: nothing is pushed")
+            return PushedImage(ref=self._ref.at(manifest.digest), is_reused=True)
         image = DockerDriver(self._api_client).find_image(str(self._ref))
         if image is None:
-            raise ImageNotFound(f"the engine has no image {self._ref}; build it first")
-        digest = self._digest_in_registry(image)
-        if digest is not None:
+            raise ImageNotFound(
+                f"the engine has no image {self._ref}; build it first, on this engine or with BuildImageOperator, "
+                "whose result has the digest by which the image is found from any host"
+            )
+        if manifest is not None and is_same_image(image, self._ref, manifest):
             self._on_line(
-                f"{self._ref} is in the registry already, as {digest}: nothing is pushed; "
+                f"{self._ref} is in the registry already, as {manifest.digest}: nothing is pushed; "
                 f"compared: its manifest there is that of the engine's image {image['Id']}"
             )
-            return PushedImage(ref=self._ref.at(digest), is_reused=True)
+            return PushedImage(ref=self._ref.at(manifest.digest), is_reused=True)
         digest = self._send() or manifest_digest(self._ref, login=self._login)
         if digest is None:
             raise PushFailed(
@@ -146,17 +152,14 @@ class _Push:
             )
         return PushedImage(ref=self._ref.at(digest), is_reused=False)
 
-    def _digest_in_registry(self, image: Mapping[str, Any]) -> str | None:
-        """Return the digest if the registry's image is ``image``."""
+    def _find_manifest(self) -> Manifest | None:
+        """Return what the registry has, as far as it can be asked."""
         try:
-            manifest = find_manifest(self._ref, login=self._login)
+            return find_manifest(self._ref, login=self._login)
         except (RegistryUnavailable, PushFailed) as error:
             # Only the engine has to reach the registry, perhaps from another network than this process.
             self._on_line(f"cannot look whether it is there already: {error}")
             return None
-        if manifest is None:
-            return None
-        return manifest.digest if is_same_image(image, self._ref, manifest) else None
 
     def _send(self) -> str | None:
         """Push; return the digest that the engine reports."""

@@ -13,7 +13,7 @@ from docker.api import APIClient
 
 from container_engines.docker.driver import STATES, ContainerLaunch, ContainerState, DockerDriver
 from container_training.work.images.engine import OWNER_LABEL, Cancellation, stoppable_answers
-from container_training.work.images.puller import pull_image
+from container_training.work.images.puller import ensure_image
 from container_training.work.images.registry import FindLogin
 from container_training.work.preflight.container_run import last_drawn
 from container_training.work.preflight.report import ReplicaOutcome, Stop
@@ -147,11 +147,8 @@ class _ClusterRun:
     ) -> None:
         """Pull missing images; a failed pull is an error of the replicas that need the image."""
         for image in sorted({launch.image for launch in launches.values()}):
-            if self._driver.find_image(image) is not None:
-                continue
-            on_line(f"pulling {image}")
             try:
-                pull_image(self._driver.client, image, find_login)
+                ensure_image(self._driver.client, image, find_login, on_line)
             except EngineError as error:
                 if _is_not_about_the_job(error):
                     raise

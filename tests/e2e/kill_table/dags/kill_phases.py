@@ -74,7 +74,7 @@ for phase_name, limit in DAGS:
             BuildImageOperator(
                 task_id="build",
                 context_dir=os.environ["KILL_TABLE_CONTEXT"],
-                image=f"127.0.0.1:{os.environ['KILL_TABLE_REGISTRY_PORT']}/demo-project/{CELL}",
+                image=f"{os.environ['KILL_TABLE_IMAGES']}/{CELL}",
                 build_args={
                     "BASE_IMAGE": "{{ conn.training_default.extra_dejson.base_image }}",
                     # one engine may serve several tables

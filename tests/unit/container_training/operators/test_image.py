@@ -16,20 +16,26 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from container_training.hooks.image import ImageHook
 from container_training.operators.image import (
+    BuildAndPushImageOperator,
     BuildImageOperator,
     PushImageOperator,
     TestImageOperator,
 )
 from container_training.runtime import supervision
-from container_training.work.images import image_builder
+from container_training.work.images import image_builder, pusher
+from container_training.work.images.image_builder import BuiltImage
+from container_training.work.images.pusher import PushedImage
+from container_training.work.preflight import container_run
 from tests.support.speed import scaled
 from training_api import errors
+from training_api.job.image_ref import ImageRef, parse_image_ref
 
 CONTEXT: Any = {"ti": SimpleNamespace(dag_id="d", task_id="t", run_id="r", map_index=-1)}
 OPERATORS: list[tuple[type[Any], dict[str, Any]]] = [
     (BuildImageOperator, {"context_dir": "{{ x }}/c", "image": "{{ x }}/i"}),
     (TestImageOperator, {"image": "{{ x }}/i"}),
     (PushImageOperator, {"image": "{{ x }}/i"}),
+    (BuildAndPushImageOperator, {"context_dir": "{{ x }}/c", "image": "{{ x }}/i"}),
 ]
 
 
@@ -69,6 +75,92 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> mock.Mock:
     client = mock.Mock()
     monkeypatch.setattr(ImageHook, "api_client", client)
     return client
+
+
+DIGEST = "sha256:" + "a" * 64
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was done with the image, in order; every step goes well."""
+    done: list[str] = []
+
+    def build(*_: Any, **__: Any) -> BuiltImage:
+        done.append("build")
+        return BuiltImage(ref=parse_image_ref("h:1/i:ctx-1"), image_id="sha256:1", is_reused=False)
+
+    def run(api_client: Any, image: str, args: Any, **_: Any) -> float:
+        done.append(f"run {image} {' '.join(args)}".strip())
+        return 1.0
+
+    def push(api_client: Any, ref: ImageRef, **_: Any) -> PushedImage:
+        done.append(f"push {ref}")
+        return PushedImage(ref=ref.at(DIGEST), is_reused=False)
+
+    monkeypatch.setattr(image_builder, "build_image", build)
+    monkeypatch.setattr(container_run, "run_container", run)
+    monkeypatch.setattr(pusher, "push_image", push)
+    return done
+
+
+def test_a_build_hands_over_what_any_host_can_pull(build_context: str, steps: list[str]) -> None:
+    task = BuildImageOperator(task_id="t", context_dir=build_context, image="h:1/i")
+
+    assert task.execute(CONTEXT) == f"h:1/i:ctx-1@{DIGEST}"
+    assert steps == ["build", "push h:1/i:ctx-1"]
+
+
+def test_an_image_without_a_registry_stays_on_its_engine(
+    build_context: str, steps: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = BuiltImage(ref=parse_image_ref("localhost/i:ctx-1"), image_id="sha256:1", is_reused=False)
+    monkeypatch.setattr(image_builder, "build_image", mock.Mock(return_value=built))
+
+    task = BuildImageOperator(task_id="t", context_dir=build_context, image="localhost/i")
+
+    assert task.execute(CONTEXT) == "localhost/i:ctx-1"
+    assert steps == []
+
+
+def test_in_one_task_the_image_is_pushed_after_its_test(
+    build_context: str, steps: list[str], airflow_db: Path
+) -> None:
+    task = BuildAndPushImageOperator(
+        task_id="t", context_dir=build_context, image="h:1/i", test_args="--epochs 1"
+    )
+
+    assert task.execute(CONTEXT) == f"h:1/i@{DIGEST}"
+    assert steps == ["build", "run h:1/i:ctx-1 --epochs 1", "push h:1/i:ctx-1"]
+
+
+def test_in_one_task_a_test_is_not_run_unasked(build_context: str, steps: list[str]) -> None:
+    BuildAndPushImageOperator(task_id="t", context_dir=build_context, image="h:1/i").execute(CONTEXT)
+
+    assert steps == ["build", "push h:1/i:ctx-1"]
+
+
+def test_in_one_task_an_image_that_fails_its_test_is_not_pushed(
+    build_context: str, steps: list[str], monkeypatch: pytest.MonkeyPatch, airflow_db: Path
+) -> None:
+    failing = mock.Mock(side_effect=errors.ImageTestFailed("exited with 3"))
+    monkeypatch.setattr(container_run, "run_container", failing)
+    task = BuildAndPushImageOperator(task_id="t", context_dir=build_context, image="h:1/i", test_args=[])
+
+    with pytest.raises(AirflowFailException, match="ImageTestFailed: exited with 3"):
+        task.execute(CONTEXT)
+
+    assert steps == ["build"]
+
+
+def test_in_one_task_an_image_without_a_registry_is_refused_before_it_is_built(
+    build_context: str, steps: list[str]
+) -> None:
+    task = BuildAndPushImageOperator(task_id="t", context_dir=build_context, image="localhost/i")
+
+    with pytest.raises(AirflowFailException, match=r"InvalidImageRef: .*must be at a registry"):
+        task.execute(CONTEXT)
+
+    assert steps == []
 
 
 def build_that_raises(

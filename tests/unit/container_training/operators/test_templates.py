@@ -34,6 +34,7 @@ ATTRIBUTES = {"dry_run": "is_dry_run"}
 def test_all_operators_are_found() -> None:
     assert set(OPERATORS) == {
         "BuildImageOperator",
+        "BuildAndPushImageOperator",
         "TestImageOperator",
         "PushImageOperator",
         "ImageBillOfMaterialsOperator",

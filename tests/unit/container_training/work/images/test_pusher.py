@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import docker.errors
@@ -55,11 +56,11 @@ def registry_has(monkeypatch: pytest.MonkeyPatch) -> list[Manifest]:
     return manifests
 
 
-def push(engine: Any, lines: list[str] | None = None, **arguments: Any) -> Any:
+def push(engine: Any, lines: list[str] | None = None, ref: ImageRef = REF, **arguments: Any) -> Any:
     said = [] if lines is None else lines
     login = {"username": "u", "password": "secret"}
     return push_image(
-        engine, REF, on_line=said.append, find_login=lambda host: login, max_wait_seconds=0, **arguments
+        engine, ref, on_line=said.append, find_login=lambda host: login, max_wait_seconds=0, **arguments
     )
 
 
@@ -92,6 +93,28 @@ def test_an_image_that_the_registry_has_is_not_pushed(registry_has: list[Manifes
 
     assert pushed.is_reused
     assert "in the registry already" in lines[-1]
+
+
+def test_an_image_that_another_host_pushed_need_not_be_on_the_engine(registry_has: list[Manifest]) -> None:
+    registry_has.append(Manifest(digest=DIGEST, config_digest="sha256:1"))
+
+    pushed = push(FakeEngine(has_image=False), ref=replace(REF, digest=DIGEST))
+
+    assert pushed.is_reused
+    assert str(pushed.ref) == f"127.0.0.1:5000/p/digits@{DIGEST}"
+
+
+def test_by_a_tag_alone_the_registrys_image_may_be_another_one(registry_has: list[Manifest]) -> None:
+    registry_has.append(Manifest(digest=DIGEST, config_digest="sha256:1"))
+
+    with pytest.raises(ImageNotFound, match="found from any host"):
+        push(FakeEngine(has_image=False))
+
+
+def test_an_image_that_the_registry_has_lost_is_pushed_again() -> None:
+    pushed = push(FakeEngine([DONE]), ref=replace(REF, digest=DIGEST))
+
+    assert not pushed.is_reused
 
 
 def test_another_image_under_the_tag_is_replaced(registry_has: list[Manifest]) -> None:
