@@ -22,8 +22,7 @@ from container_training.operators.registry_iam import GrantRegistryAccessOperato
 from container_training.step import training_step
 
 DOCKER = Path(__file__).parents[1] / "docker"
-CONNECTION = "conn.training_default.extra_dejson"
-MODEL_FOLDER = f"{{{{ {CONNECTION}.job_bucket }}}}/models/digits-xgboost"
+MODEL_FOLDER = "{{ conn.training_default.extra_dejson.job_bucket }}/models/digits-xgboost"
 SEED = ["--seed", "{{ params.seed }}"]
 LABELS = {"example": "multi-step"}
 
@@ -53,14 +52,13 @@ with DAG(
     framework = BuildImageOperator(
         task_id="framework",
         context_dir=str(DOCKER / "frameworks" / "xgboost"),
-        image=f"{{{{ {CONNECTION}.image_prefix }}}}/xgboost",
-        build_args={"BASE_IMAGE": f"{{{{ {CONNECTION}.get('base_image', '') }}}}"},
+        image="xgboost",
     )
     build = BuildImageOperator(
         task_id="build",
         context_dir=str(DOCKER / "trainers"),
         dockerfile="xgboost_rabit/Dockerfile",
-        image=f"{{{{ {CONNECTION}.image_prefix }}}}/xgboost-rabit",
+        image="xgboost-rabit",
         build_args={"BASE_IMAGE": framework.output},
     )
     test = TestImageOperator(task_id="test", image=build.output, args=["--epochs", "1"])

@@ -37,9 +37,8 @@ from container_training.pipeline import training_pipeline
 from container_training.triggers.object_changes import ObjectChangeTrigger
 
 TRAINER = Path(__file__).parents[1] / "docker" / "trainers" / "digits"
-CONNECTION = "conn.training_default.extra_dejson"
-DATA = f"{{{{ {CONNECTION}.job_bucket }}}}/datasets/digits/"
-MODEL = f"{{{{ {CONNECTION}.job_bucket }}}}/models/digits"
+DATA = "{{ conn.training_default.extra_dejson.job_bucket }}/datasets/digits/"
+MODEL = "{{ conn.training_default.extra_dejson.job_bucket }}/models/digits"
 RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=10)}
 
 NEW_DATA = Asset(
@@ -149,8 +148,7 @@ with DAG(
     )
     train = training_pipeline(
         context_dir=TRAINER,
-        image=f"{{{{ {CONNECTION}.image_prefix }}}}/digits",
-        build_args={"BASE_IMAGE": f"{{{{ {CONNECTION}.get('base_image', '') }}}}"},
+        image="digits",
         test_args=["--epochs", "1"],
         args=[
             "--data",

@@ -18,7 +18,6 @@ from airflow.sdk import DAG, Param, task
 from container_training.pipeline import training_pipeline
 
 TRAINER = Path(__file__).parents[1] / "docker" / "trainers" / "digits"
-CONNECTION = "conn.training_default.extra_dejson"
 
 with DAG(
     dag_id="train_digits",
@@ -62,13 +61,12 @@ with DAG(
         print(f"{uri}: {'written' if is_new else 'unchanged'}")
         return uri
 
-    data = upload_data(f"{{{{ {CONNECTION}.job_bucket }}}}/data/digits.csv")
+    data = upload_data("{{ conn.training_default.extra_dejson.job_bucket }}/data/digits.csv")
 
     # The job needs the data and the image; the two are made side by side.
     training_pipeline(
         context_dir=TRAINER,
-        image=f"{{{{ {CONNECTION}.image_prefix }}}}/digits",
-        build_args={"BASE_IMAGE": f"{{{{ {CONNECTION}.get('base_image', '') }}}}"},
+        image="digits",
         test_args=["--epochs", "1"],
         args=[
             "--data",

@@ -22,7 +22,6 @@ from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.sensors.training import TrainingJobSensor
 
 TRAINERS = Path(__file__).parents[1] / "docker" / "trainers"
-CONNECTION = "conn.training_default.extra_dejson"
 
 with DAG(
     dag_id="train_many",
@@ -50,10 +49,10 @@ with DAG(
 ):
 
     @task
-    def images(prefix: str, params: dict[str, Any]) -> list[dict[str, str]]:
+    def images(params: dict[str, Any]) -> list[dict[str, str]]:
         """Return what is to be built: the arguments of a build for each trainer."""
         folders = [TRAINERS / name for name in params["trainers"]]
-        return [{"context_dir": str(folder), "image": f"{prefix}/{folder.name}"} for folder in folders]
+        return [{"context_dir": str(folder), "image": folder.name} for folder in folders]
 
     @task
     def configurations(params: dict[str, Any]) -> list[str]:
@@ -67,7 +66,7 @@ with DAG(
             task_id="submit",
             image=image,
             args=args,
-            job_dir=f"{{{{ {CONNECTION}.job_bucket }}}}/{{job_id}}",
+            job_dir="{{ conn.training_default.extra_dejson.job_bucket }}/{job_id}",
             map_index_template="{{ task.args }}",
         )
         finished = TrainingJobSensor(
@@ -89,8 +88,6 @@ with DAG(
             raise AirflowFailException("no job of this run left a result")
         return max(found, key=lambda result: result["metrics"]["accuracy"])
 
-    build = BuildImageOperator.partial(
-        task_id="build", build_args={"BASE_IMAGE": f"{{{{ {CONNECTION}.get('base_image', '') }}}}"}
-    ).expand_kwargs(images(f"{{{{ {CONNECTION}.image_prefix }}}}"))
+    build = BuildImageOperator.partial(task_id="build").expand_kwargs(images())
     push = PushImageOperator.partial(task_id="push").expand(image=build.output)
     best(train.expand(image=push.output, args=configurations()))

@@ -38,7 +38,7 @@ with DAG(
     },
 ):
     package = PackageTrainerOperator(
-        task_id="package", package_path=str(TRAINER), staging=f"{BUCKET}/packages", python_module=MODULE
+        task_id="package", package_path=str(TRAINER), staging=BUCKET + "/packages", python_module=MODULE
     )
     submit = SubmitTrainingJobOperator(
         task_id="submit",
@@ -47,7 +47,7 @@ with DAG(
         runtime_version="{{ params.runtime_version }}",
         python_version="3.7",
         args=["--steps", "{{ params.steps }}"],
-        job_dir=f"{BUCKET}/{{job_id}}",
+        job_dir=BUCKET + "/{job_id}",
     )
     finished = TrainingJobSensor(task_id="wait_until_finished", job_id=submit.output)
     collect = CollectTrainingResultsOperator(task_id="collect", job_id=submit.output, model_file="model.json")

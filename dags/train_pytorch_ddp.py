@@ -19,7 +19,6 @@ from container_training.operators.image import BuildImageOperator
 from container_training.pipeline import training_pipeline
 
 DOCKER = Path(__file__).parents[1] / "docker"
-CONNECTION = "conn.training_default.extra_dejson"
 
 with DAG(
     dag_id="train_pytorch_ddp",
@@ -42,15 +41,14 @@ with DAG(
     framework = BuildImageOperator(
         task_id="framework",
         context_dir=str(DOCKER / "frameworks" / "pytorch"),
-        image=f"{{{{ {CONNECTION}.image_prefix }}}}/pytorch",
-        build_args={"BASE_IMAGE": f"{{{{ {CONNECTION}.get('base_image', '') }}}}"},
+        image="pytorch",
         retries=2,
     )
 
     training_pipeline(
         context_dir=DOCKER / "trainers",
         dockerfile="pytorch_ddp/Dockerfile",
-        image=f"{{{{ {CONNECTION}.image_prefix }}}}/pytorch-ddp",
+        image="pytorch-ddp",
         build_args={"BASE_IMAGE": framework.output},
         test_args=["--epochs", "1"],
         args=["--epochs", "{{ params.epochs }}", "--seed", "{{ params.seed }}", "--check-gradient"],

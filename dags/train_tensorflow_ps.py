@@ -19,7 +19,6 @@ from container_training.operators.image import BuildImageOperator
 from container_training.pipeline import RoleImage, training_pipeline
 
 DOCKER = Path(__file__).parents[1] / "docker"
-CONNECTION = "conn.training_default.extra_dejson"
 
 with DAG(
     dag_id="train_tensorflow_ps",
@@ -45,15 +44,14 @@ with DAG(
     framework = BuildImageOperator(
         task_id="framework",
         context_dir=str(DOCKER / "frameworks" / "tensorflow"),
-        image=f"{{{{ {CONNECTION}.image_prefix }}}}/tensorflow",
-        build_args={"BASE_IMAGE": f"{{{{ {CONNECTION}.get('base_image', '') }}}}"},
+        image="tensorflow",
         retries=2,
     )
 
     training_pipeline(
         context_dir=DOCKER / "trainers",
         dockerfile="tensorflow_ps/Dockerfile-master",
-        image=f"{{{{ {CONNECTION}.image_prefix }}}}/tensorflow-ps",
+        image="tensorflow-ps",
         build_args={"BASE_IMAGE": framework.output},
         images={
             "worker": RoleImage(dockerfile="tensorflow_ps/Dockerfile-worker"),

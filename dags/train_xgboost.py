@@ -19,7 +19,6 @@ from container_training.operators.image import BuildImageOperator
 from container_training.pipeline import training_pipeline
 
 DOCKER = Path(__file__).parents[1] / "docker"
-CONNECTION = "conn.training_default.extra_dejson"
 
 with DAG(
     dag_id="train_xgboost",
@@ -40,15 +39,14 @@ with DAG(
     framework = BuildImageOperator(
         task_id="framework",
         context_dir=str(DOCKER / "frameworks" / "xgboost"),
-        image=f"{{{{ {CONNECTION}.image_prefix }}}}/xgboost",
-        build_args={"BASE_IMAGE": f"{{{{ {CONNECTION}.get('base_image', '') }}}}"},
+        image="xgboost",
         retries=2,
     )
 
     training_pipeline(
         context_dir=DOCKER / "trainers",
         dockerfile="xgboost_rabit/Dockerfile",
-        image=f"{{{{ {CONNECTION}.image_prefix }}}}/xgboost-rabit",
+        image="xgboost-rabit",
         build_args={"BASE_IMAGE": framework.output},
         test_args=["--epochs", "1"],
         args=["--epochs", "{{ params.epochs }}", "--seed", "{{ params.seed }}"],

@@ -23,7 +23,6 @@ from container_training.pipeline import training_pipeline
 from container_training.sensors.training import TrainingJobSensor
 
 TRAINER = Path(__file__).parents[1] / "docker" / "trainers" / "digits"
-CONNECTION = "conn.training_default.extra_dejson"
 SEED = ["--seed", "{{ params.seed }}"]
 
 with DAG(
@@ -61,8 +60,7 @@ with DAG(
     tune = training_pipeline(
         group_id="tune",
         context_dir=TRAINER,
-        image=f"{{{{ {CONNECTION}.image_prefix }}}}/digits",
-        build_args={"BASE_IMAGE": f"{{{{ {CONNECTION}.get('base_image', '') }}}}"},
+        image="digits",
         test_args=["--epochs", "1"],
         args=["--epochs", "{{ params.trial_epochs }}", *SEED],
         hyperparameters={
@@ -100,7 +98,7 @@ with DAG(
         task_id="submit_best",
         image=tune.push.output,
         args=[tune.best_trial_args, "--epochs", "{{ params.epochs }}", *SEED],
-        job_dir=f"{{{{ {CONNECTION}.job_bucket }}}}/{{job_id}}",
+        job_dir="{{ conn.training_default.extra_dejson.job_bucket }}/{job_id}",
         labels={"example": "digits"},
     )
     finished = TrainingJobSensor(task_id="wait_for_best", job_id=submit.output)

@@ -41,7 +41,7 @@ def get_provider_info() -> dict[str, Any]:
                         "Buckets of other projects that jobs may name for their results, separated by commas.",
                     ),
                     "image_prefix": _text(
-                        "Image prefix", "What image names start with: HOST/PROJECT of the registry."
+                        "Image prefix", "HOST/PROJECT of the registry, below which short names of images lie."
                     ),
                     "base_image": _text(
                         "Base image", "BASE_IMAGE build argument of Dockerfiles; empty: their own default."

@@ -129,11 +129,11 @@ def training_pipeline(
     Its folder is ``<job_bucket of the connection>/<job id>`` unless one of these gives it.
 
     :param context_dir: folder with the Dockerfile.
-    :param image: name under which the image is pushed, ``HOST/PROJECT/NAME``; the tag is derived from the
-        content.
+    :param image: name under which the image is pushed, ``HOST/PROJECT/NAME``, or a short one below the
+        connection's ``image_prefix``; the tag is derived from the content.
     :param group_id: id of the task group.
     :param dockerfile: path of the Dockerfile within the context.
-    :param build_args: values of the Dockerfile's ARGs.
+    :param build_args: values of the Dockerfile's ARGs; ``BASE_IMAGE`` is by default the connection's.
     :param builder: builder of all images, as for ``BuildImageOperator``.
     :param secrets: secrets of all builds, as for ``BuildImageOperator``.
     :param ssh: SSH agents or keys of all builds, as for ``BuildImageOperator``.
@@ -181,6 +181,7 @@ def training_pipeline(
                 builder=builder,
                 secrets=dict(secrets or {}),
                 ssh=dict(ssh or {}),
+                training_conn_id=training_conn_id,
             )
             test = TestImageOperator(
                 task_id=f"test{suffix}",

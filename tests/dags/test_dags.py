@@ -324,6 +324,13 @@ def test_where_dags_are_read_there_is_none_of_them_at_all(name: str, modules: di
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_connection_says_which_registry_and_which_base_image(path: Path) -> None:
+    text = path.read_text("utf-8")
+
+    assert [word for word in ("{{{{", "image_prefix", "base_image") if word in text] == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_jobs_of_images_that_are_built_here_run_what_was_pushed_by_digest(
     path: Path, airflow_db: Path
 ) -> None:

@@ -107,15 +107,21 @@ class ImageRef:
         return replace(self, tag=None, digest=digest)
 
 
+def names_registry(text: str) -> bool:
+    """Return whether ``text`` begins with a registry's host, as the engine reads it. Pure."""
+    host, slash, _ = text.strip().partition("/")
+    return bool(slash) and ("." in host or ":" in host or host == LOCAL_HOST)
+
+
 def parse_image_ref(text: str) -> ImageRef:
     """
     Return the parts of ``text``.
 
     :raises InvalidImageRef: no registry host, or a part that breaks the grammar.
     """
-    host, slash, rest = text.strip().partition("/")
-    if not slash or not ("." in host or ":" in host or host == LOCAL_HOST):
+    if not names_registry(text):
         raise InvalidImageRef(f"image ref {text!r} has no registry host; expected HOST/PROJECT/NAME:TAG")
+    host, _, rest = text.strip().partition("/")
     rest, at, digest = rest.partition("@")
     repository, colon, tag = rest.partition(":")
     return ImageRef(

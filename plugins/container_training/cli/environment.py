@@ -34,6 +34,11 @@ def ensure_connection(conn_id: str) -> None:
             "conn_type": "container_training",
             "host": endpoint.rstrip("/"),
             "password": token_of_environment(),
-            "extra": {"project": project, "job_bucket": os.environ.get("JOB_BUCKET", "").rstrip("/")},
+            "extra": {
+                "project": project,
+                "job_bucket": os.environ.get("JOB_BUCKET", "").rstrip("/"),
+                "image_prefix": os.environ.get("IMAGE_PREFIX", ""),
+                "base_image": os.environ.get("BASE_IMAGE", ""),
+            },
         }
         os.environ[f"AIRFLOW_CONN_{conn_id.upper()}"] = json.dumps(connection)

@@ -16,7 +16,7 @@ from training_api.command_line.screen import Screen
 
 #: Options that are fields of ``JobFields``, and what they say.
 _FIELDS = {
-    "image": "image of the master; with --context: HOST/PROJECT/NAME to push it as",
+    "image": "image of the master; with --context: HOST/PROJECT/NAME to push it as; or a name below image_prefix",
     "job_dir": "gs:// folder for the results; {job_id} in it is the job's id",
     "region": "default us-central1",
     "scale_tier": "like BASIC or CUSTOM",
@@ -86,16 +86,23 @@ def _run(options: argparse.Namespace) -> ExitStatus:
 
 
 def _inputs(options: argparse.Namespace) -> PlanInputs:
+    from container_training.hooks.image import full_image_name
+    from container_training.runtime.planning import planned_build_args
+
     fields = {name: getattr(options, name) for name in _FIELDS}
+    if options.image:
+        fields["image"] = full_image_name(options.image, options.training_conn_id)
+    context_dir = str(Path(options.context).absolute()) if options.context else None
+    given = dict(_pair("--build-arg", text) for text in options.build_arg)
     labels = dict(_pair("--labels", pair) for text in options.labels for pair in text.split(","))
     return PlanInputs.of(
         config_file=str(Path(options.config).absolute()),
         fields={**fields, "args": options.trainer_args, "labels": labels or None},
         job=options.set,
         job_id=options.job_id,
-        context_dir=str(Path(options.context).absolute()) if options.context else None,
+        context_dir=context_dir,
         dockerfile=options.dockerfile,
-        build_args=dict(_pair("--build-arg", text) for text in options.build_arg),
+        build_args=planned_build_args(context_dir, options.dockerfile, given, options.training_conn_id),
         training_conn_id=options.training_conn_id,
         gcp_conn_id=options.gcp_conn_id,
         docker_conn_id=options.docker_conn_id,

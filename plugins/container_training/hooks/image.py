@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from container_training.hooks.closing import ClosingHook
-from training_api.errors import EngineUnavailable, FieldViolation, InvalidJobSpec
+from training_api.errors import EngineUnavailable, FieldViolation, InvalidImageRef, InvalidJobSpec
+from training_api.job.image_ref import names_registry
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
     from docker.api import APIClient
 
+    from container_training.work.images.build_context import BuildContext
+
 #: Between two messages of the engine; a registry may take minutes to store one large layer.
 DEFAULT_TIMEOUT_SECONDS = 300
+#: The build argument that takes the connection's base image.
+BASE_IMAGE = "BASE_IMAGE"
 
 
 class ImageHook(ClosingHook):
@@ -123,6 +130,56 @@ def training_environment(training_conn_id: str) -> dict[str, str]:
     if not isinstance(given, Mapping) or any(isinstance(value, (Mapping, list)) for value in given.values()):
         raise _invalid_environment(training_conn_id, "must be a JSON object of names and plain values")
     return project | {str(name): str(value) for name, value in given.items()}
+
+
+def full_image_name(image: str, training_conn_id: str) -> str:
+    """
+    Return ``image`` with its registry: a short name is one below the connection's ``image_prefix``.
+
+    :raises InvalidImageRef: ``image`` is short, and the connection is missing or has no such extra.
+    """
+    if names_registry(image):
+        return image
+    prefix = str(_extra(training_conn_id, "image_prefix")).rstrip("/")
+    if not prefix:
+        raise InvalidImageRef(
+            f"image {image!r} has no registry host, and connection {training_conn_id!r} has no extra.image_prefix "
+            "to put before it; set that, or name the image as HOST/PROJECT/NAME"
+        )
+    return f"{prefix}/{image}"
+
+
+def open_build_context(
+    directory: str | Path,
+    *,
+    dockerfile: str,
+    build_args: Mapping[str, str] | None,
+    training_conn_id: str,
+) -> BuildContext:
+    """
+    Return the build context at ``directory``, with the connection's base image.
+
+    If the Dockerfile declares ``ARG BASE_IMAGE`` and ``build_args`` does not name it, it takes the extra
+    ``base_image`` of the connection, which may be missing.
+
+    :raises BuildContextMissing: see ``open_context``.
+    """
+    from container_training.work.images.build_context import open_context
+    from container_training.work.images.dockerfile import declares_argument
+
+    context = open_context(directory, dockerfile=dockerfile, build_args=build_args)
+    if BASE_IMAGE in (build_args or {}) or not declares_argument(context.dockerfile_text(), BASE_IMAGE):
+        return context
+    base_image = str(_extra(training_conn_id, "base_image"))
+    return (
+        replace(context, build_args={**context.build_args, BASE_IMAGE: base_image}) if base_image else context
+    )
+
+
+def _extra(conn_id: str, name: str) -> Any:
+    """Return an extra of a connection; empty if either is missing."""
+    connection = _find_connection(conn_id)
+    return (connection.extra_dejson.get(name) if connection is not None else None) or ""
 
 
 def _invalid_environment(conn_id: str, description: str) -> InvalidJobSpec:

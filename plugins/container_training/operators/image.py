@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from container_training.hooks.build_secrets import read_secrets
 from container_training.hooks.failures import final_unless_transient
+from container_training.hooks.image import full_image_name, open_build_context
+from container_training.hooks.training import TrainingHook
 from container_training.runtime.dag_folder import dag_folder
 from container_training.runtime.engine_task import EngineOperator
 from container_training.runtime.image_test_run import DEFAULT_TEST_MEMORY_BYTES, ImageTestRun
@@ -43,10 +45,11 @@ class BuildImageOperator(EngineOperator):
 
     :param context_dir: the build context, a folder. A relative path starts at the folder of the DAG's file.
         (templated)
-    :param image: ``HOST/PATH`` of the image, without a tag. (templated)
+    :param image: ``HOST/PATH`` of the image, without a tag. A short name, like ``digits``, is one below the
+        training connection's ``image_prefix``. (templated)
     :param dockerfile: path of the Dockerfile within the context. (templated)
     :param build_args: values of the Dockerfile's ARGs; an empty value keeps the Dockerfile's default.
-        (templated)
+        ``BASE_IMAGE`` is by default the training connection's ``base_image``. (templated)
     :param labels: labels of the image, in addition to the OCI labels. (templated)
     :param network_mode: network of the Dockerfile's RUN steps; default: the engine's. (templated)
     :param builder: ``classic``, ``buildkit``, or ``auto``: BuildKit if the Dockerfile, ``secrets`` or ``ssh``
@@ -56,6 +59,7 @@ class BuildImageOperator(EngineOperator):
         image, log nor XCom. (templated)
     :param ssh: for ``RUN --mount=type=ssh``, by id the path of an agent's socket or of a key; empty:
         ``SSH_AUTH_SOCK``. (templated)
+    :param training_conn_id: connection of the training service; it may be missing. (templated)
     :return: the image's reference.
     """
 
@@ -69,6 +73,7 @@ class BuildImageOperator(EngineOperator):
         "builder",
         "secrets",
         "ssh",
+        "training_conn_id",
         "docker_conn_id",
         "docker_url",
     )
@@ -86,6 +91,7 @@ class BuildImageOperator(EngineOperator):
         builder: str = Builder.AUTO.value,
         secrets: Mapping[str, str] | None = None,
         ssh: Mapping[str, str] | None = None,
+        training_conn_id: str = TrainingHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -98,6 +104,7 @@ class BuildImageOperator(EngineOperator):
         self.builder = builder
         self.secrets = secrets
         self.ssh = ssh
+        self.training_conn_id = training_conn_id
 
     def execute(self, context: Context) -> str:
         """Build and push, unless engine and registry have the image; return its reference."""
@@ -109,19 +116,19 @@ class BuildImageOperator(EngineOperator):
         return str(ref)
 
     def _build(self, context: Context, cancellation: Cancellation) -> ImageRef:
-        from container_training.work.images.build_context import open_context
         from container_training.work.images.builders.build_order import BuildSession
         from container_training.work.images.image_builder import build_image
 
         sources = {name: str(source) for name, source in (self.secrets or {}).items()}
         built = build_image(
             self.hook.api_client,
-            open_context(
+            open_build_context(
                 dag_folder(context) / self.context_dir,
                 dockerfile=self.dockerfile,
                 build_args=self.build_args,
+                training_conn_id=self.training_conn_id,
             ),
-            self.image,
+            full_image_name(self.image, self.training_conn_id),
             on_line=self._log_line,
             find_login=self.hook.find_login,
             labels={name: str(value) for name, value in (self.labels or {}).items()},
@@ -205,7 +212,7 @@ class TestImageOperator(EngineOperator):
         job_dir: str | None = None,
         memory_bytes: int | str | None = DEFAULT_TEST_MEMORY_BYTES,
         cpus: float | str | None = None,
-        training_conn_id: str = "training_default",
+        training_conn_id: str = TrainingHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -249,9 +256,11 @@ class PushImageOperator(EngineOperator):
     the task asks again after random, growing pauses. If that does not help, it fails with
     ``RegistryUnavailable``, and Airflow retries it.
 
-    :param image: the image's reference by tag, or what ``BuildImageOperator`` returns. (templated)
+    :param image: the image's reference by tag, or what ``BuildImageOperator`` returns; a short one is below the
+        training connection's ``image_prefix``. (templated)
     :param attempts: how often the registry is asked in all. (templated)
     :param max_wait_seconds: upper bound of one pause. (templated)
+    :param training_conn_id: connection of the training service; it may be missing. (templated)
     :return: the image's reference by digest, which never means another image.
     """
 
@@ -259,6 +268,7 @@ class PushImageOperator(EngineOperator):
         "image",
         "attempts",
         "max_wait_seconds",
+        "training_conn_id",
         "docker_conn_id",
         "docker_url",
     )
@@ -269,12 +279,14 @@ class PushImageOperator(EngineOperator):
         image: str,
         attempts: int | str = DEFAULT_PUSH_ATTEMPTS,
         max_wait_seconds: float | str = 15.0,
+        training_conn_id: str = TrainingHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.image = image
         self.attempts = attempts
         self.max_wait_seconds = max_wait_seconds
+        self.training_conn_id = training_conn_id
         self._pushed: str | None = None
 
     def execute(self, context: Context) -> str:
@@ -284,7 +296,7 @@ class PushImageOperator(EngineOperator):
         with self.hook, final_unless_transient():
             pushed = push_image(
                 self.hook.api_client,
-                parse_image_ref(self.image),
+                parse_image_ref(full_image_name(self.image, self.training_conn_id)),
                 on_line=self._log_line,
                 find_login=self.hook.find_login,
                 attempts=whole_number("attempts", self.attempts),
@@ -311,7 +323,6 @@ class BuildAndPushImageOperator(BuildImageOperator):
     :param test_args: arguments of the test run, as ``args`` of ``TestImageOperator``; ``None``: no test.
         (templated)
     :param test_timeout: time limit of the test run, as a ``timedelta`` or in seconds. (templated)
-    :param training_conn_id: connection whose environment the test run gets; it may be missing. (templated)
     :return: ``HOST/PATH@sha256:...``, which never means another image.
     """
 
@@ -319,7 +330,6 @@ class BuildAndPushImageOperator(BuildImageOperator):
         *BuildImageOperator.template_fields,
         "test_args",
         "test_timeout",
-        "training_conn_id",
     )
     template_fields_renderers = {**BuildImageOperator.template_fields_renderers, "test_args": "json"}
 
@@ -328,13 +338,11 @@ class BuildAndPushImageOperator(BuildImageOperator):
         *,
         test_args: Sequence[Any] | str | None = None,
         test_timeout: timedelta | float | str = DEFAULT_TEST_TIMEOUT,
-        training_conn_id: str = "training_default",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.test_args = test_args
         self.test_timeout = test_timeout
-        self.training_conn_id = training_conn_id
         self._pushed: str | None = None
 
     def execute(self, context: Context) -> str:
@@ -344,8 +352,9 @@ class BuildAndPushImageOperator(BuildImageOperator):
                 args=self.test_args, timeout=self.test_timeout, training_conn_id=self.training_conn_id
             )
             limits = test.limits()
-            if parse_image_ref(self.image).host == LOCAL_HOST:
-                raise InvalidImageRef(f"image {self.image!r} must be at a registry; {LOCAL_HOST} is none")
+            name = full_image_name(self.image, self.training_conn_id)
+            if parse_image_ref(name).host == LOCAL_HOST:
+                raise InvalidImageRef(f"image {name!r} must be at a registry; {LOCAL_HOST} is none")
             cancellation = self._new_cancellation()
             ref = self._build(context, cancellation)
             if self.test_args is not None:

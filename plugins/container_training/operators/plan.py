@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from container_training.hooks.failures import final_unless_transient
-from container_training.hooks.image import ImageHook
+from container_training.hooks.image import ImageHook, full_image_name
 from container_training.hooks.storage import StorageHook
 from container_training.runtime.dag_folder import dag_folder
 from container_training.runtime.job_description import JobDescriptionOperator
-from container_training.runtime.planning import plan_sources
+from container_training.runtime.planning import plan_sources, planned_build_args
 from container_training.work.plan.plan import PlanInputs
 from container_training.work.plan.text import plan_lines
 from container_training.work.submission.job_request import JobFields
@@ -96,15 +96,20 @@ class PlanTrainingOperator(JobDescriptionOperator):
         folder = dag_folder(context).absolute()
         file = str(folder / self.config_file) if self.config_file else None
         given = {field.name: getattr(self, field.name) for field in fields(JobFields)}
+        if self.image:
+            given["image"] = full_image_name(self.image, self.training_conn_id)
         job_id = self.job_id or job_id_for(replace(key, task_id=self.for_task or key.task_id), attempt=1)
+        context_dir = str(folder / self.context_dir) if self.context_dir else None
         return PlanInputs.of(
             config_file=file,
             job=self.job,
             fields=given,
             job_id=job_id,
-            context_dir=str(folder / self.context_dir) if self.context_dir else None,
+            context_dir=context_dir,
             dockerfile=self.dockerfile,
-            build_args=self.build_args,
+            build_args=planned_build_args(
+                context_dir, self.dockerfile, self.build_args, self.training_conn_id
+            ),
             training_conn_id=self.training_conn_id,
             gcp_conn_id=self.gcp_conn_id,
             docker_conn_id=self.docker_conn_id,

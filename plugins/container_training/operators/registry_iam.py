@@ -11,6 +11,7 @@ from airflow.sdk import NEVER_EXPIRE, BaseOperator  # type: ignore[attr-defined]
 
 from container_training.airflow_internals.tasks import operator_class
 from container_training.hooks.failures import final_unless_transient
+from container_training.hooks.image import full_image_name
 from container_training.hooks.registry_iam import RegistryIamHook
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
@@ -39,7 +40,7 @@ class GrantRegistryAccessOperator(BaseOperator):
     policy is read, changed and written back with its etag, so that concurrent changes are kept. A grant that
     exists is left as it is.
 
-    :param image: image reference. (templated)
+    :param image: image reference; a short one is below the connection's ``image_prefix``. (templated)
     :param service_account: address of the account that gets the role; default: the project's service agent.
         An account that is named here gets the role in its own project, too. (templated)
     :param project_wide: grant ``roles/ml.serviceAgent`` on the image's whole project instead, as AI
@@ -86,7 +87,7 @@ class GrantRegistryAccessOperator(BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Grant what is missing; return what was granted, and where."""
         with final_unless_transient(), TrainingHook(self.training_conn_id) as training:
-            image = parse_image_ref(self.image)
+            image = parse_image_ref(full_image_name(self.image, self.training_conn_id))
             is_dry_run = flag("dry_run", self.is_dry_run)
             agent = training.client.service_agent()
             need = access_need(

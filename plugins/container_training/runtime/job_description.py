@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
+from container_training.hooks.image import full_image_name
 from container_training.hooks.training import TrainingHook
 from container_training.runtime.dag_folder import dag_folder
 from container_training.work.submission.job_file_reader import load_job_file
@@ -32,7 +33,8 @@ class JobDescriptionOperator(BaseOperator):
     :param job: ``Job`` resource as a mapping, or as JSON text. (templated)
     :param job_id: id of the first attempt; default: a pure function of DAG, task, run and map index.
         (templated)
-    :param image: ``masterConfig.imageUri``, best by digest. (templated)
+    :param image: ``masterConfig.imageUri``, best by digest. A short name, like ``digits:1``, is one below the
+        connection's ``image_prefix``. (templated)
     :param args: arguments of the image; text is split as a shell would split it. A list within it is inserted
         as its words, so that the output of another task fits in:
         ``args=[collect.output["best_trial_args"], "--epochs", "50"]``. (templated)
@@ -183,6 +185,8 @@ class JobDescriptionOperator(BaseOperator):
         self.training_conn_id = training_conn_id
 
     def _request(self, context: Context) -> Job:
+        if self.image:
+            self.image = full_image_name(self.image, self.training_conn_id)
         given = JobFields(**{field.name: getattr(self, field.name) for field in fields(JobFields)})
         return job_request(self.job, given, self._file(context))
 

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from container_training.hooks.image import ImageHook
+from container_training.hooks.image import ImageHook, open_build_context
 from container_training.hooks.registry_iam import RegistryIamHook
 from container_training.hooks.training import TrainingHook
 from container_training.work.plan.plan import PlanInputs
 from container_training.work.plan.planning import PlanSources
 from container_training.work.submission.job_attempt import JOB_ID_MARK
+
+
+def planned_build_args(
+    context_dir: str | None, dockerfile: str, build_args: Mapping[str, str] | None, training_conn_id: str
+) -> Mapping[str, str]:
+    """
+    Return what a build would take, the connection's base image included; nothing without a context.
+
+    :raises BuildContextMissing: there is no such folder, or no Dockerfile in it.
+    """
+    if not context_dir:
+        return build_args or {}
+    return open_build_context(
+        context_dir, dockerfile=dockerfile, build_args=build_args, training_conn_id=training_conn_id
+    ).build_args
 
 
 @contextmanager

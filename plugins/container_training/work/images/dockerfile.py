@@ -53,6 +53,15 @@ def base_images(text: str, build_args: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def declares_argument(text: str, name: str) -> bool:
+    """Return whether an ARG of the Dockerfile ``text`` declares ``name``. Pure."""
+    return any(
+        name in dict(_ASSIGNMENT.findall(rest))
+        for instruction, rest in _instructions(text)
+        if instruction == "ARG"
+    )
+
+
 def buildkit_needs(text: str) -> tuple[str, ...]:
     """
     Return what in the Dockerfile ``text`` needs BuildKit, like ``RUN --mount``.

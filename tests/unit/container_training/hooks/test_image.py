@@ -8,8 +8,13 @@ from typing import Any
 
 import pytest
 
-from container_training.hooks.image import ImageHook, training_environment
-from training_api.errors import EngineUnavailable, InvalidJobSpec
+from container_training.hooks.image import (
+    ImageHook,
+    full_image_name,
+    open_build_context,
+    training_environment,
+)
+from training_api.errors import EngineUnavailable, InvalidImageRef, InvalidJobSpec
 
 pytestmark = pytest.mark.usefixtures("airflow_db")
 
@@ -84,3 +89,73 @@ def test_an_environment_that_is_no_flat_object_is_refused(
 
     with pytest.raises(InvalidJobSpec, match=r"extra\.container_env"):
         training_environment("training_default")
+
+
+@pytest.mark.parametrize(
+    ("image", "full"),
+    [
+        ("digits", "registry.example/demo/digits"),
+        ("team/digits:1", "registry.example/demo/team/digits:1"),
+        (f"digits@sha256:{'a' * 64}", f"registry.example/demo/digits@sha256:{'a' * 64}"),
+        ("other.example/digits", "other.example/digits"),
+        ("localhost/framework", "localhost/framework"),
+        ("127.0.0.1:5000/demo/digits:1", "127.0.0.1:5000/demo/digits:1"),
+    ],
+)
+def test_a_short_name_is_one_below_the_connections_prefix(
+    image: str, full: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_connection(monkeypatch, "trainings", extra={"image_prefix": "registry.example/demo/"})
+
+    assert full_image_name(image, "trainings") == full
+
+
+@pytest.mark.parametrize("extra", [{}, {"image_prefix": ""}, None])
+def test_a_short_name_without_a_prefix_is_refused(
+    extra: dict[str, str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if extra is not None:
+        set_connection(monkeypatch, "trainings", extra=extra)
+
+    with pytest.raises(
+        InvalidImageRef, match=r"'digits' .*'trainings' has no extra\.image_prefix .*; set that"
+    ):
+        full_image_name("digits", "trainings")
+    assert full_image_name("h.example/digits", "trainings") == "h.example/digits"
+
+
+@pytest.mark.parametrize(
+    ("dockerfile", "given", "expected"),
+    [
+        ("ARG BASE_IMAGE=python:3.11\nFROM ${BASE_IMAGE}\n", None, {"BASE_IMAGE": "own:1"}),
+        ("ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\n", {"A": "1"}, {"A": "1", "BASE_IMAGE": "own:1"}),
+        ("ARG BASE_IMAGE=b\nFROM ${BASE_IMAGE}\n", {"BASE_IMAGE": "mine:2"}, {"BASE_IMAGE": "mine:2"}),
+        ("ARG BASE_IMAGE=b\nFROM ${BASE_IMAGE}\n", {"BASE_IMAGE": ""}, {}),
+        ("FROM python:3.11\n# ARG BASE_IMAGE\n", None, {}),
+    ],
+)
+def test_a_dockerfile_that_asks_for_a_base_image_gets_the_connections(
+    dockerfile: str,
+    given: dict[str, str] | None,
+    expected: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    set_connection(monkeypatch, "trainings", extra={"base_image": "own:1"})
+    (tmp_path / "Dockerfile").write_text(dockerfile)
+
+    context = open_build_context(
+        tmp_path, dockerfile="Dockerfile", build_args=given, training_conn_id="trainings"
+    )
+
+    assert context.build_args == expected
+
+
+def test_without_a_connection_the_dockerfiles_own_base_image_counts(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("ARG BASE_IMAGE=b\nFROM ${BASE_IMAGE}\n")
+
+    context = open_build_context(
+        tmp_path, dockerfile="Dockerfile", build_args=None, training_conn_id="not_defined"
+    )
+
+    assert context.build_args == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
@@ -208,6 +209,26 @@ def test_what_may_pass_is_left_to_airflows_retries(
 
     with pytest.raises(kind, match="later"):
         task.execute(CONTEXT)
+
+
+def test_a_short_name_and_the_base_image_are_the_connections(
+    build_context: str, monkeypatch: pytest.MonkeyPatch, airflow_db: Path
+) -> None:
+    extra = {"image_prefix": "127.0.0.1:5000/demo", "base_image": "own:1"}
+    monkeypatch.setenv("AIRFLOW_CONN_OTHER", json.dumps({"conn_type": "container_training", "extra": extra}))
+    (Path(build_context) / "Dockerfile").write_text("ARG BASE_IMAGE=b\nFROM ${BASE_IMAGE}\n")
+    built, pushed = mock.Mock(), mock.Mock()
+    monkeypatch.setattr(image_builder, "build_image", built)
+    monkeypatch.setattr(pusher, "push_image", pushed)
+
+    BuildImageOperator(
+        task_id="b", context_dir=build_context, image="digits", training_conn_id="other"
+    ).execute(CONTEXT)
+    PushImageOperator(task_id="p", image="digits:1", training_conn_id="other").execute(CONTEXT)
+
+    _, context, name = built.call_args.args
+    assert (context.build_args, name) == ({"BASE_IMAGE": "own:1"}, "127.0.0.1:5000/demo/digits")
+    assert str(pushed.call_args.args[1]) == "127.0.0.1:5000/demo/digits:1"
 
 
 @pytest.mark.parametrize("timeout", ["soon", 0, timedelta(0)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from container_training.work.images.dockerfile import base_images, buildkit_needs
+from container_training.work.images.dockerfile import base_images, buildkit_needs, declares_argument
 
 
 @pytest.mark.parametrize(
@@ -63,3 +63,17 @@ def test_images_that_are_mounted_count_as_images_that_are_copied_from() -> None:
     text = "FROM a AS one\nRUN --mount=type=bind,from=b,target=/b --mount=from=one,target=/c true\n"
 
     assert base_images(text, {}) == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ARG BASE_IMAGE=python:3.11\nFROM ${BASE_IMAGE}\n", True),
+        ("ARG A=1 BASE_IMAGE\nFROM x\n", True),
+        ("FROM x\narg BASE_IMAGE\n", True),
+        ("FROM x\nENV BASE_IMAGE=1\n", False),
+        ("ARG MY_BASE_IMAGE\nARG A=BASE_IMAGE\nFROM x\n", False),
+    ],
+)
+def test_declared_arguments_are_found(text: str, expected: bool) -> None:
+    assert declares_argument(text, "BASE_IMAGE") is expected
