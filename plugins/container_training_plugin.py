@@ -1,7 +1,7 @@
 """
 The plugin, for an Airflow that has this folder but not the distribution (docs/adr/0023).
 
-The only module that Airflow loads from this folder (see ``.airflowignore``).
+The only module that Airflow loads from this folder (see ``container_training/.airflowignore``).
 """
 
 from __future__ import annotations

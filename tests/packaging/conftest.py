@@ -28,7 +28,7 @@ def venv_of(
     @cache
     def make(distribution: Distribution) -> FreshVenv:
         names = sorted({API.name, distribution.name})
-        return FreshVenv.with_wheels(
+        return FreshVenv.with_packages(
             tmp_path_factory.mktemp("venv") / distribution.name, [wheels[name] for name in names]
         )
 

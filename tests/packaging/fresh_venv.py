@@ -18,7 +18,7 @@ from tests.support.distributions import ROOT, Distribution
 from tests.support.speed import scaled
 
 #: Set by the tests' own process for itself; a program of a fresh environment must not see them.
-_OURS = ("AIRFLOW", "PYTHON", "TRAINING_", "VIRTUAL_ENV")
+_OURS = ("AIRFLOW", "GOOGLE_", "PYTHON", "STORAGE_", "TRAINING_", "VIRTUAL_ENV")
 _IMPORT_ALL = """
 import importlib, json, sys
 missing = {}
@@ -43,11 +43,13 @@ class FreshVenv:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def with_wheels(cls, folder: Path, wheels: Iterable[Path]) -> FreshVenv:
-        """Return a new one; what uv has in its cache is linked, not fetched."""
-        _run([sys.executable, "-m", "uv", "venv", "--quiet", "--python", sys.executable, str(folder)])
+    def with_packages(cls, folder: Path, packages: Iterable[str | Path]) -> FreshVenv:
+        """Return a new one with pip; what uv has in its cache is linked, not fetched."""
+        _run(
+            [sys.executable, "-m", "uv", "venv", "--quiet", "--seed", "--python", sys.executable, str(folder)]
+        )
         install = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", str(folder)]
-        _run([*install, "--constraint", str(ROOT / "requirements.txt"), *map(str, wheels)])
+        _run([*install, "--constraint", str(ROOT / "requirements.txt"), *map(str, packages)])
         home = folder / "airflow"
         return cls(folder=folder, environment={"AIRFLOW_HOME": str(home), "HOME": str(folder)})
 
@@ -58,7 +60,7 @@ class FreshVenv:
     def variables(self) -> dict[str, str]:
         """Return the environment of its programs: nothing of ours, and no module of the checkout."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
-        return kept | self.environment
+        return kept | {"PATH": f"{self.folder / 'bin'}:{kept['PATH']}"} | self.environment
 
     def run_code(self, code: str, *, given: str = "", **variables: str) -> str:
         """Run Python code, with ``given`` as its input, and return what it printed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -18,6 +19,7 @@ from tests.packaging.fresh_venv import FreshVenv
 from tests.support import web
 from tests.support.distributions import (
     AIRFLOW,
+    API,
     DISTRIBUTIONS,
     ROOT,
     SERVICE,
@@ -49,7 +51,7 @@ def test_the_wheel_has_every_file_of_its_packages(
         names = archive.namelist()
 
     packed = {name for name in names if ".dist-info/" not in name}
-    assert packed == set(files_of(distribution))
+    assert packed == {*files_of(distribution), *files_beside(distribution)}
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 
@@ -67,9 +69,20 @@ def test_the_source_distribution_has_them_too(distribution: Distribution, wheels
 
 def files_of(distribution: Distribution) -> Iterator[str]:
     for package in distribution.packages:
-        for path in (ROOT / package).rglob("*"):
-            if path.is_file() and "__pycache__" not in path.parts:
-                yield str(path.relative_to((ROOT / package).parent))
+        for path in files_in(ROOT / package):
+            yield str(path.relative_to((ROOT / package).parent))
+
+
+def files_beside(distribution: Distribution) -> Iterator[str]:
+    for source, place in distribution.beside.items():
+        for path in files_in(ROOT / source):
+            yield str(Path(place) / path.relative_to(ROOT / source))
+
+
+def files_in(place: Path) -> Iterator[Path]:
+    for path in [place] if place.is_file() else place.rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield path
 
 
 @each_distribution
@@ -221,6 +234,75 @@ print(json.dumps({
     assert sorted(found["hooks"]) == ["container_training", "mlflow_registry"]
     assert len(found["links"]) == len(set(found["links"])) == 5
     assert found["provider"] == __version__
+
+
+@pytest.mark.parametrize("syntax", ["glob", "regexp"])
+def test_a_copied_plugins_folder_is_enough_and_shadows_no_module(
+    wheels: Mapping[str, Path], tmp_path: Path, syntax: str
+) -> None:
+    """Without the wheel, and beside plugins of somebody's own that have their own list of what is no plugin."""
+    needed = [str(requirement) for requirement in AIRFLOW.requirements if requirement.name != API.name]
+    venv = FreshVenv.with_packages(tmp_path / "venv", [wheels[API.name], *needed])
+    plugins = tmp_path / "plugins"
+    plugins.mkdir()
+    for path in (ROOT / "plugins").glob("[!.]*"):  # as ``cp -r plugins/*`` does
+        if path.name != "__pycache__":
+            copy = shutil.copytree if path.is_dir() else shutil.copy2
+            copy(path, plugins / path.name)
+    (plugins / ".airflowignore").write_text("experiments\n", encoding="utf-8")
+    code = """
+import json, sys
+from airflow import plugins_manager
+from airflow.providers_manager import ProvidersManager
+plugins, errors = plugins_manager._get_plugins()
+from container_training.operators.training import SubmitTrainingJobOperator
+import docker
+print(json.dumps({
+    "plugins": [str(each.source) for each in plugins if each.name == "container_training"],
+    "errors": [*errors.values()],
+    "shadowed": sorted({"training", "image", "storage", "pipeline", "listener"} & set(sys.modules)),
+    "docker": hasattr(docker, "APIClient"),
+    "hooks": [name for name in ProvidersManager().hooks if name == "container_training"],
+}))
+"""
+
+    printed = venv.run_code(
+        code,
+        AIRFLOW__CORE__PLUGINS_FOLDER=str(plugins),
+        AIRFLOW__CORE__DAG_IGNORE_FILE_SYNTAX=syntax,
+        AIRFLOW__CORE__LOAD_EXAMPLES="False",
+    )
+
+    assert json.loads(printed.splitlines()[-1]) == {
+        "plugins": ["$PLUGINS_FOLDER/container_training_plugin.py"],
+        "errors": [],
+        "shadowed": [],
+        "docker": True,
+        "hooks": [],  # the form is described by an entry point, which only the distribution has
+    }
+
+
+def test_airflow_shows_the_examples_of_the_wheel(venv_of: VenvOf) -> None:
+    code = """
+import json
+from airflow.dag_processing.bundles.manager import DagBundlesManager
+from airflow.dag_processing.dagbag import DagBag
+(bundle,) = [
+    each for each in DagBundlesManager().get_all_dag_bundles()
+    if each.name == "airflow-container-training-example-dags"
+]
+bag = DagBag(bundle.path, bundle_name=bundle.name)
+folders = [task.context_dir for dag in bag.dags.values() for task in dag.tasks if hasattr(task, "context_dir")]
+print(json.dumps({"dags": sorted(bag.dags), "errors": bag.import_errors, "folders": folders}))
+"""
+
+    printed = venv_of(AIRFLOW).run_code(code, AIRFLOW__CORE__LOAD_EXAMPLES="True")
+
+    found = json.loads(printed.splitlines()[-1])
+    assert found["errors"] == {}
+    assert found["dags"] == sorted(path.stem for path in (ROOT / "dags").glob("*.py"))
+    assert found["folders"]
+    assert all(Path(folder).is_dir() for folder in found["folders"])
 
 
 def test_the_airflow_side_adds_little_to_airflow_and_its_providers(venv_of: VenvOf) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +46,13 @@ class Distribution:
     :param folder: below the root of the checkout.
     :param packages: its folders of Python code, below the root.
     :param needs_extra: prefix of module names -> the extra without which they cannot be imported.
+    :param beside: other files and folders, below the root -> where the wheel has them.
     """
 
     folder: str
     packages: tuple[str, ...]
     needs_extra: Mapping[str, str]
+    beside: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def project(self) -> Mapping[str, Any]:
@@ -115,6 +117,12 @@ AIRFLOW = Distribution(
     folder="packaging/airflow",
     packages=("plugins/container_training",),
     needs_extra={"container_training.runtime.openlineage_facets": "openlineage"},
+    beside={
+        "dags": "container_training/example_dags",
+        "docker/frameworks": "container_training/docker/frameworks",
+        "docker/trainers": "container_training/docker/trainers",
+        "packaging/airflow/airflow_container_training.py": "airflow_container_training.py",
+    },
 )
 DISTRIBUTIONS = (API, SERVICE, OBJECT_STORE, AIRFLOW)
 #: The checkout's own project, which no wheel is made of.
