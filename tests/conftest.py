@@ -56,6 +56,7 @@ def _isolate_airflow() -> Path:
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(REPOSITORY / "plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__UNIT_TEST_MODE": "True",
+        "AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE": "True",  # as airflow.cfg has it
         # What airflow.cfg asks a command for would be written into the checkout; tests bring their own.
         "AIRFLOW__CORE__FERNET_KEY": "",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(scratch / "passwords.json"),

@@ -107,7 +107,7 @@ def cancel_job_of_task(key: TaskKey, is_success: bool) -> None:
     if rendered.keys() >= _OF_WAITS:
         cancel_job_of_wait(key, rendered, is_success)
     elif rendered.keys() >= _OF_SUBMISSIONS:
-        cancel_job_of_submission(key, rendered)
+        cancel_job_of_submission(key, rendered, is_success)
 
 
 def cancel_job_of_wait(key: TaskKey, rendered: Mapping[str, Any], is_success: bool) -> None:
@@ -139,7 +139,7 @@ def cancel_job_of_wait(key: TaskKey, rendered: Mapping[str, Any], is_success: bo
             _log.info("job %s is being cancelled: its wait was ended", job_id)
 
 
-def cancel_job_of_submission(key: TaskKey, rendered: Mapping[str, Any]) -> None:
+def cancel_job_of_submission(key: TaskKey, rendered: Mapping[str, Any], is_success: bool) -> None:
     """
     Cancel the job that the task ``key`` was about to submit when it was ended.
 
@@ -149,12 +149,17 @@ def cancel_job_of_submission(key: TaskKey, rendered: Mapping[str, Any]) -> None:
     cleared.
 
     :param rendered: the task's fields.
+    :param is_success: it was marked as successful: if it waited for its job already, other tasks of the run
+        may need the job.
     """
     from container_training.hooks.training import TrainingHook
     from training_api.errors import JobNotFound
     from training_api.job.intent import why_left_alone
 
-    if not _is_stored(key) or _has_returned(key):
+    if not _is_stored(key) or _has_pushed(key, "return_value"):
+        return
+    is_waiting = _has_pushed(key, "job_id")
+    if is_success and is_waiting and not _is_over(key, whole_run=True):
         return
     with TrainingHook(rendered["training_conn_id"]) as hook:
         for pause in _PAUSES_SECONDS:
@@ -168,7 +173,7 @@ def cancel_job_of_submission(key: TaskKey, rendered: Mapping[str, Any]) -> None:
                 job = hook.get_job(intent.job_id)
             except JobNotFound:
                 continue
-            if not why_left_alone(job, intent.owner):
+            if not why_left_alone(job, intent.owner, is_success=is_success and is_waiting):
                 hook.cancel_job(intent.job_id)
                 _log.info("job %s is being cancelled: its submission was ended", intent.job_id)
             return
@@ -218,12 +223,16 @@ def _states(key: TaskKey, *, only_its_own: bool = False) -> list[str | None]:
         return task_states(key, session, whole_run=not only_its_own)
 
 
-def _has_returned(key: TaskKey) -> bool:
-    """Whether the submission was over when it was ended: its job belongs to the tasks after it."""
+def _has_pushed(key: TaskKey, name: str) -> bool:
+    """
+    Whether the task has an output under ``name``.
+
+    A ``return_value``: it was over when it was ended, and its job belongs to the tasks after it.
+    """
     from container_training.airflow_internals.database import airflow_database, xcom_value
 
     with airflow_database() as session:
-        return xcom_value(key, "return_value", session) is not None
+        return xcom_value(key, name, session) is not None
 
 
 def _stored_intent(key: TaskKey) -> Intent | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from airflow.sdk import Asset
+from airflow.sdk import Asset, chain
 
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
@@ -68,6 +68,8 @@ class TrainingPipeline(CollectedJob):
 
     Put other tasks before or after ``group``, or before or after any task of it.
 
+    With ``states="one"``, ``submit`` and ``collect`` are one task, and there are no waits.
+
     :param preflight: runs beside test, push and grant; ``None`` if the chain has none.
     :param plot: runs beside collect; ``None`` if the job does not tune.
     :param bills_of_materials: run beside the waits: for the master's image, then for those of the roles.
@@ -80,9 +82,9 @@ class TrainingPipeline(CollectedJob):
     preflight: PreflightOperator | None
     push: PushImageOperator
     grant: GrantRegistryAccessOperator
-    wait_until_scheduled: TrainingJobSensor
-    wait_until_running: TrainingJobSensor
-    wait_until_finished: TrainingJobSensor
+    wait_until_scheduled: TrainingJobSensor | None = None
+    wait_until_running: TrainingJobSensor | None = None
+    wait_until_finished: TrainingJobSensor | None = None
     plot: PlotTrialsOperator | None = None
     bills_of_materials: Sequence[ImageBillOfMaterialsOperator] = ()
     roles: Mapping[str, ImageTasks] = field(default_factory=dict)
@@ -106,6 +108,7 @@ def training_pipeline(
     config_file: str | None = None,
     job: Mapping[str, Any] | str | None = None,
     tuning: bool | None = None,
+    states: Literal["tasks", "one"] = "tasks",
     max_cost: float | str | None = None,
     wait_timeout: timedelta = timedelta(days=7),
     metrics_file: str = "metrics.json",
@@ -122,7 +125,8 @@ def training_pipeline(
     Return the tasks of a whole training run, from the build to the collected results.
 
     The tasks are build, test, preflight, push, grant, submit, wait_until_scheduled, wait_until_running,
-    wait_until_finished and collect, and plot if the job tunes hyperparameters.
+    wait_until_finished and collect, and plot if the job tunes hyperparameters. With ``states="one"`` the task
+    submit also waits and collects.
 
     Call it within a DAG. The job is described once: by a job file, by ``job`` in the API's own form and by
     ``job_fields``; the later ones override the earlier ones. Its image is the one that was built, by digest.
@@ -149,9 +153,11 @@ def training_pipeline(
     :param job: ``Job`` resource as a mapping, or as JSON text.
     :param tuning: plot the trials; default: whether ``job`` or ``hyperparameters`` describe a tuning job. A
         job file is read only when the job is submitted, so set this if the search is in the file.
+    :param states: ``"tasks"``: a task for each state of the job, so that Airflow's grid shows where it is;
+        ``"one"``: one task from the submission to the results, which takes seconds less.
     :param max_cost: cancel the job once it has cost this much, at the prices of the connection
         (``TrainingJobSensor``).
-    :param wait_timeout: limit of each of the three waits.
+    :param wait_timeout: limit of each wait.
     :param metrics_file: file of the metrics below the job's folder.
     :param model_file: file of the model below the job's folder.
     :param reuse_results: take the results of an earlier job of the same content instead of training again
@@ -163,10 +169,9 @@ def training_pipeline(
     :param default_args: default arguments of the group's tasks.
     :param job_fields: arguments of ``SubmitTrainingJobOperator``: ``args``, ``job_dir``, ``labels``,
         ``master_type``, ...
-    :raises ValueError: ``images`` names an unknown role.
+    :raises ValueError: ``images`` names an unknown role, or ``states`` is another word.
     """
-    if unknown := sorted(set(images or {}) - set(_ROLES)):
-        raise ValueError(f"images must name roles of {', '.join(_ROLES)}; got {', '.join(unknown)}")
+    _check(states, images or {})
     # The service's own folder rule: the connection knows where results go, the job's id keeps attempts apart.
     job_fields.setdefault("default_job_dir", own_folder(training_conn_id))
     with job_group(group_id, default_args) as group:
@@ -211,6 +216,11 @@ def training_pipeline(
         submit = SubmitTrainingJobOperator(
             task_id="submit",
             image=output_of(master.push),
+            wait_for_completion=states == "one",
+            wait_timeout=wait_timeout,
+            metrics_file=metrics_file,
+            model_file=model_file,
+            outlets=list(outlets) if states == "one" else [],
             max_cost=max_cost,
             reuse_results=reuse_results,
             data_uris=data_uris,
@@ -238,47 +248,40 @@ def training_pipeline(
             )
             flight >> submit
 
-        def wait(task_id: str, until: Until, **limits: Any) -> TrainingJobSensor:
-            return TrainingJobSensor(
-                task_id=task_id,
-                job_id=output_of(submit),
-                until=until,
-                timeout=wait_timeout,
-                training_conn_id=training_conn_id,
-                **limits,
-            )
-
-        scheduled = wait("wait_until_scheduled", Until.LEFT_QUEUED)
-        running = wait("wait_until_running", Until.LEFT_PREPARING)
-        finished = wait("wait_until_finished", Until.FINISHED, max_cost=max_cost)
-        collect = CollectTrainingResultsOperator(
-            task_id="collect",
-            job_id=output_of(submit),
-            metrics_file=metrics_file,
-            model_file=model_file,
-            outlets=list(outlets),
-            reused=output_of(submit, "reused") if reuse_results else False,
-            training_conn_id=training_conn_id,
-            gcp_conn_id=gcp_conn_id,
-        )
         [tasks.grant for tasks in (master, *roles.values())] >> submit
-        submit >> scheduled >> running >> finished >> collect
+        waits: dict[str, TrainingJobSensor] = {}
+        collect: SubmitTrainingJobOperator | CollectTrainingResultsOperator = submit
+        if states == "tasks":
+            waits = _waits(submit, wait_timeout, max_cost, training_conn_id)
+            collect = CollectTrainingResultsOperator(
+                task_id="collect",
+                job_id=output_of(submit),
+                metrics_file=metrics_file,
+                model_file=model_file,
+                outlets=list(outlets),
+                reused=output_of(submit, "reused") if reuse_results else False,
+                training_conn_id=training_conn_id,
+                gcp_conn_id=gcp_conn_id,
+            )
+            chain(submit, *waits.values(), collect)
+        job_id = output_of(submit, None if waits else "job_id")
         pushed = {"": master, **roles} if bill_of_materials else {}
         bills_folder = f"{job_bucket(training_conn_id)}/bills-of-materials"
         bills = [
-            _bill(role, tasks.push, submit, bills_folder, training_conn_id, gcp_conn_id)
+            _bill(role, tasks.push, job_id, bills_folder, training_conn_id, gcp_conn_id)
             for role, tasks in pushed.items()
         ]
-        collect.set_upstream(bills)
+        if waits:
+            collect.set_upstream(bills)
         plot = None
         if is_tuning:
             plot = PlotTrialsOperator(
                 task_id="plot",
-                job_id=output_of(submit),
+                job_id=job_id,
                 training_conn_id=training_conn_id,
                 gcp_conn_id=gcp_conn_id,
             )
-            finished >> plot
+            waits.get("wait_until_finished", submit) >> plot
     return TrainingPipeline(
         group=group,
         build=master.build,
@@ -287,20 +290,50 @@ def training_pipeline(
         push=master.push,
         grant=master.grant,
         submit=submit,
-        wait_until_scheduled=scheduled,
-        wait_until_running=running,
-        wait_until_finished=finished,
         collect=collect,
+        **waits,
         plot=plot,
         bills_of_materials=bills,
         roles=roles,
     )
 
 
+def _check(states: str, roles: Iterable[str]) -> None:
+    if states not in ("tasks", "one"):
+        raise ValueError(f"states must be 'tasks' or 'one'; got {states!r}")
+    if unknown := sorted(set(roles) - set(_ROLES)):
+        raise ValueError(f"images must name roles of {', '.join(_ROLES)}; got {', '.join(unknown)}")
+
+
+def _waits(
+    submit: SubmitTrainingJobOperator,
+    timeout: timedelta,
+    max_cost: float | str | None,
+    training_conn_id: str,
+) -> dict[str, TrainingJobSensor]:
+    """Return the waits for the states of a job, in their order."""
+
+    def wait(task_id: str, until: Until, **limits: Any) -> TrainingJobSensor:
+        return TrainingJobSensor(
+            task_id=task_id,
+            job_id=output_of(submit),
+            until=until,
+            timeout=timeout,
+            training_conn_id=training_conn_id,
+            **limits,
+        )
+
+    return {
+        "wait_until_scheduled": wait("wait_until_scheduled", Until.LEFT_QUEUED),
+        "wait_until_running": wait("wait_until_running", Until.LEFT_PREPARING),
+        "wait_until_finished": wait("wait_until_finished", Until.FINISHED, max_cost=max_cost),
+    }
+
+
 def _bill(
     role: str,
     push: PushImageOperator,
-    submit: SubmitTrainingJobOperator,
+    job_id: str,
     keep_in: str,
     training_conn_id: str,
     gcp_conn_id: str,
@@ -310,7 +343,7 @@ def _bill(
     return ImageBillOfMaterialsOperator(
         task_id=f"bill_of_materials_{role}" if role else "bill_of_materials",
         image=output_of(push),
-        job_id=output_of(submit),
+        job_id=job_id,
         file_name=f"{start}-{role}{dot}{end}" if role else BILL_OF_MATERIALS_FILE,
         keep_in=keep_in,
         training_conn_id=training_conn_id,

@@ -23,11 +23,15 @@ from container_training.sensors.training import TrainingJobSensor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectedJob:
-    """A group of tasks around one job, whose results it collects."""
+    """
+    A group of tasks around one job, whose results it collects.
+
+    :param collect: the task that returns the result; perhaps ``submit`` itself.
+    """
 
     group: TaskGroup
     submit: SubmitTrainingJobOperator
-    collect: CollectTrainingResultsOperator
+    collect: CollectTrainingResultsOperator | SubmitTrainingJobOperator
 
     @property
     def result(self) -> XComArg:

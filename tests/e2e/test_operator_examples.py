@@ -52,7 +52,11 @@ RETURNS: dict[str, Callable[[Any], bool]] = {
     "RevokeRegistryAccessOperator": lambda value: len(value["revoked"]) == 1,
     "PreflightOperator": lambda value: value["ok"] and bool(value["rows"]),
     "PackageTrainerOperator": lambda value: value[0].startswith("gs://"),
-    "SubmitTrainingJobOperator": lambda value: value.startswith("submit_a_job_submit_"),
+    "SubmitTrainingJobOperator": lambda value: (
+        value.startswith("submit_a_job_submit_")
+        if isinstance(value, str)
+        else value["job_id"].startswith("train_in_one_task_train_") and value["metrics"]["accuracy"] == 0.5
+    ),
     "TrainingJobSensor": lambda value: value in ("RUNNING", "SUCCEEDED"),
     "CollectTrainingResultsOperator": lambda value: value["metrics"]["accuracy"] == 0.5,
     "PlotTrialsOperator": lambda value: value["best-so-far"]["html"].startswith("gs://"),

@@ -124,6 +124,10 @@ class CollectTrainingResultsOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Return the job's result as JSON values."""
+        return self.collect(context)
+
+    def collect(self, context: Context) -> dict[str, Any]:
+        """Do what ``execute`` does; another task that collects, too, may call it."""
         hook = TrainingHook(self.training_conn_id)
         with hook, StorageHook(self.gcp_conn_id) as storage, final_unless_transient():
             max_trials = whole_number("max_trials", self.max_trials)
@@ -149,6 +153,11 @@ class CollectTrainingResultsOperator(BaseOperator):
         value = result.model_dump(mode="json")
         describe_outlets(self.outlets, context, result)
         return value
+
+    @property
+    def job(self) -> Job | None:
+        """The job, once its results are collected."""
+        return self._done[0] if self._done else None
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any] | None:
         """Return the model that the job left, and what the result says."""

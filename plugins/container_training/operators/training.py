@@ -1,10 +1,11 @@
-"""Submitting a job, exactly once."""
+"""Submitting a job, exactly once; waiting for it in the same task, if wanted."""
 
 from __future__ import annotations
 
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,17 +17,19 @@ from container_training.hooks.metrics import Submission, count_retry, count_subm
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
 from container_training.links.training import JOB_LINKS
+from container_training.operators.completion import JobCompletion, pushed_before
 from container_training.operators.reuse import JobContent
 from container_training.runtime.job_description import JobDescriptionOperator
 from container_training.runtime.job_report import report_of
 from container_training.runtime.killing import TaskFate, fate_in_signal_handler
-from container_training.runtime.lineage import SubmittedJob, submit_lineage
+from container_training.runtime.lineage import SubmittedJob, joined_lineage, submit_lineage
+from container_training.runtime.triggerer import is_deferrable
 from container_training.work.results.job_report import JobReport
 from container_training.work.submission.job_attempt import for_attempt
 from container_training.work.template_values import flag
 from training_api.clients.patience import patiently
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
-from training_api.errors import JobConflict, JobNotFound
+from training_api.errors import InvalidArgument, JobConflict, JobNotFound
 from training_api.job.cost import parse_max_cost
 from training_api.job.intent import (
     INTENT_KEY,
@@ -56,13 +59,22 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
     Submits a training job and returns its id; never submits a second one by accident.
 
     The arguments of :class:`JobDescriptionOperator` describe the job; it is checked before anything is sent.
+    With ``wait_for_completion=True`` the task also does what ``TrainingJobSensor`` and
+    ``CollectTrainingResultsOperator`` do, and returns the result.
 
     The task stores what it means to submit before the call. After a retry, a clear, a lost answer or a dead
     worker, the next run checks the service first. It adopts its own job with the same request if that job is
     alive or succeeded. If that job failed or was cancelled, it submits the next attempt under the next id.
 
-    :param max_cost: the limit of cost that the ``TrainingJobSensor`` keeps. Here it is only checked, before
-        the job is submitted, that there is a price for every machine of the job. (templated)
+    :param wait_for_completion: wait for the job's end and collect its results; the job must have a folder.
+        After a failed job, clear the task to submit the next attempt. (templated)
+    :param deferrable: wait in the triggerer; default: Airflow's ``[operators] default_deferrable``.
+    :param wait_timeout: limit of the wait; default: Airflow's ``[sensors] default_timeout`` (7 days). The job
+        then continues.
+    :param metrics_file: path below the job's folder, to collect. (templated)
+    :param model_file: path below the job's folder, to collect. (templated)
+    :param max_cost: the limit of cost that the wait keeps. Before the job is submitted, it is checked that
+        there is a price for every machine of the job. (templated)
     :param detached: the job may outlive its DAG run; ``CancelOrphanJobsOperator`` leaves it alone.
         (templated)
     :param reuse_results: train nothing if an earlier job of the project with the same content SUCCEEDED and
@@ -73,16 +85,20 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         it. Their generations are read before the job is submitted, and returned under the XCom key ``data``.
         (templated)
     :param result_files: what the folder of an earlier job (of a tuning job: the folder of its best trial)
-        must hold for its results to be reused. A name that ends in ``/`` stands for anything below it.
-        (templated)
-    :param gcp_conn_id: Google connection that may list ``data_uris`` and the folders of earlier jobs; not
-        used without ``reuse_results`` and ``data_uris``. (templated)
-    :return: the job's id. The XCom key ``job`` has the whole job, and ``reused`` whether it is an earlier
-        one.
+        must hold for its results to be reused; default: ``metrics_file`` and ``model_file``. A name that ends
+        in ``/`` stands for anything below it. (templated)
+    :param gcp_conn_id: Google connection that may list ``data_uris`` and the folders of jobs; not used
+        without ``wait_for_completion``, ``reuse_results`` and ``data_uris``. (templated)
+    :return: the job's id; with ``wait_for_completion`` the result, as of ``CollectTrainingResultsOperator``,
+        and the id under the XCom key ``job_id``. The XCom key ``job`` has the whole job, and ``reused``
+        whether it is an earlier one.
     """
 
     template_fields: Sequence[str] = (
         *JobDescriptionOperator.template_fields,
+        "wait_for_completion",
+        "metrics_file",
+        "model_file",
         "max_cost",
         "detached",
         "reuse_results",
@@ -101,15 +117,25 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
     def __init__(
         self,
         *,
+        wait_for_completion: bool | str = False,
+        deferrable: bool | None = None,
+        wait_timeout: timedelta | float | None = None,
+        metrics_file: str = "metrics.json",
+        model_file: str = "model.joblib",
         max_cost: float | str | None = None,
         detached: bool | str = False,
         reuse_results: bool | str = False,
         data_uris: Sequence[str] | str = (),
-        result_files: Sequence[str] = ("metrics.json", "model.joblib"),
+        result_files: Sequence[str] | None = None,
         gcp_conn_id: str = StorageHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.wait_for_completion = wait_for_completion
+        self.deferrable = is_deferrable(deferrable)
+        self.wait_timeout = wait_timeout
+        self.metrics_file = metrics_file
+        self.model_file = model_file
         self.max_cost = max_cost
         self.detached = detached
         self.reuse_results = reuse_results
@@ -119,6 +145,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         #: The job as it was seen last, for extra links and callbacks.
         self.report: JobReport | None = None
         self._done: SubmittedJob | None = None
+        self._completion: JobCompletion | None = None
         self._intent: Intent | None = None
         self._is_over = False
         self._task_instance: Any = None
@@ -129,8 +156,26 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         """The hook of this task's connection."""
         return TrainingHook(self.training_conn_id, patience_seconds=0.0)  # ``_settle`` asks again
 
-    def execute(self, context: Context) -> str:
-        """Return the id of the job that this task stands for, submitted now or before."""
+    def execute(self, context: Context) -> str | dict[str, Any]:
+        """Return the id of the job, submitted now or before, or its result."""
+        done = self._submit_once(context)
+        job_id = done.job.job_id or ""
+        if not self._waits:
+            return job_id
+        context["ti"].xcom_push(key="job_id", value=job_id)
+        self._completion = completion = JobCompletion(self, job_id, is_reused=done.is_reused)
+        return self._complete(completion, lambda: completion.execute(context))
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
+        """Resume after the wait's trigger."""
+        job_id, is_reused, record = (pushed_before(key, context) for key in ("job_id", "reused", "data"))
+        self._completion = completion = JobCompletion(self, job_id, is_reused=is_reused)
+        result = self._complete(completion, lambda: completion.resume(next_method, next_kwargs, context))
+        if completion.job is not None:
+            self._done = SubmittedJob(job=completion.job, is_reused=is_reused, record=record or ())
+        return result
+
+    def _submit_once(self, context: Context) -> SubmittedJob:
         self._task_instance = context["ti"]
         key = TaskKey.of(self._task_instance)
         with self.hook, StorageHook(self.gcp_conn_id) as storage, final_unless_transient():
@@ -151,7 +196,17 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         if record:
             context["ti"].xcom_push(key="data", value=record)
         self._done = SubmittedJob(job=job, is_reused=job is content.taken, record=record)
-        return job.job_id or ""
+        return self._done
+
+    @property
+    def _waits(self) -> bool:
+        return flag("wait_for_completion", self.wait_for_completion)
+
+    def _complete(self, completion: JobCompletion, act: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        try:
+            return act()
+        finally:  # links and callbacks need it however the wait ends
+            self.report = completion.report or self.report
 
     def on_kill(self) -> None:
         """
@@ -160,7 +215,12 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         That is so if a person ended or cleared the task. If a worker is stopped, a time limit is reached, or
         the scheduler has given the task to another worker, the job is left to the next try, which may have
         adopted it already. A job that does not exist yet is cancelled by ``execute``, if it is still running.
+
+        While the task waits, it does what ``TrainingJobSensor`` does: a cleared task keeps its job.
         """
+        if self._completion is not None:
+            self._completion.on_kill()
+            return
         fate = fate_in_signal_handler(self._task_instance)
         if fate not in _CANCELLED_FATES:
             self.log.info("the task was %s; the next try adopts its job", fate)
@@ -174,7 +234,8 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:
         """Return what the job reads and writes, and which it is."""
-        return submit_lineage(self.image, self._data_uris, self._done, self.report)
+        collected = self._completion.lineage(task_instance) if self._completion else None
+        return joined_lineage(submit_lineage(self.image, self._data_uris, self._done, self.report), collected)
 
     @property
     def _data_uris(self) -> Sequence[str]:
@@ -184,6 +245,11 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         """Apply the API's rules here, so that all mistakes are found before the call."""
         probe = Intent(request_hash="0", job_id=self._job_id(request, key, 1), owner="0")
         spec = job_spec_from_wire(self.hook.project, self._labelled(request, key, probe, {}))
+        if self._waits and not (request.training_input and request.training_input.job_dir):
+            raise InvalidArgument(
+                "wait_for_completion=True collects results from the job's folder, and this job has none; set "
+                "job_dir, like 'gs://my-bucket/jobs/{job_id}'"
+            )
         if parse_max_cost(self.max_cost) is not None:
             self.hook.prices.cost_per_second(request.training_input or TrainingInput())
         return spec
@@ -195,7 +261,9 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
             is_reused=flag("reuse_results", self.reuse_results),
             hook=self.hook,
             store=storage.get_conn,
-            result_files=self.result_files,
+            result_files=[self.metrics_file, self.model_file]
+            if self.result_files is None
+            else self.result_files,
             retrying=self._retrying(),
             say=lambda level, line: self.log.log(level, "%s", line),
         )

@@ -78,5 +78,20 @@ def collect_lineage(job: Job, result: JobResult) -> OperatorLineage[Any, Any]:
     return make_lineage(_known(gs_dataset(result.job_dir)), model_datasets(result), facts)
 
 
+def joined_lineage(
+    submitted: OperatorLineage[Any, Any], collected: OperatorLineage[Any, Any] | None
+) -> OperatorLineage[Any, Any]:
+    """Return the lineage of a task that submitted a job and collected its results."""
+    if collected is None:
+        return submitted
+    from airflow.providers.openlineage.extractors import OperatorLineage
+
+    return OperatorLineage(
+        inputs=submitted.inputs,
+        outputs=[*submitted.outputs, *collected.outputs],
+        run_facets=collected.run_facets,
+    )
+
+
 def _known(dataset: DatasetName | None) -> list[DatasetName]:
     return [dataset] if dataset else []

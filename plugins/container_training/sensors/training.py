@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -23,6 +24,7 @@ from container_training.runtime.job_group import RETRIES
 from container_training.runtime.job_report import make_report, report_of
 from container_training.runtime.killing import NOBODY_WAITS, TaskFate, fate_in_signal_handler
 from container_training.runtime.supervision import WorkerWatch
+from container_training.runtime.triggerer import is_deferrable, warn_without_triggerer
 from container_training.triggers.training import POLL_SECONDS, JobTrigger
 from container_training.work.results.job_report import JobReport
 from container_training.work.template_values import flag, is_unset
@@ -66,14 +68,15 @@ class TrainingJobSensor(BaseSensorOperator):
     job that outlives the wait continues. ``until="finished"`` shows the job's new log lines in the task's
     log, the progress of a tuning job's trials, and, if the connection has prices, what the job has cost.
 
-    The sensor is deferrable by default, and then occupies no worker. A wait for the end of QUEUED or
-    PREPARING polls its job for three seconds before it is deferred. With ``deferrable=False`` the modes
-    ``poke`` and ``reschedule`` work as for every sensor.
+    A deferrable sensor occupies no worker. A wait for the end of QUEUED or PREPARING polls its job for three
+    seconds before it is deferred. With ``deferrable=False`` the modes ``poke`` and ``reschedule`` work as for
+    every sensor.
 
     :param job_id: the job, usually the output of ``SubmitTrainingJobOperator``. (templated)
     :param until: ``left_queued``, ``left_preparing`` or ``finished``. (templated)
     :param training_conn_id: connection of the training service. (templated)
-    :param deferrable: wait in the triggerer. Airflow must know this before it renders templates.
+    :param deferrable: wait in the triggerer; default: Airflow's ``[operators] default_deferrable``. Airflow
+        must know this before it renders templates.
     :param stream_logs: show the job's log; ``None``: only with ``until="finished"``. (templated)
     :param cancel_on_kill: cancel the job if this task is marked as failed, or marked as successful when no
         later task of its run is left, provided that this DAG run submitted the job. A cleared task leaves the
@@ -113,7 +116,7 @@ class TrainingJobSensor(BaseSensorOperator):
         job_id: str,
         until: Until | str = Until.FINISHED,
         training_conn_id: str = TrainingHook.default_conn_name,
-        deferrable: bool = True,
+        deferrable: bool | None = None,
         stream_logs: bool | str | None = None,
         cancel_on_kill: bool | str = True,
         max_cost: float | str | None = None,
@@ -122,6 +125,7 @@ class TrainingJobSensor(BaseSensorOperator):
         retry_delay: timedelta | float | None = None,
         **kwargs: Any,
     ) -> None:
+        deferrable = is_deferrable(deferrable)
         if poke_interval is None:
             is_rescheduled = kwargs.get("mode") == "reschedule" and not deferrable
             seconds = POLL_SECONDS if deferrable else _POKE_SECONDS
@@ -167,10 +171,14 @@ class TrainingJobSensor(BaseSensorOperator):
 
     def execute(self, context: Context) -> Any:
         """Look once, then wait: in the triggerer, or by poking."""
-        with self.hook:
-            return self._execute(context)
+        return self.wait(context)
 
-    def _execute(self, context: Context) -> Any:
+    def wait(self, context: Context) -> Any:
+        """Do what ``execute`` does; another task that waits, too, may call it."""
+        with self.hook:
+            return self._wait(context)
+
+    def _wait(self, context: Context) -> Any:
         self._task_instance = context["ti"]
         limit = self._limit
         self._deadline_at = self._now() + limit
@@ -182,6 +190,7 @@ class TrainingJobSensor(BaseSensorOperator):
             event = self._poll_before_deferring(watch, context)
             if event is not None:
                 return self._finish(event, context)
+        warn_without_triggerer(self.log)
         self.defer(
             trigger=JobTrigger(
                 job_id=self.job_id,
@@ -271,7 +280,8 @@ class TrainingJobSensor(BaseSensorOperator):
 
     def _execute_poking(self, context: Context) -> Any:
         try:
-            return super().execute(context)
+            # The bare loop: what Airflow wraps around it warns if another task waits by this sensor.
+            return inspect.unwrap(BaseSensorOperator.execute)(self, context)
         except AirflowSensorTimeout as error:
             state = self._watch.state if self._watch else None
             raise AirflowSensorTimeout(self._timeout_text(state)) from error

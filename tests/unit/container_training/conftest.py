@@ -105,6 +105,12 @@ def no_pause_before_deferring(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("container_training.sensors.training._PAUSE_BEFORE_DEFERRING", 0.0)
 
 
+@pytest.fixture(autouse=True)
+def no_api_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no wait ask an API server that this machine may have for its triggerer."""
+    monkeypatch.setenv("AIRFLOW__CORE__EXECUTION_API_SERVER_URL", "http://127.0.0.1:9/execution/")
+
+
 @pytest.fixture
 def session(airflow_db: Path) -> Iterator[Session]:
     """A session of Airflow's database; what a test writes is there for this test alone."""

@@ -61,7 +61,8 @@ class Database:
     def __init__(self) -> None:
         self.state: str | None = "failed"
         self.others: list[str | None] = []
-        self.has_returned = False
+        #: Keys of the task's outputs.
+        self.pushed: set[str] = set()
         self.rendered: dict[str, Any] = dict(WAIT)
         self.intent: Intent | None = Intent(request_hash="0", job_id="digits_1", owner="token")
         #: What happens during the coming pauses.
@@ -85,7 +86,7 @@ def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     fake = Database()
     monkeypatch.setattr(listener, "_states", fake.states)
     monkeypatch.setattr(listener, "_rendered_fields", lambda _: fake.rendered)
-    monkeypatch.setattr(listener, "_has_returned", lambda _: fake.has_returned)
+    monkeypatch.setattr(listener, "_has_pushed", lambda _, name: name in fake.pushed)
     monkeypatch.setattr(listener, "_stored_intent", lambda _: fake.intent)
     monkeypatch.setattr(listener, "_sleep", fake.sleep)
     yield fake
@@ -208,6 +209,26 @@ def test_the_job_of_an_ended_submission_is_cancelled(service: FakeService, datab
     assert service.jobs["digits_1"].state is JobState.CANCELLING
 
 
+@pytest.mark.parametrize(
+    ("pushed", "others", "expected"),
+    [
+        (set(), ["running"], JobState.CANCELLING),  # the task had not come to wait: no other has the job
+        ({"job_id"}, ["running"], JobState.RUNNING),  # a later task may need the job
+        ({"job_id"}, ["success"], JobState.CANCELLING),
+    ],
+)
+def test_a_submission_that_waits_itself_and_was_marked_as_successful_is_treated_as_a_wait(
+    service: FakeService, database: Database, pushed: set[str], others: list[Any], expected: JobState
+) -> None:
+    service.add(make_job(state=JobState.RUNNING, labels=LABELS))
+    database.rendered, database.pushed, database.others = dict(SUBMISSION), pushed, others
+    database.state = "success"
+
+    cancel_job_of_task(KEY, True)
+
+    assert service.jobs["digits_1"].state is expected
+
+
 def test_a_job_that_comes_after_its_submission_was_ended_is_cancelled(
     service: FakeService, database: Database
 ) -> None:
@@ -233,7 +254,7 @@ def test_a_submission_that_comes_to_nothing_is_looked_for_no_longer_than_a_minut
 @pytest.mark.parametrize(
     "changes",
     [
-        {"has_returned": True},  # its job belongs to the tasks after it
+        {"pushed": {"return_value"}},  # its job belongs to the tasks after it
         {"intent": None},
         {"intent": Intent(request_hash="0", job_id="digits_1", owner="somebody else")},
         {"state": None},  # cleared at once
@@ -316,13 +337,13 @@ def test_what_it_asks_airflows_database(
     assert [intent.job_id] == list(service.jobs)
     assert listener._states(key) == listener._states(key, only_its_own=True) == ["success"]
     assert listener._is_over(key)
-    assert listener._has_returned(key)
+    assert listener._has_pushed(key, "return_value")
     assert listener._rendered_fields(key)["training_conn_id"] == "training_default"
     assert listener._rendered_fields(key).keys() >= listener._OF_SUBMISSIONS
     assert listener._rendered_fields(unknown) == {}
     assert listener._stored_intent(unknown) is None
     assert listener._states(unknown) == []
-    assert not listener._has_returned(unknown)
+    assert not listener._has_pushed(unknown, "return_value")
 
 
 def test_nothing_is_asked_of_a_task_but_its_columns(

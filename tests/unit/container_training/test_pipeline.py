@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from airflow.sdk import DAG
+from airflow.sdk import DAG, Asset
 
 from container_training.pipeline import RoleImage, TrainingPipeline, training_pipeline
 from container_training.runtime.job_description import JobDescriptionOperator
@@ -224,3 +225,35 @@ def test_secrets_and_the_builder_are_those_of_every_image() -> None:
             {"default": ""},
             "buildkit",
         )
+
+
+def test_states_in_one_task_leave_the_image_the_submission_and_the_plot() -> None:
+    model = Asset("model")
+    pipeline = make_pipeline(
+        states="one", outlets=[model], wait_timeout=timedelta(hours=1), hyperparameters={"goal": "MAXIMIZE"}
+    )
+
+    assert set(pipeline.group.children) == {
+        f"train.{name}" for name in ("build", "test", "preflight", "push", "grant", "submit", "plot")
+    }
+    submit = pipeline.submit
+    assert pipeline.collect is submit
+    assert (submit.wait_for_completion, submit.wait_timeout) == (True, timedelta(hours=1))
+    assert submit.outlets == [model]
+    assert submit.downstream_task_ids == {"train.plot"}
+    assert pipeline.plot is not None
+    assert pipeline.plot.job_id == submit.output["job_id"]
+    assert pipeline.best_trial_args == submit.output["best_trial_args"]
+
+
+def test_bills_of_materials_come_after_a_task_that_also_collects() -> None:
+    pipeline = make_pipeline(states="one", bill_of_materials=True)
+
+    assert [bill.upstream_task_ids for bill in pipeline.bills_of_materials] == [
+        {"train.push", "train.submit"}
+    ]
+
+
+def test_states_are_of_two_kinds() -> None:
+    with pytest.raises(ValueError, match="states must be 'tasks' or 'one'; got 'two'"):
+        make_pipeline(states="two")

@@ -248,6 +248,7 @@ def test_everything_that_describes_the_job_is_templated() -> None:
     described = {field.name for field in fields(JobFields)}
     described |= {"config_file", "job", "job_id", "training_conn_id", "max_cost", "detached"}
     described |= {"reuse_results", "data_uris", "result_files", "gcp_conn_id"}
+    described |= {"wait_for_completion", "metrics_file", "model_file"}
 
     assert described == set(SubmitTrainingJobOperator.template_fields)
 

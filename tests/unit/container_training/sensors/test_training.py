@@ -59,6 +59,15 @@ def test_the_retries_of_the_deployment_apply_to_a_wait(monkeypatch: pytest.Monke
     assert make_sensor().retry_delay == timedelta(seconds=300)
 
 
+def test_the_deployment_says_whether_a_wait_is_deferred(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE")
+    by_airflow = make_sensor()
+    monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "True")
+
+    assert (by_airflow.deferrable, by_airflow.poke_interval) == (False, 1.0)
+    assert (make_sensor().deferrable, make_sensor(deferrable=False).deferrable) == (True, False)
+
+
 @pytest.fixture
 def naps(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return acts, one of which happens at each pause of a poking sensor instead of sleeping."""

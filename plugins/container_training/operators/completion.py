@@ -1,0 +1,82 @@
+"""The wait and the collection of a task that submits a job and returns its results."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from container_training.operators.results import CollectTrainingResultsOperator
+from container_training.sensors.training import TrainingJobSensor
+from container_training.work.results.job_report import JobReport
+from training_api.dialects.ml_v1.resources import Job
+
+if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
+    from airflow.sdk import Context
+
+
+class JobCompletion:
+    """
+    What ``TrainingJobSensor`` and ``CollectTrainingResultsOperator`` do, within another task.
+
+    :param task: a ``SubmitTrainingJobOperator``. The sensor defers it; its ``resume_execution`` calls
+        ``resume``.
+    :param is_reused: the job is an earlier one.
+    """
+
+    def __init__(self, task: Any, job_id: str, *, is_reused: bool) -> None:
+        limit = {} if task.wait_timeout is None else {"timeout": task.wait_timeout}
+        self._sensor = TrainingJobSensor(
+            task_id="wait",
+            job_id=job_id,
+            deferrable=task.deferrable,
+            max_cost=task.max_cost,
+            training_conn_id=task.training_conn_id,
+            execution_timeout=task.execution_timeout,
+            **limit,
+        )
+        self._collector = CollectTrainingResultsOperator(
+            task_id="collect",
+            job_id=job_id,
+            metrics_file=task.metrics_file,
+            model_file=task.model_file,
+            reused=is_reused,
+            training_conn_id=task.training_conn_id,
+            gcp_conn_id=task.gcp_conn_id,
+            outlets=task.outlets,
+        )
+
+    @property
+    def report(self) -> JobReport | None:
+        """The job as it was seen last."""
+        return self._collector.report or self._sensor.report
+
+    @property
+    def job(self) -> Job | None:
+        """The job, once its results are collected."""
+        return self._collector.job
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Wait for the job, which may defer the task, and return its result."""
+        self._sensor.wait(context)
+        return self._collector.collect(context)
+
+    def resume(
+        self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context
+    ) -> dict[str, Any]:
+        """Return the result after the trigger has fired, or raise why there is none."""
+        self._sensor.resume_execution(next_method, next_kwargs, context)
+        return self._collector.collect(context)
+
+    def on_kill(self) -> None:
+        """Do about the job what the sensor does. Only while a worker runs the task."""
+        self._sensor.on_kill()
+
+    def lineage(self, task_instance: Any) -> OperatorLineage[Any, Any] | None:
+        """Return what the results are; ``None``: none were collected."""
+        return self._collector.get_openlineage_facets_on_complete(task_instance)
+
+
+def pushed_before(key: str, context: Context) -> Any:
+    """Return what this try pushed under ``key`` before it was deferred."""
+    ti = context["ti"]
+    return ti.xcom_pull(task_ids=ti.task_id, key=key, map_indexes=ti.map_index)

@@ -1,0 +1,58 @@
+"""Whether tasks are deferred by default, and whether a triggerer is there to continue them."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import httpx
+from airflow.sdk.configuration import conf
+
+_HEALTHY = "healthy"
+_ANSWER_SECONDS = 3.0
+
+
+def is_deferrable(wanted: bool | None) -> bool:
+    """Return ``wanted``, or else what Airflow's ``[operators] default_deferrable`` says."""
+    if wanted is not None:
+        return wanted
+    return bool(conf.getboolean("operators", "default_deferrable", fallback=False))
+
+
+def warn_without_triggerer(log: Any) -> None:
+    """
+    Log a warning if Airflow has no live triggerer, which a task that is about to be deferred needs.
+
+    Airflow has no interface by which a task learns of it, so this asks the health check of the API server,
+    which needs no login. It is at the address from which workers get their tasks, unless a deployment serves
+    the two apart; if it does not answer there, nothing is known and nothing is logged.
+    """
+    health = _health()
+    if health is None or health.get("status") == _HEALTHY:
+        return
+    seen = health.get("latest_triggerer_heartbeat")
+    log.log(
+        logging.WARNING,
+        "Airflow has no live triggerer (%s): this task stays deferred until one runs. Start `airflow "
+        "triggerer`, or wait on a worker with deferrable=False or [operators] default_deferrable = False",
+        f"the last one was seen at {seen}" if seen else "there never was one",
+    )
+
+
+def _health() -> dict[str, Any] | None:
+    """Return what the health check says of the triggerer; ``None``: nothing."""
+    try:
+        answer = httpx.get(f"{_api_server()}/api/v2/monitor/health", timeout=_ANSWER_SECONDS)
+        health = answer.raise_for_status().json()["triggerer"]
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError):
+        return None
+    return health if isinstance(health, dict) else None
+
+
+def _api_server() -> str:
+    """Return the address from which Airflow's executors let workers get their tasks."""
+    tasks_from: str = conf.get("core", "execution_api_server_url", fallback="").rstrip("/")
+    if tasks_from:
+        return tasks_from.removesuffix("/execution")
+    base_url: str = conf.get("api", "base_url", fallback="").rstrip("/")
+    return base_url if "://" in base_url else f"http://localhost:8080{base_url}"
