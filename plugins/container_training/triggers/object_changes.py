@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
@@ -11,7 +13,7 @@ from asgiref.sync import sync_to_async
 
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
-from container_training.work.models.versions import snapshot_id_of
+from container_training.work.models.versions import SnapshotDigest
 from container_training.work.object_store import ObjectStore
 from training_api.job.results import ResultFile
 
@@ -20,6 +22,19 @@ BUCKET_MARK = "{job_bucket}"
 #: Key of what was seen last in the asset's state store.
 SEEN = "container_training.seen"
 _SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """
+    What lies at an address: of any number of objects it keeps a digest and the newest ones.
+
+    :param snapshot_id: differs for other names or generations.
+    """
+
+    snapshot_id: str
+    count: int
+    newest: list[ResultFile]
 
 
 class ObjectChangeTrigger(BaseEventTrigger):
@@ -32,13 +47,16 @@ class ObjectChangeTrigger(BaseEventTrigger):
     that a restart of the triggerer neither misses a change nor tells of it again; a restart at the very
     moment of an event may tell of it twice.
 
+    All objects are watched, however many there are: a look lists them page by page, and keeps a digest.
+    A look at a million objects takes a thousand requests, so let ``poll_interval_seconds`` fit the place.
+
     The event's payload has ``uri``, ``objects`` (the newest 20, with their generations) and ``count``.
     Nothing is fired for a place that was emptied.
 
     :param uri: ``gs://`` address of an object, or of a folder, which ends with a slash; ``{job_bucket}``
         stands for that of ``training_conn_id``.
     :param poll_interval_seconds: between two looks; a change is told when two looks found the same.
-    :param max_objects: more than so many are not looked at, and the log says so.
+    :param max_objects: not used any more.
     """
 
     def __init__(
@@ -46,14 +64,13 @@ class ObjectChangeTrigger(BaseEventTrigger):
         *,
         uri: str,
         poll_interval_seconds: float = 30.0,
-        max_objects: int = 10_000,
+        max_objects: int | None = None,
         training_conn_id: str = TrainingHook.default_conn_name,
         gcp_conn_id: str = StorageHook.default_conn_name,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.uri = uri
         self.poll_interval_seconds = poll_interval_seconds
-        self.max_objects = max_objects
         self.training_conn_id = training_conn_id
         self.gcp_conn_id = gcp_conn_id
         # Tests put a virtual clock here.
@@ -66,7 +83,6 @@ class ObjectChangeTrigger(BaseEventTrigger):
             {
                 "uri": self.uri,
                 "poll_interval_seconds": self.poll_interval_seconds,
-                "max_objects": self.max_objects,
                 "training_conn_id": self.training_conn_id,
                 "gcp_conn_id": self.gcp_conn_id,
             },
@@ -85,7 +101,7 @@ class ObjectChangeTrigger(BaseEventTrigger):
                 store, uri = place
                 # In a thread of its own: a store that does not answer must not hold up what other triggers
                 # do.
-                files = await sync_to_async(self._look, thread_sensitive=False)(store, uri)
+                look = await sync_to_async(_look, thread_sensitive=False)(store, uri)
             except Exception as error:
                 # Whatever keeps the store from answering, the watch must outlive it; the log says so once.
                 if not is_silent:
@@ -96,13 +112,13 @@ class ObjectChangeTrigger(BaseEventTrigger):
             if is_silent:
                 self.log.info("%s answers again", self.uri)
                 is_silent = False
-            now = snapshot_id_of(files)
+            now = look.snapshot_id
             if seen is None:
-                self.log.info("watching %s: %d objects are there", uri, len(files))
+                self.log.info("watching %s: %d objects are there", uri, look.count)
                 seen = await self._remember(now)
             elif now != seen and now == before:
-                if files:
-                    yield TriggerEvent(_payload(uri, files))  # type: ignore[no-untyped-call]
+                if look.count:
+                    yield TriggerEvent(_payload(uri, look))  # type: ignore[no-untyped-call]
                 seen = await self._remember(now)
             before = now
             await self.sleep(self.poll_interval_seconds)
@@ -118,17 +134,6 @@ class ObjectChangeTrigger(BaseEventTrigger):
             extra = TrainingHook(self.training_conn_id).get_connection(self.training_conn_id).extra_dejson
             uri = uri.replace(BUCKET_MARK, str(extra.get("job_bucket", "")).rstrip("/"))
         return StorageHook(self.gcp_conn_id).get_conn(), uri
-
-    def _look(self, store: ObjectStore, uri: str) -> list[ResultFile]:
-        if not uri.endswith("/"):
-            file = store.find(uri)
-            return [file] if file else []
-        files, has_more = store.list_files(uri, self.max_objects)
-        if has_more:
-            self.log.warning(
-                "%s holds more than %d objects; the later names are not watched", uri, self.max_objects
-            )
-        return files
 
     async def _remembered(self) -> str | None:
         if self.asset_state_store is None:
@@ -147,6 +152,16 @@ class ObjectChangeTrigger(BaseEventTrigger):
         return f"{SEEN}:{self.uri}"
 
 
-def _payload(uri: str, files: list[ResultFile]) -> dict[str, Any]:
-    newest = sorted(files, key=lambda file: -(file.generation or 0))[:_SHOWN]
-    return {"uri": uri, "count": len(files), "objects": [file.pinned_uri for file in newest]}
+def _look(store: ObjectStore, uri: str) -> _Look:
+    if uri.endswith("/"):
+        files = store.files(uri)
+    else:
+        file = store.find(uri)
+        files = iter([file] if file else [])
+    digest = SnapshotDigest()
+    newest = heapq.nlargest(_SHOWN, digest.over(files), key=lambda file: file.generation or 0)
+    return _Look(snapshot_id=digest.snapshot_id, count=digest.count, newest=newest)
+
+
+def _payload(uri: str, look: _Look) -> dict[str, Any]:
+    return {"uri": uri, "count": look.count, "objects": [file.pinned_uri for file in look.newest]}

@@ -40,9 +40,9 @@ class ObjectStore:
         """Close the client's connections; may be called twice."""
         self._client.close()
 
-    def list_files(self, folder: str, limit: int) -> tuple[list[ResultFile], bool]:
+    def files(self, folder: str) -> Iterator[ResultFile]:
         """
-        Return up to ``limit`` objects below ``folder``, by name, and whether there are more.
+        Yield the objects below ``folder``, by name; pages are read as they are needed.
 
         :raises ResultsMissing: the bucket does not exist.
         """
@@ -50,16 +50,20 @@ class ObjectStore:
 
         bucket, prefix = split_uri(folder)
         try:
-            listed = self._client.list_blobs(bucket, prefix=prefix, **self._patience())
-            blobs = list(islice(listed, limit + 1))
+            for blob in self._client.list_blobs(bucket, prefix=prefix, **self._patience()):
+                if not blob.name.endswith("/"):  # a console's folder marker, not a file
+                    yield _file(bucket, blob)
         except NotFound as error:
             raise ResultsMissing(f"bucket {bucket!r} of {folder} does not exist") from error
-        files = [
-            _file(bucket, blob)
-            for blob in blobs[:limit]
-            if not blob.name.endswith("/")  # a console's folder marker, not a file
-        ]
-        return files, len(blobs) > limit
+
+    def list_files(self, folder: str, limit: int) -> tuple[list[ResultFile], bool]:
+        """
+        Return up to ``limit`` objects below ``folder``, by name, and whether there are more.
+
+        :raises ResultsMissing: the bucket does not exist.
+        """
+        found = list(islice(self.files(folder), limit + 1))
+        return found[:limit], len(found) > limit
 
     def has_file(self, uri: str) -> bool:
         """

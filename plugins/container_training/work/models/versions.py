@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from pydantic import JsonValue, field_validator
@@ -82,5 +82,30 @@ def snapshot_id_of(sources: Iterable[ResultFile]) -> str:
 
     The order does not matter.
     """
-    names = sorted([file.uri, file.generation] for file in sources)
-    return hashlib.sha256(json.dumps(names).encode()).hexdigest()[:_ID_LENGTH]
+    digest = SnapshotDigest()
+    for _ in digest.over(sorted(sources, key=lambda file: (file.uri, file.generation))):
+        pass
+    return digest.snapshot_id
+
+
+class SnapshotDigest:
+    """The id of a snapshot, reckoned file by file: the files need not be in memory together."""
+
+    def __init__(self) -> None:
+        self._sha = hashlib.sha256(b"[")
+        self.count = 0
+
+    def over(self, files: Iterable[ResultFile]) -> Iterator[ResultFile]:
+        """Yield ``files``, which are in the order of their addresses, and take each into the digest."""
+        for file in files:
+            self._sha.update(b", " if self.count else b"")
+            self._sha.update(json.dumps([file.uri, file.generation]).encode())
+            self.count += 1
+            yield file
+
+    @property
+    def snapshot_id(self) -> str:
+        """The id, of the files that were yielded so far."""
+        sha = self._sha.copy()
+        sha.update(b"]")
+        return sha.hexdigest()[:_ID_LENGTH]

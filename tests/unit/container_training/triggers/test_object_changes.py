@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from container_training.triggers.object_changes import SEEN, ObjectChangeTrigger
+from container_training.triggers.object_changes import SEEN, ObjectChangeTrigger, _look
+from container_training.work.models.versions import snapshot_id_of
 from container_training.work.object_store import ObjectStore
+from training_api.job.results import ResultFile
+
+#: More than a look ever held in memory.
+MANY = 10_100
 
 
 class StateStore:
@@ -144,14 +151,14 @@ def test_a_store_that_does_not_answer_is_asked_again(
 ) -> None:
     uri = f"{folder}/in/"
     failures = iter([True, True])
-    real = store.list_files
+    real = store.files
 
-    def flaky(place: str, limit: int) -> Any:
+    def flaky(place: str) -> Any:
         if next(failures, False):
             raise ConnectionError("refused")
-        return real(place, limit)
+        return real(place)
 
-    monkeypatch.setattr(store, "list_files", flaky)
+    monkeypatch.setattr(store, "files", flaky)
     put = lambda: store.write_if_changed(f"{uri}a", b"1", "text/csv")  # noqa: E731
 
     events = watch(store, uri, [nothing, nothing, put, nothing], StateStore(), monkeypatch)
@@ -174,9 +181,51 @@ def test_the_bucket_comes_from_the_connection(
 
 
 def test_it_survives_the_database() -> None:
-    trigger = ObjectChangeTrigger(uri="gs://b/in/", poll_interval_seconds=5, max_objects=7)
+    trigger = ObjectChangeTrigger(uri="gs://b/in/", poll_interval_seconds=5)
 
     path, arguments = trigger.serialize()
 
     assert path == "container_training.triggers.object_changes.ObjectChangeTrigger"
     assert ObjectChangeTrigger(**json.loads(json.dumps(arguments))).serialize() == (path, arguments)
+
+
+def test_a_place_of_more_than_ten_thousand_objects_is_watched_to_its_last_name(
+    store: ObjectStore, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = lambda name: store.write_if_changed(f"{folder}/in/{name}", name.encode(), "text/csv")  # noqa: E731
+    names = [f"{number:05}.csv" for number in range(MANY)]
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        list(pool.map(put, names))
+
+    events = watch(
+        store,
+        f"{folder}/in/",
+        [nothing, lambda: put("zz-last.csv"), nothing, nothing],
+        StateStore(),
+        monkeypatch,
+    )
+
+    (event,) = events
+    assert event["count"] == MANY + 1
+    assert len(event["objects"]) == 20
+    assert event["objects"][0].startswith(f"{folder}/in/zz-last.csv#")
+
+
+def test_a_look_holds_no_more_than_the_newest_objects_in_memory() -> None:
+    alive: weakref.WeakSet[ResultFile] = weakref.WeakSet()
+    most = 0
+
+    class Place:
+        def files(self, uri: str) -> Iterator[ResultFile]:
+            nonlocal most
+            for number in range(MANY):
+                file = ResultFile(uri=f"{uri}{number:05}", size_bytes=1, crc32c="", generation=number + 1)
+                alive.add(file)
+                most = max(most, len(alive))
+                yield file
+
+    look = _look(Place(), "gs://b/in/")  # type: ignore[arg-type]
+
+    assert look.count == MANY
+    assert most < 50
+    assert look.snapshot_id == snapshot_id_of(Place().files("gs://b/in/"))

@@ -39,6 +39,11 @@ def test_the_same_objects_are_the_same_snapshot_in_any_order() -> None:
     assert len(snapshot_id_of([one])) == 16
 
 
+def test_the_id_of_a_snapshot_is_the_one_that_earlier_versions_stored() -> None:
+    assert snapshot_id_of([make_file("b"), make_file("a")]) == "44c3ca2b30e10a95"
+    assert snapshot_id_of([]) == "4f53cda18c2baa0c"
+
+
 @pytest.mark.parametrize(
     "files", [[], [make_file("a", 2)], [make_file("b")], [make_file("a"), make_file("b")]]
 )
