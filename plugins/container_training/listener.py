@@ -12,7 +12,6 @@ listeners, in every case. Cancelling twice is harmless, so none of them need kno
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -229,16 +228,15 @@ def _has_pushed(key: TaskKey, name: str) -> bool:
 
     A ``return_value``: it was over when it was ended, and its job belongs to the tasks after it.
     """
-    from container_training.airflow_internals.database import airflow_database, xcom_value
+    from container_training.airflow_internals.database import airflow_database, find_xcom
 
     with airflow_database() as session:
-        return xcom_value(key, name, session) is not None
+        return find_xcom(key, name, session) is not None
 
 
 def _stored_intent(key: TaskKey) -> Intent | None:
     """Return what the task stored before its request."""
-    from container_training.airflow_internals.database import value_of_state_backend
+    from container_training.airflow_internals.database import stored_state
     from training_api.job.intent import INTENT_KEY, Intent
 
-    stored = value_of_state_backend(key, INTENT_KEY)
-    return Intent.from_json(json.loads(stored)) if stored else None
+    return Intent.from_json(stored_state(key, INTENT_KEY))

@@ -12,16 +12,17 @@ hang so.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from airflow.configuration import conf
 from airflow.models.connection import Connection
 from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
 from airflow.models.renderedtifields import RenderedTaskInstanceFields
 from airflow.models.serialized_dag import SerializedDagModel
-from airflow.models.task_state_store import TaskStateStoreModel
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
 from airflow.state import TaskScope, get_state_backend
@@ -32,6 +33,9 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from container_training.work.orphans.orphans import TaskView
 from training_api.job.job_id import MAX_LABEL_LENGTH, TaskKey
 
+#: Marks a value of a task's state store as the reference of the workers' own backend.
+#: Source: airflow.state (3.3), ``BaseStoreBackend.serialize_task_state_store_to_ref``.
+_REFERENCE = "__airflow_state_ref__"
 _KEY_COLUMNS = ("dag_id", "run_id", "task_id", "map_index")
 #: A label of full length may end in a digest of nine characters.
 _KEPT_LENGTH = MAX_LABEL_LENGTH - 9
@@ -128,25 +132,30 @@ def rendered_fields(key: TaskKey, session: Session) -> Mapping[str, Any]:
     return session.scalar(select(table.rendered_fields).where(*_is_of(table, key))) or {}
 
 
-def xcom_value(key: TaskKey, name: str, session: Session) -> Any:
-    """Return what the task pushed under ``name``, as it is stored; ``None`` if it pushed nothing."""
-    return session.scalar(select(XComModel.value).where(*_is_of(XComModel, key), XComModel.key == name))
+def find_xcom(key: TaskKey, name: str, session: Session) -> XComModel | None:
+    """Return the row of what the task pushed under ``name``; its ``value`` is what the database has."""
+    return session.scalar(select(XComModel).where(*_is_of(XComModel, key), XComModel.key == name))
 
 
-def stored_value(key: TaskKey, name: str, session: Session) -> str | None:
-    """Return what the task keeps under ``name`` in the table of its state store."""
-    table = TaskStateStoreModel
-    return session.scalar(select(table.value).where(*_is_of(table, key), table.key == name))
+def read_xcom(found: XComModel) -> Any:
+    """Return the value of a row, read by Airflow's XCom backend, which may raise whatever it likes."""
+    from airflow.sdk.execution_time.xcom import XCom
+
+    return XCom.deserialize_value(found)
 
 
-def value_of_state_backend(key: TaskKey, name: str) -> str | None:
+def stored_state(key: TaskKey, name: str) -> Any:
     """
-    Return what the task keeps under ``name``, as this process's state store reads it.
+    Return what the task keeps under ``name`` in its state store; ``None``: nothing.
 
-    ``None`` also if the workers' backend has stored it elsewhere.
+    Read as the task itself reads it: where the workers have a backend of their own, Airflow's has a
+    reference. Backends may raise whatever they like.
     """
     scope = TaskScope(dag_id=key.dag_id, run_id=key.run_id, task_id=key.task_id, map_index=key.map_index)
-    return get_state_backend().get(scope, name)
+    stored = json.loads(get_state_backend().get(scope, name) or "null")
+    ref = stored.get(_REFERENCE) if isinstance(stored, dict) else None
+    backend = conf.getimport("workers", "state_store_backend", fallback=None)
+    return stored if ref is None or backend is None else backend().deserialize_task_state_store_from_ref(ref)
 
 
 def _task_views(wanted: ColumnElement[bool], session: Session) -> list[TaskView]:

@@ -7,14 +7,13 @@ the reader's rights: an owner that the reader may not see is an owner all the sa
 
 from __future__ import annotations
 
-import json
-
-from sqlalchemy.orm import Session
+import logging
 
 from container_training.airflow_internals.database import (
+    airflow_database,
     downstream_tasks,
     live_tasks,
-    stored_value,
+    stored_state,
     tasks_with_run_label,
 )
 from container_training.work.orphans.airflow_api import LIVE_STATES
@@ -23,24 +22,25 @@ from training_api.dialects.ml_v1.resources import Job
 from training_api.job.intent import INTENT_KEY, RUN_LABEL, Intent
 from training_api.job.job_id import TaskKey
 
+_log = logging.getLogger(__name__)
+
 
 class AirflowTasks:
     """
-    A ``TaskSource`` of the search for orphans that lives as long as its session.
+    A ``TaskSource`` of the search for orphans, over this process's own database.
 
     See ``container_training.work.orphans.search``.
     """
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
     def live_tasks(self) -> list[TaskView]:
         """Return every task instance of every DAG that may still run."""
-        return live_tasks([state for state in LIVE_STATES if state != "none"], self._session)
+        with airflow_database() as session:
+            return live_tasks([state for state in LIVE_STATES if state != "none"], session)
 
     def tasks_of_run(self, job: Job) -> list[TaskView]:
         """Return the task instances, in any state, of all runs that the labels of ``job`` may mean."""
-        return tasks_with_run_label((job.labels or {}).get(RUN_LABEL, ""), self._session)
+        with airflow_database() as session:
+            return tasks_with_run_label((job.labels or {}).get(RUN_LABEL, ""), session)
 
     def downstream(self, dag_id: str) -> dict[str, frozenset[str]]:
         """
@@ -48,10 +48,14 @@ class AirflowTasks:
 
         Empty if there is no such DAG.
         """
-        return downstream_tasks(dag_id, self._session)
+        with airflow_database() as session:
+            return downstream_tasks(dag_id, session)
 
     def owner_of(self, task: TaskView) -> str:
         """Return the owner token that ``task`` has stored; empty if it has stored none."""
-        stored = stored_value(TaskKey.of(task), INTENT_KEY, self._session)
-        intent = Intent.from_json(json.loads(stored)) if stored else None
+        try:
+            intent = Intent.from_json(stored_state(TaskKey.of(task), INTENT_KEY))
+        except Exception:  # whatever a custom backend raises; a job of an unknown owner is left alone
+            _log.warning("the state store of %s cannot be read", task, exc_info=True)
+            return ""
         return intent.owner if intent else ""

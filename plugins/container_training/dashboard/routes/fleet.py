@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 
-from container_training.airflow_internals.database import airflow_database
 from container_training.dashboard.access import RightsDep
 from container_training.dashboard.airflow_side.connections import DEFAULT_CONN_ID, Service
 from container_training.dashboard.airflow_side.rights import Rights
@@ -259,5 +258,4 @@ def _find_orphans(service: Service) -> list[Orphan]:
         for job in LEDGERS.get(service).snapshot().jobs
         if job.ended is None
     ]
-    with airflow_database() as session:
-        return OrphanSearch(AirflowTasks(session)).among(jobs)
+    return OrphanSearch(AirflowTasks()).among(jobs)

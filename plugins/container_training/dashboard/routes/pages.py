@@ -19,7 +19,6 @@ from urllib.parse import quote, urlencode
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from container_training.airflow_internals.database import airflow_database
 from container_training.dashboard.access import RightsDep
 from container_training.dashboard.airflow_side.task_jobs import job_of_task
 from container_training.dashboard.routes.assets import MEDIA_TYPES, assets, content_digest
@@ -77,10 +76,7 @@ def task_page(
     """
     index = int(map_index) if map_index.isdecimal() else -1
     key = TaskKey(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=index)
-    found = None
-    if dag_id in rights.readable:
-        with airflow_database() as session:
-            found = job_of_task(key, session)
+    found = job_of_task(key) if dag_id in rights.readable else None
     if found is None:
         return _page(request, "task")
     query = urlencode({"conn_id": found.conn_id})

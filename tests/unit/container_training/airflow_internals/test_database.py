@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -172,21 +171,20 @@ def test_rendered_fields_are_what_the_task_has_begun_with(ran: Any, session: Ses
     assert database.rendered_fields(UNKNOWN, session) == {}
 
 
-def test_xcom_value_is_what_the_task_has_pushed(ran: Any, session: Session) -> None:
-    """As the table has it: the task API stores a value, or the text of its JSON."""
-    assert database.xcom_value(key_of(ran), "job", session) in (
-        {"jobId": "digits_1"},
-        '{"jobId": "digits_1"}',
-    )
-    assert "job-of-internal_things" in database.xcom_value(key_of(ran), "return_value", session)
-    assert database.xcom_value(UNKNOWN, "job", session) is None
+def test_find_xcom_and_read_xcom_have_what_the_task_has_pushed(ran: Any, session: Session) -> None:
+    """``XComModel``: the task API stores a value, or the text of its JSON. ``XCom.deserialize_value``."""
+    found = database.find_xcom(key_of(ran), "job", session)
+
+    assert found is not None
+    assert found.value in ({"jobId": "digits_1"}, '{"jobId": "digits_1"}')
+    assert database.read_xcom(found) == {"jobId": "digits_1"}
+    returned = database.find_xcom(key_of(ran), "return_value", session)
+    assert returned is not None
+    assert "job-of-internal_things" in returned.value
+    assert database.find_xcom(UNKNOWN, "job", session) is None
 
 
-def test_stored_value_and_value_of_state_backend_are_what_the_task_keeps(ran: Any, session: Session) -> None:
-    """``TaskStateStoreModel``, and ``get_state_backend`` with a ``TaskScope``; both have the text of the JSON."""
-    stored = database.stored_value(key_of(ran), "kept", session)
-
-    assert stored == database.value_of_state_backend(key_of(ran), "kept")
-    assert json.loads(stored or "") == {"owner": "token"}
-    assert database.stored_value(UNKNOWN, "kept", session) is None
-    assert database.value_of_state_backend(UNKNOWN, "kept") is None
+def test_stored_state_is_what_the_task_keeps(ran: Any) -> None:
+    """``get_state_backend`` with a ``TaskScope``."""
+    assert database.stored_state(key_of(ran), "kept") == {"owner": "token"}
+    assert database.stored_state(UNKNOWN, "kept") is None

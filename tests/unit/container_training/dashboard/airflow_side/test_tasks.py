@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,10 +27,10 @@ INTENT = Intent(request_hash="f" * 16, job_id="digits_1", owner="token")
 JOB = Job(job_id="digits_1", state=JobState.RUNNING, labels=owner_labels(KEY, INTENT), create_time=NOON)
 
 
-def find(session: Session) -> list[Orphan]:
+def find() -> list[Orphan]:
     from container_training.dashboard.airflow_side.tasks import AirflowTasks
 
-    return OrphanSearch(AirflowTasks(session), now=lambda: NOON + timedelta(hours=1)).among([JOB])
+    return OrphanSearch(AirflowTasks(), now=lambda: NOON + timedelta(hours=1)).among([JOB])
 
 
 def set_states(session: Session, **states: str | None) -> None:
@@ -71,7 +72,7 @@ def run(add_run: Callable[..., None], session: Session) -> Session:
 
 
 def test_job_of_a_run_that_is_over_is_an_orphan(run: Session) -> None:
-    (orphan,) = find(run)
+    (orphan,) = find()
 
     assert orphan.verdict is Verdict.ORPHAN
     assert sorted(orphan.why.partition("(")[2].rstrip(")").split(", ")) == [
@@ -86,13 +87,13 @@ def test_job_of_a_run_that_is_over_is_an_orphan(run: Session) -> None:
 def test_job_whose_task_goes_on_is_none(run: Session, state: str | None) -> None:
     set_states(run, submit=state)
 
-    assert find(run) == []
+    assert find() == []
 
 
 def test_task_that_does_not_come_after_the_owner_does_not_look_after_its_job(run: Session) -> None:
     set_states(run, other="running")
 
-    assert [orphan.verdict for orphan in find(run)] == [Verdict.ORPHAN]
+    assert [orphan.verdict for orphan in find()] == [Verdict.ORPHAN]
 
 
 def test_task_of_another_dag_that_waits_for_the_job_is_its_owner(
@@ -107,18 +108,97 @@ def test_task_of_another_dag_that_waits_for_the_job_is_its_owner(
     fields = {"job_id": "digits_1", "poll_interval": 5}
     run.add(RenderedTaskInstanceFields(task, render_templates=False, rendered_fields=fields))
     run.commit()
-    assert find(run) == []
+    assert find() == []
 
     set_states(run, wait="success")
 
-    assert len(find(run)) == 1
+    assert len(find()) == 1
 
 
 def test_job_that_no_task_says_is_its_own_is_unknown(run: Session) -> None:
+    forget_intent(run)
+
+    assert [orphan.verdict for orphan in find()] == [Verdict.UNKNOWN]
+
+
+@pytest.fixture
+def state_backend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
+    """Airflow's own object-storage backend of states, with its folder configured."""
+    from airflow.providers.common.io.state_store import backend
+
+    monkeypatch.setenv("AIRFLOW__COMMON_IO__STATE_STORE_OBJECTSTORAGE_PATH", f"file://{tmp_path}/state")
+    kept = (backend._get_base_path, backend._get_compression, backend._get_threshold)
+    for each in kept:
+        each.cache_clear()
+    yield backend.StateStoreObjectStorageBackend()
+    for each in kept:
+        each.cache_clear()
+
+
+def forget_intent(session: Session) -> None:
     from airflow.models.task_state_store import TaskStateStoreModel
     from sqlalchemy import delete
 
-    run.execute(delete(TaskStateStoreModel))
+    session.execute(delete(TaskStateStoreModel))
+    session.commit()
+
+
+def backend_path(backend: Any) -> str:
+    return f"{type(backend).__module__}.{type(backend).__qualname__}"
+
+
+def test_owner_is_found_where_workers_keep_states_elsewhere(
+    run: Session, state_backend: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.models.task_state_store import TaskStateStoreModel
+    from airflow.sdk.state import TaskScope
+    from sqlalchemy import update
+
+    monkeypatch.setenv("AIRFLOW__WORKERS__STATE_STORE_BACKEND", backend_path(state_backend))
+    scope = TaskScope(dag_id=KEY.dag_id, run_id=RUN, task_id=KEY.task_id)
+    ref = state_backend.serialize_task_state_store_to_ref(value=INTENT.to_json(), key=INTENT_KEY, scope=scope)
+    assert ref.startswith("file://"), "the database has a reference only"
+    # What Airflow's workers write around a reference.
+    stored = json.dumps({"__airflow_state_ref__": ref})
+    run.execute(update(TaskStateStoreModel).values(value=stored))
     run.commit()
 
-    assert [orphan.verdict for orphan in find(run)] == [Verdict.UNKNOWN]
+    assert [orphan.verdict for orphan in find()] == [Verdict.ORPHAN]
+
+
+def test_owner_is_found_where_the_server_keeps_states_elsewhere(
+    run: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from airflow import state
+
+    monkeypatch.setenv("AIRFLOW__STATE_STORE__BACKEND", "tests.support.fakes.state_folder.FolderBackend")
+    monkeypatch.setenv("STATE_FOLDER", str(tmp_path))
+    monkeypatch.setattr(state, "_backend_instance", None)
+    scope = state.TaskScope(dag_id=KEY.dag_id, run_id=RUN, task_id=KEY.task_id)
+    state.get_state_backend().set(scope, INTENT_KEY, json.dumps(INTENT.to_json()))
+    forget_intent(run)
+
+    assert [orphan.verdict for orphan in find()] == [Verdict.ORPHAN]
+
+
+@pytest.mark.parametrize("odd", ["no JSON", "[1]", '{"__airflow_state_ref__": 7}', '{"owner": "token"}', "7"])
+def test_odd_state_leaves_the_job_alone(run: Session, state_backend: Any, odd: str) -> None:
+    from airflow.models.task_state_store import TaskStateStoreModel
+    from sqlalchemy import update
+
+    run.execute(update(TaskStateStoreModel).values(value=odd))
+    run.commit()
+
+    assert [orphan.verdict for orphan in find()] == [Verdict.UNKNOWN]
+
+
+def test_backend_that_raises_leaves_the_job_alone(
+    run: Session, state_backend: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from airflow import state
+
+    monkeypatch.setenv("AIRFLOW__STATE_STORE__BACKEND", "absent.module.Backend")
+    monkeypatch.setattr(state, "_backend_instance", None)
+
+    assert [orphan.verdict for orphan in find()] == [Verdict.UNKNOWN]
+    assert "the state store of" in caplog.text

@@ -90,7 +90,7 @@ def test_the_tab_of_a_task_leads_to_the_page_of_its_job(
 ) -> None:
     asked: list[TaskKey] = []
 
-    def job_of_task(key: TaskKey, session: object) -> TaskJob:
+    def job_of_task(key: TaskKey) -> TaskJob:
         asked.append(key)
         return TaskJob(job_id="a/b", conn_id="gpu&1")
 
