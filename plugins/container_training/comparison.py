@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Unpack
 
 from airflow.sdk import TaskGroup, XComArg
 
-from container_training.hooks.model_registry import ModelRegistryHook
-from container_training.hooks.storage import StorageHook
-from container_training.hooks.training import TrainingHook
 from container_training.operators.promotion import (
     CHAMPION,
     DecidePromotionOperator,
     PrepareEvaluationsOperator,
 )
 from container_training.operators.training import SubmitTrainingJobOperator
-from container_training.runtime.job_group import job_group, own_folder
+from container_training.runtime.job_description import ComparedArguments
+from container_training.runtime.job_group import job_group, training_connection, wait_limits
 from container_training.sensors.training import TrainingJobSensor
 
 
@@ -37,7 +35,7 @@ class Comparison:
     decide: DecidePromotionOperator
 
     @property
-    def decision(self) -> XComArg:
+    def decision(self) -> Any:
         """The decision (``Decision`` as JSON values)."""
         return XComArg(self.decide)
 
@@ -52,12 +50,12 @@ def compare_with_champion(
     alpha: float | str = 0.05,
     min_gain: float | str = 0.0,
     min_accuracy: float | str = 0.0,
-    wait_timeout: timedelta = timedelta(days=1),
-    training_conn_id: str = TrainingHook.default_conn_name,
-    gcp_conn_id: str = StorageHook.default_conn_name,
-    registry_conn_id: str = ModelRegistryHook.default_conn_name,
+    wait_timeout: timedelta | None = None,
+    training_conn_id: str | None = None,
+    gcp_conn_id: str | None = None,
+    registry_conn_id: str | None = None,
     default_args: Mapping[str, Any] | None = None,
-    **job_fields: Any,
+    **job_fields: Unpack[ComparedArguments],
 ) -> Comparison:
     """
     Return the tasks prepare, submit, wait and decide.
@@ -74,39 +72,45 @@ def compare_with_champion(
     :param alpha: as for ``DecidePromotionOperator``.
     :param min_gain: as for ``DecidePromotionOperator``.
     :param min_accuracy: as for ``DecidePromotionOperator``.
-    :param wait_timeout: limit of each wait.
-    :param training_conn_id: connection of the training service.
-    :param gcp_conn_id: Google connection of the object store.
-    :param registry_conn_id: connection of an MLflow server; it need not exist.
-    :param default_args: default arguments of the group's tasks.
-    :param job_fields: more arguments of ``SubmitTrainingJobOperator``: ``labels``, ``master_type`` ...
+    :param wait_timeout: limit of each wait, and its only one; default: one day, and ``execution_timeout`` for
+        each try.
+    :param training_conn_id: connection of the training service; default ``training_default``.
+    :param gcp_conn_id: Google connection of the object store; default ``google_cloud_default``.
+    :param registry_conn_id: connection of an MLflow server, which need not exist; default
+        ``model_registry_default``.
+    :param default_args: default arguments of the group's tasks; they win over those of the DAG.
+    :param job_fields: more arguments of ``SubmitTrainingJobOperator``, like ``labels`` and ``master_type``; and
+        Airflow's arguments of all tasks, like ``queue``, ``pool``, ``retries`` and ``execution_timeout``.
     """
-    registry = {
-        "model_folder": model_folder,
+    connections = {
+        "training_conn_id": training_conn_id,
         "gcp_conn_id": gcp_conn_id,
         "registry_conn_id": registry_conn_id,
     }
-    job_fields.setdefault("default_job_dir", own_folder(training_conn_id))
-    with job_group(group_id, default_args) as group:
-        prepare = PrepareEvaluationsOperator(task_id="prepare", challenger=challenger, args=args, **registry)
+    with job_group(group_id, default_args, job_fields, **connections) as group:
+        group.default_args.setdefault("timeout", timedelta(days=1).total_seconds())
+        # A task that is to be mapped has only what it is given itself, until it is mapped.
+        connection = {"training_conn_id": training_connection(group)}
+        prepare = PrepareEvaluationsOperator(
+            task_id="prepare", challenger=challenger, args=args, model_folder=model_folder
+        )
         submit = SubmitTrainingJobOperator.partial(
-            task_id="submit", command=list(command), training_conn_id=training_conn_id, **job_fields
+            task_id="submit",
+            command=list(command),
+            **{"default_job_dir": group.default_args["default_job_dir"], **connection, **job_fields},
         ).expand_kwargs(XComArg(prepare))
-        wait = TrainingJobSensor.partial(
-            task_id="wait",
-            timeout=wait_timeout.total_seconds(),
-            training_conn_id=training_conn_id,
-        ).expand(job_id=XComArg(submit))
+        wait = TrainingJobSensor.partial(task_id="wait", **connection, **wait_limits(wait_timeout)).expand(
+            job_id=XComArg(submit)
+        )
         decide = DecidePromotionOperator(
             task_id="decide",
+            model_folder=model_folder,
             challenger=challenger,
-            champion=XComArg(prepare, key=CHAMPION),  # type: ignore[arg-type]
-            job_ids=XComArg(submit),  # type: ignore[arg-type]
+            champion=XComArg(prepare, key=CHAMPION),
+            job_ids=XComArg(submit),
             alpha=alpha,
             min_gain=min_gain,
             min_accuracy=min_accuracy,
-            training_conn_id=training_conn_id,
-            **registry,
         )
         wait >> decide
     return Comparison(group=group, prepare=prepare, submit=submit, wait=wait, decide=decide)

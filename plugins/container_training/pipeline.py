@@ -6,12 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from airflow.sdk import Asset, chain
 
-from container_training.hooks.storage import StorageHook
-from container_training.hooks.training import TrainingHook
 from container_training.operators.bill_of_materials import ImageBillOfMaterialsOperator
 from container_training.operators.image import BuildImageOperator, PushImageOperator, TestImageOperator
 from container_training.operators.plots import PlotTrialsOperator
@@ -19,16 +17,24 @@ from container_training.operators.preflight import PreflightOperator
 from container_training.operators.registry_iam import GrantRegistryAccessOperator
 from container_training.operators.results import CollectTrainingResultsOperator
 from container_training.operators.training import SubmitTrainingJobOperator
-from container_training.runtime.job_group import job_bucket, job_group, own_folder
+from container_training.runtime.job_description import PipelineArguments
+from container_training.runtime.job_group import (
+    given,
+    job_bucket,
+    job_group,
+    training_connection,
+    wait_limits,
+)
 from container_training.sensors.training import TrainingJobSensor
-from container_training.step import CollectedJob, output_of
-from container_training.work.images.builders.builder import Builder
+from container_training.step import CollectedJob, ResultArguments, is_tuning, output_of
 from container_training.work.results.collection import BILL_OF_MATERIALS_FILE
 from container_training.work.waiting.job_watch import Until
 from training_api.job.roles import OTHER_ROLES
 
 #: Roles that may have an image of their own: the start of their arguments of ``SubmitTrainingJobOperator``.
 _ROLES = tuple(role.name for role in OTHER_ROLES)
+
+_OF_SUBMIT = ("detached", "result_files")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +103,7 @@ def training_pipeline(
     group_id: str = "train",
     dockerfile: str = "Dockerfile",
     build_args: Mapping[str, str] | None = None,
-    builder: str = Builder.AUTO.value,
+    builder: str | None = None,
     secrets: Mapping[str, str] | None = None,
     ssh: Mapping[str, str] | None = None,
     test_args: Sequence[str] = (),
@@ -110,23 +116,24 @@ def training_pipeline(
     tuning: bool | None = None,
     states: Literal["tasks", "one"] = "tasks",
     max_cost: float | str | None = None,
-    wait_timeout: timedelta = timedelta(days=7),
-    metrics_file: str = "metrics.json",
-    model_file: str = "model.joblib",
-    reuse_results: bool | str = False,
-    data_uris: Sequence[str] | str = (),
+    wait_timeout: timedelta | None = None,
+    metrics_file: str | None = None,
+    model_file: str | None = None,
+    reuse_results: bool | str | None = None,
+    data_uris: Sequence[str] | str | None = None,
     outlets: Sequence[Asset] = (),
-    training_conn_id: str = TrainingHook.default_conn_name,
-    gcp_conn_id: str = StorageHook.default_conn_name,
+    training_conn_id: str | None = None,
+    gcp_conn_id: str | None = None,
+    docker_conn_id: str | None = None,
+    docker_url: str | None = None,
     default_args: Mapping[str, Any] | None = None,
-    **job_fields: Any,
+    **job_fields: Unpack[PipelineArguments],
 ) -> TrainingPipeline:
     """
     Return the tasks of a whole training run, from the build to the collected results.
 
     The tasks are build, test, preflight, push, grant, submit, wait_until_scheduled, wait_until_running,
-    wait_until_finished and collect, and plot if the job tunes hyperparameters. With ``states="one"`` the task
-    submit also waits and collects.
+    wait_until_finished and collect, and plot if the job tunes hyperparameters.
 
     Call it within a DAG. The job is described once: by a job file, by ``job`` in the API's own form and by
     ``job_fields``; the later ones override the earlier ones. Its image is the one that was built, by digest.
@@ -137,7 +144,7 @@ def training_pipeline(
         connection's ``image_prefix``; the tag is derived from the content.
     :param group_id: id of the task group.
     :param dockerfile: path of the Dockerfile within the context.
-    :param build_args: values of the Dockerfile's ARGs; ``BASE_IMAGE`` is by default the connection's.
+    :param build_args: values of the Dockerfile's ARGs.
     :param builder: builder of all images, as for ``BuildImageOperator``.
     :param secrets: secrets of all builds, as for ``BuildImageOperator``.
     :param ssh: SSH agents or keys of all builds, as for ``BuildImageOperator``.
@@ -157,24 +164,27 @@ def training_pipeline(
         ``"one"``: one task from the submission to the results, which takes seconds less.
     :param max_cost: cancel the job once it has cost this much, at the prices of the connection
         (``TrainingJobSensor``).
-    :param wait_timeout: limit of each wait.
-    :param metrics_file: file of the metrics below the job's folder.
-    :param model_file: file of the model below the job's folder.
+    :param wait_timeout: limit of each wait, and its only one; default: Airflow's ``[sensors]
+        default_timeout`` (7 days), and ``execution_timeout`` for each try.
+    :param metrics_file: file of the metrics below the job's folder; default ``metrics.json``.
+    :param model_file: file of the model below the job's folder; default ``model.joblib``.
     :param reuse_results: take the results of an earlier job of the same content instead of training again
         (``SubmitTrainingJobOperator``), if ``metrics_file`` and ``model_file`` are still there.
     :param data_uris: ``gs://`` objects or folders that the job reads; part of the content.
     :param outlets: assets that stand for the results; their events say which model it is and how good.
-    :param training_conn_id: connection of the training service.
-    :param gcp_conn_id: Google connection of the object store.
-    :param default_args: default arguments of the group's tasks.
-    :param job_fields: arguments of ``SubmitTrainingJobOperator``: ``args``, ``job_dir``, ``labels``,
-        ``master_type``, ...
+    :param training_conn_id: connection of the training service; default ``training_default``.
+    :param gcp_conn_id: Google connection of the object store; default ``google_cloud_default``.
+    :param docker_conn_id: connection with the registry's host and login, as for ``BuildImageOperator``.
+    :param docker_url: URL of the engine, as for ``BuildImageOperator``.
+    :param default_args: default arguments of the group's tasks; they win over those of the DAG.
+    :param job_fields: arguments of ``SubmitTrainingJobOperator``, like ``args``, ``job_dir`` and ``labels``;
+        and Airflow's arguments of all tasks, like ``queue``, ``pool``, ``retries`` and ``execution_timeout``.
     :raises ValueError: ``images`` names an unknown role, or ``states`` is another word.
     """
     _check(states, images or {})
-    # The service's own folder rule: the connection knows where results go, the job's id keeps attempts apart.
-    job_fields.setdefault("default_job_dir", own_folder(training_conn_id))
-    with job_group(group_id, default_args) as group:
+    connections = {"training_conn_id": training_conn_id, "gcp_conn_id": gcp_conn_id}
+    engine = {"docker_conn_id": docker_conn_id, "docker_url": docker_url}
+    with job_group(group_id, default_args, job_fields, **connections, **engine) as group:
 
         def make_image(role: RoleImage, suffix: str = "") -> ImageTasks:
             build = BuildImageOperator(
@@ -182,11 +192,12 @@ def training_pipeline(
                 context_dir=str(role.context_dir or context_dir),
                 image=role.image or image,
                 dockerfile=role.dockerfile,
-                build_args=dict((build_args if role.build_args is None else role.build_args) or {}),
-                builder=builder,
-                secrets=dict(secrets or {}),
-                ssh=dict(ssh or {}),
-                training_conn_id=training_conn_id,
+                **given(
+                    build_args=build_args if role.build_args is None else role.build_args,
+                    builder=builder,
+                    secrets=secrets,
+                    ssh=ssh,
+                ),
             )
             test = TestImageOperator(
                 task_id=f"test{suffix}",
@@ -195,38 +206,30 @@ def training_pipeline(
                 timeout=test_timeout,
             )
             push = PushImageOperator(task_id=f"push{suffix}", image=output_of(build))
-            grant = GrantRegistryAccessOperator(
-                task_id=f"grant{suffix}", image=output_of(push), training_conn_id=training_conn_id
-            )
+            grant = GrantRegistryAccessOperator(task_id=f"grant{suffix}", image=output_of(push))
             build >> test >> push >> grant
             return ImageTasks(build=build, test=test, push=push, grant=grant)
 
         master = make_image(RoleImage(dockerfile=dockerfile))
         roles = {role: make_image(own, f"_{role}") for role, own in (images or {}).items()}
+        description = {**given(config_file=config_file, job=job), **job_fields}
         for role, tasks in roles.items():
-            config = {**(job_fields.get(f"{role}_config") or {}), "image_uri": output_of(tasks.push)}
-            job_fields[f"{role}_config"] = config
-        description = {
-            "config_file": config_file,
-            "job": job,
-            "training_conn_id": training_conn_id,
-            **job_fields,
-        }
-        is_tuning = _is_tuning(job, job_fields) if tuning is None else tuning
+            config = {**(description.get(f"{role}_config") or {}), "image_uri": output_of(tasks.push)}
+            description[f"{role}_config"] = config
+        searches = is_tuning(description) if tuning is None else tuning
+        results = ResultArguments.of(
+            group, metrics_file=metrics_file, model_file=model_file, reuse_results=reuse_results
+        )
+        for_submit = results.of_submit(group, is_tuning=searches)
+        if states == "one":
+            for_submit |= results.of_one_task(wait_timeout, outlets)
+        # The preflight has no such arguments.
+        for_submit |= {name: description.pop(name) for name in _OF_SUBMIT if name in description}
         submit = SubmitTrainingJobOperator(
             task_id="submit",
             image=output_of(master.push),
-            wait_for_completion=states == "one",
-            wait_timeout=wait_timeout,
-            metrics_file=metrics_file,
-            model_file=model_file,
-            outlets=list(outlets) if states == "one" else [],
-            max_cost=max_cost,
-            reuse_results=reuse_results,
-            data_uris=data_uris,
-            # A trial owes its report, not a metrics file.
-            result_files=[model_file] if is_tuning else [metrics_file, model_file],
-            gcp_conn_id=gcp_conn_id,
+            **given(max_cost=max_cost, data_uris=data_uris),
+            **for_submit,
             **description,
         )
         flight = None
@@ -243,7 +246,6 @@ def training_pipeline(
                 task_id="preflight",
                 image=output_of(master.build),
                 preflight_args=list(test_args),
-                gcp_conn_id=gcp_conn_id,
                 **description,
             )
             flight >> submit
@@ -252,35 +254,25 @@ def training_pipeline(
         waits: dict[str, TrainingJobSensor] = {}
         collect: SubmitTrainingJobOperator | CollectTrainingResultsOperator = submit
         if states == "tasks":
-            waits = _waits(submit, wait_timeout, max_cost, training_conn_id)
+            waits = _waits(submit, wait_timeout, max_cost)
             collect = CollectTrainingResultsOperator(
                 task_id="collect",
                 job_id=output_of(submit),
-                metrics_file=metrics_file,
-                model_file=model_file,
                 outlets=list(outlets),
-                reused=output_of(submit, "reused") if reuse_results else False,
-                training_conn_id=training_conn_id,
-                gcp_conn_id=gcp_conn_id,
+                **results.of_collect(submit),
             )
             chain(submit, *waits.values(), collect)
         job_id = output_of(submit, None if waits else "job_id")
         pushed = {"": master, **roles} if bill_of_materials else {}
-        bills_folder = f"{job_bucket(training_conn_id)}/bills-of-materials"
+        bucket = job_bucket(training_connection(group))
         bills = [
-            _bill(role, tasks.push, job_id, bills_folder, training_conn_id, gcp_conn_id)
-            for role, tasks in pushed.items()
+            _bill(role, tasks.push, job_id, f"{bucket}/bills-of-materials") for role, tasks in pushed.items()
         ]
         if waits:
             collect.set_upstream(bills)
         plot = None
-        if is_tuning:
-            plot = PlotTrialsOperator(
-                task_id="plot",
-                job_id=job_id,
-                training_conn_id=training_conn_id,
-                gcp_conn_id=gcp_conn_id,
-            )
+        if searches:
+            plot = PlotTrialsOperator(task_id="plot", job_id=job_id)
             waits.get("wait_until_finished", submit) >> plot
     return TrainingPipeline(
         group=group,
@@ -306,27 +298,19 @@ def _check(states: str, roles: Iterable[str]) -> None:
 
 
 def _waits(
-    submit: SubmitTrainingJobOperator,
-    timeout: timedelta,
-    max_cost: float | str | None,
-    training_conn_id: str,
+    submit: SubmitTrainingJobOperator, timeout: timedelta | None, max_cost: float | str | None
 ) -> dict[str, TrainingJobSensor]:
     """Return the waits for the states of a job, in their order."""
 
     def wait(task_id: str, until: Until, **limits: Any) -> TrainingJobSensor:
         return TrainingJobSensor(
-            task_id=task_id,
-            job_id=output_of(submit),
-            until=until,
-            timeout=timeout,
-            training_conn_id=training_conn_id,
-            **limits,
+            task_id=task_id, job_id=output_of(submit), until=until, **limits, **wait_limits(timeout)
         )
 
     return {
         "wait_until_scheduled": wait("wait_until_scheduled", Until.LEFT_QUEUED),
         "wait_until_running": wait("wait_until_running", Until.LEFT_PREPARING),
-        "wait_until_finished": wait("wait_until_finished", Until.FINISHED, max_cost=max_cost),
+        "wait_until_finished": wait("wait_until_finished", Until.FINISHED, **given(max_cost=max_cost)),
     }
 
 
@@ -335,8 +319,6 @@ def _bill(
     push: PushImageOperator,
     job_id: str,
     keep_in: str,
-    training_conn_id: str,
-    gcp_conn_id: str,
 ) -> ImageBillOfMaterialsOperator:
     """Return the task that says what is in a role's image; the master's role is empty."""
     start, dot, end = BILL_OF_MATERIALS_FILE.partition(".")
@@ -346,17 +328,4 @@ def _bill(
         job_id=job_id,
         file_name=f"{start}-{role}{dot}{end}" if role else BILL_OF_MATERIALS_FILE,
         keep_in=keep_in,
-        training_conn_id=training_conn_id,
-        gcp_conn_id=gcp_conn_id,
     )
-
-
-def _is_tuning(job: Mapping[str, Any] | str | None, fields: Mapping[str, Any]) -> bool:
-    """
-    Return whether a job has a search, as far as the DAG itself says it.
-
-    Text may be a template.
-    """
-    own = job if isinstance(job, Mapping) else {}
-    training = own.get("trainingInput") or own.get("training_input") or {}
-    return bool(fields.get("hyperparameters") or training.get("hyperparameters"))

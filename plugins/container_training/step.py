@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Unpack
 
-from airflow.sdk import TaskGroup, XComArg
+from airflow.sdk import Asset, TaskGroup, XComArg
 
-from container_training.hooks.storage import StorageHook
-from container_training.hooks.training import TrainingHook
 from container_training.operators.results import (
     BEST_TRIAL_ARGS,
     URIS,
     CollectTrainingResultsOperator,
 )
 from container_training.operators.training import SubmitTrainingJobOperator
-from container_training.runtime.job_group import job_group, own_folder
+from container_training.runtime.job_description import StepArguments
+from container_training.runtime.job_group import given, job_group, own, wait_limits
 from container_training.sensors.training import TrainingJobSensor
 
 
@@ -34,12 +33,12 @@ class CollectedJob:
     collect: CollectTrainingResultsOperator | SubmitTrainingJobOperator
 
     @property
-    def result(self) -> XComArg:
+    def result(self) -> Any:
         """The result of the job (``JobResult`` as JSON values)."""
         return XComArg(self.collect)
 
     @property
-    def best_trial_args(self) -> XComArg:
+    def best_trial_args(self) -> Any:
         """The arguments of a tuning job's best trial, for ``args`` of a job that trains it in full."""
         return XComArg(self.collect, key=BEST_TRIAL_ARGS)
 
@@ -77,13 +76,15 @@ def training_step(
     *,
     image: Any,
     max_cost: float | str | None = None,
-    wait_timeout: timedelta = timedelta(days=7),
-    metrics_file: str = "metrics.json",
-    model_file: str = "model.joblib",
-    training_conn_id: str = TrainingHook.default_conn_name,
-    gcp_conn_id: str = StorageHook.default_conn_name,
+    wait_timeout: timedelta | None = None,
+    metrics_file: str | None = None,
+    model_file: str | None = None,
+    reuse_results: bool | str | None = None,
+    outlets: Sequence[Asset] = (),
+    training_conn_id: str | None = None,
+    gcp_conn_id: str | None = None,
     default_args: Mapping[str, Any] | None = None,
-    **job_fields: Any,
+    **job_fields: Unpack[StepArguments],
 ) -> TrainingStep:
     """
     Return the tasks submit, wait and collect of one job.
@@ -94,41 +95,100 @@ def training_step(
     :param group_id: id of the task group.
     :param image: image by digest: what ``PushImageOperator`` returned.
     :param max_cost: cancel the job once it has cost this much (``TrainingJobSensor``).
-    :param wait_timeout: limit of the wait.
-    :param metrics_file: file of the metrics below the job's folder.
-    :param model_file: file of the model below the job's folder.
-    :param training_conn_id: connection of the training service.
-    :param gcp_conn_id: Google connection of the object store.
-    :param default_args: default arguments of the group's tasks.
-    :param job_fields: arguments of ``SubmitTrainingJobOperator``: ``args``, ``command``, ``hyperparameters``,
-        ``worker_count`` ...
+    :param wait_timeout: limit of the wait, and its only one; default: Airflow's ``[sensors] default_timeout``
+        (7 days), and ``execution_timeout`` for each try.
+    :param metrics_file: file of the metrics below the job's folder; default ``metrics.json``.
+    :param model_file: file of the model below the job's folder; default ``model.joblib``.
+    :param reuse_results: take the results of an earlier job of the same content instead of training again
+        (``SubmitTrainingJobOperator``), if ``metrics_file`` and ``model_file``, or else ``result_files``, are
+        still there.
+    :param outlets: assets that stand for the results; their events say which model it is and how good.
+    :param training_conn_id: connection of the training service; default ``training_default``.
+    :param gcp_conn_id: Google connection of the object store; default ``google_cloud_default``.
+    :param default_args: default arguments of the group's tasks; they win over those of the DAG.
+    :param job_fields: arguments of ``SubmitTrainingJobOperator``, like ``args``, ``hyperparameters`` and
+        ``worker_count``; and Airflow's arguments of all tasks, like ``queue``, ``pool``, ``retries`` and
+        ``execution_timeout``.
     """
-    job_fields.setdefault("default_job_dir", own_folder(training_conn_id))
-    with job_group(group_id, default_args) as group:
+    connections = {"training_conn_id": training_conn_id, "gcp_conn_id": gcp_conn_id}
+    with job_group(group_id, default_args, job_fields, **connections) as group:
+        results = ResultArguments.of(
+            group, metrics_file=metrics_file, model_file=model_file, reuse_results=reuse_results
+        )
         submit = SubmitTrainingJobOperator(
             task_id="submit",
             image=image,
-            max_cost=max_cost,
-            training_conn_id=training_conn_id,
-            **job_fields,
+            **given(max_cost=max_cost),
+            **{**results.of_submit(group, is_tuning=is_tuning(job_fields)), **job_fields},
         )
         wait = TrainingJobSensor(
             task_id="wait",
             job_id=output_of(submit),
-            timeout=wait_timeout,
-            max_cost=max_cost,
-            training_conn_id=training_conn_id,
+            **given(max_cost=max_cost),
+            **wait_limits(wait_timeout),
         )
         collect = CollectTrainingResultsOperator(
             task_id="collect",
             job_id=output_of(submit),
-            metrics_file=metrics_file,
-            model_file=model_file,
-            training_conn_id=training_conn_id,
-            gcp_conn_id=gcp_conn_id,
+            outlets=list(outlets),
+            **results.of_collect(submit),
         )
         submit >> wait >> collect
     return TrainingStep(group=group, submit=submit, wait=wait, collect=collect)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultArguments:
+    """What ``submit`` and ``collect`` of one job must agree on: its files, and whether an earlier job will do."""
+
+    metrics_file: str
+    model_file: str
+    reuse_results: bool | str
+
+    @classmethod
+    def of(cls, group: TaskGroup, **author: Any) -> ResultArguments:
+        """Return the author's values, with the defaults of ``group`` and our own for those that are ``None``."""
+        ours = {"metrics_file": "metrics.json", "model_file": "model.joblib", "reuse_results": False}
+        return cls(**{name: own(group, name, author[name], default) for name, default in ours.items()})
+
+    def of_submit(self, group: TaskGroup, *, is_tuning: bool) -> dict[str, Any]:
+        """Return the arguments of ``submit``: an earlier job is taken if it left what ``collect`` reads."""
+        # A trial owes its report, not a metrics file.
+        files = [self.model_file] if is_tuning else [self.metrics_file, self.model_file]
+        return {"reuse_results": self.reuse_results, "result_files": own(group, "result_files", None, files)}
+
+    def of_one_task(self, wait_timeout: timedelta | None, outlets: Sequence[Asset]) -> dict[str, Any]:
+        """Return the arguments of ``submit`` if it also waits and collects."""
+        limits = wait_limits(wait_timeout)
+        if limits:
+            limits["wait_timeout"] = limits.pop("timeout")
+        return {
+            "wait_for_completion": True,
+            "metrics_file": self.metrics_file,
+            "model_file": self.model_file,
+            "outlets": list(outlets),
+            **limits,
+        }
+
+    def of_collect(self, submit: SubmitTrainingJobOperator) -> dict[str, Any]:
+        """Return the arguments of ``collect``."""
+        return {
+            "metrics_file": self.metrics_file,
+            "model_file": self.model_file,
+            "reused": output_of(submit, "reused") if self.reuse_results else False,
+        }
+
+
+def is_tuning(fields: Mapping[str, Any]) -> bool:
+    """
+    Return whether a job has a search, as far as the DAG itself says it. Pure.
+
+    Text may be a template.
+    """
+    own_form = fields.get("job")
+    job = own_form if isinstance(own_form, Mapping) else {}
+    training = job.get("trainingInput") or job.get("training_input") or {}
+    return bool(fields.get("hyperparameters") or training.get("hyperparameters"))
 
 
 def output_of(task: Any, key: str | None = None) -> str:

@@ -13,6 +13,7 @@ from airflow.sdk import DAG
 from container_training.operators.results import CollectTrainingResultsOperator
 from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.sensors.training import TrainingJobSensor
+from container_training.step import training_step
 from container_training.work.object_store import ObjectStore
 from local_stack.parts.airflow import airflow_environment
 from local_stack.stack import LocalStack
@@ -53,14 +54,50 @@ def make_dag(name: str, image: ImageRef, data: str, job_bucket: str) -> DAG:
     return dag
 
 
+def make_dag_of_step(name: str, image: ImageRef, data: str) -> DAG:
+    """Return a DAG with one step, whose model has another name than the default."""
+    with DAG(name, schedule=None) as dag:
+        training_step(
+            "train",
+            image=str(image),
+            command=["python3", "-c", TRAINER.replace("model.joblib", "model.json")],
+            args=["--data", data],
+            data_uris=[data],
+            model_file="model.json",
+            reuse_results=True,
+        )
+    return dag
+
+
 def run(dag: DAG) -> Mapping[str, Any]:
     """Run the DAG to its end; return the result that it collected."""
     dag_run = dag.test()
     states = {task.task_id: task.state for task in dag_run.get_task_instances()}
-    assert states == dict.fromkeys(["submit", "finished", "collect"], "success")
-    (collect,) = [task for task in dag_run.get_task_instances() if task.task_id == "collect"]
-    result: Mapping[str, Any] = collect.xcom_pull(task_ids="collect")
+    assert states == dict.fromkeys(dag.task_ids, "success")
+    (collect,) = [task for task in dag_run.get_task_instances() if task.task_id.endswith("collect")]
+    result: Mapping[str, Any] = collect.xcom_pull(task_ids=collect.task_id)
     return result
+
+
+def test_a_step_takes_its_earlier_job_by_the_model_that_it_names(
+    stack: LocalStack,
+    store: ObjectStore,
+    pushed_image: ImageRef,
+    training: TrainingClient,
+    register_dag: Callable[[DAG], DAG],
+) -> None:
+    name = f"reuse_{uuid.uuid4().hex[:8]}"
+    data = f"gs://{stack.settings.bucket}/data/{name}.txt"
+    store.write_if_changed(data, b"one two", "text/plain")
+    dag = register_dag(make_dag_of_step(name, pushed_image, data))
+
+    first, second = run(dag), run(dag)
+
+    jobs = [job.job_id for job in training.list_jobs(f"labels.airflow-dag={name}").jobs or []]
+    assert jobs == [first["job_id"]] == [second["job_id"]]
+    assert (first["reused"], second["reused"]) == (False, True)
+    assert second["model_uri"] == first["model_uri"] == f"{first['job_dir']}/model.json"
+    assert (first["cost"]["total"] > 0, second["cost"]["total"]) == (True, 0.0)
 
 
 def test_a_job_is_taken_again_until_its_data_change(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
 from container_training.runtime.engine_task import EngineOperator
+from container_training.runtime.task_arguments import EngineArguments
 from container_training.work.results.collection import BILL_OF_MATERIALS_FILE
 from training_api.errors import FieldViolation, InvalidRequest
 from training_api.job.image_ref import ImageRef, parse_image_ref
@@ -67,7 +68,7 @@ class ImageBillOfMaterialsOperator(EngineOperator):
         keep_in: str | None = None,
         training_conn_id: str = TrainingHook.default_conn_name,
         gcp_conn_id: str = StorageHook.default_conn_name,
-        **kwargs: Any,
+        **kwargs: Unpack[EngineArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.image = image

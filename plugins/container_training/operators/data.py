@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.model_registry import ModelRegistryHook
 from container_training.hooks.storage import StorageHook
+from container_training.runtime.task_arguments import OperatorArguments, TypedTask
 from container_training.work.models.data_profile import DataProfile
 from container_training.work.models.data_rules import DataReport, check_table, parse_rules, parse_tables
 from container_training.work.models.versions import DataSnapshot
-from container_training.work.template_values import flag, output_of, whole_number
+from container_training.work.template_values import TaskOutput, flag, output_of, whole_number
 from training_api.errors import DataInvalid
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ MANIFEST_URI = "manifest_uri"
 _MAX_BYTES = 64 * 1024 * 1024
 
 
-class SnapshotDataOperator(BaseOperator):
+class SnapshotDataOperator(TypedTask):
     """
     Records which objects are at ``sources`` now, each with its generation.
 
@@ -56,15 +56,15 @@ class SnapshotDataOperator(BaseOperator):
     def __init__(
         self,
         *,
-        sources: str | Sequence[str],
+        sources: str | Sequence[str] | TaskOutput,
         model_folder: str,
         copy: bool | str | None = None,
         max_files: int | str = 1000,
         gcp_conn_id: str = StorageHook.default_conn_name,
-        **kwargs: Any,
+        **kwargs: Unpack[OperatorArguments],
     ) -> None:
         super().__init__(**kwargs)
-        self.sources = sources
+        self.sources: Any = sources
         self.model_folder = model_folder
         self.copy = copy
         self.max_files = max_files
@@ -89,7 +89,7 @@ class SnapshotDataOperator(BaseOperator):
         return snapshot.model_dump(mode="json")
 
 
-class ValidateDataOperator(BaseOperator):
+class ValidateDataOperator(TypedTask):
     """
     Checks the CSV files of a snapshot: columns, rows, range, labels, balance, and drift.
 
@@ -123,14 +123,14 @@ class ValidateDataOperator(BaseOperator):
     def __init__(
         self,
         *,
-        snapshot: Mapping[str, Any],
+        snapshot: Mapping[str, Any] | TaskOutput,
         rules: Mapping[str, Any],
         model_folder: str,
         skip_tried: bool | str = False,
         max_bytes: int | str = _MAX_BYTES,
         gcp_conn_id: str = StorageHook.default_conn_name,
         registry_conn_id: str = ModelRegistryHook.default_conn_name,
-        **kwargs: Any,
+        **kwargs: Unpack[OperatorArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.snapshot = snapshot

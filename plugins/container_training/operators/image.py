@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Required, Unpack
 
 from container_training.hooks.build_secrets import read_secrets
 from container_training.hooks.failures import final_unless_transient
@@ -15,6 +15,7 @@ from container_training.runtime.dag_folder import dag_folder
 from container_training.runtime.engine_task import EngineOperator
 from container_training.runtime.image_test_run import DEFAULT_TEST_MEMORY_BYTES, ImageTestRun
 from container_training.runtime.lineage import push_lineage
+from container_training.runtime.task_arguments import EngineArguments
 from container_training.work.images.builders.builder import Builder, parse_builder
 from container_training.work.template_values import number, whole_number
 from training_api.errors import InvalidImageRef
@@ -92,7 +93,7 @@ class BuildImageOperator(EngineOperator):
         secrets: Mapping[str, str] | None = None,
         ssh: Mapping[str, str] | None = None,
         training_conn_id: str = TrainingHook.default_conn_name,
-        **kwargs: Any,
+        **kwargs: Unpack[EngineArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.context_dir = context_dir
@@ -213,7 +214,7 @@ class TestImageOperator(EngineOperator):
         memory_bytes: int | str | None = DEFAULT_TEST_MEMORY_BYTES,
         cpus: float | str | None = None,
         training_conn_id: str = TrainingHook.default_conn_name,
-        **kwargs: Any,
+        **kwargs: Unpack[EngineArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.image = image
@@ -280,7 +281,7 @@ class PushImageOperator(EngineOperator):
         attempts: int | str = DEFAULT_PUSH_ATTEMPTS,
         max_wait_seconds: float | str = 15.0,
         training_conn_id: str = TrainingHook.default_conn_name,
-        **kwargs: Any,
+        **kwargs: Unpack[EngineArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.image = image
@@ -312,6 +313,21 @@ class PushImageOperator(EngineOperator):
         return push_lineage(self._pushed or self.image)
 
 
+class BuildArguments(EngineArguments, total=False):
+    """All arguments of ``BuildImageOperator``."""
+
+    context_dir: Required[str]
+    image: Required[str]
+    dockerfile: str
+    build_args: Mapping[str, str] | None
+    labels: Mapping[str, str] | None
+    network_mode: str | None
+    builder: str
+    secrets: Mapping[str, str] | None
+    ssh: Mapping[str, str] | None
+    training_conn_id: str
+
+
 class BuildAndPushImageOperator(BuildImageOperator):
     """
     Builds an image, tests it and pushes it, in one task; returns its reference by digest.
@@ -338,7 +354,7 @@ class BuildAndPushImageOperator(BuildImageOperator):
         *,
         test_args: Sequence[Any] | str | None = None,
         test_timeout: timedelta | float | str = DEFAULT_TEST_TIMEOUT,
-        **kwargs: Any,
+        **kwargs: Unpack[BuildArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.test_args = test_args

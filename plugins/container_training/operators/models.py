@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Required, Unpack
 
-from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.model_registry import ModelRegistryHook
 from container_training.hooks.storage import StorageHook
+from container_training.runtime.task_arguments import OperatorArguments, TypedTask
 from container_training.work.models.champion import Author
 from container_training.work.models.promotion import Decision
 from container_training.work.models.registry import Changed
@@ -22,7 +22,7 @@ from container_training.work.models.retention import (
     expired_versions,
 )
 from container_training.work.models.versions import ModelVersion
-from container_training.work.template_values import is_unset, output_of, seconds, whole_number
+from container_training.work.template_values import TaskOutput, is_unset, output_of, seconds, whole_number
 from training_api.errors import InvalidArgument, ResultsMissing
 from training_api.job.job_id import TaskKey
 from training_api.job.pinned_uri import pinned
@@ -32,7 +32,15 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class ModelOperator(BaseOperator):
+class ModelArguments(OperatorArguments, total=False):
+    """Arguments of ``ModelOperator``."""
+
+    model_folder: Required[str]
+    gcp_conn_id: str
+    registry_conn_id: str
+
+
+class ModelOperator(TypedTask):
     """
     A task about the versions of one model.
 
@@ -51,7 +59,7 @@ class ModelOperator(BaseOperator):
         model_folder: str,
         gcp_conn_id: str = StorageHook.default_conn_name,
         registry_conn_id: str = ModelRegistryHook.default_conn_name,
-        **kwargs: Any,
+        **kwargs: Unpack[OperatorArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.model_folder = model_folder
@@ -129,11 +137,11 @@ class RegisterModelOperator(ModelOperator):
     def __init__(
         self,
         *,
-        result: Mapping[str, Any],
+        result: Mapping[str, Any] | TaskOutput,
         snapshot_uri: str | None = None,
         version_id: str | None = None,
-        evaluation: Mapping[str, Any] | None = None,
-        **kwargs: Any,
+        evaluation: Mapping[str, Any] | TaskOutput | None = None,
+        **kwargs: Unpack[ModelArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.evaluation = evaluation
@@ -191,7 +199,13 @@ class PromoteModelOperator(ModelOperator):
     template_fields: Sequence[str] = (*ModelOperator.template_fields, "version", "decision")
     template_fields_renderers = {"version": "json", "decision": "json"}
 
-    def __init__(self, *, version: Mapping[str, Any], decision: Mapping[str, Any], **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        version: Mapping[str, Any] | TaskOutput,
+        decision: Mapping[str, Any] | TaskOutput,
+        **kwargs: Unpack[ModelArguments],
+    ) -> None:
         super().__init__(**kwargs)
         self.version = version
         self.decision = decision
@@ -227,7 +241,9 @@ class RollbackModelOperator(ModelOperator):
 
     template_fields: Sequence[str] = (*ModelOperator.template_fields, "expected", "why")
 
-    def __init__(self, *, expected: str | None = None, why: str = "rolled back", **kwargs: Any) -> None:
+    def __init__(
+        self, *, expected: str | None = None, why: str = "rolled back", **kwargs: Unpack[ModelArguments]
+    ) -> None:
         super().__init__(**kwargs)
         self.expected = expected
         self.why = why
@@ -256,7 +272,11 @@ class CleanUpModelsOperator(ModelOperator):
     template_fields: Sequence[str] = (*ModelOperator.template_fields, "keep", "min_age")
 
     def __init__(
-        self, *, keep: int | str = 10, min_age: timedelta | float | str = timedelta(days=7), **kwargs: Any
+        self,
+        *,
+        keep: int | str = 10,
+        min_age: timedelta | float | str = timedelta(days=7),
+        **kwargs: Unpack[ModelArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.keep = keep

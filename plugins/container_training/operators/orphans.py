@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
-
-from airflow.sdk import BaseOperator
+from typing import TYPE_CHECKING, Any, Unpack
 
 from container_training.hooks.airflow_api import AirflowApiHook
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.metrics import report_orphans
 from container_training.hooks.training import TrainingHook
+from container_training.runtime.task_arguments import OperatorArguments, TypedTask
 from container_training.work.orphans.orphans import DEFAULT_GRACE, Orphan, Verdict
 from container_training.work.template_values import flag, seconds
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class CancelOrphanJobsOperator(BaseOperator):
+class CancelOrphanJobsOperator(TypedTask):
     """
     Cancels the jobs of a connection's project that no task looks after any more.
 
@@ -45,7 +44,7 @@ class CancelOrphanJobsOperator(BaseOperator):
         grace: timedelta | float | str = DEFAULT_GRACE,
         training_conn_id: str = TrainingHook.default_conn_name,
         airflow_conn_id: str = AirflowApiHook.default_conn_name,
-        **kwargs: Any,
+        **kwargs: Unpack[OperatorArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.cancel = cancel

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-from airflow.sdk import BaseOperator
+from typing import TYPE_CHECKING, Unpack
 
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.storage import StorageHook
 from container_training.runtime.dag_folder import dag_folder
+from container_training.runtime.task_arguments import OperatorArguments, TypedTask
 from training_api.errors import PackageInvalid
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 _SCHEME = "gs://"
 
 
-class PackageTrainerOperator(BaseOperator):
+class PackageTrainerOperator(TypedTask):
     """
     Packages a trainer's folder, uploads it, and returns the URIs for ``package_uris``.
 
@@ -59,7 +58,7 @@ class PackageTrainerOperator(BaseOperator):
         packages: Sequence[str] = (),
         python_module: str | None = None,
         gcp_conn_id: str = StorageHook.default_conn_name,
-        **kwargs: Any,
+        **kwargs: Unpack[OperatorArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.package_path = package_path

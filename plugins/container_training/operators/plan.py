@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.image import ImageHook, full_image_name
 from container_training.hooks.storage import StorageHook
 from container_training.runtime.dag_folder import dag_folder
-from container_training.runtime.job_description import JobDescriptionOperator
+from container_training.runtime.job_description import JobArguments, JobDescriptionOperator
 from container_training.runtime.planning import plan_sources, planned_build_args
 from container_training.work.plan.plan import PlanInputs
 from container_training.work.plan.text import plan_lines
@@ -68,7 +68,7 @@ class PlanTrainingOperator(JobDescriptionOperator):
         gcp_conn_id: str = StorageHook.default_conn_name,
         docker_conn_id: str | None = ImageHook.default_conn_name,
         docker_url: str | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[JobArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.context_dir = context_dir
@@ -95,7 +95,7 @@ class PlanTrainingOperator(JobDescriptionOperator):
         key = TaskKey.of(context["ti"])
         folder = dag_folder(context).absolute()
         file = str(folder / self.config_file) if self.config_file else None
-        given = {field.name: getattr(self, field.name) for field in fields(JobFields)}
+        given = {name: getattr(self, name) for name in JobFields.__annotations__}
         if self.image:
             given["image"] = full_image_name(self.image, self.training_conn_id)
         job_id = self.job_id or job_id_for(replace(key, task_id=self.for_task or key.task_id), attempt=1)

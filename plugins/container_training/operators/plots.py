@@ -6,9 +6,9 @@ import json
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from airflow.sdk import BaseOperator, BaseOperatorLink
+from airflow.sdk import BaseOperatorLink
 from airflow.sdk.exceptions import AirflowFailException
 
 from container_training.hooks.failures import final_unless_transient
@@ -16,6 +16,7 @@ from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
 from container_training.links.training import JOB_LINKS
 from container_training.runtime.job_report import report_of
+from container_training.runtime.task_arguments import OperatorArguments, TypedTask
 from container_training.work.object_store import ObjectStore
 from container_training.work.results.job_report import JobReport
 from container_training.work.results.plots.trial_plots import best_so_far, parallel_coordinates
@@ -62,7 +63,7 @@ class BestSoFarLink(_PlotLink):
     plot = "best-so-far"
 
 
-class PlotTrialsOperator(BaseOperator):
+class PlotTrialsOperator(TypedTask):
     """
     Draws the trials of a tuning job, and writes the plots as HTML and PNG beside its results.
 
@@ -87,7 +88,7 @@ class PlotTrialsOperator(BaseOperator):
         job_id: str,
         training_conn_id: str = TrainingHook.default_conn_name,
         gcp_conn_id: str = StorageHook.default_conn_name,
-        **kwargs: Any,
+        **kwargs: Unpack[OperatorArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.job_id = job_id

@@ -5,14 +5,15 @@ from __future__ import annotations
 import io
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.image import training_environment
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
 from container_training.runtime.engine_task import EngineOperator
-from container_training.runtime.job_description import JobDescriptionOperator
+from container_training.runtime.job_description import JobArguments, JobDescriptionOperator
+from container_training.runtime.task_arguments import EngineArguments
 from container_training.work.preflight.plan import preflight_job, preflight_replicas
 from container_training.work.preflight.report import (
     Check,
@@ -46,6 +47,10 @@ DEFAULT_GRACE_SECONDS = 10.0
 #: Wider than any line: where a line breaks, whoever shows the log decides, and a path is never cut.
 _TABLE_WIDTH = 20_000
 _SHOWN_FILES = 5
+
+
+class PreflightArguments(JobArguments, EngineArguments, total=False):
+    """Arguments of ``PreflightOperator`` that describe the job, and of ``EngineOperator``."""
 
 
 class PreflightOperator(EngineOperator, JobDescriptionOperator):
@@ -95,9 +100,9 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
         grace_seconds: float | str = DEFAULT_GRACE_SECONDS,
         memory_bytes: int | str | None = None,
         gcp_conn_id: str = StorageHook.default_conn_name,
-        **kwargs: Any,
+        **kwargs: Unpack[PreflightArguments],
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(**cast(Any, kwargs))  # of two bases
         self.preflight_args = preflight_args
         self.seconds = seconds
         self.grace_seconds = grace_seconds

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
-from container_training.operators.models import ModelOperator
+from container_training.operators.models import ModelArguments, ModelOperator
 from container_training.work.models.promotion import (
     MAX_EVALUATION_BYTES,
     Decision,
@@ -18,7 +18,7 @@ from container_training.work.models.promotion import (
     parse_evaluation,
 )
 from container_training.work.models.versions import ModelVersion
-from container_training.work.template_values import number, output_of
+from container_training.work.template_values import TaskOutput, number, output_of
 from training_api.errors import EvaluationInvalid
 from training_api.job.results import ResultModel
 
@@ -54,7 +54,13 @@ class PrepareEvaluationsOperator(ModelOperator):
     template_fields: Sequence[str] = (*ModelOperator.template_fields, "challenger", "args")
     template_fields_renderers = {"challenger": "json", "args": "json"}
 
-    def __init__(self, *, challenger: Mapping[str, Any], args: Sequence[Any] = (), **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        challenger: Mapping[str, Any] | TaskOutput,
+        args: Sequence[Any] = (),
+        **kwargs: Unpack[ModelArguments],
+    ) -> None:
         super().__init__(**kwargs)
         self.challenger = challenger
         self.args = args
@@ -113,20 +119,20 @@ class DecidePromotionOperator(ModelOperator):
     def __init__(
         self,
         *,
-        challenger: Mapping[str, Any],
-        champion: Mapping[str, Any],
-        job_ids: Iterable[str],
+        challenger: Mapping[str, Any] | TaskOutput,
+        champion: Mapping[str, Any] | TaskOutput,
+        job_ids: Iterable[str] | TaskOutput,
         alpha: float | str = 0.05,
         min_gain: float | str = 0.0,
         min_accuracy: float | str = 0.0,
         evaluation_file: str = "evaluation.json",
         training_conn_id: str = TrainingHook.default_conn_name,
-        **kwargs: Any,
+        **kwargs: Unpack[ModelArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.challenger = challenger
         self.champion = champion
-        self.job_ids = job_ids
+        self.job_ids: Any = job_ids
         self.alpha = alpha
         self.min_gain = min_gain
         self.min_accuracy = min_accuracy

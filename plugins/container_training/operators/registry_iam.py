@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from airflow.sdk import NEVER_EXPIRE, BaseOperator  # type: ignore[attr-defined]  # the stub lacks it
+from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined]  # the stub lacks it
 
 from container_training.airflow_internals.tasks import operator_class
 from container_training.hooks.failures import final_unless_transient
@@ -15,6 +15,7 @@ from container_training.hooks.image import full_image_name
 from container_training.hooks.registry_iam import RegistryIamHook
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
+from container_training.runtime.task_arguments import OperatorArguments, TypedTask
 from container_training.work.template_values import flag
 from training_api.errors import AccessDenied, InvalidGrant, ResourceNotFound
 from training_api.iam.grants import Grant, PolicyDocument, access_need, policy_diff
@@ -31,7 +32,7 @@ _MEMORY = "grant"
 _AT = "at"
 
 
-class GrantRegistryAccessOperator(BaseOperator):
+class GrantRegistryAccessOperator(TypedTask):
     """
     Lets the account that runs the job pull ``image``.
 
@@ -74,7 +75,7 @@ class GrantRegistryAccessOperator(BaseOperator):
         dry_run: bool | str = False,
         training_conn_id: str = TrainingHook.default_conn_name,
         gcp_conn_id: str = StorageHook.default_conn_name,
-        **kwargs: Any,
+        **kwargs: Unpack[OperatorArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.image = image
@@ -148,7 +149,7 @@ class GrantRegistryAccessOperator(BaseOperator):
         return f"dry run: {grant.member} would get {grant.role} on {grant.resource}; nothing was changed"
 
 
-class RevokeRegistryAccessOperator(BaseOperator):
+class RevokeRegistryAccessOperator(TypedTask):
     """
     Revokes what a ``GrantRegistryAccessOperator`` granted, and nothing that was there before.
 
@@ -174,7 +175,7 @@ class RevokeRegistryAccessOperator(BaseOperator):
         dry_run: bool | str = False,
         training_conn_id: str = TrainingHook.default_conn_name,
         gcp_conn_id: str = StorageHook.default_conn_name,
-        **kwargs: Any,
+        **kwargs: Unpack[OperatorArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.grant = grant

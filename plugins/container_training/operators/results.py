@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
-
-from airflow.sdk import BaseOperator
+from typing import TYPE_CHECKING, Any, Unpack
 
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.metrics import report_cost
@@ -16,6 +14,7 @@ from container_training.links.training import JOB_LINKS
 from container_training.runtime.asset_extra import describe_outlets
 from container_training.runtime.job_report import report_of
 from container_training.runtime.lineage import collect_lineage
+from container_training.runtime.task_arguments import OperatorArguments, TypedTask
 from container_training.work.object_store import ObjectStore
 from container_training.work.results.collection import (
     BILL_OF_MATERIALS_FILE,
@@ -47,7 +46,7 @@ BEST_TRIAL_ARGS = "best_trial_args"
 URIS = "uris"
 
 
-class CollectTrainingResultsOperator(BaseOperator):
+class CollectTrainingResultsOperator(TypedTask):
     """
     Returns the result of a job that SUCCEEDED: metrics, files, image, model, times.
 
@@ -106,7 +105,7 @@ class CollectTrainingResultsOperator(BaseOperator):
         reused: bool | str = False,
         training_conn_id: str = TrainingHook.default_conn_name,
         gcp_conn_id: str = StorageHook.default_conn_name,
-        **kwargs: Any,
+        **kwargs: Unpack[OperatorArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.job_id = job_id

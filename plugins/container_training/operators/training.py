@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from airflow.sdk import NEVER_EXPIRE, conf  # type: ignore[attr-defined]  # the stub lacks it
 from tenacity import RetryCallState, Retrying
@@ -19,7 +19,7 @@ from container_training.hooks.training import TrainingHook
 from container_training.links.training import JOB_LINKS
 from container_training.operators.completion import JobCompletion, pushed_before
 from container_training.operators.reuse import JobContent
-from container_training.runtime.job_description import JobDescriptionOperator
+from container_training.runtime.job_description import JobArguments, JobDescriptionOperator
 from container_training.runtime.job_report import report_of
 from container_training.runtime.killing import TaskFate, fate_in_signal_handler
 from container_training.runtime.lineage import SubmittedJob, joined_lineage, submit_lineage
@@ -128,7 +128,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         data_uris: Sequence[str] | str = (),
         result_files: Sequence[str] | None = None,
         gcp_conn_id: str = StorageHook.default_conn_name,
-        **kwargs: Any,
+        **kwargs: Unpack[JobArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.wait_for_completion = wait_for_completion

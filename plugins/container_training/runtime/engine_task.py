@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
-
-from airflow.sdk import BaseOperator
+from typing import TYPE_CHECKING, Unpack
 
 from container_training.hooks.image import ImageHook
 from container_training.runtime.supervision import WorkerWatch
+from container_training.runtime.task_arguments import OperatorArguments, TypedTask
 
 if TYPE_CHECKING:
     from container_training.work.images.engine import Cancellation
 
 
-class EngineOperator(BaseOperator):
+class EngineOperator(TypedTask):
     """
     A task that works on a Docker Engine.
 
@@ -30,7 +29,7 @@ class EngineOperator(BaseOperator):
         *,
         docker_conn_id: str | None = ImageHook.default_conn_name,
         docker_url: str | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[OperatorArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.docker_conn_id = docker_conn_id

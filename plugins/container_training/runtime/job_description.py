@@ -3,23 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
-
-from airflow.sdk import BaseOperator
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from container_training.hooks.image import full_image_name
 from container_training.hooks.training import TrainingHook
 from container_training.runtime.dag_folder import dag_folder
+from container_training.runtime.task_arguments import OperatorArguments, TaskArguments, TypedTask
 from container_training.work.submission.job_file_reader import load_job_file
-from container_training.work.submission.job_request import JobFields, job_request
+from container_training.work.submission.job_request import (
+    JobFields,
+    JobFieldsOfImage,
+    JobFieldsOfRoles,
+    job_request,
+)
+from container_training.work.template_values import TaskOutput
 from training_api.dialects.ml_v1.resources import Job
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class JobDescriptionOperator(BaseOperator):
+class JobDescription(JobFields, total=False):
+    """
+    The arguments that describe a job, for a mapping that several tasks share.
+
+    ``JOB: JobDescription = {"image": ...}``, then ``SubmitTrainingJobOperator(task_id="submit", **JOB)``.
+    """
+
+    config_file: str | None
+    job: Mapping[str, Any] | str | TaskOutput | None
+    job_id: str | None
+    training_conn_id: str
+
+
+class JobArguments(JobDescription, OperatorArguments, total=False):
+    """All arguments of ``JobDescriptionOperator``."""
+
+
+class ComparedArguments(JobFieldsOfRoles, TaskArguments, total=False):
+    """What ``compare_with_champion`` passes on: what its jobs share, and arguments of all tasks."""
+
+    job: Mapping[str, Any] | str | TaskOutput | None
+    config_file: str | None
+    detached: bool | str
+
+
+class PipelineArguments(JobFieldsOfImage, TaskArguments, total=False):
+    """What ``training_pipeline`` passes on: fields of its job, and arguments of all tasks."""
+
+    job_id: str | None
+    detached: bool | str
+    result_files: Sequence[str]
+
+
+class StepArguments(PipelineArguments, total=False):
+    """What ``training_step`` passes on: as a pipeline, and where the job is described."""
+
+    job: Mapping[str, Any] | str | TaskOutput | None
+    config_file: str | None
+    data_uris: Sequence[str] | str
+
+
+class JobDescriptionOperator(TypedTask):
     """
     A task whose arguments describe a job.
 
@@ -87,7 +132,7 @@ class JobDescriptionOperator(BaseOperator):
         "config_file",
         "job",
         "job_id",
-        *(field.name for field in fields(JobFields)),
+        *JobFields.__annotations__,
         "training_conn_id",
     )
     template_fields_renderers = dict.fromkeys(
@@ -111,47 +156,47 @@ class JobDescriptionOperator(BaseOperator):
         self,
         *,
         config_file: str | None = None,
-        job: Mapping[str, Any] | str | None = None,
+        job: Mapping[str, Any] | str | TaskOutput | None = None,
         job_id: str | None = None,
-        image: str | None = None,
-        args: Sequence[Any] | str | None = None,
-        command: Sequence[Any] | str | None = None,
-        job_dir: str | None = None,
+        image: str | TaskOutput | None = None,
+        args: Sequence[Any] | str | TaskOutput | None = None,
+        command: Sequence[Any] | str | TaskOutput | None = None,
+        job_dir: str | TaskOutput | None = None,
         default_job_dir: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        region: str | None = None,
-        scale_tier: str | None = None,
-        master_type: str | None = None,
-        master_config: Mapping[str, Any] | None = None,
-        worker_type: str | None = None,
-        worker_count: int | str | None = None,
-        worker_config: Mapping[str, Any] | None = None,
-        parameter_server_type: str | None = None,
-        parameter_server_count: int | str | None = None,
-        parameter_server_config: Mapping[str, Any] | None = None,
-        evaluator_type: str | None = None,
-        evaluator_count: int | str | None = None,
-        evaluator_config: Mapping[str, Any] | None = None,
-        use_chief_in_tf_config: bool | str | None = None,
-        max_wait_time: str | None = None,
-        max_running_time: str | None = None,
-        priority: int | str | None = None,
-        service_account: str | None = None,
-        network: str | None = None,
-        hyperparameters: Mapping[str, Any] | None = None,
-        package_uris: Sequence[str] | str | None = None,
-        python_module: str | None = None,
-        runtime_version: str | None = None,
-        python_version: str | None = None,
-        trainer_secrets: Mapping[str, str | None] | None = None,
+        labels: Mapping[str, str] | TaskOutput | None = None,
+        region: str | TaskOutput | None = None,
+        scale_tier: str | TaskOutput | None = None,
+        master_type: str | TaskOutput | None = None,
+        master_config: Mapping[str, Any] | TaskOutput | None = None,
+        worker_type: str | TaskOutput | None = None,
+        worker_count: int | str | TaskOutput | None = None,
+        worker_config: Mapping[str, Any] | TaskOutput | None = None,
+        parameter_server_type: str | TaskOutput | None = None,
+        parameter_server_count: int | str | TaskOutput | None = None,
+        parameter_server_config: Mapping[str, Any] | TaskOutput | None = None,
+        evaluator_type: str | TaskOutput | None = None,
+        evaluator_count: int | str | TaskOutput | None = None,
+        evaluator_config: Mapping[str, Any] | TaskOutput | None = None,
+        use_chief_in_tf_config: bool | str | TaskOutput | None = None,
+        max_wait_time: str | TaskOutput | None = None,
+        max_running_time: str | TaskOutput | None = None,
+        priority: int | str | TaskOutput | None = None,
+        service_account: str | TaskOutput | None = None,
+        network: str | TaskOutput | None = None,
+        hyperparameters: Mapping[str, Any] | TaskOutput | None = None,
+        package_uris: Sequence[str] | str | TaskOutput | None = None,
+        python_module: str | TaskOutput | None = None,
+        runtime_version: str | TaskOutput | None = None,
+        python_version: str | TaskOutput | None = None,
+        trainer_secrets: Mapping[str, str | None] | TaskOutput | None = None,
         training_conn_id: str = TrainingHook.default_conn_name,
-        **kwargs: Any,
+        **kwargs: Unpack[OperatorArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.config_file = config_file
-        self.job = job
+        self.job: Any = job
         self.job_id = job_id
-        self.image = image
+        self.image: Any = image
         self.args = args
         self.command = command
         self.job_dir = job_dir
@@ -187,8 +232,8 @@ class JobDescriptionOperator(BaseOperator):
     def _request(self, context: Context) -> Job:
         if self.image:
             self.image = full_image_name(self.image, self.training_conn_id)
-        given = JobFields(**{field.name: getattr(self, field.name) for field in fields(JobFields)})
-        return job_request(self.job, given, self._file(context))
+        given = {name: getattr(self, name) for name in JobFields.__annotations__}
+        return job_request(self.job, cast(JobFields, given), self._file(context))
 
     def _file(self, context: Context) -> Mapping[str, Any]:
         """Return what the job file holds; empty text, as of a template, names none."""

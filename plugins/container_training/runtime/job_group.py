@@ -1,4 +1,4 @@
-"""What the groups of tasks around jobs share: retries, and a job's default folder."""
+"""What the groups of tasks around jobs share: their defaults, and a job's default folder."""
 
 from __future__ import annotations
 
@@ -6,21 +6,77 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import TaskGroup
+from airflow.sdk import TaskGroup, conf
 
+from container_training.hooks.training import TrainingHook
+from container_training.runtime.task_arguments import OperatorArguments, TaskArguments
 from container_training.work.submission.job_attempt import JOB_ID_MARK
 
 #: Errors that may pass are retried; those that will not fail a task at once, whatever is set here.
 RETRIES: Mapping[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=10)}
 
 
-def job_group(group_id: str, default_args: Mapping[str, Any] | None) -> TaskGroup:
-    """
-    Return a group with retries; enter it within a DAG.
+def default_retries() -> Mapping[str, Any]:
+    """Return the retries where no author says otherwise; none: Airflow's configuration says it."""
+    return {} if conf.getint("core", "default_task_retries", fallback=0) else RETRIES
 
-    ``default_args`` override them.
+
+def job_group(
+    group_id: str,
+    default_args: Mapping[str, Any] | None,
+    fields: Mapping[str, Any] | None = None,
+    **connections: str | None,
+) -> TaskGroup:
     """
-    return TaskGroup(group_id=group_id, default_args={**RETRIES, **(default_args or {})})  # type: ignore[arg-type]
+    Return a group of tasks with retries and a folder for their job; enter it within a DAG.
+
+    An argument of a task comes from ``fields`` and ``connections``, else from ``default_args``, from those of
+    the groups around, from those of the DAG, or is the project's own. The group's ``default_args`` then hold
+    what all of these say.
+
+    :param fields: what the author gave, arguments of single tasks included.
+    :param connections: connections and the engine that the author gave; ``None``: not given.
+    :raises TypeError: an argument of Airflow's tasks that only one task can be meant by.
+    """
+    fields = fields or {}
+    of_all_tasks = {name: fields[name] for name in TaskArguments.__annotations__ if name in fields}
+    for name in fields.keys() & OperatorArguments.__annotations__.keys() - of_all_tasks.keys():
+        raise TypeError(
+            f"{name}={fields[name]!r} is for one task and not for all of the group {group_id!r}: set it on the "
+            f"task that is meant, such as submit.{name}, or for all in default_args"
+        )
+    said: Any = {**(default_args or {}), **given(**connections), **of_all_tasks}
+    group = TaskGroup(group_id=group_id, default_args=said)
+    group.default_args = {**default_retries(), **group.dag.default_args, **group.default_args}
+    group.default_args.setdefault("default_job_dir", own_folder(training_connection(group)))
+    return group
+
+
+def training_connection(group: TaskGroup) -> str:
+    """Return the connection of the training service that tasks of ``group`` have. Pure."""
+    return str(own(group, "training_conn_id", None, TrainingHook.default_conn_name))
+
+
+def own(group: TaskGroup, name: str, value: Any, ours: Any) -> Any:
+    """Return an argument: the author's value, or else what the group's defaults say, or else ``ours``. Pure."""
+    return group.default_args.get(name, ours) if value is None else value
+
+
+def given(**arguments: Any) -> dict[str, Any]:
+    """Return the arguments that are not ``None``: those that an author gave. Pure."""
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
+def wait_limits(wait_timeout: timedelta | None) -> dict[str, Any]:
+    """
+    Return the limits of a wait in a group. Pure.
+
+    A limit that is given for waits is their only one: an ``execution_timeout`` that is meant for builds and
+    submissions does not end them.
+    """
+    return (
+        {} if wait_timeout is None else {"timeout": wait_timeout.total_seconds(), "execution_timeout": None}
+    )
 
 
 def job_bucket(training_conn_id: str) -> str:

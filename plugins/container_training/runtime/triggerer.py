@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 import httpx
-from airflow.sdk.configuration import conf
+from airflow.sdk import conf
 
 _HEALTHY = "healthy"
 _ANSWER_SECONDS = 3.0

@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from airflow.sdk import BaseSensorOperator, PokeReturnValue, conf
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.sdk.exceptions import (
     AirflowFailException,
     AirflowSensorTimeout,
@@ -20,10 +20,11 @@ from airflow.sdk.exceptions import (
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.training import TrainingHook
 from container_training.links.training import JOB_LINKS
-from container_training.runtime.job_group import RETRIES
+from container_training.runtime.job_group import default_retries, given
 from container_training.runtime.job_report import make_report, report_of
 from container_training.runtime.killing import NOBODY_WAITS, TaskFate, fate_in_signal_handler
 from container_training.runtime.supervision import WorkerWatch
+from container_training.runtime.task_arguments import SensorArguments
 from container_training.runtime.triggerer import is_deferrable, warn_without_triggerer
 from container_training.triggers.training import POLL_SECONDS, JobTrigger
 from container_training.work.results.job_report import JobReport
@@ -123,18 +124,16 @@ class TrainingJobSensor(BaseSensorOperator):
         poke_interval: timedelta | float | None = None,
         retries: int | None = None,
         retry_delay: timedelta | float | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[SensorArguments],
     ) -> None:
         deferrable = is_deferrable(deferrable)
         if poke_interval is None:
             is_rescheduled = kwargs.get("mode") == "reschedule" and not deferrable
             seconds = POLL_SECONDS if deferrable else _POKE_SECONDS
             poke_interval = _RESCHEDULE_SECONDS if is_rescheduled else seconds
-        given = {"retries": retries, "retry_delay": retry_delay}
-        kwargs |= {name: value for name, value in given.items() if value is not None}
-        if retries is None and not conf.getint("core", "default_task_retries", fallback=0):
-            kwargs = {**RETRIES, **kwargs}
-        super().__init__(poke_interval=poke_interval, **kwargs)
+        retrying = dict(default_retries()) if retries is None else {}
+        retrying |= given(retries=retries, retry_delay=retry_delay)
+        super().__init__(poke_interval=poke_interval, **retrying, **kwargs)
         self.job_id = job_id
         # A wrong word is found while the DAG is read, unless it is still to be rendered.
         self.until = until if "{" in str(until) else Until(until)

@@ -8,8 +8,9 @@ that text would be in Python. Empty text is what a template makes of a parameter
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -18,6 +19,18 @@ from training_api.errors import InvalidArgument
 _Output = TypeVar("_Output", bound=BaseModel)
 _SHOWN_CHARACTERS = 200
 _FLAGS = {"true": True, "1": True, "false": False, "0": False, "": False, "none": False}
+
+
+class TaskOutput(Protocol):
+    """
+    The output of another task, Airflow's ``XComArg``, as an argument of a task in a DAG.
+
+    Airflow replaces it by its value before the task runs.
+    """
+
+    def iter_references(self) -> Iterator[tuple[Any, str]]:
+        """Yield the tasks that it stands for, and the keys of their outputs."""
+        ...
 
 
 def flag(name: str, value: Any) -> bool:

@@ -63,6 +63,16 @@ def test_what_concerns_several_tasks_reaches_all_of_them() -> None:
     assert comparison.decide.training_conn_id == "eu"
 
 
+def test_a_wait_has_a_day_unless_an_author_says_otherwise() -> None:
+    def wait_of(**fields: Any) -> Any:
+        return make_comparison(**fields).wait.unmap({"job_id": "j"})
+
+    assert wait_of().timeout == 86400
+    assert wait_of(default_args={"timeout": 60}).timeout == 60
+    limited = wait_of(wait_timeout=timedelta(hours=2), execution_timeout=timedelta(hours=1))
+    assert (limited.timeout, limited.execution_timeout) == (7200, None)
+
+
 def test_tasks_are_tried_again_unless_somebody_says_otherwise() -> None:
     assert make_comparison().decide.retries == 2
     assert make_comparison(default_args={"retries": 0}).decide.retries == 0

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk import DAG
+from airflow.sdk import DAG, Asset
 
 from container_training.operators.results import BEST_TRIAL_ARGS, URIS
 from container_training.step import TrainingStep, file_of, training_step
@@ -55,6 +55,65 @@ def test_what_concerns_several_tasks_reaches_all_of_them() -> None:
     assert (step.submit.max_cost, step.wait.max_cost) == ("5", "5")
     assert step.wait.timeout == 3600
     assert {task.retries for task in (step.submit, step.wait, step.collect)} == {7}
+
+
+SEARCH = {"maxTrials": 4, "params": [{"parameterName": "lr", "type": "DOUBLE", "minValue": 0, "maxValue": 1}]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, ["metrics.json", "model.joblib"]),
+        ({"model_file": "model.json", "metrics_file": "m.json"}, ["m.json", "model.json"]),
+        ({"default_args": {"model_file": "model.json"}}, ["metrics.json", "model.json"]),
+        ({"model_file": "model.json", "hyperparameters": SEARCH}, ["model.json"]),
+        ({"model_file": "model.json", "job": {"trainingInput": {"hyperparameters": SEARCH}}}, ["model.json"]),
+        ({"model_file": "model.json", "result_files": ["train.npz"]}, ["train.npz"]),
+        ({"default_args": {"result_files": ["train.npz"]}}, ["train.npz"]),
+    ],
+)
+def test_an_earlier_job_is_looked_for_by_the_files_that_the_step_collects(
+    fields: dict[str, Any], expected: list[str]
+) -> None:
+    assert make_step(**fields).submit.result_files == expected
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"reuse_results": True}, {"reuse_results": "{{ params.r }}"}, {"default_args": {"reuse_results": True}}],
+)
+def test_the_collection_is_told_whether_an_earlier_job_was_taken(fields: dict[str, Any]) -> None:
+    step = make_step(**fields)
+
+    reused: Any = step.collect.reused
+    assert step.submit.reuse_results
+    assert (reused.operator, reused.key) == (step.submit, "reused")
+    assert make_step().collect.reused is False
+
+
+def test_assets_stand_for_the_results_of_the_step() -> None:
+    step = make_step(outlets=[Asset("model")])
+
+    assert (step.collect.outlets, step.submit.outlets) == ([Asset("model")], [])
+
+
+def test_an_argument_of_one_task_is_refused_with_the_way_out() -> None:
+    with pytest.raises(
+        TypeError,
+        match=r"trigger_rule='all_done' is for one task .* set it on the task .* submit.trigger_rule",
+    ):
+        make_step(trigger_rule="all_done")
+
+
+def test_a_limit_of_the_wait_is_its_only_one() -> None:
+    hour = timedelta(hours=1)
+
+    limited = make_step(execution_timeout=hour, wait_timeout=timedelta(days=2))
+
+    assert (limited.wait.timeout, limited.wait.execution_timeout) == (2 * 86400, None)
+    assert limited.submit.execution_timeout == limited.collect.execution_timeout == hour
+    assert make_step(execution_timeout=hour).wait.execution_timeout == hour
+    assert make_step(default_args={"timeout": 60}).wait.timeout == 60
 
 
 def test_fields_of_the_job_are_handed_on() -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from container_training.work.plan.images import built_image, job_images, name_in_request
 from container_training.work.plan.plan import (
@@ -101,9 +101,9 @@ def make_plan(inputs: PlanInputs, sources: PlanSources, now: datetime) -> Plan:
 
 
 def _request(inputs: PlanInputs, sources: PlanSources, built: PlannedImage | None, now: datetime) -> Job:
-    fields = JobFields(**{"default_job_dir": sources.default_job_dir, **inputs.fields})
+    fields = cast(JobFields, {"default_job_dir": sources.default_job_dir, **inputs.fields})
     if built is not None:
-        fields = replace(fields, image=name_in_request(built))
+        fields = {**fields, "image": name_in_request(built)}
     file = load_job_file(Path(inputs.config_file)) if inputs.config_file else None
     job = job_request(inputs.job, fields, file)
     made_up = f"job_{now:%Y%m%d_%H%M%S}_{request_hash(job)[:6]}"

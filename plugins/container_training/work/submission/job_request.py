@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from pydantic import ValidationError
 
 from container_training.work.submission.job_file import part_of, wire_names
+from container_training.work.template_values import TaskOutput
 from training_api.dialects.ml_v1.resources import Job, TrainingInput, WireModel
 from training_api.errors import FieldViolation, InvalidJobSpec
 from training_api.job.roles import OTHER_ROLES, ROLES
@@ -32,53 +32,55 @@ _MERGED_FIELDS = (
 _EMPTY: tuple[Any, ...] = (None, "", [])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobFields:
+class JobFieldsOfRoles(TypedDict, total=False):
+    """Fields of a job that are the same for whichever image runs: all but ``JobFields``' own and ``args``."""
+
+    job_dir: str | TaskOutput | None
+    default_job_dir: str | None
+    labels: Mapping[str, str] | TaskOutput | None
+    region: str | TaskOutput | None
+    scale_tier: str | TaskOutput | None
+    master_type: str | TaskOutput | None
+    master_config: Mapping[str, Any] | TaskOutput | None
+    worker_type: str | TaskOutput | None
+    worker_count: int | str | TaskOutput | None
+    worker_config: Mapping[str, Any] | TaskOutput | None
+    parameter_server_type: str | TaskOutput | None
+    parameter_server_count: int | str | TaskOutput | None
+    parameter_server_config: Mapping[str, Any] | TaskOutput | None
+    evaluator_type: str | TaskOutput | None
+    evaluator_count: int | str | TaskOutput | None
+    evaluator_config: Mapping[str, Any] | TaskOutput | None
+    use_chief_in_tf_config: bool | str | TaskOutput | None
+    max_wait_time: str | TaskOutput | None
+    max_running_time: str | TaskOutput | None
+    priority: int | str | TaskOutput | None
+    service_account: str | TaskOutput | None
+    network: str | TaskOutput | None
+    hyperparameters: Mapping[str, Any] | TaskOutput | None
+    package_uris: Sequence[str] | str | TaskOutput | None
+    python_module: str | TaskOutput | None
+    runtime_version: str | TaskOutput | None
+    python_version: str | TaskOutput | None
+    trainer_secrets: Mapping[str, str | None] | TaskOutput | None
+
+
+class JobFieldsOfImage(JobFieldsOfRoles, total=False):
+    """Fields of a job whose image is given otherwise."""
+
+    args: Sequence[Any] | str | TaskOutput | None
+    command: Sequence[Any] | str | TaskOutput | None
+
+
+class JobFields(JobFieldsOfImage, total=False):
     """
-    The fields that a task sets one by one.
+    The fields that a task sets one by one: the one list of them, for operators, task groups and editors.
 
-    ``None`` and empty text leave a field to the job's own form.
-
-    :param default_job_dir: the job folder if nothing else names one.
-    :param args: words, or text that is split as a shell would; a list among the words stands for its own
-        words.
-    :param hyperparameters: what a tuning job searches for, a ``HyperparameterSpec`` in the API's own form.
-    :param worker_config: a ``ReplicaConfig`` in the API's own form, under the names of either case; so are
-        the other configs.
-    :param trainer_secrets: names of secrets -> variables; empty: files. They travel as labels.
+    A field that is missing, ``None`` or empty text is left to the job's own form.
+    ``JobDescriptionOperator`` says what each of them means.
     """
 
-    image: str | None = None
-    args: Sequence[Any] | str | None = None
-    command: Sequence[Any] | str | None = None
-    job_dir: str | None = None
-    default_job_dir: str | None = None
-    labels: Mapping[str, str] | None = None
-    region: str | None = None
-    scale_tier: str | None = None
-    master_type: str | None = None
-    master_config: Mapping[str, Any] | None = None
-    worker_type: str | None = None
-    worker_count: int | str | None = None
-    worker_config: Mapping[str, Any] | None = None
-    parameter_server_type: str | None = None
-    parameter_server_count: int | str | None = None
-    parameter_server_config: Mapping[str, Any] | None = None
-    evaluator_type: str | None = None
-    evaluator_count: int | str | None = None
-    evaluator_config: Mapping[str, Any] | None = None
-    use_chief_in_tf_config: bool | str | None = None
-    max_wait_time: str | None = None
-    max_running_time: str | None = None
-    priority: int | str | None = None
-    service_account: str | None = None
-    network: str | None = None
-    hyperparameters: Mapping[str, Any] | None = None
-    package_uris: Sequence[str] | str | None = None
-    python_module: str | None = None
-    runtime_version: str | None = None
-    python_version: str | None = None
-    trainer_secrets: Mapping[str, str | None] | None = None
+    image: str | TaskOutput | None
 
 
 def job_request(
@@ -99,41 +101,42 @@ def job_request(
     field by field, also within ``masterConfig``; lists (``args``) and the labels are replaced. Deviation: the
     labels of ``job`` and of the fields, which gcloud does not tell apart, are put together.
     """
+    given: Mapping[str, Any] = fields
     own = _under_wire_names(_as_mapping(job), Job)
     wire = _overridden(file or {}, own, Job)
-    training = _overridden(_part(wire, "trainingInput"), _merged_fields(fields), TrainingInput)
+    training = _overridden(_part(wire, "trainingInput"), _merged_fields(given), TrainingInput)
     master = _part(training, "masterConfig")
     scheduling = _part(training, "scheduling")
-    _override(master, {"imageUri": fields.image, "containerCommand": _words(fields.command)})
+    _override(master, {"imageUri": given.get("image"), "containerCommand": _words(given.get("command"))})
     _override(
         scheduling,
         {
-            "maxWaitTime": fields.max_wait_time,
-            "maxRunningTime": fields.max_running_time,
-            "priority": fields.priority,
+            "maxWaitTime": given.get("max_wait_time"),
+            "maxRunningTime": given.get("max_running_time"),
+            "priority": given.get("priority"),
         },
     )
     # The API refuses args beside containerCommand or containerArgs; there they belong to the container.
     is_with_command = "containerCommand" in master or "containerArgs" in master
-    if is_with_command and fields.args:
+    if is_with_command and given.get("args"):
         training.pop("args", None)
     _override(
         master if is_with_command else training,
-        {"containerArgs" if is_with_command else "args": _words(fields.args)},
+        {"containerArgs" if is_with_command else "args": _words(given.get("args"))},
     )
     _override(
         training,
         {
-            "jobDir": fields.job_dir or training.get("jobDir") or fields.default_job_dir,
-            "region": fields.region or training.get("region") or DEFAULT_REGION,
-            "scaleTier": fields.scale_tier or ("CUSTOM" if _has_types(fields) else None),
-            "masterType": fields.master_type,
-            "serviceAccount": fields.service_account,
-            "network": fields.network,
-            "packageUris": _words(fields.package_uris),
-            "pythonModule": fields.python_module,
-            "runtimeVersion": fields.runtime_version,
-            "pythonVersion": fields.python_version,
+            "jobDir": given.get("job_dir") or training.get("jobDir") or given.get("default_job_dir"),
+            "region": given.get("region") or training.get("region") or DEFAULT_REGION,
+            "scaleTier": given.get("scale_tier") or ("CUSTOM" if _has_types(given) else None),
+            "masterType": given.get("master_type"),
+            "serviceAccount": given.get("service_account"),
+            "network": given.get("network"),
+            "packageUris": _words(given.get("package_uris")),
+            "pythonModule": given.get("python_module"),
+            "runtimeVersion": given.get("runtime_version"),
+            "pythonVersion": given.get("python_version"),
         },
     )
     if master:
@@ -141,9 +144,9 @@ def job_request(
     if scheduling:
         training["scheduling"] = scheduling
     labels = {
-        **_part(own if fields.labels else wire, "labels"),
-        **(fields.labels or {}),
-        **secret_labels(fields.trainer_secrets or {}),
+        **_part(own if given.get("labels") else wire, "labels"),
+        **(given.get("labels") or {}),
+        **secret_labels(given.get("trainer_secrets") or {}),
     }
     if labels:
         wire["labels"] = {str(key): str(value) for key, value in labels.items()}
@@ -183,9 +186,9 @@ def _without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value not in _EMPTY}
 
 
-def _merged_fields(fields: JobFields) -> dict[str, Any]:
+def _merged_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of ``_MERGED_FIELDS`` that are set, under the wire's names."""
-    given = {name: getattr(fields, name) for name in _MERGED_FIELDS}
+    given = {name: fields.get(name) for name in _MERGED_FIELDS}
     return _under_wire_names(
         _without_empty(
             {
@@ -197,9 +200,9 @@ def _merged_fields(fields: JobFields) -> dict[str, Any]:
     )
 
 
-def _has_types(fields: JobFields) -> bool:
+def _has_types(fields: Mapping[str, Any]) -> bool:
     """Tell whether a machine type is set, which only the tier CUSTOM has."""
-    return any(getattr(fields, f"{role.name}_type") for role in ROLES)
+    return any(fields.get(f"{role.name}_type") for role in ROLES)
 
 
 def _words(value: Sequence[Any] | str | None) -> list[str] | None:

@@ -26,6 +26,19 @@ def test_tasks_are_tried_three_times_unless_somebody_says_otherwise() -> None:
     assert task_in_group({"retries": 5}, retries=0).retries == 0
 
 
+def test_what_the_dag_says_wins_over_our_retries() -> None:
+    with DAG("d", schedule=None, default_args={"retries": 7}), job_group("train", None):
+        task = EmptyOperator(task_id="submit")
+
+    assert (task.retries, task.retry_delay) == (7, timedelta(seconds=10))
+
+
+def test_the_retries_of_the_deployment_win_over_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__DEFAULT_TASK_RETRIES", "4")
+
+    assert task_in_group(None).retry_delay == timedelta(seconds=300)
+
+
 def test_what_else_the_group_says_is_kept() -> None:
     task = task_in_group({"owner": "vision"})
 
