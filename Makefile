@@ -1,5 +1,5 @@
 # Every target sets up what it needs, says what it does, and can be run twice.
-.PHONY: screenshots setup demo serve env status down test test-quick test-flaky test-newest check hostile bench bench-search fuzz mlflow docs lock release
+.PHONY: screenshots setup demo serve env status down test test-quick test-flaky test-newest test-airflows check hostile bench bench-search fuzz mlflow docs lock release
 .DEFAULT_GOAL := setup
 # The last line of the demo is its result, also where another make calls this one.
 MAKEFLAGS += --no-print-directory
@@ -57,6 +57,11 @@ test-newest: setup
 	@$(UV) pip install --quiet --python $(NEWEST_VENV) --upgrade -e '.[dev]'
 	@$(UV) pip list --python $(NEWEST_VENV) | grep -E '^apache-airflow(-providers-(docker|google))? '
 	@$(NEWEST_VENV)/bin/python -m pytest -q tests/unit/container_training
+
+# What the project uses of Airflow beside its public API, on every release from 3.3 on and on a pre-release of the next one:
+# a minute each. VERSIONS="3.3.0 3.4.0b2": these alone.
+test-airflows: setup
+	@$(PYTHON) .ci/test-airflows $(VERSIONS)
 
 # The table of docs/access.md, made by a trainer that tries to leave its container; a test says when it is stale.
 hostile: setup

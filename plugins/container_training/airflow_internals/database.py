@@ -128,8 +128,12 @@ def downstream_tasks(dag_id: str, session: Session) -> dict[str, frozenset[str]]
 
 def rendered_fields(key: TaskKey, session: Session) -> Mapping[str, Any]:
     """Return the arguments with which the task has begun; empty if it never has."""
-    table = RenderedTaskInstanceFields
-    return session.scalar(select(table.rendered_fields).where(*_is_of(table, key))) or {}
+    query = (
+        select(RenderedTaskInstanceFields.rendered_fields)
+        .join_from(TaskInstance, TaskInstance.rendered_task_instance_fields)
+        .where(*_is_of(TaskInstance, key))
+    )
+    return session.scalar(query) or {}
 
 
 def find_xcom(key: TaskKey, name: str, session: Session) -> XComModel | None:
@@ -159,12 +163,16 @@ def stored_state(key: TaskKey, name: str) -> Any:
 
 
 def _task_views(wanted: ColumnElement[bool], session: Session) -> list[TaskView]:
-    rendered = RenderedTaskInstanceFields
-    of_task = and_(*(getattr(rendered, name) == getattr(TaskInstance, name) for name in _KEY_COLUMNS))
     # Only the one field that matters leaves the database: the others may be large.
-    job_id = rendered.rendered_fields["job_id"].as_string()
+    job_id = RenderedTaskInstanceFields.rendered_fields["job_id"].as_string()
     columns = [*_columns(TaskInstance), TaskInstance.state, job_id]
-    query = select(*columns).outerjoin(rendered, of_task).where(wanted)
+    # By the relation: what the table's key is differs from 3.3 to 3.4.
+    query = (
+        select(*columns)
+        .select_from(TaskInstance)
+        .outerjoin(TaskInstance.rendered_task_instance_fields)
+        .where(wanted)
+    )
     return [
         TaskView(
             dag_id=dag_id,

@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.sdk import DAG, Asset, AssetAlias, BaseOperator
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG, Asset, AssetAlias, BaseOperator, task
 
 from container_training.airflow_internals import tasks
 
@@ -16,8 +17,31 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
 
+@pytest.fixture
+def asked(register_dag: Callable[[DAG], DAG], session: Session) -> list[dict[str, Any]]:
+    """What two mapped tasks learn within a run."""
+    with DAG("asking", schedule=None) as dag:
+
+        @task(task_id="asks")
+        def asks(number: int, of_run: str) -> dict[str, Any]:
+            return {
+                "has_supervisor": tasks.has_supervisor(),
+                "all": tasks.states_of_run("asking", of_run),
+                "one": tasks.states_of_run("asking", of_run, task_ids=["asks"], map_index=number),
+                "none": tasks.states_of_run("asking", "another"),
+            }
+
+        mapped = asks.partial(of_run="{{ run_id }}").expand(number=[0, 1])
+        EmptyOperator(task_id="first") >> mapped >> EmptyOperator(task_id="last")
+    run: Any = register_dag(dag).test()
+    found = sorted(
+        (each for each in run.get_task_instances() if each.task_id == "asks"), key=lambda each: each.map_index
+    )
+    return [each.xcom_pull(task_ids="asks", map_indexes=each.map_index) for each in found]
+
+
 def test_has_supervisor_relies_on_the_channel_that_the_task_runner_keeps(
-    monkeypatch: pytest.MonkeyPatch, ran: Any
+    monkeypatch: pytest.MonkeyPatch, asked: list[dict[str, Any]]
 ) -> None:
     """``task_runner.SUPERVISOR_COMMS`` is a ``CommsDecoder`` in a process of a worker, and in none else."""
     from airflow.sdk.execution_time import task_runner
@@ -26,20 +50,20 @@ def test_has_supervisor_relies_on_the_channel_that_the_task_runner_keeps(
     assert "CommsDecoder" in str(inspect.get_annotations(task_runner)["SUPERVISOR_COMMS"])
     assert "SUPERVISOR_COMMS = CommsDecoder" in inspect.getsource(task_runner.main)
     assert not tasks.has_supervisor()
-    assert [value["has_supervisor"] for value in values_of_asks(ran)] == [False, False]
+    assert [value["has_supervisor"] for value in asked] == [False, False]
 
     monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", CommsDecoder.__new__(CommsDecoder), raising=False)
 
     assert tasks.has_supervisor()
 
 
-def test_states_of_run_relies_on_what_the_supervisor_answers(ran: Any) -> None:
+def test_states_of_run_relies_on_what_the_supervisor_answers(asked: list[dict[str, Any]]) -> None:
     """``RuntimeTaskInstance.get_task_states``, asked within a task; a mapped one has its index in its name."""
-    first, second = values_of_asks(ran)
+    first, second = asked
 
     assert first["none"] == second["none"] == {}
-    assert first["all"].keys() == {"remembers", "asks_0", "asks_1", "last"}
-    assert (first["all"]["remembers"], first["all"]["last"]) == ("success", None)
+    assert first["all"].keys() == {"first", "asks_0", "asks_1", "last"}
+    assert (first["all"]["first"], first["all"]["last"]) == ("success", None)
     assert "success" in (first["all"]["asks_1"], second["all"]["asks_0"]), "whichever of the two came first"
     assert (first["one"], second["one"]) == ({"asks_0": "running"}, {"asks_1": "running"})
 
@@ -115,11 +139,3 @@ def test_run_timed_out_is_what_the_scheduler_tells_listeners(
 
     assert told == [tasks.RUN_TIMED_OUT]
     assert [found.state for found in run.get_task_instances(session=session)] == ["skipped"]
-
-
-def values_of_asks(ran: Any) -> list[dict[str, Any]]:
-    """Return what the two of ``asks`` returned."""
-    found = sorted(
-        (each for each in ran.get_task_instances() if each.task_id == "asks"), key=lambda each: each.map_index
-    )
-    return [each.xcom_pull(task_ids="asks", map_indexes=each.map_index) for each in found]
