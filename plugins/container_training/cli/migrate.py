@@ -1,4 +1,4 @@
-"""``migrate``: writes a DAG file for a legacy job file or gcloud command."""
+"""``migrate``: writes a DAG file for a legacy job file, gcloud command or Airflow DAG."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from container_training.work.migration.dag_text import DagOptions, dag_source
+from container_training.work.migration.airflow_dag import dags_of_file
+from container_training.work.migration.dag_text import DagOptions, dag_source, dags_source, decisions_in
 from container_training.work.migration.gcloud_command import find_gcloud_command
 from container_training.work.migration.legacy_job import job_from_command, job_from_file
 from container_training.work.migration.shell_text import read_shell_text
@@ -18,9 +19,11 @@ from training_api.command_line.screen import Screen
 
 def add_command(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command to the parser's ``commands``."""
-    help_ = "write a DAG file for a legacy job file or gcloud command"
+    help_ = "write a DAG file for a legacy job file, a gcloud command, or a DAG with operators of Google's provider"
     parser = commands.add_parser("migrate", help=help_, description=help_)
-    parser.add_argument("config", nargs="?", metavar="CONFIG", help="job file: YAML or JSON")
+    parser.add_argument(
+        "config", nargs="?", metavar="CONFIG", help="job file: YAML or JSON; or a DAG file, *.py"
+    )
     parser.add_argument(
         "--gcloud",
         metavar="COMMAND",
@@ -43,11 +46,19 @@ def _run(options: argparse.Namespace) -> ExitStatus:
             file.write(source)
     except FileExistsError as error:
         raise UsageError(f"{options.output} exists; remove it, or choose another --output") from error
-    decisions = source.count("# DECIDE:")
-    Screen(as_json=False).say(
-        f"{options.output} is written; {decisions} places in it need a person: look for DECIDE"
-    )
+    report = decisions_in(source)
+    screen = Screen(as_json=False)
+    screen.say(f"{options.output} is written; {len(report)} places in it need a person: look for DECIDE")
+    for line, decision in report:
+        screen.say(f"{options.output}:{line}: {decision}")
     return ExitStatus.DONE
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read as text: {error}") from error
 
 
 def _source(options: argparse.Namespace) -> str:
@@ -55,6 +66,9 @@ def _source(options: argparse.Namespace) -> str:
         raise UsageError("migrate takes a job file or --gcloud COMMAND, whose --config names the job file")
     if options.config is not None:
         path = Path(options.config)
+        if path.suffix == ".py":
+            dags, text = dags_of_file(_read(path), path.name)
+            return dags_source(dags, _dag_options(options, path.name), text)
         job = job_from_file(load_job_file(path), path.stem)
         return dag_source(job, _dag_options(options, path.name))
     pasted = sys.stdin.read() if options.gcloud == "-" else options.gcloud

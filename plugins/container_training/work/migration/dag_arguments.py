@@ -41,6 +41,39 @@ _ARGUMENTS = {
 _SCHEDULING = {"maxWaitTime": "max_wait_time", "maxRunningTime": "max_running_time", "priority": "priority"}
 
 
+class DagParams:
+    """
+    The params of a DAG, which whoever starts a run sets.
+
+    :ivar params: name -> description.
+    :ivar defaults: name -> value that it has if nobody sets one.
+    """
+
+    def __init__(self) -> None:
+        self.params: dict[str, str] = {}
+        self.defaults: dict[str, Any] = {}
+        self._names: dict[str, str] = {}
+
+    def of_part(self, part: ShellPart) -> str:
+        """Return a template for what only a run knows."""
+        known = part.name or part.text  # $DATA and ${DATA} are one variable
+        name = self._names.get(known)
+        if name is None:
+            count = sum(not each.isidentifier() for each in self._names) + 1
+            name = part.name.lower() or f"{'shell' if 'shell' in part.where else 'value'}_{count}"
+            while name in self.params:  # Data and DATA are two
+                name += "_"
+            self._names[known] = name
+            if part.default is not None:
+                self.defaults[name] = part.default
+        return self.add(name, f"was {part.text} {part.where}")
+
+    def add(self, name: str, description: str) -> str:
+        """Return a template for a param."""
+        self.params.setdefault(name, " ".join(description.split()))
+        return f"{{{{ params.{name} }}}}"
+
+
 class DagArguments:
     """
     Turns a legacy job into arguments of operators.
@@ -48,12 +81,12 @@ class DagArguments:
     :param shell: where the marks in the job come from.
     """
 
-    def __init__(self, job: LegacyJob, shell: ShellText) -> None:
-        self.params: dict[str, str] = {}
+    def __init__(self, job: LegacyJob, shell: ShellText, params: DagParams) -> None:
         self.decisions: list[Decision] = [*job.decisions]
+        self.param = params.add
+        self._params = params
         self._job = job
         self._shell = shell
-        self._names: dict[str, str] = {}
 
     @property
     def training(self) -> Mapping[str, Any]:
@@ -147,26 +180,11 @@ class DagArguments:
 
     def _piece(self, piece: str) -> str:
         if parts := self._shell.parts_of(piece):
-            return self._shell_param(parts[0])
-        if not _JINJA.search(piece):
+            return self._params.of_part(parts[0])
+        if self._job.task is not None or not _JINJA.search(piece):
             return piece
         escaped = piece.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         return f'{{{{ "{escaped}" }}}}'
-
-    def _shell_param(self, part: ShellPart) -> str:
-        known = part.name or part.text  # $DATA and ${DATA} are one variable
-        name = self._names.get(known)
-        if name is None:
-            name = part.name.lower() or f"shell_{sum(not each.isidentifier() for each in self._names) + 1}"
-            while name in self.params:  # Data and DATA are two
-                name += "_"
-            self._names[known] = name
-        return self.param(name, f"was {part.text} in the shell")
-
-    def param(self, name: str, description: str) -> str:
-        """Return a template for a param that whoever starts the DAG sets."""
-        self.params[name] = " ".join(description.split())
-        return f"{{{{ params.{name} }}}}"
 
     def decide(self, about: str, what: str) -> None:
         """Remember what a person has to decide."""

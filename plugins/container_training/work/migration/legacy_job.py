@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import ValidationError
+
 from container_training.work.migration.gcloud_command import GcloudCommand, Kind, similar_flag
 from container_training.work.migration.gcloud_values import FlagValues
 from container_training.work.migration.shell_text import ShellText
@@ -48,6 +50,20 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LegacyTask:
+    """
+    A task of an Airflow DAG.
+
+    :param target: the variable that it is assigned to; empty: none.
+    :param arguments: of every operator, which the new tasks have, too.
+    """
+
+    task_id: str
+    target: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LegacyJob:
     """
     A job to migrate.
@@ -57,6 +73,7 @@ class LegacyJob:
     :param package_path: folder of the trainer that gcloud would have packaged.
     :param packages: built packages on the user's machine, which gcloud would have uploaded.
     :param staging: where to.
+    :param task: the task of an Airflow DAG that asked for it; its texts are templates already.
     """
 
     name: str
@@ -65,6 +82,24 @@ class LegacyJob:
     package_path: str | None = None
     packages: Sequence[str] = field(default=())
     staging: str | None = None
+    task: LegacyTask | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LegacyDag:
+    """
+    A DAG to write.
+
+    :param name: its id, as it was given; may have marks of shell parts.
+    :param given: arguments of the DAG that are known.
+    :param params: its params.
+    """
+
+    name: str
+    jobs: Sequence[LegacyJob]
+    given: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict)
+    decisions: Sequence[Decision] = field(default=())
 
 
 def job_from_file(file: Mapping[str, Any], name: str) -> LegacyJob:
@@ -77,7 +112,7 @@ def job_from_file(file: Mapping[str, Any], name: str) -> LegacyJob:
     wire = copy.deepcopy(dict(file))
     job_id = wire.pop("jobId", None)
     _name_folder(wire, job_id)
-    return LegacyJob(name=job_id or name, wire=wire, decisions=[*_about_job(wire)])
+    return LegacyJob(name=job_id or name, wire=wire, decisions=[*about_job(wire)])
 
 
 def job_from_command(
@@ -114,7 +149,7 @@ def job_from_command(
     return LegacyJob(
         name=command.job,
         wire=wire,
-        decisions=[*_about_command(command, text), *_about_job(wire, has_package=has_package, text=text)],
+        decisions=[*_about_command(command, text), *about_job(wire, has_package=has_package, text=text)],
         package_path=command.last("package-path"),
         packages=[part for part in packages if not part.startswith(_GCS)],
         staging=command.last("staging-bucket") or wire["trainingInput"].get("jobDir"),
@@ -168,8 +203,12 @@ def _about_command(command: GcloudCommand, text: ShellText) -> Iterator[Decision
         yield Decision(about="dag", text="--staging-bucket is left out: nothing is uploaded")
 
 
-def _about_job(
-    wire: Mapping[str, Any], *, has_package: bool = False, text: ShellText | None = None
+def about_job(
+    wire: Mapping[str, Any],
+    *,
+    has_package: bool = False,
+    text: ShellText | None = None,
+    is_template: bool = False,
 ) -> Iterator[Decision]:
     """
     Yield what follows from the job itself.
@@ -193,7 +232,8 @@ def _about_job(
             about="job_dir",
             text=f"every run writes into the same folder; {JOB_ID_MARK} in it stands for the job's id",
         )
-    if text is not None and text.parts_of(json.dumps(wire, ensure_ascii=False)):
+    written = json.dumps(wire, ensure_ascii=False)
+    if text is not None and (text.parts_of(written) or (is_template and "{{" in written)):
         return  # the rules are about values that nobody knows yet
     yield from _broken_rules(wire, has_package=has_package)
 
@@ -210,8 +250,12 @@ def _broken_rules(wire: Mapping[str, Any], *, has_package: bool) -> Iterator[Dec
         given.setdefault("scaleTier", "CUSTOM")
     try:
         job = Job.model_validate({**wire, "trainingInput": given, "jobId": "migrated"})
-    except ValueError as error:
-        raise InvalidCommand(f"the job has a value that its field cannot have: {error}") from error
+    except ValidationError as error:
+        wrong = "; ".join(
+            f"{'.'.join(map(str, each['loc']))}: {each['msg']}, got {each['input']!r}"
+            for each in error.errors()
+        )
+        raise InvalidCommand(f"the job has a value that its field cannot have: {wrong}") from error
     expected = (
         {_IMAGE, "trainingInput.packageUris"}
         if has_package or is_package_job(job.training_input or TrainingInput())

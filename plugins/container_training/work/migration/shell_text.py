@@ -39,10 +39,14 @@ class ShellPart:
 
     :param text: as it was written: ``$(date +%s)``.
     :param name: of the variable, if it is nothing more than one; else empty.
+    :param where: it was written, as a person reads it.
+    :param default: the value that it has if nobody sets one; ``None``: unknown.
     """
 
     text: str
     name: str = ""
+    where: str = "in the shell"
+    default: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +72,11 @@ class ShellText:
     def replaced(self, text: str, values: Mapping[ShellPart, str]) -> str:
         """Return ``text`` with a value for each of its shell parts; other text is left as it is."""
         return _MARK.sub(lambda mark: values[self.parts[int(mark[1])]], text)
+
+
+def mark(number: int) -> str:
+    """Return the mark of the part ``number``. Pure."""
+    return f"{_OPEN}{number}{_CLOSE}"
 
 
 def literal_pieces(text: str) -> list[str]:
@@ -190,7 +199,7 @@ class _Scanner:
         written = self.text[self.at : self.at + length]
         name = _NAME.fullmatch(written) or _BRACED_NAME.fullmatch(written)
         self.parts.append(ShellPart(text=written, name=name[1] if name else ""))
-        self._take(length, f"{_OPEN}{len(self.parts) - 1}{_CLOSE}")
+        self._take(length, mark(len(self.parts) - 1))
         return True
 
     def _unquoted(self) -> bool:

@@ -365,3 +365,39 @@ def test_windows_line_ends_and_continuations_are_read(migrate: Migrate) -> None:
     for mark in ("\\", "^", "`", "\\ "):
         text = WITH_IMAGE.replace(" --", f" {mark}\r\n  --")
         assert migrate("--gcloud", text).stdout == unix.stdout
+
+
+def test_the_guide_shows_what_becomes_of_a_dag_of_googles_provider(
+    migrate: Migrate, tmp_path: Path, airflow_db: Path
+) -> None:
+    (old,), (printed,) = examples("provider DAG"), examples("migrated provider DAG")
+    (tmp_path / "housing.py").write_text(old.code)
+
+    done = migrate("housing.py")
+
+    assert done.stdout == printed.code
+    dag = read_dag(printed.code, tmp_path)
+    assert dag.task_dict["submit"].retries == 2
+
+
+def test_what_a_person_must_decide_is_reported_with_both_lines(migrate: Migrate, tmp_path: Path) -> None:
+    (old,) = examples("provider DAG")
+    (tmp_path / "housing.py").write_text(old.code)
+
+    done = migrate("housing.py", "--output", "new.py")
+
+    written = (tmp_path / "new.py").read_text().splitlines()
+    call = 1 + next(number for number, line in enumerate(old.code.splitlines()) if "train = " in line)
+    reported = [line for line in done.stderr.splitlines() if line.startswith("new.py:")]
+    assert f"new.py is written; {len(reported)} places in it need a person" in done.stderr
+    for line in reported:
+        number, text = int(line.split(":")[1]), line.split(": ", 2)[2]
+        assert written[number - 1].strip().startswith("# DECIDE: ")
+        assert text[:20] in written[number - 1]
+    assert any(f"line {call}: environment_variables=" in line for line in reported)
+
+
+def test_a_dag_file_that_is_not_there_is_said(migrate: Migrate) -> None:
+    done = migrate("gone.py")
+
+    assert (done.returncode, "gone.py cannot be read as text" in done.stderr) == (2, True)

@@ -1,0 +1,358 @@
+"""
+A DAG file with operators of Google's provider becomes a DAG file of this project.
+
+The written DAG parses, is formatted, and asks for the same job; what cannot be carried over is said with its line.
+"""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+
+from container_training.work.migration.airflow_calls import CONTAINER, PACKAGE, SCRIPT
+from container_training.work.migration.airflow_dag import dags_of_file
+from container_training.work.migration.dag_text import DagOptions, dags_source, decisions_in
+from tests.support.docs_examples import ROOT
+from training_api.errors import InvalidCommand
+
+#: As the provider's own system test has it: names from the environment, buckets computed from them, two calls.
+CONTAINER_DAG = """
+import os
+from datetime import datetime
+
+from airflow.models.dag import DAG
+from airflow.providers.google.cloud.operators.gcs import GCSCreateBucketOperator
+from airflow.providers.google.cloud.operators.vertex_ai.custom_job import CreateCustomContainerTrainingJobOperator
+from airflow.providers.google.cloud.operators.vertex_ai.dataset import CreateDatasetOperator
+
+ENV_ID = os.environ.get("SYSTEM_TESTS_ENV_ID", "default")
+PROJECT_ID = os.environ.get("SYSTEM_TESTS_GCP_PROJECT", "default")
+DAG_ID = "vertex_ai_custom_job"
+REGION = "europe-west4"
+BUCKET = f"bucket_{DAG_ID}_{ENV_ID}".replace("_", "-")
+REPLICA_COUNT = 1
+
+with DAG(
+    f"{DAG_ID}_container", schedule="@once", start_date=datetime(2021, 1, 1), catchup=False, tags=["example"]
+) as dag:
+    create_dataset = CreateDatasetOperator(task_id="dataset", region=REGION, project_id=PROJECT_ID)
+    train = CreateCustomContainerTrainingJobOperator(
+        task_id="custom_container_task",
+        staging_bucket=f"gs://{BUCKET}",
+        display_name=f"train-housing-{ENV_ID}",
+        container_uri="us-central1-docker.pkg.dev/some-project/repo/housing",
+        model_serving_container_image_uri="us-docker.pkg.dev/vertex-ai/prediction/tf2-cpu.2-2:latest",
+        dataset_id=create_dataset.output["dataset_id"],
+        command=["python3", "task.py"],
+        replica_count=REPLICA_COUNT,
+        machine_type="n1-standard-8",
+        accelerator_type="ACCELERATOR_TYPE_UNSPECIFIED",
+        accelerator_count=0,
+        training_fraction_split=0.7,
+        region=REGION,
+        project_id=PROJECT_ID,
+    )
+    train_on_three = CreateCustomContainerTrainingJobOperator(
+        task_id="three",
+        display_name="three",
+        container_uri="us-central1-docker.pkg.dev/some-project/repo/housing",
+        base_output_dir="gs://models/housing/out",
+        args=["--epochs", 3, "--day={{ ds }}"],
+        environment_variables={"LOGLEVEL": "DEBUG"},
+        replica_count=3,
+        machine_type="n1-standard-8",
+        accelerator_type="NVIDIA_TESLA_T4",
+        accelerator_count=2,
+        boot_disk_size_gb=200,
+        retries=2,
+        region=REGION,
+        project_id=PROJECT_ID,
+        deferrable=True,
+    )
+"""
+#: As the example of the provider's version 9 has it, and two things that people do beside it.
+ML_ENGINE_DAG = """
+import os
+from datetime import datetime, timedelta
+
+from airflow import models
+from airflow.providers.google.cloud.operators.mlengine import MLEngineStartTrainingJobOperator as Start
+from airflow.utils.trigger_rule import TriggerRule
+
+MODEL_NAME = f"model_{os.environ.get('SYSTEM_TESTS_ENV_ID')}"
+TRAINER_URI = "gs://resources/trainer-0.1.tar.gz"
+default_args = {
+    "owner": "ml", "retry_delay": timedelta(minutes=5), "start_date": datetime(2021, 1, 1), "project_id": "p"
+}
+
+with models.DAG(
+    dag_id="example_gcp_mlengine",
+    schedule_interval="@daily",
+    default_args=default_args,
+    params={"model_name": MODEL_NAME, "epochs": 3},
+    on_failure_callback=print,
+) as dag:
+    training = Start(
+        task_id="training",
+        region="us-central1",
+        job_id="training-job-{{ ts_nodash }}-{{ params.model_name }}",
+        runtime_version="1.15",
+        python_version="3.7",
+        job_dir="gs://resources/jobs",
+        package_uris=[TRAINER_URI],
+        training_python_module="trainer.task",
+        training_args=["--day", "{{ ds }}"],
+        labels={"job_type": "training"},
+        trigger_rule=TriggerRule.ALL_DONE,
+    )
+    for size in ["small", "large"]:
+        Start(
+            task_id=f"of_{size}",
+            region="us-central1",
+            package_uris=TRAINER_URI,
+            training_python_module="trainer.task",
+            training_args=[f"--size={size}"],
+            **MORE,
+        )
+"""
+SCRIPT_DAG = """
+import airflow.providers.google.cloud.operators.vertex_ai.custom_job as custom
+from airflow.decorators import dag
+
+COMMON = dict(region="europe-west4", project_id="p", display_name="d")
+IMAGE = "us-docker.pkg.dev/vertex-ai/training/tf-cpu.2-2:latest"
+
+
+@dag(schedule=None)
+def nightly():
+    custom.CreateCustomTrainingJobOperator(
+        task_id="script",
+        script_path="trainer/task.py",
+        container_uri=IMAGE,
+        requirements=["pandas"],
+        staging_bucket="gs://bucket",
+        **COMMON,
+    )
+    many = custom.CreateCustomPythonPackageTrainingJobOperator.partial(
+        task_id="package",
+        python_package_gcs_uri="gs://bucket/trainer.tar.gz",
+        python_module_name="trainer.task",
+        container_uri=IMAGE,
+        base_output_dir="gs://bucket/out",
+        **COMMON,
+    ).expand(args=[["1"], ["2"]])
+
+
+nightly()
+"""
+NEVER_RUN = """
+raise SystemExit("this file was run")
+from airflow import DAG
+from airflow.providers.google.cloud.operators.vertex_ai.custom_job import CreateCustomContainerTrainingJobOperator
+dag = DAG("old_style")
+CreateCustomContainerTrainingJobOperator(
+    dag=dag, task_id="t", container_uri=open("/dev/null").read(), display_name="d", region="r", project_id="p"
+)
+"""
+
+
+def migrated(source: str, **options: Any) -> str:
+    dags, text = dags_of_file(source, "old.py")
+    return dags_source(dags, DagOptions(source="old.py", **options), text)
+
+
+def parsed(source: str, folder: Path) -> Any:
+    """Return the DAG of a written file, as Airflow reads it."""
+    file = folder / "migrated.py"
+    file.write_text(source)
+    bag = DagBag(str(file), collect_dags=False)
+    bag.collect_dags(str(file))
+    assert bag.import_errors == {}
+    (dag,) = bag.dags.values()
+    dag.check_cycle()
+    return dag
+
+
+def at(source: str, words: str) -> int:
+    """Return the number of the first line that has ``words``."""
+    return next(number for number, line in enumerate(source.splitlines(), 1) if words in line)
+
+
+def test_a_container_job_keeps_its_image_command_machines_and_folder(
+    tmp_path: Path, airflow_db: Path
+) -> None:
+    dag = parsed(migrated(CONTAINER_DAG), tmp_path)
+
+    assert (dag.dag_id, dag.schedule) == ("vertex_ai_custom_job_container", "@once")
+    assert dag.start_date is not None
+    assert {"example", "migrated"} <= set(dag.tags)
+    assert dag.params["bucket"] == "bucket-vertex-ai-custom-job-default"
+    submit = dag.task_dict["custom_container_task.submit"]
+    assert submit.image == "us-central1-docker.pkg.dev/some-project/repo/housing"
+    assert submit.master_config == {"containerCommand": ["python3", "task.py"]}
+    assert (submit.scale_tier, submit.master_type, submit.worker_count) == ("CUSTOM", "n1-standard-8", None)
+    assert (submit.region, submit.job_dir) == ("europe-west4", "gs://{{ params.bucket }}/{job_id}")
+    assert {
+        "custom_container_task.wait_until_finished",
+        "custom_container_task.collect",
+    } <= dag.task_dict.keys()
+
+
+def test_replicas_are_a_master_and_workers_alike(tmp_path: Path, airflow_db: Path) -> None:
+    submit = parsed(migrated(CONTAINER_DAG), tmp_path).task_dict["three.submit"]
+
+    hardware = {
+        "acceleratorConfig": {"type": "NVIDIA_TESLA_T4", "count": 2},
+        "diskConfig": {"bootDiskSizeGb": 200},
+    }
+    assert (submit.master_type, submit.master_config) == ("n1-standard-8", hardware)
+    assert (submit.worker_type, submit.worker_count, submit.worker_config) == ("n1-standard-8", "2", hardware)
+    assert submit.use_chief_in_tf_config is True
+    assert submit.args == ["--epochs", "3", "--day={{ ds }}"]
+    assert submit.retries == 2
+
+
+@pytest.mark.parametrize(
+    ("call", "decision"),
+    [
+        ("train = ", "project_id=PROJECT_ID: the connection training_default decides"),
+        (
+            "train = ",
+            "dataset_id=create_dataset.output['dataset_id'], training_fraction_split=0.7: there are no managed",
+        ),
+        ("train = ", "model_serving_container_image_uri='us-docker"),
+        ("train = ", "Vertex AI told the trainer its folder by AIP_MODEL_DIR"),
+        (
+            "train_on_three = ",
+            "environment_variables={'LOGLEVEL': 'DEBUG'}: a job has no variables of its own",
+        ),
+        ("train_on_three = ", "CLUSTER_SPEC has the roles master and worker here"),
+    ],
+)
+def test_what_a_person_must_decide_is_said_with_the_old_line(call: str, decision: str) -> None:
+    said = [text for _, text in decisions_in(migrated(CONTAINER_DAG))]
+
+    assert any(text.startswith(f"line {at(CONTAINER_DAG, call)}: {decision}") for text in said), said
+    assert (
+        f"not copied, as they train nothing: CreateDatasetOperator (line {at(CONTAINER_DAG, 'create_dataset =')})"
+        in said
+    )
+
+
+def test_an_ml_engine_job_keeps_every_field_and_the_tasks_rules(tmp_path: Path, airflow_db: Path) -> None:
+    source = migrated(ML_ENGINE_DAG)
+    dag = parsed(source, tmp_path)
+
+    submit = dag.task_dict["training.submit"]
+    assert submit.package_uris == ["gs://resources/trainer-0.1.tar.gz"]
+    assert (submit.python_module, submit.runtime_version, submit.python_version) == (
+        "trainer.task",
+        "1.15",
+        "3.7",
+    )
+    assert submit.args == ["--day", "{{ ds }}"]
+    assert (submit.labels, submit.job_dir) == ({"job_type": "training"}, "gs://resources/jobs")
+    assert (submit.trigger_rule, submit.owner) == ("all_done", "ml")
+    assert dag.params["epochs"] == 3
+    # Two params have no default any more, and Airflow schedules no such DAG.
+    assert dag.schedule is None
+    assert 'was "@daily"; Airflow wants a default for each param before it schedules' in source
+    said = [text for _, text in decisions_in(source)]
+    assert f"line {at(ML_ENGINE_DAG, 'on_failure_callback')}: on_failure_callback=print: not copied" in said
+    loop = at(ML_ENGINE_DAG, "    for size") + 1
+    assert any(text.startswith(f"line {loop}: was called in a loop") for text in said)
+    assert f"line {loop}: **MORE cannot be read without running the file" in said
+
+
+def test_a_script_becomes_a_package_and_a_mapped_call_is_said(tmp_path: Path, airflow_db: Path) -> None:
+    source = migrated(SCRIPT_DAG)
+    dag = parsed(source, tmp_path)
+
+    package, submit = dag.task_dict["script.package"], dag.task_dict["script.submit"]
+    assert dag.dag_id == "nightly"
+    assert (package.package_path, package.python_module, package.staging) == (
+        "trainer",
+        "trainer.task",
+        "gs://bucket",
+    )
+    assert (submit.runtime_version, submit.region) == ("2.2", "europe-west4")
+    assert dag.task_dict["package.submit"].package_uris == ["gs://bucket/trainer.tar.gz"]
+    said = " ".join(text for _, text in decisions_in(source))
+    assert "requirements=['pandas']: write them into install_requires" in said
+    assert f"line {at(SCRIPT_DAG, '.partial(')}: expand(args=[['1'], ['2']])" in said
+
+
+def test_the_file_is_read_and_never_run(tmp_path: Path, airflow_db: Path) -> None:
+    dag = parsed(migrated(NEVER_RUN), tmp_path)
+
+    assert dag.dag_id == "old_style"
+    assert dag.task_dict["submit"].image == "{{ params.value_1 }}"
+    assert "was open('/dev/null').read() in line" in dag.params.get_param("value_1").description
+
+
+@pytest.mark.parametrize("source", [CONTAINER_DAG, ML_ENGINE_DAG, SCRIPT_DAG, NEVER_RUN])
+def test_every_written_dag_is_formatted_and_clean(source: str, tmp_path: Path) -> None:
+    file = tmp_path / "migrated.py"
+    file.write_text(migrated(source))
+
+    config = ["--config", str(ROOT / "pyproject.toml"), "--no-cache"]
+    for command in (["check"], ["format", "--check", "--diff"], ["format", "--check", "--line-length", "88"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "ruff", *command, *config, str(file)],
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr + file.read_text()
+
+
+#: Arguments without a counterpart, by the provider's version that is installed: a new one shows here.
+WITHOUT_COUNTERPART = {"model_encryption_spec_key_name", "psc_interface_config"}
+
+
+@pytest.mark.parametrize("operator", [CONTAINER, PACKAGE, SCRIPT])
+def test_every_argument_of_the_providers_operators_is_known(operator: str) -> None:
+    from airflow.providers.google.cloud.operators.vertex_ai import custom_job
+
+    found = getattr(custom_job, operator)
+    names = {
+        parameter.name
+        for base in found.__mro__[: found.__mro__.index(custom_job.CustomTrainingJobBaseOperator) + 1]
+        for parameter in inspect.signature(inspect.unwrap(base.__init__)).parameters.values()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    }
+    assert {"container_uri", "machine_type", "poll_interval"} <= names
+    given = ", ".join(f"{name}='gs://bucket/folder/x'" for name in sorted(names))
+
+    said = " ".join(text for _, text in decisions_in(migrated(f"{operator}(task_id='t', {given})")))
+
+    left_out = {name for name in names if f"{name}='gs://bucket/folder/x': has no counterpart" in said}
+    assert left_out <= WITHOUT_COUNTERPART
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        ("def", {}, r"old\.py:1: is not Python"),
+        (
+            "BashOperator(task_id='x')",
+            {},
+            r"old\.py calls no training operator of Google's provider; migrate reads",
+        ),
+        (CONTAINER_DAG, {"context_dir": "trainer"}, r"--context is for one job, and old\.py has 2"),
+        (
+            CONTAINER_DAG + "\nwith DAG('b'):\n    CreateCustomContainerTrainingJobOperator(task_id='t')\n",
+            {"dag_id": "mine"},
+            r"--dag-id is for one DAG, and old\.py has 2",
+        ),
+    ],
+)
+def test_what_cannot_be_migrated_is_said(source: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidCommand, match=message):
+        migrated(source, **options)
