@@ -15,7 +15,7 @@ from airflow.dag_processing.dagbag import DagBag
 from pydantic_settings import BaseSettings
 
 from container_training.hooks import metrics as hook_metrics
-from container_training.hooks.image import training_environment
+from container_training.hooks.image import ImageHook, training_environment
 from container_training.hooks.training import TrainingHook
 from container_training.work.submission.job_file_reader import parse_job_file
 from container_training.work.submission.job_request import JobFields, job_request
@@ -82,6 +82,7 @@ TASKS = {
 KINDS = {
     "dags": "here",
     "connection": "here",
+    "docker connection": "here",
     "config.yaml": "here",
     "prices": "here",
     "python": "here",
@@ -207,6 +208,22 @@ def test_the_connection_is_one_that_the_hook_takes(example: Example, monkeypatch
         "GOOGLE_CLOUD_PROJECT": "demo-project",
         "STORAGE_EMULATOR_HOST": "http://host.docker.internal:9023",
     }
+
+
+@pytest.mark.parametrize("example", examples("docker connection"), ids=str)
+def test_the_docker_connection_names_an_engine_and_a_login(
+    example: Example, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_DOCKER_DEFAULT", example.code)
+
+    hook = ImageHook()
+
+    assert hook.engine.environment() == {
+        "DOCKER_HOST": "tcp://builder.example.com:2376",
+        "DOCKER_TLS_VERIFY": "1",
+        "DOCKER_CERT_PATH": "/etc/airflow/builder",
+    }
+    assert hook.find_login("registry.example.com")["username"] == "airflow"
 
 
 @pytest.mark.parametrize("example", examples("config.yaml"), ids=str)

@@ -13,12 +13,21 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from container_training.hooks.closing import ClosingHook
-from training_api.errors import EngineUnavailable, FieldViolation, InvalidImageRef, InvalidJobSpec
+from training_api.errors import (
+    EngineUnavailable,
+    FieldViolation,
+    InvalidImageRef,
+    InvalidJobSpec,
+    InvalidRequest,
+)
 from training_api.job.image_ref import names_registry
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
     from docker.api import APIClient
+    from docker.tls import TLSConfig
+
+    from container_training.work.images.engine import EngineAddress
 
     from container_training.work.images.build_context import BuildContext
 
@@ -38,8 +47,9 @@ class ImageHook(ClosingHook):
 
     :param docker_conn_id: connection of type ``docker``: a registry's host, port, login and password. It may
         be missing, or have no login: then the logins count that ``docker login`` or a credential helper
-        keeps, if there are any.
-    :param docker_url: the engine; default: DOCKER_HOST, else the local socket.
+        keeps, if there are any. Its extras ``engine_url`` and ``cert_path`` name an engine on another
+        machine, and the folder of the certificates with which to ask it.
+    :param docker_url: the engine; default: that of the connection, else DOCKER_HOST, else the local socket.
     """
 
     conn_name_attr = "docker_conn_id"
@@ -58,12 +68,15 @@ class ImageHook(ClosingHook):
         self.docker_url = docker_url
         self.timeout_seconds = timeout_seconds
 
-    @property
-    def engine_url(self) -> str:
-        """Where the engine is, as in ``DOCKER_HOST``."""
-        from container_training.work.images.engine import default_engine_url
+    @cached_property
+    def engine(self) -> EngineAddress:
+        """Where the engine is."""
+        from container_training.work.images.engine import EngineAddress, default_engine_url
 
-        return self.docker_url or default_engine_url()
+        extra = self._connection.extra_dejson if self._connection is not None else {}
+        url = self.docker_url or extra.get("engine_url") or default_engine_url()
+        cert_path = extra.get("cert_path") or "" if url.startswith("tcp://") else ""
+        return EngineAddress(url=url, cert_path=cert_path)
 
     @cached_property
     def api_client(self) -> APIClient:
@@ -71,25 +84,49 @@ class ImageHook(ClosingHook):
         The engine's client; made on first use.
 
         :raises EngineUnavailable: the engine does not answer.
+        :raises InvalidRequest: the connection's ``cert_path`` has no certificates.
         """
         from airflow.providers.docker.hooks.docker import DockerHook
         from docker.utils import kwargs_from_env
 
-        environment = kwargs_from_env()
-        url = self.docker_url or environment.get("base_url") or self.engine_url
+        from container_training.work.images.engine import default_engine_url
+
+        url = self.engine.url
+        # The environment's TLS is for the environment's engine.
+        tls = kwargs_from_env().get("tls") if url == default_engine_url() else None
         hook = DockerHook(
             docker_conn_id=None,
             base_url=url,
-            tls=environment.get("tls") if url == environment.get("base_url") else None,
+            tls=self._tls() if self.engine.cert_path else tls,
             timeout=self.timeout_seconds,
         )
         try:
             client: APIClient = hook.get_conn()
         except AirflowException as error:
             raise EngineUnavailable(
-                f"no Docker Engine answers at {url}; start it, or set DOCKER_HOST or docker_url"
+                f"no Docker Engine answers at {url}; start it, or set DOCKER_HOST, docker_url, or the connection's "
+                "engine_url and cert_path"
             ) from error
         return client
+
+    def _tls(self) -> TLSConfig:
+        from docker.errors import TLSParameterError
+        from docker.tls import TLSConfig
+
+        class OwnAuthority(TLSConfig):
+            """Trusts its authority also where REQUESTS_CA_BUNDLE is set, which requests prefers."""
+
+            def configure_client(self, client: APIClient) -> None:
+                super().configure_client(client)
+                client.trust_env = False
+
+        ca, cert, key = (str(Path(self.engine.cert_path) / f"{name}.pem") for name in ("ca", "cert", "key"))
+        try:
+            return OwnAuthority(client_cert=(cert, key), ca_cert=ca, verify=True)
+        except TLSParameterError as error:
+            rule = f"must be a folder with ca.pem, cert.pem and key.pem, got {self.engine.cert_path!r}"
+            field = f"connection {self.docker_conn_id!r}, extra.cert_path"
+            raise InvalidRequest([FieldViolation(field=field, description=rule)]) from error
 
     def get_conn(self) -> APIClient:
         """Return the engine's client, the same one each time."""
@@ -99,13 +136,13 @@ class ImageHook(ClosingHook):
         """Return the login for the registry ``host``; empty for an anonymous one."""
         from container_training.work.images.registry import stored_login
 
-        connection = self._registry_connection
+        connection = self._connection
         if connection is not None and connection.login and _registry_host(connection) == host:
             return {"username": connection.login, "password": connection.password or ""}
         return stored_login(host)
 
     @cached_property
-    def _registry_connection(self) -> Connection | None:
+    def _connection(self) -> Connection | None:
         return _find_connection(self.docker_conn_id) if self.docker_conn_id else None
 
 

@@ -1,4 +1,4 @@
-"""An image on its way from a Dockerfile to a registry and through a test, on whatever worker a task runs."""
+"""An image on its way from a Dockerfile to a registry: built, tested, pushed, on any worker."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ DEFAULT_PUSH_ATTEMPTS = 4
 
 class BuildImageOperator(EngineOperator):
     """
-    Builds an image, pushes it and returns its reference, ``HOST/PATH:ctx-<16 hex>@sha256:...``.
+    Builds and pushes an image; returns its reference, tag and digest.
 
-    The tag is a hash of all that decides the image: the context after .dockerignore, the Dockerfile, the
-    build arguments and the base images' ids. An image that the engine or the registry has under that tag is
-    not built again. By the digest the next tasks find it from any worker: what an engine lacks, it pulls. An
-    image at ``localhost/`` is not pushed; its reference has no digest, and only this engine has it.
+    The reference is ``HOST/PATH:ctx-<16 hex>@sha256:...``. The tag is a hash of all that decides the image:
+    the context after .dockerignore, the Dockerfile, the build arguments and the base images' ids. An image
+    that the engine or the registry has under that tag is not built again. By the digest the next tasks find
+    it from any worker: what an engine lacks, it pulls. An image at ``localhost/`` is not pushed; its
+    reference has no digest, and only this engine has it.
 
     A step that fails ends the task without a retry; its output is in the log. Airflow retries the task if the
     disk is full, or if the engine or a registry does not answer.
@@ -140,7 +141,7 @@ class BuildImageOperator(EngineOperator):
                 read_secrets=lambda: read_secrets(sources),
                 ssh={name: str(source) for name, source in (self.ssh or {}).items()},
             ),
-            engine_url=self.hook.engine_url,
+            engine=self.hook.engine,
             cancellation=cancellation,
         )
         self.log.info("image %s is %s", built.ref, built.image_id)

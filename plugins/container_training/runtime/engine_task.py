@@ -19,7 +19,8 @@ class EngineOperator(TypedTask):
 
     :param docker_conn_id: connection with the registry's host and login; it may be missing (see
         :class:`ImageHook`). (templated)
-    :param docker_url: URL of the engine; default: ``DOCKER_HOST``, else the local socket. (templated)
+    :param docker_url: URL of the engine; default: the connection's ``engine_url``, else ``DOCKER_HOST``, else
+        the local socket. (templated)
     """
 
     ui_color = "#e2f0fb"

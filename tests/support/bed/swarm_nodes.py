@@ -1,5 +1,5 @@
 """
-Machines of a Docker Swarm on one machine: each is a Docker Engine in separate namespaces.
+Machines on one machine, such as a Swarm's: each is an engine in separate namespaces.
 
 Nothing is changed in the machine's own network namespace but one leg of a veth pair: the switch between the
 nodes stands in a namespace of its own, where neither the host's firewall nor its engine's rules apply. A node
@@ -20,7 +20,7 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import docker
@@ -85,7 +85,7 @@ class Switch:
 
 
 class Node:
-    """One machine of the swarm."""
+    """One machine."""
 
     def __init__(self, index: int, switch: Switch, folder: Path, configuration: dict[str, object]) -> None:
         self.index = index
@@ -93,12 +93,30 @@ class Node:
         self.address = f"{switch.network}.{10 + index}"
         self.folder = folder / f"n{index}"
         self.docker_host = f"unix://{self.folder / 'docker.sock'}"
-        self._namespace = f"{switch.name}-{index}"
+        #: More arguments of ``dockerd``, from the next start on.
+        self.engine_arguments: Sequence[str] = ()
+        self.namespace = _RUN_NETNS / f"{switch.name}-{index}"
         self._configuration = configuration
         self._holder: subprocess.Popen[bytes] | None = None
         self._daemon: subprocess.Popen[bytes] | None = None
+        self._programs: list[subprocess.Popen[bytes]] = []
         self.folder.mkdir(parents=True)
-        switch.plug(index, self._namespace, self.address)
+        switch.plug(index, self.namespace.name, self.address)
+
+    def plug_into(self, network: str, engine: docker.APIClient) -> None:
+        """
+        Give the machine a way to the outside: an ``eth1`` in a network of this machine's engine.
+
+        :param network: its id; no container is in it.
+        """
+        (plan,) = engine.inspect_network(network)["IPAM"]["Config"]
+        address = f"{plan['Subnet'].rpartition('.')[0]}.{200 + self.index}"
+        port, inside = f"{self.namespace.name}o", self.namespace.name
+        _ip("link", "add", port, "type", "veth", "peer", "name", "eth1", "netns", inside)
+        _ip("link", "set", port, "master", f"br-{network[:12]}", "up")
+        _ip("-n", inside, "addr", "add", f"{address}/24", "dev", "eth1")
+        _ip("-n", inside, "link", "set", "eth1", "up")
+        _ip("-n", inside, "route", "replace", "default", "via", plan["Gateway"])
 
     def start(self) -> None:
         """Switch the machine on; returns when its engine answers."""
@@ -111,9 +129,10 @@ class Node:
             return
         self._holder.kill()  # the first process of its PID namespace ends with it, and takes all others along
         self._holder.wait()
-        if self._daemon is not None:
-            self._daemon.wait()
+        for process in self._programs:
+            process.wait()
         self._holder = self._daemon = None
+        self._programs.clear()
 
     def kill_engine(self) -> None:
         """
@@ -127,6 +146,12 @@ class Node:
         os.kill(engine, signal.SIGKILL)
         self._daemon.wait()
         (self.folder / "data" / "network" / "files" / "local-kv.db").unlink()
+
+    def copy_image(self, name: str, engine: docker.APIClient) -> None:
+        """Load an image that another engine has."""
+        client = self.client()
+        client.load_image(engine.get_image(name))
+        client.close()
 
     def client(self) -> docker.APIClient:
         """Return a new client of the machine's engine."""
@@ -142,7 +167,7 @@ class Node:
         # setpriv: the kernel kills the node when the tests' process ends, also by SIGKILL.
         self._holder = self._spawn(
             "hold", "setpriv", "--pdeathsig", "KILL",
-            "nsenter", f"--net={_RUN_NETNS / self._namespace}",
+            "nsenter", f"--net={self.namespace}",
             "unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child",
             "--propagation", "private", "--mount-proc", "bash", "-c", boot,
         )  # fmt: skip
@@ -152,19 +177,37 @@ class Node:
         """Start the engine of a machine that is on; returns when it answers."""
         (self.folder / "daemon.json").write_text(json.dumps(self._configuration))
         # What a machine forgets when it is switched off is below /run: an old pid there is another process's.
-        self._daemon = self._spawn(
-            "engine", "nsenter", "-t", str(self._init_pid()), "--mount", "--uts", "--ipc", "--net", "--pid",
-            "dockerd", "--config-file", str(self.folder / "daemon.json"),
+        self._daemon = self.run(
+            "engine", "dockerd", "--config-file", str(self.folder / "daemon.json"),
             "--data-root", str(self.folder / "data"),
             "--exec-root", "/run/docker", "--pidfile", "/run/docker.pid",
-            "-H", self.docker_host, "--cgroup-parent", f"/{self._namespace}", "--storage-driver", "overlay2",
+            "-H", self.docker_host, "--cgroup-parent", f"/{self.namespace.name}",
+            "--storage-driver", "overlay2", *self.engine_arguments,
         )  # fmt: skip
         log = self.folder / "engine.log"
         wait_until(self._answers, f"the engine of {self.name} answers ({log})", seconds=_START_SECONDS)
 
-    def _spawn(self, log: str, *command: str) -> subprocess.Popen[bytes]:
+    def run(
+        self, log: str, *command: str, environment: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        """
+        Start a program on a machine that is on, which ends it when it is switched off.
+
+        :param log: name of the file, without its ending, that gets what it prints.
+        :param environment: default: this process's.
+        """
+        enter = ("nsenter", "-t", str(self._init_pid()), "--mount", "--uts", "--ipc", "--net", "--pid")
+        process = self._spawn(log, *enter, *command, environment=environment)
+        self._programs.append(process)
+        return process
+
+    def _spawn(
+        self, log: str, *command: str, environment: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
         with (self.folder / f"{log}.log").open("ab") as file:
-            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+            return subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=environment
+            )
 
     def _answers(self) -> bool:
         # Without docker-py, which leaves the socket open that did not get an answer.
@@ -184,16 +227,17 @@ class Node:
         return Path(f"/proc/{pid}/comm").read_text().strip() if pid else ""
 
 
-class Swarm:
+class Machines:
     """
-    A manager that runs containers too, and workers, joined.
+    Machines on one switch.
 
     :param registry_ports: where on the switch's host address the nodes may find registries without TLS.
+    :param kind: tells the machines of one process apart; a letter.
     """
 
-    def __init__(self, nodes: int, registry_ports: Sequence[int]) -> None:
+    def __init__(self, nodes: int, registry_ports: Sequence[int] = (), kind: str = "") -> None:
         check_can_make_nodes()
-        self.name = f"{_PREFIX}{os.getpid()}"
+        self.name = f"{_PREFIX}{os.getpid()}{kind}"
         self.folder = _FOLDERS / self.name
         with exclusive("swarm"):
             _remove_all_leftovers()
@@ -211,7 +255,7 @@ class Swarm:
         self.nodes: list[Node] = []
 
     def up(self) -> None:
-        """Start all nodes and join them."""
+        """Start all nodes."""
         with exclusive("swarm"):
             # A network is taken when the switch's leg is in it.
             self.switch = Switch(self.name, _free_network())
@@ -224,6 +268,27 @@ class Swarm:
             self.nodes.append(Node(index, self.switch, self.disk, configuration))
         for node in self.nodes:
             node.start()
+
+    def down(self) -> None:
+        """End all nodes and remove all that was made for them; may be repeated."""
+        for node in self.nodes:
+            node.power_off()
+        with exclusive("swarm"):
+            _remove(self.name)
+        if self._lock is not None:
+            os.close(self._lock)
+
+    def registry(self, port: int) -> str:
+        """Return the ``HOST:PORT`` of a registry, as every machine reaches it."""
+        return f"{self.switch.host_address}:{port}"
+
+
+class Swarm(Machines):
+    """A manager that runs containers too, and workers, joined."""
+
+    def up(self) -> None:
+        """Start all nodes and join them."""
+        super().up()
         manager = self.manager.client()
         specification = manager.create_swarm_spec(dispatcher_heartbeat_period=_HEARTBEAT_SECONDS * 10**9)
         first = self.manager.address
@@ -238,23 +303,10 @@ class Swarm:
             client.close()
         self.wait_for_ready()
 
-    def down(self) -> None:
-        """End all nodes and remove all that was made for them; may be repeated."""
-        for node in self.nodes:
-            node.power_off()
-        with exclusive("swarm"):
-            _remove(self.name)
-        if self._lock is not None:
-            os.close(self._lock)
-
     @property
     def manager(self) -> Node:
         """The node that is asked."""
         return self.nodes[0]
-
-    def registry(self, port: int) -> str:
-        """Return the ``HOST:PORT`` of a registry, as every machine reaches it."""
-        return f"{self.switch.host_address}:{port}"
 
     def wait_for_ready(self) -> None:
         """Return when the manager sees every node."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import requests
@@ -20,6 +21,25 @@ DEFAULT_ENGINE_URL = "unix:///var/run/docker.sock"
 def default_engine_url() -> str:
     """Return the default address of the engine: DOCKER_HOST, else the local socket."""
     return os.environ.get("DOCKER_HOST") or DEFAULT_ENGINE_URL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineAddress:
+    """
+    Where an engine is.
+
+    :param url: as in ``DOCKER_HOST``.
+    :param cert_path: the folder of ``ca.pem``, ``cert.pem`` and ``key.pem``, as in ``DOCKER_CERT_PATH``;
+        empty: what the environment says of TLS holds.
+    """
+
+    url: str
+    cert_path: str = ""
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables by which docker's command line finds it."""
+        tls = {"DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": self.cert_path} if self.cert_path else {}
+        return {"DOCKER_HOST": self.url, **tls}
 
 
 class Cancellation:

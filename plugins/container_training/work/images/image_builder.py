@@ -19,7 +19,7 @@ from container_training.work.images.builders.buildkit_build import build_with_bu
 from container_training.work.images.builders.classic_build import build_classic
 from container_training.work.images.content import ImageContent, image_content
 from container_training.work.images.dockerfile import buildkit_needs
-from container_training.work.images.engine import Cancellation, default_engine_url
+from container_training.work.images.engine import Cancellation, EngineAddress, default_engine_url
 from container_training.work.images.history import changes_since_newest
 from container_training.work.images.labels import first_build, image_labels, is_made_of
 from container_training.work.images.puller import base_image_id, pull_image
@@ -59,7 +59,7 @@ def build_image(
     network_mode: str | None = None,
     builder: Builder = Builder.AUTO,
     session: BuildSession | None = None,
-    engine_url: str | None = None,
+    engine: EngineAddress | None = None,
     cancellation: Cancellation | None = None,
 ) -> BuiltImage:
     """
@@ -72,7 +72,7 @@ def build_image(
     :param network_mode: network of the build's RUN steps; ``None``: the engine's default.
     :param builder: the default takes BuildKit where the Dockerfile or ``session`` needs it.
     :param session: secrets and SSH agents for the steps; their ids count in the tag, their values do not.
-    :param engine_url: of ``api_client``, for BuildKit's command line; default: as ``default_engine_url``.
+    :param engine: that of ``api_client``, for BuildKit's command line; default: as ``default_engine_url``.
     :raises InvalidImageRef: ``repository`` has a tag or a digest, or is malformed.
     :raises BuildContextMissing: a file of the context cannot be read.
     :raises BuildKitMissing: BuildKit is needed, and cannot be used.
@@ -91,7 +91,7 @@ def build_image(
         network_mode=network_mode,
         builder=builder,
         session=session or BuildSession(),
-        engine_url=engine_url or default_engine_url(),
+        engine=engine or EngineAddress(url=default_engine_url()),
         cancellation=cancellation,
     )
     with tempfile.TemporaryFile(prefix="build-context-") as archive:
@@ -117,7 +117,7 @@ class _Build:
     network_mode: str | None
     builder: Builder
     session: BuildSession
-    engine_url: str
+    engine: EngineAddress
     cancellation: Cancellation
 
     def image_of(self, content: ImageContent, archive: BinaryIO) -> BuiltImage:
@@ -194,7 +194,7 @@ class _Build:
         if not is_buildkit(self.builder, needs):
             return build_classic(self.api_client, order)
         self.on_line(f"BuildKit builds it, for {', '.join(needs) or 'it was asked for'}")
-        build_with_buildkit(order, self.engine_url)
+        build_with_buildkit(order, self.engine)
         return ""
 
 

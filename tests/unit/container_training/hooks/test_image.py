@@ -14,7 +14,7 @@ from container_training.hooks.image import (
     open_build_context,
     training_environment,
 )
-from training_api.errors import EngineUnavailable, InvalidImageRef, InvalidJobSpec
+from training_api.errors import EngineUnavailable, InvalidImageRef, InvalidJobSpec, InvalidRequest
 
 pytestmark = pytest.mark.usefixtures("airflow_db")
 
@@ -60,6 +60,33 @@ def test_a_stored_docker_login_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path
 def test_an_engine_that_does_not_answer_is_named(tmp_path: Path) -> None:
     with pytest.raises(EngineUnavailable, match="no Docker Engine answers at unix://"):
         ImageHook(docker_url=f"unix://{tmp_path}/no.sock").get_conn()
+
+
+def test_the_connection_names_the_engine_and_an_operator_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_connection(
+        monkeypatch, "docker_default", extra={"engine_url": "tcp://builder:2376", "cert_path": "/certs"}
+    )
+    monkeypatch.setenv("DOCKER_HOST", "unix:///of-the-environment.sock")
+
+    assert ImageHook().engine.environment() == {
+        "DOCKER_HOST": "tcp://builder:2376",
+        "DOCKER_TLS_VERIFY": "1",
+        "DOCKER_CERT_PATH": "/certs",
+    }
+    assert ImageHook(docker_url="unix:///mine.sock").engine.environment() == {
+        "DOCKER_HOST": "unix:///mine.sock"
+    }
+    assert ImageHook("not_defined").engine.url == "unix:///of-the-environment.sock"
+
+
+def test_certificates_that_are_not_there_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    extra = {"engine_url": "tcp://127.0.0.1:1", "cert_path": str(tmp_path)}
+    set_connection(monkeypatch, "docker_default", extra=extra)
+
+    with pytest.raises(
+        InvalidRequest, match=r"'docker_default', extra\.cert_path: must be a folder with ca\.pem"
+    ):
+        ImageHook().get_conn()
 
 
 @pytest.mark.parametrize("as_text", [True, False])

@@ -25,7 +25,7 @@ def test_a_task_names_its_engine_and_connects_to_none_before_it_runs() -> None:
     task = BuildLikeTask(task_id="t", docker_conn_id=None, docker_url="unix:///absent.sock")
 
     assert task.hook is task.hook
-    assert (task.hook.docker_conn_id, task.hook.engine_url) == (None, "unix:///absent.sock")
+    assert (task.hook.docker_conn_id, task.hook.engine.url) == (None, "unix:///absent.sock")
     assert "api_client" not in vars(task.hook)
 
 

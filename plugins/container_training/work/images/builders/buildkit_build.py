@@ -19,14 +19,14 @@ from container_training.work.images.builders.build_order import BuildOrder
 from container_training.work.images.builders.buildkit_output import BuildkitOutput
 from container_training.work.images.builders.docker_cli import find_buildkit_cli
 from container_training.work.images.builders.redaction import Redaction
+from container_training.work.images.engine import EngineAddress
 from training_api.errors import BuildFailed
 
 
-def build_with_buildkit(order: BuildOrder, engine_url: str) -> None:
+def build_with_buildkit(order: BuildOrder, engine: EngineAddress) -> None:
     """
     Build what ``order`` says.
 
-    :param engine_url: as in ``DOCKER_HOST``.
     :raises BuildKitMissing: no command line of this machine can drive it, or the engine has none.
     :raises BuildFailed: a step failed, or the build was cancelled.
     :raises DiskFull: the engine's disk has no room.
@@ -46,7 +46,7 @@ def build_with_buildkit(order: BuildOrder, engine_url: str) -> None:
             stderr=subprocess.STDOUT,
             encoding="utf-8",
             errors="replace",
-            env=_environment(engine_url),
+            env=_environment(engine),
             pass_fds=tuple(secret.fileno() for secret in secrets.values()),
             start_new_session=True,  # with a plugin there are several processes, which end together
         )
@@ -79,10 +79,10 @@ def _arguments(order: BuildOrder, secrets: Mapping[str, BinaryIO]) -> list[str]:
     return [*arguments, "-"]
 
 
-def _environment(engine_url: str) -> dict[str, str]:
+def _environment(engine: EngineAddress) -> dict[str, str]:
     return {
         **os.environ,
-        "DOCKER_HOST": engine_url,
+        **engine.environment(),
         "DOCKER_BUILDKIT": "1",
         # Buildx: use the engine's BuildKit, which keeps the image, and make no attestations, with which the
         # image would be a list of images.
