@@ -1,4 +1,4 @@
-"""An engine on another machine, by TLS: it builds, tests and pushes, and this machine's engine pulls."""
+"""An engine on another machine, by TLS: it builds, tests and pushes; this one pulls."""
 
 from __future__ import annotations
 

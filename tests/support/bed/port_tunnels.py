@@ -18,9 +18,10 @@ _CHUNK = 1 << 18
 @contextmanager
 def port_tunnels(namespace: Path, ports: Iterable[int]) -> Iterator[None]:
     """
-    While open, ``ports`` of every address in a network namespace lead to the same ones of this loopback.
+    While open, ``ports`` of a network namespace lead to the same ones of this loopback.
 
-    A socket stays in the namespace in which it was made, whoever uses it.
+    They are open at each of its addresses. A socket stays in the namespace in which it was made, whoever uses
+    it.
 
     :param namespace: its file.
     """
