@@ -26,6 +26,8 @@ PROGRAMS: Mapping[str, str] = {
     "ssh-keygen": "openssh-client",  # keys for builds that reach an SSH agent
     "chromium": "chromium",  # a real browser looks at the dashboard
     "promtool": "prometheus",  # asks what the dashboard for Grafana asks
+    "redis-server": "redis-server",  # the broker of an Airflow with Celery
+    "curl": "curl",  # of the commands of docs/install.md
 }
 #: Programs that Debian does not have -> where they come from.
 ELSEWHERE: Mapping[str, str] = {"gcloud": "https://cloud.google.com/sdk/docs/install"}

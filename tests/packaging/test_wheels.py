@@ -240,7 +240,7 @@ print(json.dumps({
 def test_a_copied_plugins_folder_is_enough_and_shadows_no_module(
     wheels: Mapping[str, Path], tmp_path: Path, syntax: str
 ) -> None:
-    """Without the wheel, and beside plugins of somebody's own that have their own list of what is no plugin."""
+    """Without the wheel, beside other plugins with an ``.airflowignore`` of their own."""
     needed = [str(requirement) for requirement in AIRFLOW.requirements if requirement.name != API.name]
     venv = FreshVenv.with_packages(tmp_path / "venv", [wheels[API.name], *needed])
     plugins = tmp_path / "plugins"
@@ -280,6 +280,26 @@ print(json.dumps({
         "docker": True,
         "hooks": [],  # the form is described by an entry point, which only the distribution has
     }
+
+
+def test_the_wheel_goes_with_the_oldest_airflow_and_the_providers_of_its_day(
+    wheels: Mapping[str, Path],
+) -> None:
+    """Airflow's own constraints have the providers of the day when it came out."""
+    day = "2026-07-08T00:00:00Z"
+    pins = {"": "3.3.0", "-providers-docker": "4.5.7", "-providers-google": "22.1.0"}
+    wanted = [f"apache-airflow{name}=={version}" for name, version in pins.items()]
+
+    done = subprocess.run(
+        [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "-", "--exclude-newer", day],
+        input="\n".join([*wanted, str(wheels[API.name]), f"{wheels[AIRFLOW.name]}[openlineage]"]),
+        capture_output=True,
+        text=True,
+        timeout=scaled(120),
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
 
 
 def test_airflow_shows_the_examples_of_the_wheel(venv_of: VenvOf) -> None:

@@ -96,6 +96,7 @@ KINDS = {
     **dict.fromkeys(
         (f"operator {name}" for name in public_operators()), "tests/e2e/test_operator_examples.py"
     ),
+    "install": "tests/packaging/test_first_job.py",
     "shell": "tests/e2e/test_readme_shell.py",
     "trainer task.py": "tests/e2e/test_readme_shell.py",
     "trainer Dockerfile": "tests/e2e/test_readme_shell.py",

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from docker.api import APIClient
     from docker.tls import TLSConfig
 
-    from container_training.work.images.engine import EngineAddress
-
     from container_training.work.images.build_context import BuildContext
+    from container_training.work.images.engine import EngineAddress
 
 #: Between two messages of the engine; a registry may take minutes to store one large layer.
 DEFAULT_TIMEOUT_SECONDS = 300
@@ -171,8 +170,9 @@ def training_environment(training_conn_id: str) -> dict[str, str]:
 
 def full_image_name(image: str, training_conn_id: str) -> str:
     """
-    Return ``image`` with its registry: a short name is one below the connection's ``image_prefix``.
+    Return ``image`` with its registry; that of a short name is the ``image_prefix``.
 
+    :param training_conn_id: connection with that extra; it may be missing.
     :raises InvalidImageRef: ``image`` is short, and the connection is missing or has no such extra.
     """
     if names_registry(image):

@@ -17,7 +17,7 @@ def planned_build_args(
     context_dir: str | None, dockerfile: str, build_args: Mapping[str, str] | None, training_conn_id: str
 ) -> Mapping[str, str]:
     """
-    Return what a build would take, the connection's base image included; nothing without a context.
+    Return the build arguments of a build, the connection's base image included.
 
     :raises BuildContextMissing: there is no such folder, or no Dockerfile in it.
     """
