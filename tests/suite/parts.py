@@ -42,7 +42,7 @@ PARTS: tuple[Part, ...] = (
     ),
     Part(name="kill", selection=("tests/e2e/kill_table",), budget_seconds=600),
     Part(name="gcloud", selection=("tests/conformance",), budget_seconds=300),
-    Part(name="wheels", selection=("tests/packaging",), budget_seconds=300, niceness=5),
+    Part(name="wheels", selection=("tests/packaging",), budget_seconds=540, niceness=5),
 )
 #: How many parts run at once: each waits for containers and schedulers for much of the time, and four keep
 #: two cores so busy that all of them spend it on heartbeats and polls.
