@@ -26,6 +26,13 @@ def get_provider_info() -> dict[str, Any]:
             "container_training.links.training.JobLogLink",
             "container_training.links.training.JobFolderLink",
         ],
+        "task-decorators": [
+            {
+                "name": "training_job",
+                "class-name": "container_training.decorators.training_job.training_job_task",
+            },
+        ],
+        "notifications": ["container_training.notifiers.training.TrainingJobNotifier"],
         "connection-types": [
             {
                 "connection-type": "container_training",

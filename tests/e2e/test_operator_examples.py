@@ -41,6 +41,8 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 
+#: What ``@task.training_job`` makes.
+DECORATOR = "_TrainingJobDecoratedOperator"
 #: What the task of each operator returns, so far as it says that the operator did its work.
 RETURNS: dict[str, Callable[[Any], bool]] = {
     "BuildImageOperator": lambda value: ":ctx-" in value and "@sha256:" in value,
@@ -57,7 +59,10 @@ RETURNS: dict[str, Callable[[Any], bool]] = {
         if isinstance(value, str)
         else value["job_id"].startswith("train_in_one_task_train_") and value["metrics"]["accuracy"] == 0.5
     ),
+    "CancelTrainingJobOperator": lambda value: value in ("CANCELLING", "CANCELLED"),
+    "ListTrainingJobsOperator": lambda value: isinstance(value, list),
     "TrainingJobSensor": lambda value: value in ("RUNNING", "SUCCEEDED"),
+    DECORATOR: lambda value: value["metrics"] == {"root": 4.0},
     "CollectTrainingResultsOperator": lambda value: value["metrics"]["accuracy"] == 0.5,
     "PlotTrialsOperator": lambda value: value["best-so-far"]["html"].startswith("gs://"),
     "PlanTrainingOperator": lambda value: (
@@ -153,12 +158,12 @@ def connections(stack: LocalStack, base_image: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_it_is_known_of_every_operator_what_it_returns() -> None:
-    assert set(RETURNS) == set(public_operators())
+    assert set(RETURNS) == {*public_operators(), DECORATOR}
 
 
 @pytest.mark.parametrize(
     "example",
-    [example for name in public_operators() for example in examples(f"operator {name}")],
+    [example for name in (*public_operators(), DECORATOR) for example in examples(f"operator {name}")],
     ids=lambda example: example.kind.removeprefix("operator "),
 )
 def test_the_example_of_the_reference_runs(

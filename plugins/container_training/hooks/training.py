@@ -184,9 +184,9 @@ class TrainingHook(ClosingHook):
             )
         return self._ask(self.client.get_job, job_id)
 
-    def list_jobs(self, filter_: str, page_size: int) -> ListJobsResponse:
-        """Return the first page of jobs that fit ``filter_``, newest first."""
-        return self._ask(self.client.list_jobs, filter_, page_size)
+    def list_jobs(self, filter_: str, page_size: int, page_token: str = "") -> ListJobsResponse:
+        """Return a page of the jobs that fit ``filter_``, newest first; by default the first page."""
+        return self._ask(self.client.list_jobs, filter_, page_size, page_token)
 
     def cancel_job(self, job_id: str) -> None:
         """Ask ``job_id`` to end; does nothing to a job that has ended."""

@@ -13,7 +13,7 @@ _ANSWER_SECONDS = 3.0
 
 
 def is_deferrable(wanted: bool | None) -> bool:
-    """Return ``wanted``, or else what Airflow's ``[operators] default_deferrable`` says."""
+    """Return ``wanted``, or else Airflow's ``[operators] default_deferrable``."""
     if wanted is not None:
         return wanted
     return bool(conf.getboolean("operators", "default_deferrable", fallback=False))
@@ -21,7 +21,7 @@ def is_deferrable(wanted: bool | None) -> bool:
 
 def warn_without_triggerer(log: Any) -> None:
     """
-    Log a warning if Airflow has no live triggerer, which a task that is about to be deferred needs.
+    Log a warning if Airflow has no live triggerer, which a deferred task needs.
 
     Airflow has no interface by which a task learns of it, so this asks the health check of the API server,
     which needs no login. It is at the address from which workers get their tasks, unless a deployment serves

@@ -47,6 +47,8 @@ def test_all_operators_are_found() -> None:
         "SubmitTrainingJobOperator",
         "TrainingJobSensor",
         "CancelOrphanJobsOperator",
+        "CancelTrainingJobOperator",
+        "ListTrainingJobsOperator",
         "CollectTrainingResultsOperator",
         "PlanTrainingOperator",
         "PlotTrialsOperator",
