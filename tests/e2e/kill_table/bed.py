@@ -42,6 +42,7 @@ class Bed:
     :param full: the second training service: one job fits, and that is there, so that all others stay QUEUED.
     :param submissions: holds the first answer to each submission; keyed by the label ``cell``.
     :param reads: holds the first answer to each look at a job; keyed by the job's id.
+    :param listings: holds the first answer to each look into a one-task case's folder; keyed by its name.
     :param slowness: how many times longer than on an idle machine with two cores things take; at least 1.
     :param pushes: holds the first answer to each upload of a layer; keyed by the image's name.
     """
@@ -55,6 +56,7 @@ class Bed:
     full_service: ServiceProcess
     submissions: Gate
     reads: Gate
+    listings: Gate
     pushes: Gate
     slowness: float
     watch: Watch
@@ -72,6 +74,19 @@ class Bed:
     def make_collected(self, job_id: str) -> None:
         """Have a job with results that is over."""
         folder = f"{self.stack.settings.job_bucket}/{job_id}"
+        self.leave_metrics(folder)
+        program = ["python3", "-c", "pass"]
+        self.training.create_job(make_job(job_id, self.image, command=program, job_dir=folder))
+        wait_until(
+            lambda: self.training.get_job(job_id).state is JobState.SUCCEEDED, "the job to collect is over"
+        )
+
+    def folder(self, name: str) -> str:
+        """Return the job folder of a one-task case."""
+        return f"{self.stack.settings.job_bucket}/one/{name}"
+
+    def leave_metrics(self, folder: str) -> None:
+        """Write into ``folder`` what a trainer leaves."""
         bucket, _, name = f"{folder}/metrics.json".removeprefix("gs://").partition("/")
         web.post(
             f"{self.stack.settings.object_store_url}/upload/storage/v1/b/{bucket}/o",
@@ -79,11 +94,6 @@ class Bed:
             content=b'{"accuracy": 1}',
             headers={"content-type": "text/plain"},
         ).raise_for_status()
-        program = ["python3", "-c", "pass"]
-        self.training.create_job(make_job(job_id, self.image, command=program, job_dir=folder))
-        wait_until(
-            lambda: self.training.get_job(job_id).state is JobState.SUCCEEDED, "the job to collect is over"
-        )
 
     def pushed_name(self, cell: str) -> str:
         """Return the name, without tag, under which ``cell`` pushes."""

@@ -101,7 +101,8 @@ class Campaign:
             with self._timed(str(act)):
                 if act is Act.SCHEDULER_RESTART:
                     # What the service's restart has let go is brought there again.
-                    outliving |= await self._start_survivors([Phase.SUBMITTING, Phase.COLLECTING], "-anew")
+                    anew = [Phase.SUBMITTING, Phase.COLLECTING, Phase.ONE_SUBMITTING]
+                    outliving |= await self._start_survivors(anew, "-anew")
                 await self._survive(act, outliving)
         with self._timed("end of the survivors"):
             await self._note_orphans(
@@ -217,9 +218,7 @@ class Campaign:
         A task that is at its next attempt already is ended.
         """
         if self.outcomes[cell].task is Task.AGAIN:
-            if (
-                cell.act is Act.EXECUTION_TIMEOUT and cell.phase in WAITS
-            ):  # else it is at its limit again and again
+            if cell.act is Act.EXECUTION_TIMEOUT and case.may_wait:  # else it is at its limit again and again
                 await self._ask(case.act, Act.USER_KILL, self._view)
             return
         async with self._starts:
@@ -248,6 +247,7 @@ class Campaign:
             case.must_finish = act is Act.SERVICE_RESTART and case.phase in (
                 Phase.SUBMITTING,
                 Phase.COLLECTING,
+                Phase.ONE_SUBMITTING,
             )
         before = self._view.triggerer
         await asyncio.to_thread(self._strike, act)

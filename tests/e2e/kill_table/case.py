@@ -19,12 +19,15 @@ WAITS = {
     Phase.QUEUED: JobState.QUEUED,
     Phase.PREPARING: JobState.PREPARING,
     Phase.RUNNING: JobState.RUNNING,
+    Phase.ONE_RUNNING: JobState.RUNNING,
 }
+_ONE_TASK = (Phase.ONE_SUBMITTING, Phase.ONE_RUNNING, Phase.ONE_COLLECTING)
 _TASK = {
     Phase.BUILDING: "build",
     Phase.PUSHING: "push",
     Phase.SUBMITTING: "submit",
     Phase.COLLECTING: "collect",
+    **dict.fromkeys(_ONE_TASK, "train"),
 }
 _STEP = {Phase.BUILDING: Next.BUILDS, Phase.PUSHING: Next.PUSHES, Phase.COLLECTING: Next.COLLECTS}
 _ENDS = {"failed": Task.FAILED, "success": Task.SUCCESS, "skipped": Task.SKIPPED}
@@ -71,6 +74,8 @@ class Case:
             self.bed.tag_for_push(self.name)
         if self.phase is Phase.COLLECTING:
             self.bed.make_collected(collected_job(self.name))
+        if self.phase is Phase.ONE_COLLECTING:
+            self.bed.leave_metrics(self.bed.folder(self.name))
 
     def start(self) -> None:
         """Start the run; it reaches its phase by itself."""
@@ -79,6 +84,7 @@ class Case:
             "image": self.bed.image,
             "absent_image": ABSENT_IMAGE,
             "job_id": collected_job(self.name),
+            "job_dir": self.bed.folder(self.name),
         }
         body = {"logical_date": None, "conf": conf, "dag_run_id": self.name}
         self.bed.api.call("POST", f"/api/v2/dags/{self.dag_id}/dagRuns", json=body)
@@ -106,10 +112,12 @@ class Case:
                 return self.name in view.building
             case Phase.PUSHING:
                 return self.bed.pushes.is_held(self.name)
-            case Phase.SUBMITTING:
+            case Phase.SUBMITTING | Phase.ONE_SUBMITTING:
                 return self.bed.submissions.is_held(self.name)
             case Phase.COLLECTING:
                 return self.bed.reads.is_held(collected_job(self.name))
+            case Phase.ONE_COLLECTING:
+                return self.bed.listings.is_held(self.name)
         jobs = self.jobs(view)
         return bool(jobs) and jobs[0].state is WAITS[self.phase] and self._is_waiting(task)
 
@@ -167,7 +175,7 @@ class Case:
     def clear_for_next(self, view: View) -> None:
         """Clear, as a person does who wants the work to be done after all."""
         self.first_try = self.task(view).try_number
-        if self.phase in WAITS:
+        if self.phase in WAITS and self.phase not in _ONE_TASK:
             self.run.clear("submit", include_downstream=True)
         else:
             self.run.clear(self.task_id)
@@ -199,6 +207,7 @@ class Case:
             self.bed.pushes.release(self.name)
             self.bed.submissions.release(self.name)
             self.bed.reads.release(collected_job(self.name))
+            self.bed.listings.release(self.name)
 
     def kill_process(self, view: View) -> None:
         """SIGKILL to the task and its worker, as when their machine dies."""
@@ -218,17 +227,24 @@ class Case:
         return task.pid is None or not psutil.pid_exists(task.pid)
 
     def _is_waiting(self, task: TaskSeen) -> bool:
-        if self.phase not in WAITS:
+        if not self.may_wait:
             return False
         return (
             task.state == "running" if self.limit == "_poke" else task.state == "deferred" and task.is_watched
         )
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether the task, or its next try, comes to wait for a job that does not end."""
+        return self.phase in WAITS or self.phase is Phase.ONE_SUBMITTING
 
     def _job(self, jobs: list[WireJob]) -> Job:
         if self.phase is Phase.COLLECTING:
             return Job.OVER
         if not jobs:
             return Job.NONE
+        if jobs[0].state is JobState.SUCCEEDED:
+            return Job.OVER
         is_cancelled = jobs[0].state in (JobState.CANCELLED, JobState.CANCELLING)
         return Job.CANCELLED if is_cancelled else Job.KEPT
 
@@ -237,7 +253,9 @@ class Case:
             return _STEP[self.phase]
         if len(jobs) > 1:
             return Next.SUBMITS
-        return Next.ADOPTS if self.phase is Phase.SUBMITTING else Next.WAITS
+        if self.phase is Phase.ONE_COLLECTING:
+            return Next.COLLECTS
+        return Next.WAITS if self.phase in WAITS else Next.ADOPTS
 
     def _kill_worker(self, view: View) -> None:
         """

@@ -16,6 +16,9 @@ real scheduler; do not edit it by hand.
 Each cell: **the job**; the task; the next attempt. No cell leaves an orphan, a job that no task looks after: the
 [search for orphans](reference/failures.md#jobs-that-no-task-waits-for) runs after the acts and finds none.
 
+`SubmitTrainingJobOperator(wait_for_completion=True)` goes through the last three columns in one task. The same holds for it, and
+its cells are run, too.
+
 """
 _FOOT = """
 | act | meaning |
@@ -36,7 +39,7 @@ _FOOT = """
 | collecting | `CollectTrainingResultsOperator`: its job is over, nothing can be cancelled |
 
 The next attempt is the next try, if there is one, or the try after a person clears the task (for a wait whose
-job was cancelled: `submit` with downstream tasks). The tasks of the table have `retries` left. At the last try, a
+job was cancelled: `submit` with downstream tasks, or the one task). The tasks of the table have `retries` left. At the last try, a
 cell that says *next try* without a person's act becomes *failed*: the job is kept for a person who clears the task,
 and is an orphan until then. A second kill in the seconds that the first one takes is not in the table.
 """

@@ -103,7 +103,8 @@ def open_bed(folder: Path, base_image: str, engine: docker.APIClient) -> Iterato
         pushes = Gate(
             settings.registry_port, r"POST /v2/[^ ]+/blobs/uploads/", rf"/v2/{PROJECT}/([^/]+)/blobs"
         )
-        for gate in (submissions, reads, pushes):
+        listings = Gate(settings.object_store_port, r"GET /storage/v1/b/[^/ ]+/o\?", r"one%2F([^%& ]+)%2F")
+        for gate in (submissions, reads, pushes, listings):
             stack_of_parts.callback(gate.close)
         stack_of_parts.callback(
             remove_own_images,
@@ -117,6 +118,7 @@ def open_bed(folder: Path, base_image: str, engine: docker.APIClient) -> Iterato
                         "airflow_environment": AIRFLOW
                         | _connections(settings, submissions.port, reads.port, full_service.port, pushes.port)
                         | _limits(slow)
+                        | {"STORAGE_EMULATOR_HOST": f"http://127.0.0.1:{listings.port}"}
                     }
                 )
             )
@@ -152,6 +154,7 @@ def open_bed(folder: Path, base_image: str, engine: docker.APIClient) -> Iterato
             full_service=full_service,
             submissions=submissions,
             reads=reads,
+            listings=listings,
             pushes=pushes,
             slowness=slow,
             watch=Watch(

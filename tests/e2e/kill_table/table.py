@@ -29,7 +29,11 @@ class Act(StrEnum):
 
 
 class Phase(StrEnum):
-    """Where a pipeline is: the step of a task, or the state of the job that a task waits for."""
+    """
+    Where a pipeline is: the step of a task, or the state of the job that a task waits for.
+
+    Those that begin with ``one`` are phases of a task that submits, waits and collects.
+    """
 
     BUILDING = "building"
     PUSHING = "pushing"
@@ -38,6 +42,9 @@ class Phase(StrEnum):
     PREPARING = "preparing"
     RUNNING = "running"
     COLLECTING = "collecting"
+    ONE_SUBMITTING = "one_submitting"
+    ONE_RUNNING = "one_running"  #: the task is at its wait, of which the other states are no different
+    ONE_COLLECTING = "one_collecting"
 
 
 class Job(StrEnum):
@@ -88,9 +95,9 @@ class Outcome:
 GROUPS: Mapping[str, tuple[Phase, ...]] = {
     "building": (Phase.BUILDING,),
     "pushing": (Phase.PUSHING,),
-    "submitting": (Phase.SUBMITTING,),
-    "queued, preparing, running": (Phase.QUEUED, Phase.PREPARING, Phase.RUNNING),
-    "collecting": (Phase.COLLECTING,),
+    "submitting": (Phase.SUBMITTING, Phase.ONE_SUBMITTING),
+    "queued, preparing, running": (Phase.QUEUED, Phase.PREPARING, Phase.RUNNING, Phase.ONE_RUNNING),
+    "collecting": (Phase.COLLECTING, Phase.ONE_COLLECTING),
 }
 WAITS = "queued, preparing, running"
 

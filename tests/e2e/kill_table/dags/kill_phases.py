@@ -30,6 +30,13 @@ JOBS = {
     "preparing": ("training_default", "{{ params.absent_image }}"),
     "running": ("training_default", "{{ params.image }}"),
 }
+#: The same, of a task that submits, waits and collects, and what the job does.
+SLEEPS = "import time; time.sleep(3600)"
+ONE_TASKS = {
+    "one_submitting": ("training_gate", "{{ params.absent_image }}", SLEEPS),
+    "one_running": ("training_default", "{{ params.image }}", SLEEPS),
+    "one_collecting": ("training_default", "{{ params.image }}", "pass"),
+}
 
 
 def submit_and_wait(phase: str, own: dict[str, Any], *, is_poking: bool) -> None:
@@ -37,7 +44,7 @@ def submit_and_wait(phase: str, own: dict[str, Any], *, is_poking: bool) -> None
     submit = SubmitTrainingJobOperator(
         task_id="submit",
         image=image,
-        command=["python3", "-c", "import time; time.sleep(3600)"],
+        command=["python3", "-c", SLEEPS],
         labels={"cell": CELL},
         training_conn_id=conn_id,
         **(own if phase == "submitting" else {}),
@@ -53,9 +60,24 @@ def submit_and_wait(phase: str, own: dict[str, Any], *, is_poking: bool) -> None
     submit >> wait
 
 
-DAGS = [(phase, limit) for limit in LIMITS for phase in ("building", "pushing", *JOBS, "collecting")] + [
-    (phase, "_poke") for phase in ("queued", "preparing", "running")
-]
+def train(phase: str, own: dict[str, Any], *, is_poking: bool) -> None:
+    conn_id, image, program = ONE_TASKS[phase]
+    SubmitTrainingJobOperator(
+        task_id="train",
+        image=image,
+        command=["python3", "-c", program],
+        job_dir="{{ params.job_dir }}",
+        labels={"cell": CELL},
+        wait_for_completion=True,
+        deferrable=not is_poking,
+        training_conn_id=conn_id,
+        **own,
+    )
+
+
+DAGS = [
+    (phase, limit) for limit in LIMITS for phase in ("building", "pushing", *JOBS, "collecting", *ONE_TASKS)
+] + [(phase, "_poke") for phase in ("queued", "preparing", "running", "one_running")]
 
 for phase_name, limit in DAGS:
     execution_timeout, deadline = LIMITS.get(limit, (None, None))
@@ -66,7 +88,7 @@ for phase_name, limit in DAGS:
         is_paused_upon_creation=False,
         max_active_runs=100,
         dagrun_timeout=deadline,
-        params={"cell": "", "image": "", "absent_image": "", "job_id": ""},
+        params={"cell": "", "image": "", "absent_image": "", "job_id": "", "job_dir": ""},
         # More than are needed: a wait that is at its limit again meanwhile must still have somebody.
         default_args={"retries": 30, "retry_delay": timedelta(seconds=1)},
     ):
@@ -98,5 +120,7 @@ for phase_name, limit in DAGS:
                 training_conn_id="training_gate_reads",
                 **own_limit,
             )
+        elif phase_name in ONE_TASKS:
+            train(phase_name, own_limit, is_poking=limit == "_poke")
         else:
             submit_and_wait(phase_name, own_limit, is_poking=limit == "_poke")
