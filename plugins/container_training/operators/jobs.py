@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-from airflow.sdk import BaseOperator
+from typing import TYPE_CHECKING, Any, Unpack
 
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.training import TrainingHook
 from container_training.links.training import JOB_LINKS
 from container_training.runtime.job_report import report_of
+from container_training.runtime.task_arguments import OperatorArguments, TypedTask
 from container_training.work.results.job_report import JobReport
 from container_training.work.template_values import whole_number
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 _PAGE_SIZE = 100
 
 
-class CancelTrainingJobOperator(BaseOperator):
+class CancelTrainingJobOperator(TypedTask):
     """
     Cancels a job, whoever submitted it; leaves one that has ended as it is.
 
@@ -37,7 +36,11 @@ class CancelTrainingJobOperator(BaseOperator):
     ui_color = "#f3e0e0"
 
     def __init__(
-        self, *, job_id: str, training_conn_id: str = TrainingHook.default_conn_name, **kwargs: Any
+        self,
+        *,
+        job_id: str,
+        training_conn_id: str = TrainingHook.default_conn_name,
+        **kwargs: Unpack[OperatorArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.job_id = job_id
@@ -58,7 +61,7 @@ class CancelTrainingJobOperator(BaseOperator):
         return str(job.state)
 
 
-class ListTrainingJobsOperator(BaseOperator):
+class ListTrainingJobsOperator(TypedTask):
     """
     Returns the jobs of the connection's project that fit a filter, newest first.
 
@@ -78,7 +81,7 @@ class ListTrainingJobsOperator(BaseOperator):
         filter: str = "",  # noqa: A002  # the API's own word
         limit: int | str = 100,
         training_conn_id: str = TrainingHook.default_conn_name,
-        **kwargs: Any,
+        **kwargs: Unpack[OperatorArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.filter = filter
