@@ -79,8 +79,8 @@ def compare_with_champion(
     :param registry_conn_id: connection of an MLflow server, which need not exist; default
         ``model_registry_default``.
     :param default_args: default arguments of the group's tasks; they win over those of the DAG.
-    :param job_fields: more arguments of ``SubmitTrainingJobOperator``, like ``labels`` and ``master_type``; and
-        Airflow's arguments of all tasks, like ``queue``, ``pool``, ``retries`` and ``execution_timeout``.
+    :param job_fields: more arguments of ``SubmitTrainingJobOperator``, like ``labels`` and ``master_type``;
+        and Airflow's arguments of all tasks, like ``queue``, ``pool``, ``retries`` and ``execution_timeout``.
     """
     connections = {
         "training_conn_id": training_conn_id,

@@ -139,7 +139,7 @@ def training_step(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultArguments:
-    """What ``submit`` and ``collect`` of one job must agree on: its files, and whether an earlier job will do."""
+    """What ``submit`` and ``collect`` agree on: the job's files, and reuse of an earlier job."""
 
     metrics_file: str
     model_file: str
@@ -147,12 +147,12 @@ class ResultArguments:
 
     @classmethod
     def of(cls, group: TaskGroup, **author: Any) -> ResultArguments:
-        """Return the author's values, with the defaults of ``group`` and our own for those that are ``None``."""
+        """Return the author's values; for ``None`` the defaults of ``group``, or our own."""
         ours = {"metrics_file": "metrics.json", "model_file": "model.joblib", "reuse_results": False}
         return cls(**{name: own(group, name, author[name], default) for name, default in ours.items()})
 
     def of_submit(self, group: TaskGroup, *, is_tuning: bool) -> dict[str, Any]:
-        """Return the arguments of ``submit``: an earlier job is taken if it left what ``collect`` reads."""
+        """Return those of ``submit``: an earlier job must have left what ``collect`` reads."""
         # A trial owes its report, not a metrics file.
         files = [self.model_file] if is_tuning else [self.metrics_file, self.model_file]
         return {"reuse_results": self.reuse_results, "result_files": own(group, "result_files", None, files)}

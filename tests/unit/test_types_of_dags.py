@@ -1,4 +1,4 @@
-"""What a type checker, and so an editor, says of DAGs: mypy over right calls and over wrong ones."""
+"""What a type checker, and so an editor, says of right calls in DAGs and of wrong ones."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ with DAG("d", schedule=None):
     RegisterModelOperator(task_id="r", model_folder="gs://b/m", result=collect.output)
     PromoteModelOperator(task_id="m", model_folder="gs://b/m", version=space(), decision=space())
     training_pipeline(context_dir=".", image="i", args=["--epochs", 3], queue="gpu", execution_timeout=HOUR)
-    training_pipeline(context_dir=".", image="i", images={"worker": RoleImage(dockerfile="D")}, worker_count=1)
+    training_pipeline(context_dir=".", image="i", images={"worker": RoleImage(dockerfile="D")}, labels={})
     training_step("one", image=push.output, reuse_results=True, model_file="m.json", retries=0, pool="p")
     training_step("two", image="i", hyperparameters=space(), worker_config={"image_uri": push.output})
     compare_with_champion(challenger={}, model_folder="gs://b", command=["e"], labels={"a": "b"}, queue="q")
@@ -110,7 +110,7 @@ with DAG("d", schedule=None):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of what is checked, with mypy's cache: the second run need not read Airflow again."""
+    """Return the folder of what is checked, with mypy's cache for the second run."""
     return tmp_path_factory.mktemp("checked")
 
 
@@ -170,7 +170,7 @@ def named(function: Any) -> dict[str, inspect.Parameter]:
 
 
 def test_the_list_of_job_fields_is_what_an_operator_takes_and_templates() -> None:
-    """Arguments and templates are those of the list, with its types: it is the one home of the fields."""
+    """It is their one home, with their types."""
     taken = named(JobDescriptionOperator.__init__)
     listed = {
         name: getattr(kind, "__forward_arg__", kind) for name, kind in JobFields.__annotations__.items()

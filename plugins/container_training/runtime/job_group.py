@@ -42,8 +42,8 @@ def job_group(
     of_all_tasks = {name: fields[name] for name in TaskArguments.__annotations__ if name in fields}
     for name in fields.keys() & OperatorArguments.__annotations__.keys() - of_all_tasks.keys():
         raise TypeError(
-            f"{name}={fields[name]!r} is for one task and not for all of the group {group_id!r}: set it on the "
-            f"task that is meant, such as submit.{name}, or for all in default_args"
+            f"{name}={fields[name]!r} is for one task and not for all of the group {group_id!r}: set it on "
+            f"the task that is meant, such as submit.{name}, or for all in default_args"
         )
     said: Any = {**(default_args or {}), **given(**connections), **of_all_tasks}
     group = TaskGroup(group_id=group_id, default_args=said)
@@ -58,7 +58,7 @@ def training_connection(group: TaskGroup) -> str:
 
 
 def own(group: TaskGroup, name: str, value: Any, ours: Any) -> Any:
-    """Return an argument: the author's value, or else what the group's defaults say, or else ``ours``. Pure."""
+    """Return the author's ``value``, else the default of the group, else ``ours``. Pure."""
     return group.default_args.get(name, ours) if value is None else value
 
 

@@ -1,4 +1,4 @@
-"""Airflow's arguments of tasks, as type checkers and editors read them: what ``**kwargs`` may hold."""
+"""Airflow's arguments of tasks, for type checkers and editors: what ``**kwargs`` may hold."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class _ArgumentsOfOneTask(TypedDict, total=False):
 
 
 class TaskArguments(_ArgumentsOfEveryTask, total=False):
-    """Arguments that make sense for every task of a group: task groups take them, and give them to all."""
+    """Arguments that task groups take, and give to every task."""
 
     retries: int | None
     retry_delay: timedelta | float
@@ -85,7 +85,7 @@ class OperatorArguments(TaskArguments, _ArgumentsOfOneTask, total=False):
 
 
 class SensorArguments(_ArgumentsOfEveryTask, _ArgumentsOfOneTask, total=False):
-    """Arguments of Airflow's ``BaseSensorOperator``, but for those that ``TrainingJobSensor`` names itself."""
+    """Arguments of ``BaseSensorOperator`` that ``TrainingJobSensor`` does not name itself."""
 
     timeout: timedelta | float | None
     soft_fail: bool
@@ -104,7 +104,7 @@ class EngineArguments(OperatorArguments, total=False):
 
 
 class TypedTask(BaseOperator):
-    """A task whose output type checkers accept for any argument, as Airflow replaces it by its value."""
+    """A task whose output fits any argument for type checkers: Airflow puts its value there."""
 
     if TYPE_CHECKING:
 

@@ -1,4 +1,4 @@
-"""Where the arguments of task groups go: argument x function x task, read from the tasks of parsed DAGs."""
+"""Where the arguments of task groups go: argument x function x task, of parsed DAGs."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def name_of(function: Callable[..., None], places: tuple[str, ...]) -> str:
 
 @pytest.fixture(scope="module")
 def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, DAG]:
-    """Return the DAGs of all functions and places, as Airflow's DAG processor reads them from files."""
+    """Return the DAGs of all functions and places, parsed from files by Airflow."""
     folder: Path = tmp_path_factory.mktemp("dags")
     for function in FUNCTIONS:
         for places in SAID:

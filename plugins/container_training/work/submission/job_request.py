@@ -33,7 +33,7 @@ _EMPTY: tuple[Any, ...] = (None, "", [])
 
 
 class JobFieldsOfRoles(TypedDict, total=False):
-    """Fields of a job that are the same for whichever image runs: all but ``JobFields``' own and ``args``."""
+    """Fields of a job but for its image, command and arguments."""
 
     job_dir: str | TaskOutput | None
     default_job_dir: str | None
@@ -74,7 +74,9 @@ class JobFieldsOfImage(JobFieldsOfRoles, total=False):
 
 class JobFields(JobFieldsOfImage, total=False):
     """
-    The fields that a task sets one by one: the one list of them, for operators, task groups and editors.
+    The one list of the fields that a task sets one by one.
+
+    Operators and task groups take them, and editors show them.
 
     A field that is missing, ``None`` or empty text is left to the job's own form.
     ``JobDescriptionOperator`` says what each of them means.
