@@ -47,6 +47,8 @@ class PlainAirflow:
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database_url,
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": database_url,
+            # Beside the other tests the API server may take longer than 5 s, which fails the start of a task.
+            "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",
         }
         made = cls(folder=folder, venv=venv, settings=settings)
         made.command("db", "migrate")
