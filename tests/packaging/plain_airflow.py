@@ -1,4 +1,4 @@
-"""A plain Airflow with Celery, Redis and PostgreSQL, as somebody has it who has none of this project."""
+"""A plain Airflow with Celery, Redis and PostgreSQL, without anything of this project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands of docs/install.md, from ``pip install`` to a finished job, in a plain Airflow with Celery."""
+"""The commands of docs/install.md, up to a job, in an Airflow with Celery."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def replaced(code: str, here: Mapping[str, str]) -> str:
 
 
 def sources(wheels: Mapping[str, Path], folder: Path) -> dict[str, str]:
-    """Return where pip finds the wheels of this checkout, and everything else in the versions of the lock."""
+    """Return where pip finds the wheels, and the versions of everything else."""
     pins = re.findall(r"^[\w.\[\]-]+==[^ \\;]+", (ROOT / "requirements.txt").read_text("utf-8"), re.MULTILINE)
     constraints = folder / "constraints.txt"
     constraints.write_text("\n".join(pins), encoding="utf-8")

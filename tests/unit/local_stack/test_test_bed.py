@@ -74,7 +74,7 @@ def test_what_is_missing_is_installed_and_nothing_else(
 
     shown = table()
 
-    assert machine.installed == [["openssh-client", "prometheus"]]
+    assert machine.installed == [["openssh-client", "prometheus", "redis-server", "curl"]]
     assert shown["ssh-keygen"] == "/usr/bin/ssh-keygen"
     assert machine.up == [[Part.ENGINE, Part.BASE_IMAGE]]
 
