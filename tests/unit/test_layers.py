@@ -240,8 +240,8 @@ def test_dags_use_the_airflow_side_only(path: Path) -> None:
 
 #: The only room that may use what Airflow does not publish.
 INTERNALS = "container_training.airflow_internals"
-#: Public modules of Airflow 3.3 beside ``airflow.sdk`` and the providers, and what they publish; ``...`` is everything.
-#: https://airflow.apache.org/docs/apache-airflow/3.3.2/public-airflow-interface.html and task-sdk/1.3.2/api.html
+#: Public modules of Airflow 3.3 beside ``airflow.sdk`` and the providers, and what they publish.
+#: Source: Airflow's docs, ``public-airflow-interface`` (3.3.2), and those of its task SDK, ``api`` (1.3.2).
 PUBLIC_AIRFLOW: dict[str, set[str]] = {
     "airflow.listeners": {"hookimpl"},
     "airflow.plugins_manager": {"AirflowPlugin"},
@@ -301,7 +301,7 @@ def test_what_airflow_does_not_publish_is_imported_in_one_room_only() -> None:
 
 
 def test_no_class_uses_a_private_name_of_airflows_classes() -> None:
-    """A name with an underscore that a class of ours takes from Airflow, or by accident gives another meaning."""
+    """Neither on purpose nor by accident, with another meaning."""
     import importlib
     import inspect
 

@@ -73,7 +73,7 @@ def run_type_and_user(dag_id: str, run_id: str, session: Session) -> tuple[str, 
 
 
 def runs_with_labels(wanted: Collection[tuple[str, str]], session: Session) -> list[tuple[str, str]]:
-    """Return DAG id and run id of all runs whose label may be the one of a pair of DAG id and label."""
+    """Return DAG id and run id of the runs that the pairs of DAG id and label may mean."""
     if not wanted:
         return []
     may_be = [and_(DagRun.dag_id == dag_id, _has_label(DagRun.run_id, label)) for dag_id, label in wanted]

@@ -1,5 +1,5 @@
 """
-What Airflow does not publish of tasks, their processes and their metrics; for every process.
+What Airflow does not publish of tasks, their processes and metrics; for every process.
 
 Each function imports what it needs when it is called: every process of Airflow loads this module.
 """

@@ -1,4 +1,4 @@
-"""A training service behind ``training_default``, the context of a task, and Airflow's database."""
+"""A training service behind ``training_default``, a task's context, Airflow's database."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-The training operators of Google's provider that a DAG file calls, and the DAGs that they are in.
+The calls of Google's training operators in a DAG file, and the DAGs that they are in.
 
 The file is parsed, never run. Without I/O.
 """
@@ -112,7 +112,7 @@ def _imported(tree: ast.Module) -> dict[str, str]:
 
 
 def _operator(call: ast.Call, names: Mapping[str, str]) -> str:
-    """Return the name of the class that is called, also by ``.partial``; empty for anything else."""
+    """Return the name of the class that is called, also by ``.partial``; empty: none."""
     called = dotted(call.func).removesuffix(".partial").rpartition(".")[2]
     name = names.get(called, called)
     return _OLD_NAMES.get(name, name)
@@ -166,7 +166,7 @@ def _arguments(call: ast.Call, file: PythonFile) -> tuple[dict[str, ast.expr], l
 
 
 def _items(node: ast.expr | None, file: PythonFile) -> dict[str, ast.expr]:
-    """Return the items of a dictionary, or of a name that is assigned one; empty if they are not known."""
+    """Return the items of a dictionary, or of a name that is assigned one; empty: unknown."""
     if isinstance(node, ast.Name):
         node = file.assigned(node)
     if isinstance(node, ast.Call) and dotted(node.func) == "dict" and not node.args:

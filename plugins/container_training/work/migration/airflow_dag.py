@@ -1,4 +1,4 @@
-"""An Airflow DAG file with training operators of Google's provider, as DAGs to write. Without I/O."""
+"""A DAG file with Google's training operators, as DAGs to write. Without I/O."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _READ = frozenset({"dag_id", "params", "default_args"})
 
 def dags_of_file(source: str, name: str) -> tuple[list[LegacyDag], ShellText]:
     """
-    Return the DAGs of a file that have jobs to migrate, and where the marks in them come from. Pure.
+    Return the DAGs of a file that have jobs, and where the marks in them come from. Pure.
 
     :param name: of the file; it names a DAG that has no id.
     :raises InvalidCommand: the file is not Python, or has no such job.

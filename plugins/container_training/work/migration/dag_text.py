@@ -48,7 +48,8 @@ def dags_source(dags: Sequence[LegacyDag], options: DagOptions, shell: ShellText
     """
     Return the source of a file with ``dags``, as :func:`dag_source` does. Pure.
 
-    :raises InvalidCommand: ``options`` are about one job, and there are several; or an image is to be built for
+    :raises InvalidCommand: ``options`` are about one job, and there are several; or an image is to be built
+        for
         a job that runs packages.
     """
     jobs = [job for dag in dags for job in dag.jobs]

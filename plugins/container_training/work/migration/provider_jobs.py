@@ -1,9 +1,9 @@
 """
-The jobs that operators of Google's provider ask for, and what a person has to decide of each.
+The jobs that Google's training operators ask for, and what a person has to decide.
 
 Without I/O. Sources: ``airflow.providers.google.cloud.operators.vertex_ai.custom_job`` (22.8) and
-``operators.mlengine`` (10.26, the last version that has it); ``google.cloud.aiplatform.training_jobs`` for what
-a training pipeline is made of.
+``operators.mlengine`` (10.26, the last version that has it); ``google.cloud.aiplatform.training_jobs`` for
+what a training pipeline is made of.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping
-from pathlib import PurePosixPath
 from typing import Any
 
 from container_training.work.migration.airflow_calls import (
@@ -73,7 +72,7 @@ def jobs_of_dag_file(found: DagFile) -> list[LegacyJob]:
 
 
 class _Reader:
-    """Reads one call; each argument is taken out, and what is left at the end has no counterpart."""
+    """Reads one call: takes each argument out; what is left has no counterpart."""
 
     def __init__(self, found: DagFile, call: OperatorCall) -> None:
         self._file = found.file
@@ -146,9 +145,10 @@ class _Reader:
         self._machine({})
 
     def _script(self) -> None:
-        script = PurePosixPath(str(self._take("script_path")))
-        self._training["pythonModule"] = ".".join([script.parent.name, script.stem]).strip(".")
-        self._left["package_path"] = ast.Constant(str(script.parent))
+        folder, _, script = str(self._take("script_path")).rpartition("/")
+        package = folder.rpartition("/")[2]
+        self._training["pythonModule"] = f"{package}.{script.removesuffix('.py')}".strip(".")
+        self._left["package_path"] = ast.Constant(folder or ".")
         where = self._left.get("staging_bucket") or self._left.get("base_output_dir")
         if where is not None:
             self._left["staging"] = where
@@ -192,7 +192,7 @@ class _Reader:
         )
 
     def _machine(self, master: dict[str, Any]) -> None:
-        """Read what a training pipeline says of machines: one pool of equals, the first of them the chief."""
+        """Read what a pipeline says of machines: equals, the first of them the chief."""
         kind, count = self._take("accelerator_type"), self._take("accelerator_count")
         disk = {
             "bootDiskType": self._take("boot_disk_type"),

@@ -152,7 +152,7 @@ class PythonFile:
 
 
 def code_or_value(file: PythonFile, node: ast.expr) -> Any:
-    """Return the value of an expression; a date or a duration of constants as the code that makes it."""
+    """Return the value of an expression; a date or a duration as the code that makes it."""
     if isinstance(node, ast.Name) and isinstance(found := file.assigned(node), ast.Call):
         node = found
     if dotted(node).startswith("TriggerRule."):

@@ -1,4 +1,4 @@
-"""Airflow's login and auth manager, as the dashboard relies on them: a real token, asked of a real app."""
+"""Airflow's login and auth manager, with a real token, asked of a real app."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def client() -> Iterator[TestClient]:
 def test_requires_login_and_user_dep_rely_on_airflows_token(
     user_of: Callable[[str], Any], client: TestClient
 ) -> None:
-    """``requires_authenticated``, ``GetUserDep``: the cookie ``_token``, or a bearer token; else 401."""
+    """``requires_authenticated``, ``GetUserDep``: a cookie or a bearer token; else 401."""
     from airflow.api_fastapi.app import get_auth_manager
 
     token = get_auth_manager().generate_jwt(user_of("viewer"))
@@ -54,7 +54,7 @@ def test_requires_login_and_user_dep_rely_on_airflows_token(
 def test_authorized_dag_ids_and_edits_rely_on_the_auth_manager(
     user_of: Callable[[str], Any], add_run: Callable[..., None], role: str, *, reads: bool, edits: bool
 ) -> None:
-    """``get_authorized_dag_ids``, and ``is_authorized_dag`` with ``DagAccessEntity.TASK_INSTANCE``."""
+    """``get_authorized_dag_ids``; ``is_authorized_dag`` for task instances."""
     add_run("mine", "r", "submit")
     user = user_of(role)
 

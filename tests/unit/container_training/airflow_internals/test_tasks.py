@@ -1,4 +1,4 @@
-"""What is relied on of tasks, their processes and their metrics, though Airflow does not publish it."""
+"""What is relied on of tasks, processes and metrics, though Airflow does not publish it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def asked(register_dag: Callable[[DAG], DAG], session: Session) -> list[dict[str
 def test_has_supervisor_relies_on_the_channel_that_the_task_runner_keeps(
     monkeypatch: pytest.MonkeyPatch, asked: list[dict[str, Any]]
 ) -> None:
-    """``task_runner.SUPERVISOR_COMMS`` is a ``CommsDecoder`` in a process of a worker, and in none else."""
+    """``task_runner.SUPERVISOR_COMMS`` is a ``CommsDecoder`` in a worker's task only."""
     from airflow.sdk.execution_time import task_runner
     from airflow.sdk.execution_time.comms import CommsDecoder
 
@@ -58,7 +58,7 @@ def test_has_supervisor_relies_on_the_channel_that_the_task_runner_keeps(
 
 
 def test_states_of_run_relies_on_what_the_supervisor_answers(asked: list[dict[str, Any]]) -> None:
-    """``RuntimeTaskInstance.get_task_states``, asked within a task; a mapped one has its index in its name."""
+    """``RuntimeTaskInstance.get_task_states``; a mapped task's name has its index."""
     first, second = asked
 
     assert first["none"] == second["none"] == {}
@@ -96,7 +96,7 @@ def test_states_of_run_says_with_one_error_that_the_supervisor_does_not_answer(
 def test_task_metrics_and_triggerer_metrics_rely_on_incr_and_gauge_with_tags(
     metrics: Callable[[], Any],
 ) -> None:
-    """``airflow.sdk.observability.stats`` and ``airflow.observability.stats``; without a backend, nothing happens."""
+    """``airflow.sdk.observability.stats`` and ``airflow.observability.stats``."""
     metrics().incr("container_training.submissions", tags={"outcome": "submitted"})
     metrics().gauge("container_training.orphans", 1, tags={"conn_id": "c"})
 

@@ -391,7 +391,7 @@ def test_what_a_person_must_decide_is_reported_with_both_lines(migrate: Migrate,
     reported = [line for line in done.stderr.splitlines() if line.startswith("new.py:")]
     assert f"new.py is written; {len(reported)} places in it need a person" in done.stderr
     for line in reported:
-        number, text = int(line.split(":")[1]), line.split(": ", 2)[2]
+        number, text = int(line.split(":")[1]), line.partition(": ")[2]
         assert written[number - 1].strip().startswith("# DECIDE: ")
         assert text[:20] in written[number - 1]
     assert any(f"line {call}: environment_variables=" in line for line in reported)

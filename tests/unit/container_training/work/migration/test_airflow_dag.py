@@ -1,7 +1,7 @@
 """
 A DAG file with operators of Google's provider becomes a DAG file of this project.
 
-The written DAG parses, is formatted, and asks for the same job; what cannot be carried over is said with its line.
+The written DAG parses, is formatted, and asks for the same job; what cannot be carried over is said.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from container_training.work.migration.dag_text import DagOptions, dags_source, 
 from tests.support.docs_examples import ROOT
 from training_api.errors import InvalidCommand
 
-#: As the provider's own system test has it: names from the environment, buckets computed from them, two calls.
+#: As the provider's own system test has it: names from the environment, a bucket computed from them.
 CONTAINER_DAG = """
 import os
 from datetime import datetime
