@@ -1,5 +1,5 @@
 """
-Runs a function as a trainer: arguments from the command line, metrics to the job's folder.
+Runs a function as a trainer: arguments by the command line, metrics to the job's folder.
 
 A job has this text as its program, with the function and a call of ``run`` below it. It needs the standard
 library of Python 3.8 alone.
