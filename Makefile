@@ -1,5 +1,5 @@
 # Every target sets up what it needs, says what it does, and can be run twice.
-.PHONY: screenshots setup demo serve env status down test test-quick test-flaky test-newest test-airflows check hostile bench bench-search fuzz mlflow docs lock release
+.PHONY: screenshots setup demo serve env status down test test-quick test-hosts test-flaky test-newest test-airflows check hostile bench bench-search fuzz mlflow docs lock release
 .DEFAULT_GOAL := setup
 # The last line of the demo is its result, also where another make calls this one.
 MAKEFLAGS += --no-print-directory
@@ -66,6 +66,10 @@ test-airflows: setup
 # The table of docs/access.md, made by a trainer that tries to leave its container; a test says when it is stale.
 hostile: setup
 	@HOSTILE_WRITES_DOCS=1 $(PYTHON) -m local_stack test-bed $(PYTHON) -m pytest -q tests/docker/test_hostile_trainer.py
+
+# Airflow with two worker hosts: all example DAGs that the suite leaves out, and a host that dies in each phase.
+test-hosts: setup
+	@TWO_HOSTS=all $(PYTHON) -m local_stack test-bed $(PYTHON) -m pytest $(PYTEST_ARGUMENTS) tests/e2e/two_hosts
 
 # The pictures of the README, made by tests that drive a real Airflow with real jobs.
 screenshots: setup

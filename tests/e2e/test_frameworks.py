@@ -7,6 +7,7 @@ Their replicas train together, on images made on this machine.
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
 
 import docker
 import pytest
@@ -17,6 +18,7 @@ from tests.e2e.airflow_run import Run, wait_until
 from tests.support.speed import scaled
 from training_api.clients.training import TrainingClient, job_log_filter
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
+from training_api.job.image_ref import parse_image_ref
 from training_api.job.results import JobResult
 from training_api.states import JobState
 
@@ -51,10 +53,18 @@ def run_by_hand(image: str | None) -> str:
 
 
 @pytest.fixture(scope="module")
-def runs(airflow: AirflowApi) -> dict[str, Run]:
-    """All runs, side by side: on a new machine the first of each downloads a framework."""
+def runs(airflow: AirflowApi, engine_client: docker.APIClient) -> Iterator[dict[str, Run]]:
+    """
+    All runs, side by side: on a new machine the first of each downloads a framework.
+
+    The engine keeps the frameworks for the next tests, whose registry, and so their names, will be others.
+    """
     epochs = {"train_tensorflow_ps": 5, "train_pytorch_ddp": 5, "train_xgboost": 8}
-    return {dag_id: Run.start(airflow, dag_id, {"epochs": count}) for dag_id, count in epochs.items()}
+    runs = {dag_id: Run.start(airflow, dag_id, {"epochs": count}) for dag_id, count in epochs.items()}
+    yield runs
+    for run in runs.values():
+        image = parse_image_ref(run.xcom("framework"))
+        engine_client.tag(str(image), f"localhost/container-training/{image.path_in_project}", image.tag)
 
 
 @pytest.fixture(scope="module")

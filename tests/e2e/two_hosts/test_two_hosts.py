@@ -1,0 +1,94 @@
+"""
+DAG runs whose tasks are on two worker hosts, each with an engine of its own; and hosts that die.
+
+``make test-hosts`` runs what the suite leaves out: all example DAGs, and a death in each phase.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import docker
+import pytest
+
+from tests.e2e.airflow_run import Run
+from tests.e2e.two_hosts.bed import TwoHosts, open_hosts
+from tests.support.waiting import wait_until
+from training_api.states import JobState
+
+pytestmark = [
+    pytest.mark.docker,
+    pytest.mark.e2e,
+    pytest.mark.needs_root,
+    pytest.mark.needs_program("redis-server"),
+    pytest.mark.timeout(1800),
+]
+
+_ALL = os.environ.get("TWO_HOSTS") == "all"
+DAGS = ("train_digits", "tune_digits", "train_pytorch_ddp") if _ALL else ("train_digits",)
+#: The task that runs, or whose job is waited for, when a host dies.
+PHASES = ("build", "test", "push", "submit", "wait", "collect") if _ALL else ("build", "submit")
+#: A framework is downloaded, compressed and pulled.
+_PATIENCE_SECONDS = 1500.0
+
+
+@pytest.fixture(scope="module")
+def two(
+    tmp_path_factory: pytest.TempPathFactory, base_image: str, engine_client: docker.APIClient
+) -> Iterator[TwoHosts]:
+    with open_hosts(tmp_path_factory.mktemp("hosts"), base_image, engine_client) as two:
+        yield two
+
+
+def hosts_of(two: TwoHosts, run: Run) -> dict[str, str]:
+    """Return the machine of each task's newest try."""
+    tasks = two.api.task_instances(run.dag_id, run.run_id)
+    return {task["task_id"]: task["hostname"] for task in tasks if task["hostname"]}
+
+
+@pytest.mark.parametrize("dag_id", DAGS)
+def test_a_run_succeeds_with_its_tasks_on_both_hosts(dag_id: str, two: TwoHosts) -> None:
+    run = Run.start(two.api, dag_id, {"spread": True, "epochs": 5})
+
+    assert run.wait_for_end(patience_seconds=_PATIENCE_SECONDS) == "success", run.states()
+
+    hosts = hosts_of(two, run)
+    group = next(task for task in hosts if task.endswith(".build")).partition(".")[0]
+    assert (hosts[f"{group}.build"], hosts[f"{group}.test"]) == ("node1", "node2")
+    assert set(hosts.values()) == {"node1", "node2"}
+    built, pushed = run.xcom(f"{group}.build"), run.xcom(f"{group}.push")
+    assert built.partition("@")[2] == pushed.partition("@")[2]
+    assert f"pulling {built}" in run.log(f"{group}.test")
+    assert "nothing is pushed" in run.log(f"{group}.push")
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_host_that_dies_loses_nothing(phase: str, two: TwoHosts) -> None:
+    run = Run.start(two.api, "slow_pipeline")
+    task = "train.wait_until_finished" if phase == "wait" else f"train.{phase}"
+    wait_until(
+        lambda: run.states().get(task) == ("deferred" if phase == "wait" else "running"),
+        f"{task} is in its middle",
+        seconds=240,
+        poll_seconds=0.1,
+    )
+    # Whose task waits, or has run last, is as good as any.
+    victim = two.hosts[hosts_of(two, run).get(task) or "node1"]
+
+    victim.kill()
+    try:
+        assert run.wait_for_end(patience_seconds=_PATIENCE_SECONDS) == "success", run.states()
+    finally:
+        victim.start()
+
+    assert phase == "wait" or run.tries(task) > 1
+    labels = [run.run_id]
+    jobs = [job for job in two.training.list_jobs(page_size=100).jobs or [] if is_of(job.labels, labels[0])]
+    assert [job.state for job in jobs] == [JobState.SUCCEEDED]
+    assert run.xcom("train.collect")["metrics"] == {"accuracy": 1.0}
+
+
+def is_of(labels: dict[str, str] | None, run_id: str) -> bool:
+    """Whether a job's labels are those of the run."""
+    return (labels or {}).get("run") == run_id.lower().translate(str.maketrans(":+.", "---"))
