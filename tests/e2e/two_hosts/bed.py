@@ -166,7 +166,9 @@ def _airflow(redis_port: int) -> dict[str, str]:
         "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles),
         "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
         # What is dead is noticed within seconds, not minutes.
-        "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": str(round(HEARTBEAT_SECONDS * slowness())),
+        "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": str(
+            round(HEARTBEAT_SECONDS * min(slowness(), 2.0))
+        ),
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "2",
         "AIRFLOW__SCHEDULER__TASK_QUEUED_TIMEOUT": "30",
         "AIRFLOW__SCHEDULER__TASK_QUEUED_TIMEOUT_CHECK_INTERVAL": "5",
