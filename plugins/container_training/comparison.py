@@ -15,7 +15,7 @@ from container_training.operators.promotion import (
     PrepareEvaluationsOperator,
 )
 from container_training.operators.training import SubmitTrainingJobOperator
-from container_training.runtime.job_description import ComparedArguments
+from container_training.runtime.job_description import ComparedArguments, require_job_fields
 from container_training.runtime.job_group import job_group, training_connection, wait_limits
 from container_training.sensors.training import TrainingJobSensor
 
@@ -44,7 +44,7 @@ def compare_with_champion(
     *,
     challenger: Any,
     model_folder: str,
-    command: Sequence[str],
+    command: Sequence[str] | str,
     args: Sequence[Any] = (),
     group_id: str = "compare",
     alpha: float | str = 0.05,
@@ -87,6 +87,7 @@ def compare_with_champion(
         "gcp_conn_id": gcp_conn_id,
         "registry_conn_id": registry_conn_id,
     }
+    require_job_fields("compare_with_champion", job_fields, SubmitTrainingJobOperator.template_fields)
     with job_group(group_id, default_args, job_fields, **connections) as group:
         group.default_args.setdefault("timeout", timedelta(days=1).total_seconds())
         # A task that is to be mapped has only what it is given itself, until it is mapped.
@@ -96,7 +97,7 @@ def compare_with_champion(
         )
         submit = SubmitTrainingJobOperator.partial(
             task_id="submit",
-            command=list(command),
+            command=command,
             **{"default_job_dir": group.default_args["default_job_dir"], **connection, **job_fields},
         ).expand_kwargs(XComArg(prepare))
         wait = TrainingJobSensor.partial(task_id="wait", **connection, **wait_limits(wait_timeout)).expand(

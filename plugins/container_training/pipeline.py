@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -29,6 +29,7 @@ from container_training.sensors.training import TrainingJobSensor
 from container_training.step import CollectedJob, ResultArguments, is_tuning, output_of
 from container_training.work.results.collection import BILL_OF_MATERIALS_FILE
 from container_training.work.waiting.job_watch import Until
+from training_api.errors import InvalidArgument
 from training_api.job.roles import OTHER_ROLES
 
 #: Roles that may have an image of their own: the start of their arguments of ``SubmitTrainingJobOperator``.
@@ -179,7 +180,7 @@ def training_pipeline(
     :param default_args: default arguments of the group's tasks; they win over those of the DAG.
     :param job_fields: arguments of ``SubmitTrainingJobOperator``, like ``args``, ``job_dir`` and ``labels``;
         and Airflow's arguments of all tasks, like ``queue``, ``pool``, ``retries`` and ``execution_timeout``.
-    :raises ValueError: ``images`` names an unknown role, or ``states`` is another word.
+    :raises InvalidArgument: ``images`` names an unknown role, or ``states`` is another word.
     """
     _check(states, images or {})
     connections = {"training_conn_id": training_conn_id, "gcp_conn_id": gcp_conn_id}
@@ -290,11 +291,19 @@ def training_pipeline(
     )
 
 
-def _check(states: str, roles: Iterable[str]) -> None:
+def _check(states: str, images: Mapping[str, Any]) -> None:
     if states not in ("tasks", "one"):
-        raise ValueError(f"states must be 'tasks' or 'one'; got {states!r}")
-    if unknown := sorted(set(roles) - set(_ROLES)):
-        raise ValueError(f"images must name roles of {', '.join(_ROLES)}; got {', '.join(unknown)}")
+        raise InvalidArgument(
+            f"states must be 'tasks' (a task for each state) or 'one' (one task for all); got {states!r}"
+        )
+    if unknown := sorted(set(images) - set(_ROLES)):
+        raise InvalidArgument(
+            f"images must name roles of {', '.join(_ROLES)}; got {', '.join(unknown)}; the master's image is "
+            "that of context_dir"
+        )
+    for role, own in images.items():
+        if not isinstance(own, RoleImage):
+            raise InvalidArgument(f"images[{role!r}] must be a RoleImage, got {own!r}; write RoleImage(...)")
 
 
 def _waits(

@@ -137,13 +137,15 @@ def parse_prices(value: object, source: str, currency: object = "") -> PriceList
         try:
             value = json.loads(value) if value.strip() else None
         except ValueError as error:
-            raise InvalidPrice(f"{source} is not JSON: {error}") from error
+            raise InvalidPrice(
+                f'{source} must be JSON like {{"n1-standard-4": 0.0001}}, got {value!r:.200}: {error}; correct the setting'
+            ) from error
     if not value:
         return PriceList(source=source, per_second={}, currency=str(currency or ""))
     if not isinstance(value, Mapping):
         raise InvalidPrice(
             f'{source} must be an object of prices per second, like {{"n1-standard-4": 0.0001}}, '
-            f"got {type(value).__name__}"
+            f"got {value!r:.200}; correct the setting"
         )
     prices = {str(name): _amount(price, f"{source}[{name!r}]", 0.0) for name, price in value.items()}
     return PriceList(source=source, per_second=prices, currency=str(currency or ""))
@@ -159,7 +161,7 @@ def parse_max_cost(value: float | str | None) -> float | None:
         return None
     limit = _amount(value, "max_cost", 0.0)
     if not limit:
-        raise InvalidPrice(f"max_cost must be above 0, got {value!r}")
+        raise InvalidPrice(f"max_cost must be above 0, got {value!r}; without a limit, leave it out")
     return limit
 
 
@@ -169,7 +171,9 @@ def _amount(value: Any, name: str, least: float) -> float:
     except (TypeError, ValueError):
         amount = math.nan
     if not math.isfinite(amount) or amount < least:
-        raise InvalidPrice(f"{name} must be a number >= {least:g}, got {value!r}")
+        raise InvalidPrice(
+            f"{name} must be a number >= {least:g}, got {value!r}; write it in digits, like 0.5"
+        )
     return amount
 
 

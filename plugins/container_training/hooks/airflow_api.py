@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from airflow.sdk import BaseHook
-
+from container_training.hooks.closing import ClosingHook
 from container_training.hooks.training import endpoint_of
 from container_training.work.orphans.airflow_api import AirflowApiClient
 
 
-class AirflowApiHook(BaseHook):
+class AirflowApiHook(ClosingHook):
     """
     Reads what Airflow's REST API shows.
 

@@ -44,12 +44,12 @@ def _value(source: str) -> bytes:
         try:
             password = BaseHook.get_connection(source.removeprefix(_CONNECTION)).password
         except AirflowNotFoundException as error:
-            raise ValueError("is no connection of this Airflow") from error
+            raise ValueError("is no connection of this Airflow; add it under Admin > Connections") from error
         return (password or "").encode()
     if source.startswith(_VARIABLE):
         variable = Variable.get(source.removeprefix(_VARIABLE), default=None)
         if variable is None:
-            raise ValueError("is no variable of this Airflow")
+            raise ValueError("is no variable of this Airflow; add it under Admin > Variables")
         return str(variable).encode()
     path = Path(source)
     if not path.is_absolute():

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from training_api.errors import TrainingError
+from container_training.work.submission.job_request import explained
+from training_api.errors import InvalidJobSpec, TrainingError
 from training_api.retrying import is_worth_a_retry
 
 
@@ -24,4 +25,5 @@ def final_unless_transient() -> Iterator[None]:
     except TrainingError as error:
         if is_worth_a_retry(error):
             raise
-        raise AirflowFailException(f"{type(error).__name__}: {error}") from error
+        text = explained(error) if isinstance(error, InvalidJobSpec) else str(error)
+        raise AirflowFailException(f"{type(error).__name__}: {text}") from error

@@ -13,9 +13,11 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from container_training.hooks.closing import ClosingHook
 from container_training.hooks.storage import StorageHook
+from container_training.hooks.training import InvalidConnection
 from container_training.work.models.data_snapshots import SnapshotStore
 from container_training.work.models.mlflow_registry import MlflowRegistry
 from container_training.work.models.registry import ModelRegistry
+from container_training.work.object_store import ObjectStore, require_uri
 
 
 class ModelRegistryHook(ClosingHook):
@@ -48,16 +50,21 @@ class ModelRegistryHook(ClosingHook):
     @property
     def registry(self) -> ModelRegistry:
         """The registry, over connections that are kept."""
-        return ModelRegistry(self._storage.get_conn(), self.model_folder, self._mlflow)
+        return ModelRegistry(self._store, self.model_folder, self._mlflow)
 
     @property
     def snapshots(self) -> SnapshotStore:
         """The snapshots of data of this model, over the same connections."""
-        return SnapshotStore(self._storage.get_conn(), self.model_folder)
+        return SnapshotStore(self._store, self.model_folder)
 
     def get_conn(self) -> ModelRegistry:
         """Return the registry."""
         return self.registry
+
+    @property
+    def _store(self) -> ObjectStore:
+        require_uri("model_folder", self.model_folder)
+        return self._storage.get_conn()
 
     @cached_property
     def _storage(self) -> StorageHook:
@@ -75,11 +82,13 @@ class ModelRegistryHook(ClosingHook):
 
 
 def mlflow_of(connection: Connection, model_folder: str) -> MlflowRegistry:
-    """Return the MLflow server that ``connection`` names. :raises ValueError: it names no host."""
+    """
+    Return the MLflow server that ``connection`` names.
+
+    :raises InvalidConnection: it names no host.
+    """
     if not connection.host:
-        raise ValueError(
-            f"connection {connection.conn_id!r} must name the host of an MLflow server, and has none"
-        )
+        raise InvalidConnection(connection.conn_id, "host", "the host of the MLflow server")
     port = f":{connection.port}" if connection.port else ""
     login = (connection.login, connection.password or "") if connection.login else None
     return MlflowRegistry(

@@ -34,6 +34,7 @@ class StorageHook(ClosingHook):
         # Imported here: it takes about a second, which no DAG parse may cost.
         from airflow.providers.google.cloud.hooks.gcs import GCSHook
 
+        self.get_connection(self.gcp_conn_id)  # whose error says more than the provider's
         client = GCSHook(gcp_conn_id=self.gcp_conn_id).get_conn()
         return ObjectStore(client, self.patience_seconds)
 

@@ -22,7 +22,7 @@ from training_api.clients.patience import patiently
 from training_api.clients.training import AsyncTrainingClient, TrainingClient, job_log_filter
 from training_api.dialects.ml_v1.log_wire import SERVICE_TASK_NAME, LogEntry
 from training_api.dialects.ml_v1.resources import GetConfigResponse, Job, ListJobsResponse
-from training_api.errors import InvalidArgument, TrainingError
+from training_api.errors import InvalidArgument, JobNotFound, TrainingError
 from training_api.job.cost import PriceList, parse_prices
 
 if TYPE_CHECKING:
@@ -182,7 +182,12 @@ class TrainingHook(ClosingHook):
                 f"job_id must be the id of a job, got {job_id!r}: the task that submits the job returned "
                 "none; clear that task with what is downstream of it"
             )
-        return self._ask(self.client.get_job, job_id)
+        try:
+            return self._ask(self.client.get_job, job_id)
+        except JobNotFound as error:
+            raise JobNotFound(
+                f"job_id must be the id of a job of project {self.project!r}, got {job_id!r}: {error}"
+            ) from error
 
     def list_jobs(self, filter_: str, page_size: int, page_token: str = "") -> ListJobsResponse:
         """Return a page of the jobs that fit ``filter_``, newest first; by default the first page."""
@@ -314,4 +319,6 @@ class InvalidConnection(TrainingError):
     """The Airflow connection lacks a field that this project needs."""
 
     def __init__(self, conn_id: str, field: str, meaning: str) -> None:
-        super().__init__(f"connection {conn_id!r} has no {field}: {meaning}")
+        super().__init__(
+            f"connection {conn_id!r} has no {field}: {meaning}; edit it under Admin > Connections, or where it is kept"
+        )

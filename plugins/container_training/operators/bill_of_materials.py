@@ -114,7 +114,9 @@ class ImageBillOfMaterialsOperator(EngineOperator):
         if self.folder:
             return self.folder
         if not self.job_id:
-            raise _no_folder("one of job_id and folder must be set")
+            raise _no_folder(
+                "one of job_id and folder must be set, got None for both; set job_id to the job's id"
+            )
         with TrainingHook(self.training_conn_id) as training_hook:
             training = training_hook.get_job(self.job_id).training_input
             if training is None or not training.job_dir:

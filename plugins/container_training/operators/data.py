@@ -15,6 +15,7 @@ from container_training.runtime.task_arguments import OperatorArguments, TypedTa
 from container_training.work.models.data_profile import DataProfile
 from container_training.work.models.data_rules import DataReport, check_table, parse_rules, parse_tables
 from container_training.work.models.versions import DataSnapshot
+from container_training.work.object_store import require_uri
 from container_training.work.template_values import TaskOutput, flag, output_of, whole_number
 from training_api.errors import DataInvalid
 
@@ -75,6 +76,8 @@ class SnapshotDataOperator(TypedTask):
         sources = [self.sources] if isinstance(self.sources, str) else list(self.sources)
         hook = ModelRegistryHook(self.model_folder, gcp_conn_id=self.gcp_conn_id)
         with hook, final_unless_transient():
+            for source in sources:
+                require_uri("sources", source)
             snapshot = hook.snapshots.take(
                 sources,
                 now=datetime.now(UTC),

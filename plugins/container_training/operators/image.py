@@ -17,7 +17,7 @@ from container_training.runtime.image_test_run import DEFAULT_TEST_MEMORY_BYTES,
 from container_training.runtime.lineage import push_lineage
 from container_training.runtime.task_arguments import EngineArguments
 from container_training.work.images.builders.builder import Builder, parse_builder
-from container_training.work.template_values import number, whole_number
+from container_training.work.template_values import mapping, number, whole_number
 from training_api.errors import InvalidImageRef
 from training_api.job.image_ref import LOCAL_HOST, ImageRef, parse_image_ref
 from training_api.job.job_id import TaskKey
@@ -121,25 +121,25 @@ class BuildImageOperator(EngineOperator):
         from container_training.work.images.builders.build_order import BuildSession
         from container_training.work.images.image_builder import build_image
 
-        sources = {name: str(source) for name, source in (self.secrets or {}).items()}
+        sources = {name: str(source) for name, source in mapping("secrets", self.secrets).items()}
         built = build_image(
             self.hook.api_client,
             open_build_context(
                 dag_folder(context) / self.context_dir,
                 dockerfile=self.dockerfile,
-                build_args=self.build_args,
+                build_args=mapping("build_args", self.build_args),
                 training_conn_id=self.training_conn_id,
             ),
             full_image_name(self.image, self.training_conn_id),
             on_line=self._log_line,
             find_login=self.hook.find_login,
-            labels={name: str(value) for name, value in (self.labels or {}).items()},
+            labels={name: str(value) for name, value in mapping("labels", self.labels).items()},
             network_mode=self.network_mode,
             builder=parse_builder(self.builder),
             session=BuildSession(
                 secret_ids=tuple(sources),
                 read_secrets=lambda: read_secrets(sources),
-                ssh={name: str(source) for name, source in (self.ssh or {}).items()},
+                ssh={name: str(source) for name, source in mapping("ssh", self.ssh).items()},
             ),
             engine=self.hook.engine,
             cancellation=cancellation,

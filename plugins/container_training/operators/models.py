@@ -22,7 +22,14 @@ from container_training.work.models.retention import (
     expired_versions,
 )
 from container_training.work.models.versions import ModelVersion
-from container_training.work.template_values import TaskOutput, is_unset, output_of, seconds, whole_number
+from container_training.work.template_values import (
+    TaskOutput,
+    is_unset,
+    made,
+    output_of,
+    seconds,
+    whole_number,
+)
 from training_api.errors import InvalidArgument, ResultsMissing
 from training_api.job.job_id import TaskKey
 from training_api.job.pinned_uri import pinned
@@ -152,14 +159,15 @@ class RegisterModelOperator(ModelOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Return the version as JSON values."""
         with self.hook as hook, final_unless_transient():
-            result = output_of("CollectJobResultOperator", "result", JobResult, self.result)
+            result = output_of("CollectTrainingResultsOperator", "result", JobResult, self.result)
             if result.model_uri is None:
                 raise ResultsMissing(
                     f"job {result.job_id!r} left no model to register; the trainer must write one, and "
                     "model_file name it"
                 )
             source = pinned(result.model_uri, result.model_generation)
-            version = ModelVersion(
+            version = made(
+                ModelVersion,
                 version_id=self.version_id or result.job_id,
                 model=ResultFile(uri=result.model_uri, size_bytes=0, crc32c=""),
                 image=result.image,
@@ -176,7 +184,7 @@ class RegisterModelOperator(ModelOperator):
     def _evaluated(self) -> dict[str, Any]:
         if not self.evaluation:
             return {}
-        evaluation = output_of("CollectJobResultOperator", "evaluation", JobResult, self.evaluation)
+        evaluation = output_of("CollectTrainingResultsOperator", "evaluation", JobResult, self.evaluation)
         return {f"evaluation_{name}": value for name, value in evaluation.metrics.items()}
 
 
@@ -221,7 +229,8 @@ class PromoteModelOperator(ModelOperator):
             if decision.challenger != version.version_id:
                 raise InvalidArgument(
                     f"the decision is about {decision.challenger!r}, and the version is "
-                    f"{version.version_id!r}; they must be the same"
+                    f"{version.version_id!r}; decision and version must be about the same: pass both from one "
+                    "comparison"
                 )
             changed = hook.registry.promote(version, author, generation=decision.champion_generation)
         return self._publish(context, changed)
@@ -284,12 +293,12 @@ class CleanUpModelsOperator(ModelOperator):
 
     def execute(self, context: Context) -> dict[str, list[str]]:
         """Return what was deleted."""
-        rule = RetentionRule(
-            keep=whole_number("keep", self.keep),
-            min_age=timedelta(seconds=seconds("min_age", self.min_age)),
-        )
         now = datetime.now(UTC)
         with self.hook as hook, final_unless_transient():
+            rule = RetentionRule(
+                keep=whole_number("keep", self.keep),
+                min_age=timedelta(seconds=seconds("min_age", self.min_age)),
+            )
             versions = {version.version_id: _stored(version) for version in hook.registry.versions()}
             gone = expired_versions(hook.registry.read().pointer, versions.values(), rule, now)
             for version_id in gone:

@@ -78,7 +78,8 @@ class PackageTrainerOperator(TypedTask):
         with final_unless_transient():
             if not self.staging.removeprefix(_SCHEME).strip("/") or not self.staging.startswith(_SCHEME):
                 raise PackageInvalid(
-                    f"staging must be a Cloud Storage folder, gs://BUCKET/FOLDER; got {self.staging!r}"
+                    f"staging must be a Cloud Storage folder, gs://BUCKET/FOLDER, got {self.staging!r}; a folder "
+                    "below the connection's job_bucket will do"
                 )
             folder = dag_folder(context)
             local = [name for name in self.packages if not name.startswith(_SCHEME)]

@@ -24,7 +24,7 @@ from container_training.work.preflight.report import (
     replica_rows,
 )
 from container_training.work.submission.job_attempt import for_attempt
-from container_training.work.template_values import is_unset, number, whole_number
+from container_training.work.template_values import is_unset, number, shell_words, whole_number
 from training_api.errors import PreflightFailed
 from training_api.job.capacity import Capacity, grants
 from training_api.job.cluster import cluster_environment, replica_host
@@ -134,7 +134,11 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
 
     def _args(self) -> list[str]:
         args = self.preflight_args
-        return shlex.split(args) if isinstance(args, str) else [str(word) for word in args or ()]
+        return (
+            shell_words("preflight_args", args)
+            if isinstance(args, str)
+            else [str(word) for word in args or ()]
+        )
 
     def _run(
         self, spec: JobSpec, replicas: Sequence[ReplicaSpec], owner: str, grace_seconds: float

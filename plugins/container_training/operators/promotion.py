@@ -18,8 +18,8 @@ from container_training.work.models.promotion import (
     parse_evaluation,
 )
 from container_training.work.models.versions import ModelVersion
-from container_training.work.template_values import TaskOutput, number, output_of
-from training_api.errors import EvaluationInvalid
+from container_training.work.template_values import TaskOutput, made, number, output_of, shown
+from training_api.errors import EvaluationInvalid, InvalidArgument
 from training_api.job.results import ResultModel
 
 if TYPE_CHECKING:
@@ -69,6 +69,10 @@ class PrepareEvaluationsOperator(ModelOperator):
         """Return the arguments of the jobs."""
         with self.hook as hook, final_unless_transient():
             challenger = output_of("RegisterModelOperator", "challenger", ModelVersion, self.challenger)
+            if not isinstance(self.args, list | tuple):
+                raise InvalidArgument(
+                    f'args must be a list of words, got {shown(self.args)}; write ["--data", "gs://..."]'
+                )
             reading = hook.registry.read()
         champion = reading.champion
         self.log.info(
@@ -146,11 +150,17 @@ class DecidePromotionOperator(ModelOperator):
             challenger = output_of("RegisterModelOperator", "challenger", ModelVersion, self.challenger)
             seen = output_of("PrepareEvaluationsOperator", "champion", _Champion, self.champion)
             champion = seen.version
-            rule = PromotionRule(
+            rule = made(
+                PromotionRule,
                 alpha=number("alpha", self.alpha),
                 min_gain=number("min_gain", self.min_gain),
                 min_accuracy=number("min_accuracy", self.min_accuracy),
             )
+            if isinstance(self.job_ids, str) or not isinstance(self.job_ids, Iterable):
+                raise InvalidArgument(
+                    f"job_ids must be a list of ids of jobs, got {shown(self.job_ids)}; pass the .output of the "
+                    "mapped task that submits them"
+                )
             evaluations = [self._read(hook, storage, job_id) for job_id in self.job_ids]
             found = {evaluation.model: evaluation for evaluation in evaluations}
             decision = decide(

@@ -295,7 +295,9 @@ def _results(grant: Any) -> Sequence[Any]:
 def _reason_to_keep(result: Any) -> str | None:
     """Return why there is nothing to take back of ``result``; ``None``: there is."""
     if not isinstance(result, Mapping) or "granted" not in result:
-        raise InvalidGrant(f"grant must be the result of GrantRegistryAccessOperator, got {result!r}")
+        raise InvalidGrant(
+            f"grant must be the result of GrantRegistryAccessOperator, got {result!r}; pass the .output of that task"
+        )
     if result["granted"]:
         return None
     return f"{result.get('repository')}: the grant changed nothing, nothing has to be revoked"

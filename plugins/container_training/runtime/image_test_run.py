@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from container_training.hooks.image import training_environment
 from container_training.work.submission.job_request import JobFields, job_request
-from container_training.work.template_values import is_unset, number, seconds, whole_number
+from container_training.work.template_values import is_unset, mapping, number, seconds, whole_number
 from training_api.job.cluster import ReplicaId, ReplicaRole, cluster_environment, replica_host
 from training_api.job.job_id import TaskKey, job_id_for
 from training_api.job.python_package import job_dir_args
@@ -80,7 +80,7 @@ class ImageTestRun:
             replicas=[master],
             job_parameters=training.to_wire() if training else {},
         )
-        given = {name: str(value) for name, value in (self.environment or {}).items()}
+        given = {name: str(value) for name, value in mapping("environment", self.environment).items()}
         on_line(f"running {image} {' '.join(args)}")
         elapsed_seconds = run_container(
             api_client,

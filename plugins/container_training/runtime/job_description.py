@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Unpack, cast
+
+from airflow.sdk import BaseOperator
 
 from container_training.hooks.image import full_image_name
 from container_training.hooks.training import TrainingHook
@@ -16,7 +19,7 @@ from container_training.work.submission.job_request import (
     JobFieldsOfRoles,
     job_request,
 )
-from container_training.work.template_values import TaskOutput
+from container_training.work.template_values import TaskOutput, require_known
 from training_api.dialects.ml_v1.resources import Job
 
 if TYPE_CHECKING:
@@ -192,6 +195,7 @@ class JobDescriptionOperator(TypedTask):
         training_conn_id: str = TrainingHook.default_conn_name,
         **kwargs: Unpack[OperatorArguments],
     ) -> None:
+        require_job_fields(type(self).__name__, kwargs)
         super().__init__(**kwargs)
         self.config_file = config_file
         self.job: Any = job
@@ -240,3 +244,16 @@ class JobDescriptionOperator(TypedTask):
         if not self.config_file:
             return {}
         return load_job_file(dag_folder(context) / self.config_file)
+
+
+def require_job_fields(
+    owner: str, given: Mapping[str, Any], known: Sequence[str] = JobDescriptionOperator.template_fields
+) -> None:
+    """
+    Refuse arguments that no task about a job has.
+
+    :raises InvalidArgument: with the name that was meant, or all of them.
+    """
+    of_any_task = {name for name in signature(BaseOperator.__init__).parameters if name != "self"}
+    ours = {name: value for name, value in given.items() if name not in of_any_task and name[0] != "_"}
+    require_known(owner, ours, known)

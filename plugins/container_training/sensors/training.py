@@ -136,7 +136,7 @@ class TrainingJobSensor(BaseSensorOperator):
         super().__init__(poke_interval=poke_interval, **retrying, **kwargs)
         self.job_id = job_id
         # A wrong word is found while the DAG is read, unless it is still to be rendered.
-        self.until = until if "{" in str(until) else Until(until)
+        self.until = until if "{" in str(until) else _until(until)
         self.training_conn_id = training_conn_id
         self.deferrable = deferrable
         self.stream_logs = stream_logs
@@ -157,10 +157,7 @@ class TrainingJobSensor(BaseSensorOperator):
 
     @cached_property
     def _until(self) -> Until:
-        try:
-            return Until(self.until)
-        except ValueError as error:
-            raise InvalidArgument(f"until must be one of {', '.join(Until)}, got {self.until!r}") from error
+        return _until(self.until)
 
     @cached_property
     def _shows_log(self) -> bool:
@@ -414,3 +411,12 @@ class TrainingJobSensor(BaseSensorOperator):
     @staticmethod
     def _now() -> datetime:
         return datetime.now(UTC)
+
+
+def _until(value: Until | str) -> Until:
+    try:
+        return Until(value)
+    except ValueError as error:
+        raise InvalidArgument(
+            f"until must be one of {', '.join(Until)}, got {value!r}; leave it out to wait for the job's end"
+        ) from error

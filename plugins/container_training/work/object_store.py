@@ -313,6 +313,21 @@ def split_uri(uri: str) -> tuple[str, str]:
     return bucket, name
 
 
+def require_uri(name: str, uri: Any) -> None:
+    """
+    Refuse an argument that is no ``gs://`` address.
+
+    :raises InvalidArgument: it has another form.
+    """
+    try:
+        split_uri(str(uri))
+    except InvalidArgument:
+        raise InvalidArgument(
+            f"{name} must be an address in Cloud Storage, gs://BUCKET/NAME, got {uri!r}; put what it names "
+            "there, and give its address"
+        ) from None
+
+
 def folder_url(endpoint: str, uri: str) -> str:
     """
     Return where a browser finds a list of what is below the folder ``uri``. Pure.

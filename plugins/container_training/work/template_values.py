@@ -8,13 +8,18 @@ that text would be in Python. Empty text is what a template makes of a parameter
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import shlex
+from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
-from typing import Any, Protocol, TypeVar
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from training_api.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 _Output = TypeVar("_Output", bound=BaseModel)
 _SHOWN_CHARACTERS = 200
@@ -41,7 +46,7 @@ def flag(name: str, value: Any) -> bool:
     """
     text = "" if value is None else str(value).strip().lower()
     if text not in _FLAGS:
-        raise InvalidArgument(f"{name} must be true or false, got {value!r}")
+        raise InvalidArgument(f"{name} must be true or false, got {value!r}; write True or False")
     return _FLAGS[text]
 
 
@@ -52,7 +57,7 @@ def number(name: str, value: Any) -> float:
     except (TypeError, ValueError):
         found = math.nan
     if not math.isfinite(found):
-        raise InvalidArgument(f"{name} must be a number, got {value!r}")
+        raise InvalidArgument(f"{name} must be a number, got {value!r}; write it in digits, like 2.5")
     return found
 
 
@@ -62,7 +67,9 @@ def whole_number(name: str, value: Any) -> int:
     try:
         return int(text)
     except ValueError as error:
-        raise InvalidArgument(f"{name} must be a whole number, got {value!r}") from error
+        raise InvalidArgument(
+            f"{name} must be a whole number, got {value!r}; write it in digits, like 10"
+        ) from error
 
 
 def seconds(name: str, value: Any) -> float:
@@ -72,7 +79,9 @@ def seconds(name: str, value: Any) -> float:
     try:
         return number(name, value)
     except InvalidArgument as error:
-        raise InvalidArgument(f"{name} must be a number of seconds, got {value!r}") from error
+        raise InvalidArgument(
+            f"{name} must be a number of seconds, got {value!r}; write 90 or timedelta(minutes=1.5)"
+        ) from error
 
 
 def output_of(task: str, name: str, kind: type[_Output], value: Any) -> _Output:
@@ -86,13 +95,70 @@ def output_of(task: str, name: str, kind: type[_Output], value: Any) -> _Output:
     try:
         return kind.model_validate(value)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        got = repr(value)
-        got = got if len(got) <= _SHOWN_CHARACTERS else f"{got[:_SHOWN_CHARACTERS]}..."
         raise InvalidArgument(
-            f"{name} must be the output of {task}, got {got}: {f'{place}: ' if place else ''}{first['msg']}"
+            f"{name} must be the output of {task}, got {shown(value)}: {problems(error)}; pass the .output of "
+            "that task"
         ) from None
+
+
+def made(kind: type[_Output], **fields: Any) -> _Output:
+    """Return a value made of arguments. :raises InvalidArgument: one of them breaks a rule."""
+    try:
+        return kind(**fields)
+    except ValidationError as error:
+        raise InvalidArgument(f"{problems(error)}; correct the argument") from None
+
+
+def problems(error: ValidationError) -> str:
+    """Return what is wrong with a value, by field, in words of a person's own terms."""
+    return "; ".join(
+        f"{'.'.join(map(str, detail['loc']))} {problem(detail)}".lstrip() for detail in error.errors()
+    )
+
+
+def problem(detail: ErrorDetails) -> str:
+    """Return the rule that a field breaks, and its value: ``must be less than 1, got 5``."""
+    if detail["type"] == "missing":
+        return "is missing"
+    if detail["type"] == "extra_forbidden":
+        return f"is unknown, got {shown(detail['input'])}"
+    rule = detail["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    return f"{rule.partition(', unable to parse')[0]}, got {shown(detail['input'])}"
+
+
+def shown(value: Any) -> str:
+    """Return ``value`` as a message shows it, cut if it is long."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
+
+
+def mapping(name: str, value: Any) -> dict[str, Any]:
+    """Return ``value``, or nothing, as a dictionary. :raises InvalidArgument: it is none."""
+    if value is None or value == "":
+        return {}
+    if not isinstance(value, Mapping):
+        raise InvalidArgument(f"{name} must be a mapping, got {shown(value)}; write {{'NAME': 'VALUE'}}")
+    return dict(value)
+
+
+def shell_words(name: str, text: str) -> list[str]:
+    """Split ``text`` as a shell would. :raises InvalidArgument: a quote is not closed."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise InvalidArgument(
+            f"{name} must be words as a shell reads them, got {shown(text)}: {error}; close the quote, or give "
+            "a list of words"
+        ) from None
+
+
+def require_known(owner: str, given: Mapping[str, Any], known: Collection[str]) -> None:
+    """Refuse arguments that ``owner`` does not have. :raises InvalidArgument: the first one."""
+    for name, value in given.items():
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            way_out = f"did you mean {close[0]}?" if close else f"it has {', '.join(sorted(known))}"
+            raise InvalidArgument(f"{owner} has no argument {name}, got {name}={shown(value)}; {way_out}")
 
 
 def is_unset(value: Any) -> bool:

@@ -76,3 +76,12 @@ def test_a_wait_has_a_day_unless_an_author_says_otherwise() -> None:
 def test_tasks_are_tried_again_unless_somebody_says_otherwise() -> None:
     assert make_comparison().decide.retries == 2
     assert make_comparison(default_args={"retries": 0}).decide.retries == 0
+
+
+def test_text_is_a_command_as_a_shell_reads_it() -> None:
+    with DAG("d", schedule=None):
+        group = compare_with_champion(
+            challenger={}, model_folder="gs://b/m", command="python evaluate.py --fast"
+        )
+
+    assert group.submit.partial_kwargs["command"] == "python evaluate.py --fast"

@@ -49,7 +49,7 @@ def job_of_task(key: TaskKey) -> TaskJob | None:
 
 
 def _pushed_job_id(pushed: Any) -> str:
-    """Return the id of the job in an XCom; what a custom backend keeps elsewhere is read through it."""
+    """Return the id of the job in an XCom, read through its backend if it is a reference."""
     if job_id := _job_id_in(pushed.value):
         return job_id
     try:

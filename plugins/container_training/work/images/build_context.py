@@ -85,14 +85,18 @@ def open_context(
     folder = Path(directory)
     if not folder.is_dir():
         raise BuildContextMissing(
-            f"build context {str(directory)!r} is not a folder (looked in {Path.cwd()})"
+            f"context_dir must be a folder, the build context, got {str(directory)!r}; a relative path starts at "
+            "the folder of the DAG's file"
         )
     file = folder / dockerfile
     if not file.is_file():
-        raise BuildContextMissing(f"build context {str(directory)!r} has no Dockerfile named {dockerfile!r}")
+        raise BuildContextMissing(
+            f"dockerfile must be a file in the build context {str(directory)!r}, got {dockerfile!r}; write it "
+            "there, or name another one"
+        )
     if not file.resolve().is_relative_to(folder.resolve()):
         raise BuildContextMissing(
-            f"Dockerfile {dockerfile!r} must lie inside the build context {str(directory)!r}"
+            f"dockerfile must lie inside the build context {str(directory)!r}, got {dockerfile!r}; copy it there"
         )
     given = {name: str(value) for name, value in (build_args or {}).items() if value not in ("", None)}
     return BuildContext(directory=folder, dockerfile=dockerfile, build_args=given)

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError
 
 from container_training.work.models.data_profile import DataProfile, Drift, drift_from, profile_of
+from container_training.work.template_values import mapping, problems, require_known
 from training_api.errors import DataInvalid
 from training_api.job.results import ResultModel
 
@@ -95,17 +96,21 @@ class Table:
 
 
 def parse_rules(given: Mapping[str, Any]) -> DataRules:
-    """Return the rules in ``given``. :raises DataInvalid: a rule is unknown or impossible. Pure."""
+    """Return the rules in ``given``. Pure.
+
+    :raises InvalidArgument: they are no mapping, or one is unknown.
+    :raises DataInvalid: one is impossible.
+    """
+    wanted = mapping("rules", given)
+    require_known("rules", wanted, DataRules.model_fields)
     try:
-        rules = DataRules.model_validate(dict(given))
+        rules = DataRules.model_validate(wanted)
     except ValidationError as error:
-        found = "; ".join(
-            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
-            for problem in error.errors(include_url=False)
-        )
-        raise DataInvalid(f"the rules cannot be read: {found}") from error
+        raise DataInvalid(f"rules cannot be read: {problems(error)}; correct them in the DAG") from error
     if rules.label not in rules.names:
-        raise DataInvalid(f"label {rules.label!r} must be one of the columns; they are {_some(rules.names)}")
+        raise DataInvalid(
+            f"rules: label must be one of the columns, got {rules.label!r}; name one of {_some(rules.names)}"
+        )
     return rules
 
 

@@ -130,7 +130,8 @@ class SnapshotStore:
             files, has_more = self._store.list_files(source, max_files)
         if not files:
             raise DataInvalid(
-                f"there are no data at {source}; write them there, a folder's address ends with a slash"
+                f"sources must hold data, got {source}, where there is none; write it there, and end a folder's "
+                "address with a slash"
             )
         if has_more:
             raise DataInvalid(f"{source} holds more than {max_files} objects; raise max_files or join them")

@@ -8,12 +8,14 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError
 
 from container_training.work.models.paired_test import PairedResult, compare
+from container_training.work.template_values import problems
 from training_api.errors import EvaluationInvalid
 from training_api.job.results import ResultModel
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 #: An evaluation of ten million examples is 10 MB.
 MAX_EVALUATION_BYTES = 64 * 1024 * 1024
+_SHOWN_BYTES = 100
 
 
 class Evaluation(ResultModel):
@@ -88,7 +90,7 @@ def parse_evaluation(content: bytes, uri: str) -> Evaluation:
     except (ValueError, ValidationError) as error:
         raise EvaluationInvalid(
             f"{uri} must be an evaluation: a JSON object with examples_sha256, correct and model: "
-            f"{_short(error)}"
+            f"{_short(error)}; got {content[:_SHOWN_BYTES]!r}; have the command write it there"
         ) from error
 
 
@@ -163,9 +165,4 @@ def _answers(evaluation: Evaluation) -> list[bool]:
 
 
 def _short(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        return "; ".join(
-            f"{'.'.join(map(str, found['loc']))}: {found['msg']}"
-            for found in error.errors(include_input=False, include_url=False)
-        )
-    return str(error)
+    return problems(error) if isinstance(error, ValidationError) else str(error)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from container_training.work.models.champion import ChampionPointer
+from training_api.errors import InvalidArgument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,9 @@ class RetentionRule:
 
     def __post_init__(self) -> None:
         if self.keep < 0 or self.min_age < timedelta(0):
-            raise ValueError(f"keep and min_age must be >= 0, got {self.keep} and {self.min_age}")
+            raise InvalidArgument(
+                f"keep and min_age must be >= 0, got {self.keep} and {self.min_age}; to keep nothing old, write 0"
+            )
 
 
 def expired_versions(

@@ -55,7 +55,10 @@ def copy_project(package_path: str | Path, target: Path) -> None:
     """
     folder = Path(package_path)
     if not folder.is_dir():
-        raise PackageInvalid(f"package folder {str(package_path)!r} is not a folder (looked in {Path.cwd()})")
+        raise PackageInvalid(
+            f"package_path must be a folder, got {str(package_path)!r}; a relative path starts at the folder of "
+            "the DAG's file"
+        )
     folder = folder.resolve()
     if _is_project(folder):
         _copy(folder, target)

@@ -103,7 +103,10 @@ def read_package(path: str | Path) -> TrainerPackage:
     """
     file = Path(path)
     if not file.is_file():
-        raise PackageInvalid(f"package {str(path)!r} is not a file (looked in {Path.cwd()})")
+        raise PackageInvalid(
+            f"packages must be files or gs:// addresses, got {str(path)!r}; a relative path starts at the folder "
+            "of the DAG's file"
+        )
     if not file.name.endswith(_ARCHIVES):
         raise PackageInvalid(f"package {str(path)!r} must be one of {', '.join(_ARCHIVES)}")
     if file.stat().st_size > MAX_BYTES:

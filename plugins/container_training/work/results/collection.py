@@ -55,7 +55,8 @@ def parse_metrics(text: bytes, uri: str) -> dict[str, Any]:
         metrics = json.loads(text, parse_constant=lambda _: None, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise ResultsMissing(
-            f"{uri} is not JSON that can be read: {error}; the trainer must write a JSON object there"
+            f"{uri} is not JSON that can be read, got {text[:100]!r}: {error}; the trainer must write a JSON "
+            "object there"
         ) from error
     if not isinstance(metrics, dict):
         raise ResultsMissing(

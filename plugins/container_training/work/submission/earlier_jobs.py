@@ -30,7 +30,9 @@ def _data_version(store: ObjectStore, uri: str) -> DataVersion:
     try:
         version = DataVersion.of(uri, store.generations(uri))
     except ValueError as error:
-        raise DataMissing(f"data must be in Cloud Storage: {error}") from error
+        raise DataMissing(
+            f"data_uris must be addresses in Cloud Storage: {error}; copy the data there, and give its address"
+        ) from error
     if not version.objects:
         raise DataMissing(
             f"there is no object at {uri!r} or below it, and the job is said to read it; write it first, or "

@@ -7,14 +7,14 @@ A job file, the API's own form, single fields.
 from __future__ import annotations
 
 import json
-import shlex
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from pydantic import ValidationError
 
 from container_training.work.submission.job_file import part_of, wire_names
-from container_training.work.template_values import TaskOutput
+from container_training.work.template_values import TaskOutput, mapping, problem, shell_words
 from training_api.dialects.ml_v1.resources import Job, TrainingInput, WireModel
 from training_api.errors import FieldViolation, InvalidJobSpec
 from training_api.job.roles import OTHER_ROLES, ROLES
@@ -30,6 +30,12 @@ _MERGED_FIELDS = (
     "hyperparameters",
 )
 _EMPTY: tuple[Any, ...] = (None, "", [])
+#: Fields of the master whose arguments have names of their own.
+_OWN_NAMES = {
+    "master_config.image_uri": ["image"],
+    "master_config.container_command": ["command"],
+    "master_config.container_args": ["args"],
+}
 
 
 class JobFieldsOfRoles(TypedDict, total=False):
@@ -109,7 +115,9 @@ def job_request(
     training = _overridden(_part(wire, "trainingInput"), _merged_fields(given), TrainingInput)
     master = _part(training, "masterConfig")
     scheduling = _part(training, "scheduling")
-    _override(master, {"imageUri": given.get("image"), "containerCommand": _words(given.get("command"))})
+    _override(
+        master, {"imageUri": given.get("image"), "containerCommand": _words("command", given.get("command"))}
+    )
     _override(
         scheduling,
         {
@@ -124,7 +132,7 @@ def job_request(
         training.pop("args", None)
     _override(
         master if is_with_command else training,
-        {"containerArgs" if is_with_command else "args": _words(given.get("args"))},
+        {"containerArgs" if is_with_command else "args": _words("args", given.get("args"))},
     )
     _override(
         training,
@@ -135,7 +143,7 @@ def job_request(
             "masterType": given.get("master_type"),
             "serviceAccount": given.get("service_account"),
             "network": given.get("network"),
-            "packageUris": _words(given.get("package_uris")),
+            "packageUris": _words("package_uris", given.get("package_uris")),
             "pythonModule": given.get("python_module"),
             "runtimeVersion": given.get("runtime_version"),
             "pythonVersion": given.get("python_version"),
@@ -147,8 +155,8 @@ def job_request(
         training["scheduling"] = scheduling
     labels = {
         **_part(own if given.get("labels") else wire, "labels"),
-        **(given.get("labels") or {}),
-        **secret_labels(given.get("trainer_secrets") or {}),
+        **mapping("labels", given.get("labels")),
+        **secret_labels(mapping("trainer_secrets", given.get("trainer_secrets"))),
     }
     if labels:
         wire["labels"] = {str(key): str(value) for key, value in labels.items()}
@@ -159,12 +167,32 @@ def job_request(
         raise InvalidJobSpec(_violations(error)) from error
 
 
+def explained(error: InvalidJobSpec) -> str:
+    """Return what is wrong with a job, by the arguments that describe it, and the way out."""
+    found = "; ".join(f"{_in_arguments(each.field)}: {each.description}" for each in error.violations)
+    return f"{found}; correct the argument, or what job or the job file says, and clear the task"
+
+
+def _in_arguments(field: str) -> str:
+    """Return a request's field with the argument that sets it: ``image (trainingInput.x)``."""
+    own = JobFields.__annotations__
+    parts = [_snake(part) for part in re.sub(r"\[\d+\]", "", field).split(".")]
+    argument = next((name for name in _OWN_NAMES.get(".".join(parts[-2:]), parts) if name in own), "")
+    if parts[0] == "labels" and parts[-1].startswith("secret-"):
+        argument = "trainer_secrets"
+    return f"{argument} ({field})" if argument and argument != field else field
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
 def _as_mapping(job: Mapping[str, Any] | str | None) -> dict[str, Any]:
     if isinstance(job, str) and job.strip():
         try:
             job = json.loads(job)
         except json.JSONDecodeError as error:
-            raise _invalid("job", f"must be a JSON object: {error}") from error
+            raise _invalid("job", f"must be a JSON object, got {job!r:.200}: {error}") from error
     if not job:
         return {}
     if not isinstance(job, Mapping):
@@ -207,11 +235,11 @@ def _has_types(fields: Mapping[str, Any]) -> bool:
     return any(fields.get(f"{role.name}_type") for role in ROLES)
 
 
-def _words(value: Sequence[Any] | str | None) -> list[str] | None:
+def _words(name: str, value: Sequence[Any] | str | None) -> list[str] | None:
     if value is None:
         return None
     if isinstance(value, str):
-        return shlex.split(value)
+        return shell_words(name, value)
     if not isinstance(value, Sequence):
         return [str(value)]  # what a native template makes of the text "5"
     # A list within the list is the output of another task, such as the arguments of the best trial.
@@ -223,9 +251,9 @@ def _violations(error: ValidationError) -> list[FieldViolation]:
     return [
         FieldViolation(
             field=_path(detail["loc"]),
-            description="unknown field"
+            description=f"unknown field, got {detail['input']!r}"
             if detail["type"] == "extra_forbidden"
-            else f"{detail['msg']}; got {detail['input']!r}",
+            else problem(detail),
         )
         for detail in error.errors()
     ]

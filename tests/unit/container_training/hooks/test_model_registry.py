@@ -10,6 +10,7 @@ from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from container_training.hooks.model_registry import ModelRegistryHook, mlflow_of
+from container_training.hooks.training import InvalidConnection
 from container_training.work.models.champion import Reading
 from tests.support.fakes.fake_bucket import FakeBucket
 
@@ -67,5 +68,5 @@ def test_the_name_in_mlflow_is_the_connections_or_the_folders(
 
 
 def test_a_connection_without_a_host_is_refused_by_its_name() -> None:
-    with pytest.raises(ValueError, match="connection 'm' must name the host of an MLflow server"):
+    with pytest.raises(InvalidConnection, match="connection 'm' has no host: the host of the MLflow server"):
         mlflow_of(connection(host=None), FOLDER)

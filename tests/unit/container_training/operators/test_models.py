@@ -141,7 +141,7 @@ def test_a_clean_up_spares_the_champion_its_predecessors_and_what_is_young(
     [
         (
             lambda folder, _: RegisterModelOperator(task_id="t", model_folder=folder, result="job_1"),  # type: ignore[arg-type]
-            "InvalidArgument: result must be the output of CollectJobResultOperator, got 'job_1': ",
+            "InvalidArgument: result must be the output of CollectTrainingResultsOperator, got 'job_1': ",
         ),
         (
             lambda folder, version: PromoteModelOperator(
@@ -150,13 +150,13 @@ def test_a_clean_up_spares_the_champion_its_predecessors_and_what_is_young(
                 version={**version, "image": None},
                 decision=make_decision("a", 0),
             ),
-            r"InvalidArgument: version must be the output of RegisterModelOperator, got \{.*\.\.\.: image: ",
+            r"InvalidArgument: version must be the output of RegisterModelOperator, got \{.*\.\.\.: image is missing",
         ),
         (
             lambda folder, version: PromoteModelOperator(
                 task_id="t", model_folder=folder, version=version, decision={}
             ),
-            r"InvalidArgument: decision must be the output of DecidePromotionOperator, got \{\}: promote: ",
+            r"InvalidArgument: decision must be the output of DecidePromotionOperator, got \{\}: promote is missing",
         ),
         (
             lambda folder, version: PromoteModelOperator(

@@ -80,7 +80,7 @@ def test_other_packages_follow_the_trainers(bucket: FakeBucket, built: list[str]
     [
         ({"python_module": "trainer.tusk"}, "no module 'trainer.tusk' in the package; it has trainer.task"),
         ({"packages": ["gs://other/trainer-0.0.0.tar.gz"]}, "packages must have different file names"),
-        ({"packages": ["missing.whl"]}, "package '/dags/missing.whl' is not a file"),
+        ({"packages": ["missing.whl"]}, "packages must be files or gs:// addresses, got '/dags/missing.whl'"),
         ({"staging": "bucket/folder"}, "staging must be a Cloud Storage folder, gs://BUCKET/FOLDER"),
         ({"staging": "gs://"}, "staging must be a Cloud Storage folder, gs://BUCKET/FOLDER"),
     ],

@@ -57,7 +57,7 @@ def test_every_templated_field_is_an_argument_and_is_rendered() -> None:
 
 
 def test_a_job_that_breaks_a_rule_ends_the_task_before_anything_runs(engine: mock.Mock) -> None:
-    with pytest.raises(AirflowFailException, match=r"InvalidJobSpec: trainingInput\.jobDir"):
+    with pytest.raises(AirflowFailException, match=r"InvalidJobSpec: job_dir \(trainingInput\.jobDir\)"):
         PreflightOperator(task_id="t", image="h:1/p/i", job_dir="/tmp/results").execute(CONTEXT)
 
     assert engine.mock_calls == []

@@ -152,7 +152,8 @@ def test_data_that_are_not_there_end_the_task_before_money_is_spent(
 
 def test_an_address_elsewhere_is_refused(service: FakeService, context: Any) -> None:
     with pytest.raises(
-        AirflowFailException, match="DataMissing: data must be in Cloud Storage: expected gs://"
+        AirflowFailException,
+        match="DataMissing: data_uris must be addresses in Cloud Storage: expected gs://",
     ):
         make_operator(data_uris=["s3://bucket/data"]).execute(context)
 

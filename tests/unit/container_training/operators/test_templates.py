@@ -17,6 +17,7 @@ from container_training.operators.registry_iam import (
 from container_training.sensors.training import TrainingJobSensor
 from tests.support.fakes.fake_service import FakeService, make_job
 from tests.support.public_operators import own_arguments, public_operators
+from training_api.errors import InvalidArgument
 
 OPERATORS = public_operators()
 #: Arguments that are no templates, and why.
@@ -155,7 +156,7 @@ def test_a_flag_that_is_text_is_read_as_one(
 def test_a_word_that_is_no_end_of_a_wait_is_found_while_the_dag_is_read_or_named_by_the_task(
     service: FakeService, context: Any
 ) -> None:
-    with pytest.raises(ValueError, match="is not a valid Until"):
+    with pytest.raises(InvalidArgument, match="until must be one of left_queued, "):
         TrainingJobSensor(task_id="t", job_id="digits_1", until="over")
     service.add(make_job())
     task = TrainingJobSensor(task_id="t", job_id="digits_1", until="{{ u }}")

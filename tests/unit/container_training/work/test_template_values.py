@@ -23,13 +23,13 @@ def test_flags(value: Any, expected: bool) -> None:
 @pytest.mark.parametrize(
     ("read", "value", "message"),
     [
-        (flag, "maybe", "x must be true or false, got 'maybe'"),
-        (number, "many", "x must be a number, got 'many'"),
-        (number, True, "x must be a number, got True"),
-        (number, "inf", "x must be a number, got 'inf'"),
-        (whole_number, "2.5", "x must be a whole number, got '2.5'"),
-        (whole_number, None, "x must be a whole number, got None"),
-        (seconds, "soon", "x must be a number of seconds, got 'soon'"),
+        (flag, "maybe", "x must be true or false, got 'maybe'; write True or False"),
+        (number, "many", "x must be a number, got 'many'; write it in digits, like 2.5"),
+        (number, True, "x must be a number, got True; write it in digits, like 2.5"),
+        (number, "inf", "x must be a number, got 'inf'; write it in digits, like 2.5"),
+        (whole_number, "2.5", "x must be a whole number, got '2.5'; write it in digits, like 10"),
+        (whole_number, None, "x must be a whole number, got None; write it in digits, like 10"),
+        (seconds, "soon", "x must be a number of seconds, got 'soon'; write 90 or timedelta(minutes=1.5)"),
     ],
 )
 def test_what_is_no_value_is_named(read: Any, value: Any, message: str) -> None:

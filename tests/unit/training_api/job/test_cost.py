@@ -164,8 +164,8 @@ def test_no_prices_are_an_empty_list(given: object) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("{", "is not JSON"),
-        ("[1]", "must be an object of prices per second, .* got list"),
+        ("{", "must be JSON like .*, got '{'"),
+        ("[1]", "must be an object of prices per second, .* got \\[1\\]"),
         ({"n1-standard-4": -1}, r"\['n1-standard-4'\] must be a number >= 0, got -1"),
         ({"n1-standard-4": "NaN"}, "must be a number >= 0, got 'NaN'"),
         ({"n1-standard-4": True}, "must be a number >= 0, got True"),

@@ -22,7 +22,9 @@ def parse_builder(text: str) -> Builder:
         return Builder(text)
     except ValueError as error:
         names = ", ".join(Builder)
-        violation = FieldViolation(field="builder", description=f"must be one of {names}, got {text!r}")
+        violation = FieldViolation(
+            field="builder", description=f"must be one of {names}, got {text!r}; 'auto' fits most images"
+        )
         raise InvalidRequest([violation]) from error
 
 

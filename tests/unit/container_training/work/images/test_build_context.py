@@ -140,9 +140,11 @@ def test_a_folder_or_dockerfile_that_is_missing_or_outside_is_refused(tmp_path: 
     inside.mkdir()
     (tmp_path / "Dockerfile").write_text("FROM scratch\n")
 
-    with pytest.raises(BuildContextMissing, match="is not a folder"):
+    with pytest.raises(BuildContextMissing, match="context_dir must be a folder"):
         open_context(tmp_path / "nowhere")
-    with pytest.raises(BuildContextMissing, match="has no Dockerfile named 'Dockerfile'"):
+    with pytest.raises(
+        BuildContextMissing, match=r"must be a file in the build context '.*', got 'Dockerfile'"
+    ):
         open_context(inside)
     with pytest.raises(BuildContextMissing, match="must lie inside the build context"):
         open_context(inside, dockerfile="../Dockerfile")

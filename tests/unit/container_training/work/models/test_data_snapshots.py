@@ -137,7 +137,7 @@ def test_data_that_never_rest_are_refused(store: ObjectStore, folder: str) -> No
 
 @pytest.mark.parametrize("source", ["in/", "in/a.csv"])
 def test_no_data_are_an_error(source: str, store: ObjectStore, folder: str) -> None:
-    with pytest.raises(DataInvalid, match="no data at"):
+    with pytest.raises(DataInvalid, match="sources must hold data, got"):
         SnapshotStore(store, folder).take([f"{folder}/{source}"], now=NOW)
 
 

@@ -70,7 +70,7 @@ def test_metrics_are_read_and_what_is_no_number_is_nothing(text: bytes, metrics:
 
 @pytest.mark.parametrize("text", [b"", b"accuracy: 0.97", b"\xff\xfe", b'{"a": 1', b"[" * 200_000])
 def test_what_is_no_json_is_named_with_its_file(text: bytes) -> None:
-    with pytest.raises(ResultsMissing, match=f"{URI} is not JSON that can be read: "):
+    with pytest.raises(ResultsMissing, match=f"{URI} is not JSON that can be read, got "):
         parse_metrics(text, URI)
 
 
