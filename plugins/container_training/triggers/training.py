@@ -14,6 +14,7 @@ from asgiref.sync import sync_to_async
 from container_training.hooks.training import TrainingHook
 from container_training.runtime.killing import NOBODY_WAITS, TaskFate, fate_of
 from container_training.triggers.poller import JobNews, watch_job
+from container_training.triggers.shown_log import ShownLog, read_shown_log
 from container_training.work.waiting.job_watch import JobWatch, Outcome, Until, WaitEvent, WatchMemory
 from training_api.clients.log_cursor import LogQuestion, log_line
 from training_api.clients.training import AsyncTrainingClient
@@ -63,7 +64,8 @@ class JobTrigger(BaseTrigger):
     :param max_cost: cancel the job once it has cost so much; at the prices of the connection.
     :param owner: token of the job's owner label; a killed task cancels the job only if the label still has
         it.
-    :param watch: what the task saw already, so that nothing is said twice.
+    :param watch: what the task saw already, so that nothing is said twice. What a triggerer before this one
+        has said stands in the task's log (``shown_log.py``).
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class JobTrigger(BaseTrigger):
         self.max_cost = max_cost
         self.owner = owner
         self.watch = watch
+        self._shown = ShownLog()
         # Tests put a virtual clock here.
         self.now: Callable[[], datetime] = _utc_now
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -117,6 +120,7 @@ class JobTrigger(BaseTrigger):
         """Yield exactly one event."""
         begun_at = self.now()
         watch = JobWatch.from_json(self.job_id, self.watch)
+        await self._remember(watch)
         try:
             address, prices = await TrainingHook(self.training_conn_id).aget_service()
             if Until(self.until) is Until.FINISHED:
@@ -127,6 +131,16 @@ class JobTrigger(BaseTrigger):
             event = self._event(Outcome.REFUSED, watch, str(error), type(error).__name__)
         await self.sleep(max(SETTLE_SECONDS - (self.now() - begun_at).total_seconds(), 0.0))
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]
+
+    async def _remember(self, watch: JobWatch) -> None:
+        """Go on where a triggerer that was killed or stopped had come to."""
+        try:
+            read = sync_to_async(read_shown_log, thread_sensitive=False)
+            self._shown = await read(self.task_instance, self.job_id)
+        except OSError as error:
+            self.log.warning("what was shown before cannot be read, and is shown again: %s", error)
+        if self._shown.state is not None:
+            watch.state, watch.since = self._shown.state, self._shown.since
 
     async def _wait(self, news: JobNews, watch: JobWatch) -> WaitEvent:
         until, deadline_at = Until(self.until), datetime.fromisoformat(self.deadline_at)
@@ -163,6 +177,8 @@ class JobTrigger(BaseTrigger):
         # Time has passed, and with it money; whether the service answers, only a question tells.
         if not is_fresh and (reads_log or not watch.failures):
             self._say(watch.see(job, self.now()))
+        if reads_log or not self.stream_logs:
+            self._shown = ShownLog()  # all of it was met
         if watch.has_to_cancel(job):
             await news.poller.client.cancel_job(self.job_id)
             self.log.warning("%s", watch.cancelled_line())
@@ -194,7 +210,8 @@ class JobTrigger(BaseTrigger):
                 return
             entries, question = watch.log.take(question, page)
             for level, line in map(log_line, entries):
-                self.log.log(level, "%s", line)
+                if not self._shown.take(line):
+                    self.log.log(level, "%s", line)
 
     async def on_kill(self) -> None:
         """
@@ -245,7 +262,8 @@ class JobTrigger(BaseTrigger):
 
     def _say(self, lines: Iterable[str]) -> None:
         for line in lines:
-            self.log.info("%s", line)
+            if not self._shown.take(line):
+                self.log.info("%s", line)
 
     def _event(self, outcome: Outcome, watch: JobWatch, message: str, error: str = "") -> WaitEvent:
         event: WaitEvent = {
