@@ -5,7 +5,8 @@
 ``python -m benchmarks dags`` only those about the DAGs: how much longer a warm run is than the same by hand,
 and how long a file takes to read; ``python -m benchmarks dashboard`` only those about the dashboard, and
 ``python -m benchmarks running`` only those about a thousand running jobs and a registry that hangs, and
-``python -m benchmarks store`` only those about the object store. The last three need no stack.
+``python -m benchmarks store`` only those about the object store, and ``python -m benchmarks retraining`` only
+those about false promotions, which are simulated. The last four need no stack.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from benchmarks.on_stack import (
 )
 from benchmarks.on_store import large_objects, many_objects
 from benchmarks.report import Figure, tell
+from benchmarks.retraining import nights
 from benchmarks.search import comparison, early_stopping
 from local_stack.parts.base_image import BaseImage
 from local_stack.people.credentials import registry_login
@@ -122,10 +124,12 @@ def run(arguments: list[str]) -> int:
             )
         case ["store"]:
             return tell(_of_the_store(), "store-")
+        case ["retraining"]:
+            return tell({"retraining": nights.measure()}, "retraining-")
         case []:
             return main()
     print(
-        f"expected nothing, search, dags, running, dashboard or store; got {' '.join(arguments)}",
+        f"expected nothing, search, dags, running, dashboard, store or retraining; got {' '.join(arguments)}",
         file=sys.stderr,
     )
     return 2

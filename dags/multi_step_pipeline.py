@@ -1,9 +1,10 @@
 """
 ### From data to a registered model in five jobs
 
-Prepare the data, tune, train the best configuration on all of it with several replicas, evaluate on unseen
-rows, register. Every step is a job on the image that `image` made, and passes on its files by generation:
-`prepare.collect` returns `gs://.../train.npz#GENERATION`.
+Prepare the data, tune, train the best configuration with several replicas, evaluate, register. `prepare`
+holds out rows, which `evaluate` alone gets; `tune` and `train` get the others. Every step is a job on the
+image that `image` made, and passes on its files by generation: `prepare.collect` returns
+`gs://.../train.npz#GENERATION`.
 
 To resume after a failed step, clear its `submit` task with downstream tasks. The steps before it are not run
 again.
@@ -98,8 +99,7 @@ with DAG(
             "{{ params.epochs }}",
             "--data",
             prepare.file("train.npz"),
-            "--test-data",
-            prepare.file("holdout.npz"),
+            "--all-rows",
         ],
         model_file="model.json",
         master_type="n1-standard-4",
@@ -119,6 +119,7 @@ with DAG(
         model_folder=MODEL_FOLDER,
         result=train.result,
         evaluation=evaluate.result,
+        split=prepare.result,
     )
     build >> test >> image >> grant
     grant >> prepare.group >> tune.group >> train.group >> evaluate.group >> register

@@ -3,11 +3,12 @@
 
 Every night, and when new data are written to `<job_bucket>/datasets/digits/`, and by hand: the data are taken
 as they are, checked, and a challenger is trained on them. Challenger and champion are evaluated on the same
-held-out rows; if the challenger is better, and that is no chance, it becomes the champion. `rollback_digits`
-goes back. How it works: `docs/retraining.md`.
+held-out rows; if the challenger is better, and that is no chance, it becomes the champion. The chance that
+any of all nights promotes a model that is no better is at most `alpha`. `rollback_digits` goes back. How it
+works: `docs/retraining.md`.
 
 The first task puts scikit-learn's 1,797 images there if the folder is empty, so that the example runs by
-itself. A run that finds no new data ends after `validate`, unless it was started by hand.
+itself. A run whose data were judged before ends after `validate`, unless it was started by hand.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ with DAG(
             type="number",
             exclusiveMinimum=0,
             exclusiveMaximum=1,
-            description="Chance that a challenger that is no better is promoted",
+            description="Chance that any challenger that is no better is promoted, over all runs together",
         ),
         "min_gain": Param(
             0.0,

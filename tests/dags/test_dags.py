@@ -257,7 +257,20 @@ def test_multi_step_pipeline_hands_on_images_by_digest_and_files_by_generation(a
     data = "{{ ti.xcom_pull(task_ids='prepare.collect', key='uris')['train.npz'] }}"
     assert data in dag.get_task("tune.submit").args
     assert data in dag.get_task("train.submit").args
-    assert dag.get_task("register").upstream_task_ids == {"train.collect", "evaluate.collect"}
+    assert dag.get_task("register").upstream_task_ids == {
+        "train.collect",
+        "evaluate.collect",
+        "prepare.collect",
+    }
+
+
+def test_multi_step_pipeline_evaluates_on_rows_that_tuning_and_training_do_not_get(airflow_db: Path) -> None:
+    dag = read(DAGS / "multi_step_pipeline.py")
+    held_out = "{{ ti.xcom_pull(task_ids='prepare.collect', key='uris')['holdout.npz'] }}"
+
+    given = {step: held_out in dag.get_task(f"{step}.submit").args for step in ("tune", "train", "evaluate")}
+
+    assert given == {"tune": False, "train": False, "evaluate": True}
 
 
 @pytest.fixture(scope="module")

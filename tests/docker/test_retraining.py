@@ -13,7 +13,7 @@ from airflow.sdk import DAG
 from container_training.work.models.champion import ChangeKind
 from container_training.work.models.promotion import Decision
 from container_training.work.models.registry import ModelRegistry
-from container_training.work.models.versions import ModelVersion
+from container_training.work.models.versions import HoldOut, ModelVersion
 from container_training.work.object_store import ObjectStore
 from local_stack.parts.airflow import airflow_environment
 from local_stack.parts.base_image import BaseImage
@@ -100,7 +100,11 @@ def test_a_model_is_promoted_a_worse_one_refused_and_the_first_restored(
     assert decision.gain is not None
     assert decision.gain > 0.01
     assert decision.p_value is not None
-    assert decision.p_value <= 0.05
+    assert decision.level is not None
+    assert decision.p_value <= decision.level < 0.05
+    assert (first.decision.look, decision.look, third.decision.look) == (None, 1, 2)
+    hold_outs = {run.version.hold_out for run in (first, second, third)}
+    assert hold_outs == {HoldOut(rule="content", fraction=0.2)}
     assert promoted is not None
     assert promoted.champion == second.version
     assert promoted.changes[-1].why == decision.why

@@ -220,7 +220,7 @@ def test_a_pointer_that_cannot_be_read_is_left_as_it_is(store: ObjectStore, fold
     registry = ModelRegistry(store, folder)
     store.write_if_changed(registry.pointer_uri, b'{"champion": 1}', "application/json")
 
-    with pytest.raises(ModelUnknown, match=r"champion\.json#\d+ is no pointer"):
+    with pytest.raises(ModelUnknown, match=r"champion\.json#\d+ cannot be understood"):
         registry.promote(registered(store, folder, "a"), make_author("a"), generation=0)
 
     assert store.read(registry.pointer_uri, 100) == b'{"champion": 1}'

@@ -22,6 +22,8 @@ from sklearn.model_selection import train_test_split
 PIXELS = 64
 BRIGHTEST = 16.0
 DIGITS = np.arange(10)
+#: Name of the rule of ``is_held_out``; another way to choose rows needs another name.
+BY_CONTENT = "content"
 
 
 class DataError(Exception):
@@ -153,6 +155,11 @@ def is_held_out(images: NDArray[np.float64], fraction: float) -> NDArray[np.bool
     limit = int(fraction * 2**64)
     digests = (hashlib.sha256(image.tobytes()).digest() for image in np.ascontiguousarray(images))
     return np.array([int.from_bytes(digest[:8], "big") < limit for digest in digests], dtype=bool)
+
+
+def hold_out(rule: str, fraction: float, seed: int | None = None) -> dict[str, str | float | None]:
+    """Return how rows were held out: ``hold_out`` of metrics and evaluation. Pure."""
+    return {"rule": rule, "fraction": fraction, "seed": seed}
 
 
 def split_by_content(

@@ -35,7 +35,14 @@ def run(options: argparse.Namespace) -> None:
     rows = data.split_by_content(*data.load_all(options.data), test_fraction=options.test_fraction)
     network = joblib.load(io.BytesIO(storage.read(options.model)))
     answers = data.DIGITS[network.predict_proba(rows.test_images).argmax(axis=1)]
-    evaluation.write_evaluation(options.job_dir, options.model, rows.test_images, rows.test_labels, answers)
+    evaluation.write_evaluation(
+        options.job_dir,
+        options.model,
+        rows.test_images,
+        rows.test_labels,
+        answers,
+        data.hold_out(data.BY_CONTENT, options.test_fraction),
+    )
 
 
 def parse_arguments(words: Sequence[str] | None = None) -> argparse.Namespace:

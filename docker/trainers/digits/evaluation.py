@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 
 import numpy as np
 import storage
@@ -16,26 +17,32 @@ def write_evaluation(
     images: NDArray[np.float64],
     labels: NDArray[np.int64],
     answers: NDArray[np.int64],
+    hold_out: Mapping[str, object] | None = None,
 ) -> None:
     """
     Write ``evaluation.json`` to ``job_dir``.
 
-    It says which of the N rows ``model`` had right, and has a digest of the rows.
+    It says which of the N rows ``model`` had right, and has a digest of the rows and one of each image.
 
-    Two evaluations are of the same rows in the same order if the digests are the same.
+    Two evaluations are of the same rows in the same order if the digests are the same. A copy of an image
+    counts once where the models are compared.
 
     :param model: location of the model, with its generation.
     :param images: N x 64.
     :param labels: N, what is right.
     :param answers: N, what the model said.
+    :param hold_out: how the rows were chosen, if that is known.
     :raises storage.StorageError: it cannot be written.
     """
-    rows = np.ascontiguousarray(images).tobytes() + np.ascontiguousarray(labels).tobytes()
+    images = np.ascontiguousarray(images)
+    rows = images.tobytes() + np.ascontiguousarray(labels).tobytes()
     right = answers == labels
     evaluation = {
         "examples_sha256": hashlib.sha256(rows).hexdigest(),
         "correct": "".join("1" if is_right else "0" for is_right in right),
         "model": model,
+        "rows": [hashlib.sha256(image.tobytes()).hexdigest()[:16] for image in images],
+        "hold_out": hold_out,
     }
     metrics = {"accuracy": float(right.mean()), "examples": len(labels)}
     for name, contents in (("evaluation.json", evaluation), ("metrics.json", metrics)):

@@ -68,6 +68,9 @@ def run(options: argparse.Namespace) -> None:
         "epochs": options.epochs,
         "train_rows": len(rows.train_labels),
         "test_rows": len(rows.test_labels),
+        "hold_out": data.hold_out(
+            options.hold_out, options.test_fraction, None if is_by_content(options) else options.seed
+        ),
     }
     print(f"trained in {time.monotonic() - started:.1f} s")
     write_results(options.job_dir, network, metrics)
@@ -80,7 +83,7 @@ def load_rows(options: argparse.Namespace) -> data.Split:
     It raises ``data.DataError`` and ``storage.StorageError``.
     """
     images, labels = data.load_all(options.data)
-    if options.hold_out == "content":
+    if is_by_content(options):
         rows = data.split_by_content(images, labels, test_fraction=options.test_fraction)
     else:
         rows = data.split(images, labels, test_fraction=options.test_fraction, seed=options.seed)
@@ -89,7 +92,12 @@ def load_rows(options: argparse.Namespace) -> data.Split:
     return rows
 
 
-def write_results(job_dir: str, network: object, metrics: dict[str, float]) -> None:
+def is_by_content(options: argparse.Namespace) -> bool:
+    """Whether a row's own content decides if it is held out, and not the seed."""
+    return bool(options.hold_out == data.BY_CONTENT)
+
+
+def write_results(job_dir: str, network: object, metrics: dict[str, object]) -> None:
     """
     Write model and metrics to ``job_dir``.
 
@@ -119,7 +127,7 @@ def parse_arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--hold-out",
-        choices=("seed", "content"),
+        choices=("seed", data.BY_CONTENT),
         default="seed",
         help="which rows are held out: by chance, or by each row's own content, the same ones in every version of the data",
     )

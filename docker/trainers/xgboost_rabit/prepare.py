@@ -46,6 +46,7 @@ def run(options: argparse.Namespace) -> None:
         "duplicates": len(labels) - len(kept),
         "train_rows": len(rows.train_labels),
         "holdout_rows": len(rows.test_labels),
+        "hold_out": data.hold_out(data.BY_CONTENT, options.test_fraction),
     }
     results.write_results(options.job_dir, files, counts)
 

@@ -103,8 +103,8 @@ class ValidateDataOperator(TypedTask):
     :param snapshot: output of ``SnapshotDataOperator``. (templated)
     :param rules: :class:`DataRules` as a mapping. (templated)
     :param model_folder: the model's folder, with its champion. (templated)
-    :param skip_tried: skip this task and those after it if a version was made from this snapshot before.
-        (templated)
+    :param skip_tried: skip this task and those after it if a decision was made about a version from this
+        snapshot before. (templated)
     :param max_bytes: limit for all files together; the Airflow worker reads them. (templated)
     :param gcp_conn_id: Google connection that may read the snapshot and write beside it. (templated)
     :param registry_conn_id: connection of an MLflow server; it need not exist. (templated)
@@ -167,12 +167,10 @@ class ValidateDataOperator(TypedTask):
         return report.model_dump(mode="json")
 
     def _skip_if_tried(self, hook: ModelRegistryHook, snapshot: DataSnapshot) -> None:
-        tried = [
-            version for version in hook.registry.versions() if version.snapshot_uri == snapshot.manifest_uri
-        ]
-        if tried:
+        version_id = hook.registry.judged_version(snapshot.manifest_uri)
+        if version_id is not None:
             raise AirflowSkipException(
-                f"nothing new: version {tried[-1].version_id!r} was made from snapshot {snapshot.snapshot_id}"
+                f"nothing new: version {version_id!r} was made from snapshot {snapshot.snapshot_id} and judged"
             )
 
     def _read(self, storage: StorageHook, snapshot: DataSnapshot) -> list[tuple[str, bytes]]:

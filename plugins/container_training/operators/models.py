@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Required, Unpack
 
 from airflow.sdk.exceptions import AirflowSkipException
+from pydantic import ValidationError
 
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.model_registry import ModelRegistryHook
@@ -21,7 +22,7 @@ from container_training.work.models.retention import (
     expired_snapshots,
     expired_versions,
 )
-from container_training.work.models.versions import ModelVersion
+from container_training.work.models.versions import HoldOut, ModelVersion
 from container_training.work.template_values import (
     TaskOutput,
     is_unset,
@@ -37,6 +38,9 @@ from training_api.job.results import JobResult, ResultFile
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+#: Key of the hold-out among a trainer's metrics.
+HOLD_OUT = "hold_out"
 
 
 class ModelArguments(OperatorArguments, total=False):
@@ -122,13 +126,16 @@ class RegisterModelOperator(ModelOperator):
     Keeps the model of a job as a version.
 
     A version is a copy of the object that the job's result names, with the image and the data that it was
-    made from.
+    made from, and with the rows that it was not trained on: the trainer's metrics name them under
+    ``hold_out``.
 
     :param result: output of ``CollectTrainingResultsOperator``. (templated)
     :param snapshot_uri: ``manifest_uri`` of the snapshot that the job was trained on. (templated)
     :param version_id: id of the version; default: the job's id. (templated)
     :param evaluation: output of ``CollectTrainingResultsOperator`` for a job that evaluated the model. Its
         metrics are added to the version's under names that begin with ``evaluation_``. (templated)
+    :param split: output of ``CollectTrainingResultsOperator`` for the job that held out rows, where that is
+        not the training job; its metrics name them under ``hold_out``. (templated)
     :return: the version (:class:`ModelVersion`).
     """
 
@@ -138,8 +145,9 @@ class RegisterModelOperator(ModelOperator):
         "snapshot_uri",
         "version_id",
         "evaluation",
+        "split",
     )
-    template_fields_renderers = {"result": "json", "evaluation": "json"}
+    template_fields_renderers = {"result": "json", "evaluation": "json", "split": "json"}
 
     def __init__(
         self,
@@ -148,10 +156,12 @@ class RegisterModelOperator(ModelOperator):
         snapshot_uri: str | None = None,
         version_id: str | None = None,
         evaluation: Mapping[str, Any] | TaskOutput | None = None,
+        split: Mapping[str, Any] | TaskOutput | None = None,
         **kwargs: Unpack[ModelArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.evaluation = evaluation
+        self.split = split
         self.result = result
         self.snapshot_uri = snapshot_uri
         self.version_id = version_id
@@ -173,13 +183,37 @@ class RegisterModelOperator(ModelOperator):
                 image=result.image,
                 job_id=result.job_id,
                 snapshot_uri=None if is_unset(self.snapshot_uri) else self.snapshot_uri,
-                metrics={**result.metrics, **self._evaluated()},
+                hold_out=self._held_out(result),
+                metrics={
+                    name: value
+                    for name, value in {**result.metrics, **self._evaluated()}.items()
+                    if name != HOLD_OUT
+                },
                 created_at=datetime.now(UTC),
                 created_by=self._author(context, "").by,
             )
             kept = hook.registry.register(version, source)
         self.log.info("version %s: %s, a copy of %s", kept.version_id, kept.model_uri, source)
         return kept.model_dump(mode="json")
+
+    def _held_out(self, result: JobResult) -> HoldOut | None:
+        """Return the hold-out that the job which split the rows reported."""
+        source = (
+            output_of("CollectTrainingResultsOperator", "split", JobResult, self.split)
+            if self.split
+            else result
+        )
+        found = source.metrics.get(HOLD_OUT)
+        if found is None and source is result:
+            return None
+        try:
+            return HoldOut.model_validate(found)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise InvalidArgument(
+                f"{HOLD_OUT} in the metrics of job {source.job_id!r} must be an object with rule, and if need be "
+                f"fraction and seed, got {found!r}: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+            ) from error
 
     def _evaluated(self) -> dict[str, Any]:
         if not self.evaluation:

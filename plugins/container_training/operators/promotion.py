@@ -11,10 +11,10 @@ from container_training.hooks.training import TrainingHook
 from container_training.operators.models import ModelArguments, ModelOperator
 from container_training.work.models.promotion import (
     MAX_EVALUATION_BYTES,
+    Contender,
     Decision,
     Evaluation,
     PromotionRule,
-    decide,
     parse_evaluation,
 )
 from container_training.work.models.versions import ModelVersion
@@ -94,13 +94,15 @@ class DecidePromotionOperator(ModelOperator):
     Decides whether the challenger replaces the champion.
 
     Both were evaluated on the same held-out examples. The challenger must win McNemar's exact test and gain a
-    minimum of accuracy.
+    minimum of accuracy. Each comparison is a look at the hold-out, and takes a part of ``alpha``. The
+    decision and the look are kept in ``looks.json`` beside the pointer: a retry, or a clear, finds both.
 
     :param challenger: output of ``RegisterModelOperator``. (templated)
     :param champion: output of ``PrepareEvaluationsOperator`` under the key ``champion``. (templated)
     :param job_ids: the evaluating jobs; each left an ``evaluation_file`` in its folder. (templated)
     :param evaluation_file: path of the evaluation below the job's folder. (templated)
-    :param alpha: probability that a challenger that is no better is promoted. (templated)
+    :param alpha: probability that any challenger that is no better is promoted, over all looks at one
+        hold-out together. (templated)
     :param min_gain: minimum gain of accuracy. (templated)
     :param min_accuracy: minimum accuracy in any case; the only rule for the first model. (templated)
     :param training_conn_id: connection of the training service. (templated)
@@ -146,7 +148,7 @@ class DecidePromotionOperator(ModelOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Return the decision as JSON values."""
         hook, storage = TrainingHook(self.training_conn_id), StorageHook(self.gcp_conn_id)
-        with hook, storage, final_unless_transient():
+        with hook, storage, self.hook as models, final_unless_transient():
             challenger = output_of("RegisterModelOperator", "challenger", ModelVersion, self.challenger)
             seen = output_of("PrepareEvaluationsOperator", "champion", _Champion, self.champion)
             champion = seen.version
@@ -163,12 +165,10 @@ class DecidePromotionOperator(ModelOperator):
                 )
             evaluations = [self._read(hook, storage, job_id) for job_id in self.job_ids]
             found = {evaluation.model: evaluation for evaluation in evaluations}
-            decision = decide(
+            decision = models.registry.judge(
                 _of(challenger, found),
                 _of(champion, found) if champion else None,
                 rule,
-                challenger_id=challenger.version_id,
-                champion_id=champion.version_id if champion else None,
                 champion_generation=seen.generation,
             )
         self._say(decision)
@@ -199,9 +199,9 @@ class DecidePromotionOperator(ModelOperator):
         self.log.info("%s: %s", "PROMOTE" if decision.promote else "KEEP THE CHAMPION", decision.why)
 
 
-def _of(version: ModelVersion, found: Mapping[str, Evaluation]) -> Evaluation:
+def _of(version: ModelVersion, found: Mapping[str, Evaluation]) -> Contender:
     try:
-        return found[version.model_uri]
+        return Contender(version=version, evaluation=found[version.model_uri])
     except KeyError:
         raise EvaluationInvalid(
             f"none of the jobs evaluated {version.model_uri} of version {version.version_id!r}; they "

@@ -14,7 +14,9 @@ from airflow.sdk import Asset
 
 from container_training.operators.data import SnapshotDataOperator
 from container_training.operators.models import PromoteModelOperator, RegisterModelOperator
-from container_training.work.models.promotion import Decision, PromotionRule
+from container_training.work.models.promotion import Contender, Decision, Evaluation, PromotionRule
+from container_training.work.models.registry import ModelRegistry
+from container_training.work.models.versions import ModelVersion
 from container_training.work.object_store import ObjectStore
 from training_api.job.results import JobResult, StateSeconds
 from training_api.states import JobState
@@ -87,6 +89,15 @@ def make_decision(challenger: str, generation: int, *, promote: bool = True) -> 
         challenger_accuracy=0.9,
         rule=PromotionRule(),
     ).model_dump(mode="json")
+
+
+def judge(store: ObjectStore, folder: str, version: dict[str, Any]) -> Decision:
+    """Decide about a version as if there were no champion, and keep the decision."""
+    challenger = Contender(
+        version=ModelVersion.model_validate(version),
+        evaluation=Evaluation(examples_sha256="a" * 64, correct="1", model="m"),
+    )
+    return ModelRegistry(store, folder).judge(challenger, None, PromotionRule(), champion_generation=0)
 
 
 def promote(

@@ -6,11 +6,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from container_training.work.models.champion import Author
-from container_training.work.models.versions import ModelVersion
+from container_training.work.models.promotion import Contender, Evaluation
+from container_training.work.models.versions import HoldOut, ModelVersion
 from container_training.work.object_store import ObjectStore
 from training_api.job.results import ResultFile
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+FIFTH = HoldOut(rule="content", fraction=0.2)
+THIRD = HoldOut(rule="content", fraction=0.3)
 
 
 def make_version(version_id: str = "v1", **changes: Any) -> ModelVersion:
@@ -28,6 +31,15 @@ def make_version(version_id: str = "v1", **changes: Any) -> ModelVersion:
         **changes,
     }
     return ModelVersion(**given)
+
+
+def make_contender(
+    name: str, correct: str, *, trained: HoldOut | None = None, digest: str = "a" * 64, **fields: Any
+) -> Contender:
+    return Contender(
+        version=make_version(name, hold_out=trained),
+        evaluation=Evaluation(examples_sha256=digest, correct=correct, model="gs://b/m#1", **fields),
+    )
 
 
 def registered(store: ObjectStore, folder: str, version_id: str) -> ModelVersion:

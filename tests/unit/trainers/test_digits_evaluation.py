@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from container_training.work.models.promotion import parse_evaluation
+from container_training.work.models.versions import HoldOut
 from tests.unit.trainers.trainer_modules import trainer_modules
 
 
@@ -52,9 +53,11 @@ def test_the_evaluation_is_what_the_trainer_measured(
 
     evaluation = parse_evaluation((tmp_path / "evaluation.json").read_bytes(), "evaluation.json")
     measured = json.loads((model.parent / "metrics.json").read_text())
-    assert evaluation.accuracy == pytest.approx(measured["accuracy"])
+    assert evaluation.correct.count("1") / len(evaluation.correct) == pytest.approx(measured["accuracy"])
     assert len(evaluation.correct) == measured["test_rows"]
     assert evaluation.model == str(model)
+    assert evaluation.hold_out == HoldOut.model_validate(measured["hold_out"])
+    assert evaluation.hold_out == HoldOut(rule="content", fraction=0.2)
     assert json.loads((tmp_path / "metrics.json").read_text())["examples"] == measured["test_rows"]
 
 
@@ -67,6 +70,29 @@ def test_other_rows_have_another_digest(trainer: SimpleNamespace, model: Path, t
         digests.add(json.loads((tmp_path / "evaluation.json").read_text())["examples_sha256"])
 
     assert len(digests) == 2
+
+
+def test_copies_of_an_image_are_one_row_for_a_comparison(
+    trainer: SimpleNamespace, model: Path, tmp_path: Path
+) -> None:
+    images, labels = trainer.data.load(None)
+    once = np.flatnonzero(trainer.data.is_held_out(images, 0.2))
+    rows = np.concatenate([np.arange(len(labels)), once[:50], once[:50]])
+    np.savetxt(
+        tmp_path / "rows.csv", np.column_stack([images[rows] * 16, labels[rows]]), fmt="%d", delimiter=","
+    )
+    assert (
+        trainer.evaluate.main(
+            ["--model", str(model), "--data", str(tmp_path / "rows.csv"), "--job-dir", str(tmp_path)]
+        )
+        == 0
+    )
+
+    evaluation = parse_evaluation((tmp_path / "evaluation.json").read_bytes(), "evaluation.json")
+
+    assert evaluation.rows is not None
+    assert len(evaluation.rows) == len(once) + 100
+    assert len(set(evaluation.rows)) == len(once)
 
 
 def test_several_files_are_one_data_set(trainer: SimpleNamespace, tmp_path: Path) -> None:

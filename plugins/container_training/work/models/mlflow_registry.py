@@ -77,6 +77,7 @@ class MlflowRegistry(HttpSession):
             "image": version.image,
             "job_id": version.job_id,
             "snapshot": version.snapshot_uri or "",
+            "hold_out": str(version.hold_out or ""),
             "created_by": version.created_by,
             **{f"metric.{name}": str(value) for name, value in version.metrics.items()},
         }

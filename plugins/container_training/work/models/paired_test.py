@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -30,15 +29,15 @@ class PairedResult:
         return (self.challenger_correct - self.champion_correct) / self.examples
 
 
-def compare(challenger: Sequence[bool], champion: Sequence[bool]) -> PairedResult:
+def compare(challenger: str, champion: str) -> PairedResult:
     """
     Return McNemar's exact one-sided test of "the challenger is better". Pure.
 
     Only the examples on which the two differ tell them apart: if neither is better, each is a coin toss, so
     the number of wins is binomial with p = 1/2.
 
-    :param challenger: whether it had each example right; N values.
-    :param champion: the same examples in the same order; N values.
+    :param challenger: ``1`` for each example that it had right, ``0`` for each other; N characters.
+    :param champion: the same examples in the same order; N characters.
     :raises ValueError: no examples, or not as many of one as of the other.
 
     Source: Q. McNemar, "Note on the sampling error of the difference between correlated proportions or
@@ -51,13 +50,12 @@ def compare(challenger: Sequence[bool], champion: Sequence[bool]) -> PairedResul
             f"both models must have answers to the same examples, at least one; got {len(challenger)} and "
             f"{len(champion)}"
         )
-    pairs = list(zip(challenger, champion, strict=True))
-    won = sum(new and not old for new, old in pairs)
-    lost = sum(old and not new for new, old in pairs)
+    new, old = int(challenger, 2), int(champion, 2)
+    won, lost = (new & ~old).bit_count(), (old & ~new).bit_count()
     return PairedResult(
-        examples=len(pairs),
-        challenger_correct=sum(map(bool, challenger)),
-        champion_correct=sum(map(bool, champion)),
+        examples=len(challenger),
+        challenger_correct=new.bit_count(),
+        champion_correct=old.bit_count(),
         won=won,
         lost=lost,
         p_value=chance_of_wins(won, won + lost),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from container_training.work.models.champion import (
     Author,
@@ -16,17 +16,24 @@ from container_training.work.models.champion import (
     promoted,
     rolled_back,
 )
+from container_training.work.models.looks import Looks, judged
+from container_training.work.models.promotion import Contender, Decision, PromotionRule
 from container_training.work.models.versions import ModelVersion
-from training_api.errors import ChampionMoved, ModelUnknown, ObjectChanged
+from training_api.errors import ChampionMoved, EditConflict, ModelUnknown, ObjectChanged
+from training_api.job.pinned_uri import split_pinned
 
 if TYPE_CHECKING:
     from container_training.work.object_store import ObjectStore
 
 POINTER = "champion.json"
+LOOKS = "looks.json"
 VERSION = "version.json"
 _MAX_JSON_BYTES = 4 * 1024 * 1024
 _MAX_OBJECTS = 100_000
 _JSON = "application/json"
+#: Those who decide at the same moment are few, and each round one of them is through.
+_JUDGE_ATTEMPTS = 20
+_Kept = TypeVar("_Kept", bound=BaseModel)
 
 
 class RegistryMirror(Protocol):
@@ -62,9 +69,10 @@ class Changed:
 
 class ModelRegistry:
     """
-    One model in a folder: the pointer and the versions.
+    One model in a folder: the pointer, the looks and the versions.
 
-    ``FOLDER/champion.json``, and ``FOLDER/versions/ID/`` with the model's file and ``version.json``.
+    ``FOLDER/champion.json``, ``FOLDER/looks.json``, and ``FOLDER/versions/ID/`` with the model's file and
+    ``version.json``.
 
     :param mirror: another registry that follows; the pointer alone decides who is champion.
     """
@@ -79,18 +87,86 @@ class ModelRegistry:
         """Where the pointer is."""
         return f"{self.folder}/{POINTER}"
 
+    @property
+    def looks_uri(self) -> str:
+        """Where the decisions and the number of looks are."""
+        return f"{self.folder}/{LOOKS}"
+
     def read(self) -> Reading:
         """Return the pointer. :raises ModelUnknown: it cannot be understood."""
-        found = self._store.read_version(self.pointer_uri, _MAX_JSON_BYTES)
+        remedy = "restore an older generation of it, or delete it and promote again"
+        pointer, generation = self._read(self.pointer_uri, ChampionPointer, remedy)
+        return Reading(pointer=pointer, generation=generation)
+
+    def judge(
+        self,
+        challenger: Contender,
+        champion: Contender | None,
+        rule: PromotionRule,
+        *,
+        champion_generation: int,
+    ) -> Decision:
+        """
+        Decide, and keep the decision with the look that it took, by one atomic write.
+
+        The same comparison has the same decision, and takes one look.
+
+        :param champion_generation: of the pointer that named the champion; 0 if there was none.
+        :raises EvaluationInvalid: the two cannot be compared; nothing is written.
+        :raises ModelUnknown: the looks cannot be understood.
+        :raises EditConflict: others decide all the time.
+        """
+        for _ in range(_JUDGE_ATTEMPTS):
+            looks, generation = self._read_looks()
+            after, decision = judged(
+                looks, challenger, champion, rule, champion_generation=champion_generation
+            )
+            if after == looks:
+                return decision
+            try:
+                self._store.write_if(
+                    self.looks_uri, after.model_dump_json(indent=2).encode(), _JSON, generation=generation
+                )
+            except ObjectChanged:
+                continue  # somebody else decided; or the answer to our own write was lost
+            return decision
+        raise EditConflict(
+            f"{self.looks_uri} was changed {_JUDGE_ATTEMPTS} times by others; decide again later"
+        )
+
+    def judged_version(self, manifest_uri: str) -> str | None:
+        """
+        Return the id of a version from this snapshot that was decided about, or ``None``.
+
+        Champions count: those of before decisions were kept have none.
+
+        :raises ModelUnknown: the pointer or the looks cannot be understood.
+        """
+        if judgement := self._read_looks()[0].of_snapshot(manifest_uri):
+            return judgement.decision.challenger
+        pointer = self.read().pointer
+        champions = [pointer.champion, *pointer.previous] if pointer else []
+        manifest = split_pinned(manifest_uri)[0]
+        return next(
+            (each.version_id for each in champions if split_pinned(each.snapshot_uri or "")[0] == manifest),
+            None,
+        )
+
+    def _read_looks(self) -> tuple[Looks, int]:
+        remedy = "restore an older generation of it; without it the looks at the hold-out are counted anew"
+        looks, generation = self._read(self.looks_uri, Looks, remedy)
+        return looks or Looks(), generation
+
+    def _read(self, uri: str, kind: type[_Kept], remedy: str) -> tuple[_Kept | None, int]:
+        found = self._store.read_version(uri, _MAX_JSON_BYTES)
         if found is None:
-            return Reading()
+            return None, 0
         content, generation = found
         try:
-            return Reading(pointer=ChampionPointer.model_validate_json(content), generation=generation)
+            return kind.model_validate_json(content), generation
         except ValidationError as error:
             raise ModelUnknown(
-                f"{self.pointer_uri}#{generation} is no pointer to a champion, and is left as it is; restore "
-                "an older generation of it, or delete it and promote again: "
+                f"{uri}#{generation} cannot be understood, and is left as it is; {remedy}: "
                 f"{error.errors(include_url=False, include_input=False)[0]['msg']}"
             ) from error
 

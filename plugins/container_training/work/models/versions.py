@@ -1,4 +1,4 @@
-"""The values of retraining: a snapshot of data, and a version of a model with its origin."""
+"""The values of retraining: a snapshot of data, a hold-out, and a version of a model."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from typing import Annotated
 
-from pydantic import JsonValue, field_validator
+from pydantic import Field, JsonValue, field_validator
 
 from training_api.job.pinned_uri import pinned
 from training_api.job.results import ResultFile, ResultModel
@@ -40,6 +41,26 @@ class DataSnapshot(ResultModel):
         return [file.pinned_uri for file in self.files]
 
 
+class HoldOut(ResultModel):
+    """
+    How rows were kept out of training: ``hold_out`` of a trainer's ``metrics.json``.
+
+    :param rule: name of the way rows are chosen, such as ``content``: a digest of the row decides. Another
+        way needs another name.
+    :param fraction: share of the rows; ``None`` for a separate test set.
+    :param seed: of a random choice; ``None`` for another rule.
+    """
+
+    rule: Annotated[str, Field(min_length=1, max_length=200)]
+    fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
+    seed: int | None = None
+
+    def __str__(self) -> str:
+        """Return all of it in a line, for people and as a key."""
+        parts = [("fraction", self.fraction), ("seed", self.seed)]
+        return ", ".join([self.rule, *(f"{name} {value}" for name, value in parts if value is not None)])
+
+
 class ModelVersion(ResultModel):
     """
     One trained model and what it was made from; never changed once written.
@@ -48,6 +69,8 @@ class ModelVersion(ResultModel):
     :param model: the registry's own copy.
     :param image: that trained it, by digest; it can load it too.
     :param snapshot_uri: manifest of the data, with its generation; ``None`` if the data were no snapshot.
+    :param hold_out: the rows that it was not trained on; ``None`` if the trainer does not say, or the version
+        was registered by an earlier release.
     :param metrics: as the trainer reported them.
     :param created_by: the task that registered it.
     """
@@ -57,6 +80,7 @@ class ModelVersion(ResultModel):
     image: str
     job_id: str
     snapshot_uri: str | None
+    hold_out: HoldOut | None = None
     metrics: dict[str, JsonValue]
     created_at: datetime
     created_by: str

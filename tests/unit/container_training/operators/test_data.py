@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from container_training.operators.data import ValidateDataOperator
 from container_training.work.object_store import ObjectStore
-from tests.support.bed.model_tasks import Context, connect_hooks, promote, put, register, taken
+from tests.support.bed.model_tasks import Context, connect_hooks, judge, promote, put, register, taken
 
 RULES = {
     "columns": 65,
@@ -98,17 +98,62 @@ def test_every_check_that_failed_is_in_the_error_and_nothing_is_kept(
     assert store.find(f"{folder}/snapshots/{snapshot['snapshot_id']}/profile.json") is None
 
 
-def test_a_snapshot_that_was_tried_is_skipped_if_asked_for(
+def everything(store: ObjectStore, folder: str) -> dict[str, int | None]:
+    """Return every object of the model and its data, with its generation."""
+    files, has_more = store.list_files(f"{folder}/", 1000)
+    assert not has_more
+    return {file.uri: file.generation for file in files}
+
+
+@pytest.mark.parametrize("is_champions", [False, True])
+def test_a_failed_check_leaves_everything_as_it_was(
+    store: ObjectStore, folder: str, digits: list[list[str]], is_champions: bool
+) -> None:
+    put(store, folder, digits)
+    snapshot, pushed = taken(folder)
+    validated(folder, snapshot)
+    version = register(store, folder, "a", snapshot_uri=pushed["manifest_uri"])
+    promote(folder, version, 0)
+    judge(store, folder, version)
+    if not is_champions:
+        put(store, folder, digits[:500])
+        snapshot, _ = taken(folder)
+    before = everything(store, folder)
+
+    with pytest.raises(AirflowFailException, match="1 of 6 checks"):
+        validated(folder, snapshot, rules={"min_rows": 2000})
+
+    assert everything(store, folder) == before
+    names = {uri.rpartition("/")[2] for uri in before}
+    assert names >= {"champion.json", "looks.json", "version.json", "profile.json", "digits.csv"}
+
+
+def test_data_are_tried_once_a_decision_was_made_and_not_when_a_version_is_there(
     store: ObjectStore, folder: str, digits: list[list[str]]
 ) -> None:
     put(store, folder, digits)
     snapshot, pushed = taken(folder)
     validated(folder, snapshot, skip_tried="True")
-    register(store, folder, "refused", snapshot_uri=pushed["manifest_uri"])
+    version = register(store, folder, "refused", snapshot_uri=pushed["manifest_uri"])
 
-    with pytest.raises(AirflowSkipException, match="version 'refused' was made from snapshot"):
+    # The comparison failed before it decided; the next run has to judge.
+    assert validated(folder, snapshot, skip_tried="True")["rows"] == 1797
+    judge(store, folder, version)
+
+    with pytest.raises(AirflowSkipException, match=r"version 'refused' was made from .* and judged"):
         validated(folder, snapshot, skip_tried="True")
     assert validated(folder, snapshot, skip_tried="False")["rows"] == 1797
+
+
+def test_the_data_of_a_champion_of_before_decisions_were_kept_are_tried(
+    store: ObjectStore, folder: str, digits: list[list[str]]
+) -> None:
+    put(store, folder, digits)
+    snapshot, pushed = taken(folder)
+    promote(folder, register(store, folder, "a", snapshot_uri=pushed["manifest_uri"]), 0)
+
+    with pytest.raises(AirflowSkipException, match="version 'a' was made"):
+        validated(folder, snapshot, skip_tried=True)
 
 
 def test_data_that_are_too_large_for_a_worker_are_an_error(

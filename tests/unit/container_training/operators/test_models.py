@@ -53,6 +53,44 @@ def test_a_version_has_the_metrics_of_its_evaluation_beside_its_own(store: Objec
     assert version["metrics"] == {"accuracy": 0.9, "evaluation_accuracy": 0.7}
 
 
+def test_a_version_has_the_rows_it_was_not_trained_on(store: ObjectStore, folder: str) -> None:
+    hold_out = {"rule": "content", "fraction": 0.2, "seed": None}
+    trained = make_result(store, folder, "a", metrics={"accuracy": 0.9, "hold_out": hold_out})
+    split = make_result(store, folder, "p", metrics={"rows": 9, "hold_out": {**hold_out, "seed": 7}})
+
+    def version_of(**arguments: Any) -> dict[str, Any]:
+        task = RegisterModelOperator(task_id="t", model_folder=folder, result=trained, **arguments)
+        return task.execute(Context())  # type: ignore[arg-type]
+
+    own, of_split = version_of(), version_of(split=split, version_id="b")
+
+    assert (own["hold_out"], own["metrics"]) == (hold_out, {"accuracy": 0.9})
+    assert (of_split["hold_out"], of_split["metrics"]) == ({**hold_out, "seed": 7}, {"accuracy": 0.9})
+    assert ModelRegistry(store, folder).find("a") == ModelVersion.model_validate(own)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "message"),
+    [
+        ({}, r"job 'p' must be an object with rule.*got None"),
+        ({"hold_out": "content"}, "got 'content'"),
+        ({"hold_out": {"rule": "content", "fraction": 20}}, "fraction: Input should be less than 1"),
+    ],
+)
+def test_a_hold_out_that_cannot_be_read_is_named_and_final(
+    store: ObjectStore, folder: str, metrics: dict[str, Any], message: str
+) -> None:
+    task = RegisterModelOperator(
+        task_id="t",
+        model_folder=folder,
+        result=make_result(store, folder, "a"),
+        split=make_result(store, folder, "p", metrics=metrics),
+    )
+
+    with pytest.raises(AirflowFailException, match=message):
+        task.execute(Context())  # type: ignore[arg-type]
+
+
 def test_a_promotion_tells_its_asset_and_a_retry_changes_nothing(store: ObjectStore, folder: str) -> None:
     version, context = register(store, folder, "a"), Context()
 

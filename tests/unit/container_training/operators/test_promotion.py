@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from container_training.operators.promotion import DecidePromotionOperator, PrepareEvaluationsOperator
 from container_training.work.job_buckets import JobBuckets
+from container_training.work.models.looks import Looks
 from container_training.work.models.registry import ModelRegistry
 from container_training.work.models.versions import ModelVersion
 from container_training.work.object_store import ObjectStore
@@ -44,6 +45,10 @@ def test_both_models_are_evaluated_in_their_own_images_with_the_same_arguments(
         "args": ["--data", ["x", "y"], "--model", champion.model_uri],
     }
     assert second["generation"] == changed.generation
+
+
+def looks_of(store: ObjectStore, folder: str) -> Looks:
+    return Looks.model_validate_json(store.read(ModelRegistry(store, folder).looks_uri, 10**6) or b"{}")
 
 
 def decide(
@@ -90,10 +95,13 @@ def test_a_decision_is_about_the_model_that_was_evaluated(store: ObjectStore, fo
 
     assert (decision["promote"], decision["champion_generation"]) == (True, 3)
     assert decision["challenger_accuracy"] == 0.75
+    assert decide(folder, challenger, {"j": f"{folder}/right"}) == decision
+    assert len(looks_of(store, folder).judgements) == 1
     with pytest.raises(AirflowFailException, match="none of the jobs evaluated"):
         decide(folder, challenger, {"j": f"{folder}/wrong"})
     with pytest.raises(AirflowFailException, match=r"left no .*its command must write"):
         decide(folder, challenger, {"j": f"{folder}/nothing"})
+    assert len(looks_of(store, folder).judgements) == 1
 
 
 @pytest.mark.parametrize("champion", [None, {}, {"version": {}, "generation": 1}, {"version": None}])

@@ -19,26 +19,26 @@ def test_chances_are_those_of_scipy(wins: int, losses: int) -> None:
     assert chance_of_wins(wins, tosses) == pytest.approx(expected, rel=1e-6, abs=1e-12)
 
 
-@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1))
-def test_only_examples_on_which_the_two_differ_count(pairs: list[tuple[bool, bool]]) -> None:
-    new, old = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+@given(st.lists(st.sampled_from(["00", "01", "10", "11"]), min_size=1))
+def test_only_examples_on_which_the_two_differ_count(pairs: list[str]) -> None:
+    new, old = "".join(pair[0] for pair in pairs), "".join(pair[1] for pair in pairs)
 
     result = compare(new, old)
-    padded = compare([*new, True, False], [*old, True, False])
+    padded = compare(f"{new}10", f"{old}10")
 
+    assert (result.won, result.lost) == (pairs.count("10"), pairs.count("01"))
+    assert (result.challenger_correct, result.champion_correct) == (new.count("1"), old.count("1"))
     assert (padded.won, padded.lost, padded.p_value) == (result.won, result.lost, result.p_value)
     assert result.gain == pytest.approx((result.won - result.lost) / len(pairs))
     assert compare(old, new).won == result.lost
 
 
 def test_a_model_beside_itself_is_never_better() -> None:
-    answers = [True, False, True]
-
-    assert compare(answers, answers).p_value == 1.0
+    assert compare("101", "101").p_value == 1.0
 
 
-@pytest.mark.parametrize(("new", "old"), [([], []), ([True], [True, False])])
-def test_models_without_the_same_examples_are_refused(new: list[bool], old: list[bool]) -> None:
+@pytest.mark.parametrize(("new", "old"), [("", ""), ("1", "10")])
+def test_models_without_the_same_examples_are_refused(new: str, old: str) -> None:
     with pytest.raises(ValueError, match="same examples"):
         compare(new, old)
 

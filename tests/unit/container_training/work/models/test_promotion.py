@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 
 import pytest
 
 from container_training.work.models.promotion import (
+    Contender,
     Decision,
-    Evaluation,
     PromotionRule,
     decide,
+    level_of,
     parse_evaluation,
 )
+from container_training.work.models.versions import HoldOut
+from tests.support.bed.model_versions import FIFTH, THIRD, make_contender
 from training_api.errors import EvaluationInvalid
 
 
-def make_evaluation(correct: str, *, digest: str = "a" * 64) -> Evaluation:
-    return Evaluation(examples_sha256=digest, correct=correct, model="gs://b/m#1")
+def compared(challenger: Contender, champion: Contender | None, *, look: int = 1, **rule: float) -> Decision:
+    return decide(challenger, champion, PromotionRule(**rule), champion_generation=7, look=look)
 
 
-def decided(challenger: str, champion: str | None, **rule: float) -> Decision:
-    return decide(
-        make_evaluation(challenger),
-        None if champion is None else make_evaluation(champion),
-        PromotionRule(**rule),
-        challenger_id="new",
-        champion_id=None if champion is None else "old",
-        champion_generation=7,
-    )
+def decided(challenger: str, champion: str | None, *, look: int = 1, **rule: float) -> Decision:
+    old = None if champion is None else make_contender("old", champion)
+    return compared(make_contender("new", challenger), old, look=look, **rule)
 
 
 def test_a_challenger_that_wins_often_enough_is_promoted() -> None:
@@ -38,7 +36,9 @@ def test_a_challenger_that_wins_often_enough_is_promoted() -> None:
     assert (decision.won, decision.lost) == (10, 0)
     assert decision.p_value == pytest.approx(2**-10)
     assert decision.gain == pytest.approx(0.1)
+    assert (decision.look, decision.level) == (1, pytest.approx(0.05 / 11))
     assert "10 examples only the challenger has right" in decision.why
+    assert "level 0.004545 of look 1 at this hold-out, alpha 0.05" in decision.why
 
 
 def test_a_gain_that_may_be_chance_is_not_enough() -> None:
@@ -46,6 +46,21 @@ def test_a_gain_that_may_be_chance_is_not_enough() -> None:
 
     assert not decision.promote
     assert decision.p_value == pytest.approx(1 / 16)
+
+
+def test_what_is_enough_at_the_first_look_is_not_at_a_later_one() -> None:
+    better = ("1" * 100, "1" * 91 + "0" * 9)  # p = 1/512
+
+    assert decided(*better, look=1).promote
+    assert not decided(*better, look=8).promote
+
+
+def test_the_levels_of_all_looks_add_up_to_alpha_and_no_more() -> None:
+    looks = 10_000
+    spent = sum(level_of(look, 0.05) for look in range(1, looks + 1))
+
+    assert spent == pytest.approx(float(Fraction(5, 100) * Fraction(looks, looks + 10)))
+    assert sum(level_of(look, 0.05) for look in range(1, 11)) == pytest.approx(0.025)
 
 
 def test_a_gain_below_the_minimum_is_not_enough() -> None:
@@ -75,20 +90,75 @@ def test_the_first_model_has_to_reach_the_floor_only(floor: float, promote: bool
 
     assert decision.promote is promote
     assert decision.champion is None
-    assert decision.p_value is None
+    assert (decision.p_value, decision.look, decision.level) == (None, None, None)
 
 
-@pytest.mark.parametrize("other", [make_evaluation("11", digest="b" * 64), make_evaluation("111")])
-def test_models_that_saw_other_examples_are_not_compared(other: Evaluation) -> None:
-    with pytest.raises(EvaluationInvalid, match="the same ones"):
-        decide(
-            make_evaluation("11"),
-            other,
-            PromotionRule(),
-            challenger_id="new",
-            champion_id="old",
-            champion_generation=1,
-        )
+@pytest.mark.parametrize(
+    "other", [make_contender("old", "11", digest="b" * 64), make_contender("old", "111")]
+)
+def test_models_that_saw_other_examples_are_not_compared(other: Contender) -> None:
+    with pytest.raises(EvaluationInvalid, match=r"the same ones.*delete champion\.json"):
+        compared(make_contender("new", "11"), other)
+
+
+@pytest.mark.parametrize("who_says", ["challenger", "champion", "both"])
+def test_a_row_that_occurs_ten_times_is_no_more_evidence_than_one(who_says: str) -> None:
+    # One example of three was won, and it is there ten times; the image of the champion may be an older one.
+    rows = ["a"] * 10 + ["b", "c"]
+    new, old = (
+        make_contender(name, correct, rows=rows if who_says in (kind, "both") else None)
+        for name, kind, correct in (("new", "challenger", "1" * 12), ("old", "champion", "0" * 10 + "11"))
+    )
+
+    decision = compared(new, old, alpha=0.9)
+
+    assert (decision.examples, decision.won, decision.p_value) == (3, 1, 0.5)
+    assert decision.champion_accuracy == pytest.approx(2 / 3)
+    assert not decision.promote
+    assert decided("1" * 12, "0" * 10 + "11").promote
+
+
+def test_the_accuracy_of_the_first_model_counts_a_row_once_too() -> None:
+    assert compared(make_contender("new", "1110", rows=["a", "a", "a", "b"]), None).challenger_accuracy == 0.5
+
+
+@pytest.mark.parametrize(
+    ("new", "new_evaluated", "old", "old_evaluated", "fits"),
+    [
+        (FIFTH, FIFTH, FIFTH, FIFTH, True),
+        (FIFTH, FIFTH, None, None, True),  # a champion that an earlier release registered
+        (FIFTH, None, FIFTH, None, True),  # an evaluation that is given its rows
+        (None, None, None, None, True),
+        (THIRD, THIRD, FIFTH, FIFTH, False),
+        (THIRD, None, FIFTH, None, False),
+        (FIFTH, FIFTH, None, THIRD, False),
+        (FIFTH, THIRD, FIFTH, THIRD, False),
+        (HoldOut(rule="seed", fraction=0.2, seed=0), FIFTH, FIFTH, FIFTH, False),
+        (None, FIFTH, FIFTH, FIFTH, False),  # it may be another one, and says so no more
+    ],
+)
+def test_models_that_hold_out_other_rows_are_not_compared(
+    new: HoldOut | None,
+    new_evaluated: HoldOut | None,
+    old: HoldOut | None,
+    old_evaluated: HoldOut | None,
+    fits: bool,
+) -> None:
+    challenger = make_contender("new", "1" * 20, trained=new, hold_out=new_evaluated)
+    champion = make_contender("old", "0" * 20, trained=old, hold_out=old_evaluated)
+
+    if fits:
+        assert compared(challenger, champion).promote
+        return
+    with pytest.raises(
+        EvaluationInvalid, match=r"trained without the same rows .*challenger: .*delete champion\.json"
+    ):
+        compared(challenger, champion)
+
+
+def test_a_first_model_is_evaluated_on_rows_that_it_was_not_trained_on() -> None:
+    with pytest.raises(EvaluationInvalid, match=r"its evaluation: content, fraction 0\.3"):
+        compared(make_contender("new", "1", trained=FIFTH, hold_out=THIRD), None)
 
 
 @pytest.mark.parametrize(
@@ -100,6 +170,8 @@ def test_models_that_saw_other_examples_are_not_compared(other: Evaluation) -> N
         json.dumps({"examples_sha256": "a" * 64, "correct": "", "model": "m"}).encode(),
         json.dumps({"examples_sha256": "a" * 64, "correct": "102", "model": "m"}).encode(),
         json.dumps({"examples_sha256": "x", "correct": "1", "model": "m"}).encode(),
+        json.dumps({"examples_sha256": "a" * 64, "correct": "11", "model": "m", "rows": ["x"]}).encode(),
+        json.dumps({"examples_sha256": "a" * 64, "correct": "1", "model": "m", "hold_out": {}}).encode(),
     ],
 )
 def test_what_is_no_evaluation_is_refused_by_its_address(content: bytes) -> None:

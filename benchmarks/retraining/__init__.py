@@ -1,0 +1,1 @@
+"""Whether retraining promotes what it should, by simulation."""
