@@ -1,4 +1,4 @@
-"""What wrong calls are made with: operators, functions of a DAG file, connections, a service and a bucket."""
+"""What wrong calls are made with: operators, functions, connections, a service, a bucket."""
 
 from __future__ import annotations
 

@@ -245,6 +245,8 @@ INTERNALS = "container_training.airflow_internals"
 PUBLIC_AIRFLOW: dict[str, set[str]] = {
     "airflow.listeners": {"hookimpl"},
     "airflow.plugins_manager": {"AirflowPlugin"},
+    # "Creating Custom @task Decorators".
+    "airflow.sdk.bases.decorator": {"DecoratedOperator", "TaskDecorator", "task_decorator_factory"},
     "airflow.triggers.base": {"BaseEventTrigger", "BaseTrigger", "TriggerEvent"},
     "airflow.sdk.log": {"mask_secret"},
     # "Public Exceptions"; ``airflow.exceptions`` itself says that they are imported from here.

@@ -137,12 +137,12 @@ def rendered_fields(key: TaskKey, session: Session) -> Mapping[str, Any]:
 
 
 def find_xcom(key: TaskKey, name: str, session: Session) -> XComModel | None:
-    """Return the row of what the task pushed under ``name``; its ``value`` is what the database has."""
+    """Return the row of what the task pushed under ``name``, as the database has it."""
     return session.scalar(select(XComModel).where(*_is_of(XComModel, key), XComModel.key == name))
 
 
 def read_xcom(found: XComModel) -> Any:
-    """Return the value of a row, read by Airflow's XCom backend, which may raise whatever it likes."""
+    """Return the value of a row, by Airflow's XCom backend, which may raise anything."""
     from airflow.sdk.execution_time.xcom import XCom
 
     return XCom.deserialize_value(found)

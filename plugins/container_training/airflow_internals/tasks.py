@@ -6,6 +6,7 @@ Each function imports what it needs when it is called: every process of Airflow 
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 #: What the scheduler tells listeners of a run that was longer than its ``dagrun_timeout``.
@@ -68,3 +69,11 @@ def operator_class(task: Any) -> type:
     """Return the class of a task of a DAG, also of a mapped one."""
     found: type = getattr(task, "operator_class", type(task))
     return found
+
+
+def log_file_of(task_instance: Any) -> Path:
+    """Return the file in which this machine's workers keep the log of a try of a task."""
+    from airflow.sdk import conf
+    from airflow.utils.helpers import log_filename_template_renderer
+
+    return Path(conf.get("logging", "base_log_folder"), log_filename_template_renderer()(ti=task_instance))

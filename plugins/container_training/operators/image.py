@@ -258,8 +258,8 @@ class PushImageOperator(EngineOperator):
     the task asks again after random, growing pauses. If that does not help, it fails with
     ``RegistryUnavailable``, and Airflow retries it.
 
-    :param image: the image's reference by tag, or what ``BuildImageOperator`` returns; a short one is below the
-        training connection's ``image_prefix``. (templated)
+    :param image: the image's reference by tag, or what ``BuildImageOperator`` returns; a short one is below
+        the training connection's ``image_prefix``. (templated)
     :param attempts: how often the registry is asked in all. (templated)
     :param max_wait_seconds: upper bound of one pause. (templated)
     :param training_conn_id: connection of the training service; it may be missing. (templated)

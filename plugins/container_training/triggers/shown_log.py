@@ -11,8 +11,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk.configuration import conf
+from airflow.sdk import conf
 
+from container_training.airflow_internals.tasks import log_file_of
 from training_api.states import JobState
 
 
@@ -56,12 +57,9 @@ def read_shown_log(task_instance: Any, job_id: str) -> ShownLog:
     this machine does not have are none to go on from: nobody may see them any more. With remote logs, only
     the last triggerer's file is stored, which must be whole.
     """
-    # Airflow's own rule for the name; it has no public one (3.3).
-    from airflow.utils.helpers import log_filename_template_renderer
-
     if task_instance is None or conf.getboolean("logging", "remote_logging", fallback=False):
         return ShownLog()
-    path = Path(conf.get("logging", "base_log_folder"), log_filename_template_renderer()(ti=task_instance))
+    path = log_file_of(task_instance)
     files = sorted(path.parent.glob(f"{path.name}.trigger.*.log"), key=lambda file: file.stat().st_mtime)
     return ShownLog.of(_entries(files), job_id)
 

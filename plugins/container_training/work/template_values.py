@@ -12,14 +12,11 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from training_api.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
 
 _Output = TypeVar("_Output", bound=BaseModel)
 _SHOWN_CHARACTERS = 200
@@ -116,7 +113,7 @@ def problems(error: ValidationError) -> str:
     )
 
 
-def problem(detail: ErrorDetails) -> str:
+def problem(detail: Any) -> str:
     """Return the rule that a field breaks, and its value: ``must be less than 1, got 5``."""
     if detail["type"] == "missing":
         return "is missing"

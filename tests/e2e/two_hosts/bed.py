@@ -1,5 +1,5 @@
 """
-Airflow on three machines: two Celery workers, each with a Docker Engine, and one with all else.
+Airflow on three machines: two Celery workers with an engine each, and one with all else.
 
 The workers' machines are network namespaces with an engine (``swarm_nodes``). What the third one serves, this
 machine, they find under the same addresses through tunnels, as the guide shows (docs/more-machines.md).
@@ -190,7 +190,7 @@ def _redis(port: int, folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _way_out(engine: docker.APIClient) -> Iterator[str]:
-    """Make a network of this machine's engine, by which the hosts' builds reach what they download."""
+    """Make a network by which the hosts' builds reach what they download."""
     name = f"{current_run().id}-hosts"
     made = engine.create_network(name, driver="bridge", labels=current_run().labels)["Id"]
     try:

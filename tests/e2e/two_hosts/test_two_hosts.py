@@ -1,5 +1,5 @@
 """
-DAG runs whose tasks are on two worker hosts, each with an engine of its own; and hosts that die.
+DAG runs over two worker hosts with an engine each, and hosts that die.
 
 ``make test-hosts`` runs what the suite leaves out: all example DAGs, and a death in each phase.
 """

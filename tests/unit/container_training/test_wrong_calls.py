@@ -1,4 +1,4 @@
-"""Wrong calls: each error names the argument, the value, the rule and the way out, and is final."""
+"""Wrong calls: each error is final, and names argument, value, rule and way out."""
 
 from __future__ import annotations
 

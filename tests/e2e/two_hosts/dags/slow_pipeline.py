@@ -1,4 +1,4 @@
-"""A pipeline each of whose phases takes seconds, with an image that no run shares with another one."""
+"""A pipeline whose phases take seconds each, with an image that no two runs share."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ def test_rendered_fields_are_what_the_task_has_begun_with(ran: Any, session: Ses
 
 
 def test_find_xcom_and_read_xcom_have_what_the_task_has_pushed(ran: Any, session: Session) -> None:
-    """``XComModel``: the task API stores a value, or the text of its JSON. ``XCom.deserialize_value``."""
+    """``XComModel``: a value, or the text of its JSON. ``XCom.deserialize_value``."""
     found = database.find_xcom(key_of(ran), "job", session)
 
     assert found is not None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.providers.standard.operators.empty import EmptyOperator
-from airflow.sdk import DAG, Asset, AssetAlias, BaseOperator, task
+from airflow.sdk import DAG, Asset, AssetAlias, BaseOperator, conf, task
 
 from container_training.airflow_internals import tasks
 
@@ -139,3 +139,12 @@ def test_run_timed_out_is_what_the_scheduler_tells_listeners(
 
     assert told == [tasks.RUN_TIMED_OUT]
     assert [found.state for found in run.get_task_instances(session=session)] == ["skipped"]
+
+
+def test_log_file_of_is_where_the_log_of_a_try_lies(ran: Any) -> None:
+    """``log_filename_template_renderer``, and ``[logging] base_log_folder``."""
+    found = tasks.log_file_of(next(each for each in ran.get_task_instances() if each.task_id == "remembers"))
+
+    assert found.name == "attempt=1.log"
+    assert found.parent.name == "task_id=remembers"
+    assert found.is_relative_to(conf.get("logging", "base_log_folder"))
