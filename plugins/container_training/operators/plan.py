@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
 from container_training.hooks.failures import final_unless_transient
-from container_training.hooks.image import ImageHook, full_image_name
+from container_training.hooks.image import ImageHook
 from container_training.hooks.storage import StorageHook
 from container_training.runtime.dag_folder import dag_folder
 from container_training.runtime.job_description import JobArguments, JobDescriptionOperator
@@ -96,8 +96,7 @@ class PlanTrainingOperator(JobDescriptionOperator):
         folder = dag_folder(context).absolute()
         file = str(folder / self.config_file) if self.config_file else None
         given = {name: getattr(self, name) for name in JobFields.__annotations__}
-        if self.image:
-            given["image"] = full_image_name(self.image, self.training_conn_id)
+        given["image"] = self._full_image()
         job_id = self.job_id or job_id_for(replace(key, task_id=self.for_task or key.task_id), attempt=1)
         context_dir = str(folder / self.context_dir) if self.context_dir else None
         return PlanInputs.of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
@@ -21,6 +22,7 @@ from container_training.work.submission.job_request import (
 )
 from container_training.work.template_values import TaskOutput, require_known
 from training_api.dialects.ml_v1.resources import Job
+from training_api.errors import InvalidImageRef
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -234,10 +236,17 @@ class JobDescriptionOperator(TypedTask):
         self.training_conn_id = training_conn_id
 
     def _request(self, context: Context) -> Job:
-        if self.image:
-            self.image = full_image_name(self.image, self.training_conn_id)
+        self.image = self._full_image()
         given = {name: getattr(self, name) for name in JobFields.__annotations__}
         return job_request(self.job, cast(JobFields, given), self._file(context))
+
+    def _full_image(self) -> Any:
+        """Return the image with its registry; as it is, for the job's rules to name, if there is none."""
+        if not self.image:
+            return self.image
+        with suppress(InvalidImageRef):
+            return full_image_name(self.image, self.training_conn_id)
+        return self.image
 
     def _file(self, context: Context) -> Mapping[str, Any]:
         """Return what the job file holds; empty text, as of a template, names none."""

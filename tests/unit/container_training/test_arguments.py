@@ -62,7 +62,7 @@ FUNCTIONS = {
 #: The tasks of each function that is asked for all that it can make -> the connections of each.
 TASKS: dict[Callable[..., None], dict[str, str]] = {
     pipeline: {
-        **{f"{name}{role}": "docker" for name in ("build", "push") for role in ("", "_worker")},
+        **{f"{name}{role}": "docker training" for name in ("build", "push") for role in ("", "_worker")},
         **{f"test{role}": "docker training" for role in ("", "_worker")},
         **{f"grant{role}": "training gcp" for role in ("", "_worker")},
         **{f"bill_of_materials{role}": "docker training gcp" for role in ("", "_worker")},

@@ -238,7 +238,7 @@ def test_states_in_one_task_leave_the_image_the_submission_and_the_plot() -> Non
     }
     submit = pipeline.submit
     assert pipeline.collect is submit
-    assert (submit.wait_for_completion, submit.wait_timeout) == (True, timedelta(hours=1))
+    assert (submit.wait_for_completion, submit.wait_timeout) == (True, 3600)
     assert submit.outlets == [model]
     assert submit.downstream_task_ids == {"train.plot"}
     assert pipeline.plot is not None
@@ -255,5 +255,5 @@ def test_bills_of_materials_come_after_a_task_that_also_collects() -> None:
 
 
 def test_states_are_of_two_kinds() -> None:
-    with pytest.raises(ValueError, match="states must be 'tasks' or 'one'; got 'two'"):
+    with pytest.raises(ValueError, match=r"states must be 'tasks' .* or 'one' .*; got 'two'"):
         make_pipeline(states="two")

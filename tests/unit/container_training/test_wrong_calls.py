@@ -151,7 +151,7 @@ EXPECTED: dict[str, tuple[str, str, str, str]] = {
     "builder": ("builder", "'kaniko'", "one of auto, classic, buildkit", "'auto' fits most images"),
     "secrets": ("secrets.token", "'variable:absent'", "is no variable", "add it under Admin > Variables"),
     "timeout": ("timeout", "'soon'", "must be a number of seconds", "write 90 or timedelta(minutes=1.5)"),
-    "push": ("image", "'digits'", "has no registry host", "expected HOST/PROJECT/NAME:TAG"),
+    "push": ("image", "'digits'", "has no registry host", "or name the image as HOST/PROJECT/NAME"),
     "grant": ("grant", "'other_1'", "the result of GrantRegistryAccessOperator", _OUTPUT),
     "folder": ("folder", "None", "one of job_id and folder must be set", "set job_id to the job's id"),
     "preflight_args": ("preflight_args", "'\"'", "words as a shell reads them", _NOT_CLOSED),

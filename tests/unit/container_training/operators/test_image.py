@@ -217,7 +217,9 @@ def test_a_short_name_and_the_base_image_are_the_connections(
     extra = {"image_prefix": "127.0.0.1:5000/demo", "base_image": "own:1"}
     monkeypatch.setenv("AIRFLOW_CONN_OTHER", json.dumps({"conn_type": "container_training", "extra": extra}))
     (Path(build_context) / "Dockerfile").write_text("ARG BASE_IMAGE=b\nFROM ${BASE_IMAGE}\n")
-    built, pushed = mock.Mock(), mock.Mock()
+    ref = parse_image_ref("127.0.0.1:5000/demo/digits:1")
+    built = mock.Mock(return_value=BuiltImage(ref=ref, image_id="sha256:1", is_reused=False))
+    pushed = mock.Mock(return_value=PushedImage(ref=ref.at("sha256:" + "1" * 64), is_reused=False))
     monkeypatch.setattr(image_builder, "build_image", built)
     monkeypatch.setattr(pusher, "push_image", pushed)
 

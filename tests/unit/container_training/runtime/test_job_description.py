@@ -32,7 +32,7 @@ def test_unknown_fields_of_the_job_are_named_with_their_path(service: FakeServic
     with pytest.raises(AirflowFailException) as failed:
         submit(context, job=job)
 
-    for path in ("trainingInput.scaleTeir", "trainingInput.masterConfig.image", "nmae"):
+    for path in ("trainingInput.scaleTeir", "master_config (trainingInput.masterConfig.image)", "nmae"):
         assert f"{path}: unknown field, got '" in str(failed.value)
     assert service.requests == []
 
