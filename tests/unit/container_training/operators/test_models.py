@@ -188,7 +188,7 @@ def test_a_clean_up_spares_the_champion_its_predecessors_and_what_is_young(
                 version={**version, "image": None},
                 decision=make_decision("a", 0),
             ),
-            r"InvalidArgument: version must be the output of RegisterModelOperator, got \{.*\.\.\.: image (is missing|must be a valid string)",
+            r"InvalidArgument: version must be the output of RegisterModelOperator, got \{.*\.\.\.: image must be a valid string, got None",
         ),
         (
             lambda folder, version: PromoteModelOperator(
