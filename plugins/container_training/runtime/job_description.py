@@ -241,7 +241,7 @@ class JobDescriptionOperator(TypedTask):
         return job_request(self.job, cast(JobFields, given), self._file(context))
 
     def _full_image(self) -> Any:
-        """Return the image with its registry; as it is, for the job's rules to name, if there is none."""
+        """Return the image with its registry; as it is if there is none: a rule of jobs says so."""
         if not self.image:
             return self.image
         with suppress(InvalidImageRef):
