@@ -6,6 +6,7 @@ import argparse
 import logging
 import sqlite3
 import sys
+from ipaddress import ip_network
 from pathlib import Path
 
 from object_store.server import FolderInUse, Settings, serve
@@ -39,6 +40,11 @@ def main(arguments: list[str] | None = None) -> int:
         "--containers-host", metavar="ADDRESS", help="a second address to listen on, which containers reach"
     )
     command.add_argument(
+        "--clients",
+        metavar="NETWORK",
+        help="from elsewhere, who comes to --host may do what a container may; default: everybody is a user",
+    )
+    command.add_argument(
         "--floor-bytes",
         type=int,
         default=_FLOOR_BYTES,
@@ -57,6 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
                 training_url=given.training_url,
                 hosts=given.allow_host,
                 containers_host=given.containers_host,
+                clients=ip_network(given.clients) if given.clients else None,
                 floor_bytes=given.floor_bytes,
             )
         )

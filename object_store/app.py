@@ -11,6 +11,7 @@ import time
 from collections.abc import Collection
 from contextlib import suppress
 from http import HTTPStatus
+from ipaddress import IPv4Network, IPv6Network, ip_address
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
@@ -45,6 +46,7 @@ class App:
     :param hosts: names under which clients reach the store, beside ``localhost`` and addresses.
     :param access: decides what containers may do.
     :param containers_host: the address of this machine that containers reach; who comes by it is one.
+    :param clients: the network of the store's users; who comes from elsewhere is a container, too.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class App:
         hosts: Collection[str] = (),
         access: ContainerAccess | None = None,
         containers_host: str | None = None,
+        clients: IPv4Network | IPv6Network | None = None,
         most_requests: int = MOST_REQUESTS,
     ) -> None:
         self._store = store
@@ -65,6 +68,7 @@ class App:
         self._hosts = frozenset(host.lower() for host in hosts)
         self._access = access or ContainerAccess(None)
         self._containers_host = containers_host
+        self._clients = clients
         self._most_requests = most_requests
         self._under_way = 0
         #: More threads that hash would not be faster, and would hold up short requests.
@@ -140,7 +144,7 @@ class App:
 
     async def _route(self, request: Request, route: Route, parts: dict[str, str]) -> Response:
         """Return the answer of a route to a caller who may ask for it."""
-        is_container = (request.scope.get("server") or ("",))[0] == self._containers_host
+        is_container = self._is_container(request)
         call = Call(
             request, self._store, self._uploads, parts, self._writing, self._access if is_container else None
         )
@@ -149,6 +153,14 @@ class App:
         if is_container:
             await _check_container(call, route)
         return await (route.handler or self._policies.answer)(call)
+
+    def _is_container(self, request: Request) -> bool:
+        """Return whether the caller may do only what a container may."""
+        if (request.scope.get("server") or ("",))[0] == self._containers_host:
+            return True
+        return self._clients is not None and (
+            request.client is None or ip_address(request.client.host) not in self._clients
+        )
 
     def _of_itself(self, path: str) -> Response:
         if path == "/metrics":

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from types import FrameType
 
@@ -51,6 +52,7 @@ class Settings:
         do; ``None``: there are no policies, and containers may do all with objects.
     :param hosts: names under which clients reach it, beside ``localhost`` and addresses.
     :param containers_host: a second address to listen on, for containers; ``None``: nobody is one.
+    :param clients: the network of the store's users; who comes from elsewhere is a container, too.
     :param floor_bytes: of free disk, below which nothing is written.
     """
 
@@ -60,6 +62,7 @@ class Settings:
     training_url: str | None = None
     hosts: Collection[str] = ()
     containers_host: str | None = None
+    clients: IPv4Network | IPv6Network | None = None
     floor_bytes: int = 0
 
 
@@ -92,6 +95,7 @@ def _serve(store: Store, settings: Settings) -> None:
         hosts=settings.hosts,
         access=ContainerAccess(settings.training_url),
         containers_host=settings.containers_host,
+        clients=settings.clients,
     )
     threading.Thread(target=_tidy, args=(store, app), name="tidy", daemon=True).start()
     hosts = [host for host in (settings.host, settings.containers_host) if host]

@@ -14,6 +14,7 @@ from local_stack.demo import run_demo
 from local_stack.environment import print_environment
 from local_stack.errors import LocalStackError
 from local_stack.processes.shared_locks import engine_in_use
+from local_stack.production import Production
 from local_stack.settings import ALL_PARTS, SERVE_PARTS, Part, StackSettings
 from local_stack.stack import LocalStack
 from local_stack.status import print_status
@@ -74,6 +75,17 @@ def _down(stack: LocalStack, _options: argparse.Namespace) -> int:
     return 0
 
 
+def _compose_up(stack: LocalStack, _options: argparse.Namespace) -> int:
+    Production(stack).up()
+    print(f"Airflow: {stack.settings.airflow_url}; docs/compose.md says how to log in")
+    return 0
+
+
+def _compose_down(stack: LocalStack, options: argparse.Namespace) -> int:
+    Production(stack).down(volumes=options.volumes)
+    return 0
+
+
 def _test_bed(stack: LocalStack, options: argparse.Namespace) -> int:
     before = stack.running()
     with engine_in_use(stack.settings.engine_url) as is_only_user:
@@ -106,8 +118,13 @@ def _parser() -> argparse.ArgumentParser:
         ("env", _env, "print export lines for clients of the stack that runs"),
         ("status", _status, "show what runs, where and since when"),
         ("down", _down, "stop what this stack started"),
+        ("compose-up", _compose_up, "start the stack of docker/compose.yaml"),
     ):
         commands.add_parser(name, help=text, description=text).set_defaults(run=run)
+    text = "stop the stack of docker/compose.yaml; its volumes stay"
+    compose_down = commands.add_parser("compose-down", help=text, description=text)
+    compose_down.add_argument("--volumes", action="store_true", help="remove the volumes, with all data")
+    compose_down.set_defaults(run=_compose_down)
     text = "bring up what the tests need, run COMMAND, and stop what was started for it"
     test_bed = commands.add_parser("test-bed", help=text, description=text)
     test_bed.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")

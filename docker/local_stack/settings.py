@@ -87,6 +87,8 @@ class StackSettings(BaseSettings):
     airflow_port: int = Field(default=8080, ge=1, le=65535)
     metadata_port: int = Field(default=8471, ge=1, le=65535)
 
+    compose_subnet: str = Field(default="172.30.99", pattern=r"^\d{1,3}\.\d{1,3}\.\d{1,3}$")
+    """The first three numbers of the addresses in the networks of docker/compose.yaml."""
     require_auth: bool = False
     """Whether the training service wants a token with every request; the registry always does."""
     training_environment: dict[str, str] = {}

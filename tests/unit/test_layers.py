@@ -122,6 +122,7 @@ ROOMS: tuple[str, ...] = (
     "local_stack.images",
     "local_stack.parts",
     "local_stack.stack",
+    "local_stack.production",
     "local_stack",
 )
 #: Rooms without I/O. They import pydantic, this project, and the standard library except :data:`OUTSIDE`.

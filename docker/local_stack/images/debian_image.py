@@ -16,10 +16,8 @@ import docker.errors
 import psutil
 
 from local_stack.errors import PartFailed
-from local_stack.processes.packages import PackageInstaller, find_program
+from local_stack.processes.packages import DEBIAN_KEYRING, PackageInstaller, find_program
 
-#: By which debootstrap checks the lists of packages.
-_KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 SUITE = "bookworm"
 REPOSITORY = "container-training/base"
 CONTAINER_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
@@ -95,7 +93,7 @@ def build_debian_image(
     :raises PackagesMissing: debootstrap cannot be installed here.
     :raises PartFailed: debootstrap or the import failed.
     """
-    if find_program("debootstrap") is None or not _KEYRING.exists():
+    if find_program("debootstrap") is None or not DEBIAN_KEYRING.exists():
         packages.install(["debootstrap", "debian-archive-keyring"], start_services=False)
     name = recipe.image_name()
     with _root_folder(build_dir) as root:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -184,9 +185,57 @@ def airflow_environment(
     :param token: Airflow's own, with which it is let into the registry and the training service.
     :param finder_password: of the user who may read, but not change, what Airflow does.
     """
+    connections = airflow_connections(
+        settings, base_image=base_image, token=token, finder_password=finder_password
+    )
+    state = airflow_state(settings)
+    return {
+        "AIRFLOW_HOME": str(REPOSITORY_ROOT),
+        # The tests set it for themselves. In that mode Airflow does not read airflow.cfg, and its scheduler
+        # does not pause between iterations.
+        "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
+        # As in airflow.cfg, for whatever state folder and database this stack has.
+        **_database(settings),
+        "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(state / "logs"),
+        "AIRFLOW__LOGGING__DAG_PROCESSOR_CHILD_PROCESS_LOG_DIRECTORY": str(state / "logs" / "dag_processor"),
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords_file(settings)),
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(
+            f"{user}:{role}" for user, role in USERS.items()
+        ),
+        "AIRFLOW__API__PORT": str(settings.airflow_port),
+        "AIRFLOW__API__BASE_URL": settings.airflow_url,
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{settings.airflow_url}/execution/",
+        **{
+            f"AIRFLOW_CONN_{name.upper()}": json.dumps(connection, separators=(",", ":"))
+            for name, connection in connections.items()
+        },
+        "DOCKER_HOST": settings.engine_url,
+        "GOOGLE_CLOUD_PROJECT": settings.project,
+        "STORAGE_EMULATOR_HOST": settings.object_store_url,
+        **STORAGE_CLIENTS,
+        "PYTHONUNBUFFERED": "1",
+        **settings.airflow_environment,
+    }
+
+
+def airflow_connections(
+    settings: StackSettings,
+    *,
+    base_image: str,
+    token: str,
+    finder_password: str,
+    training_host: str = LOOPBACK,
+    airflow_host: str = LOOPBACK,
+) -> dict[str, dict[str, Any]]:
+    """
+    Return Airflow's connections to the stack, by their ids. Pure.
+
+    :param training_host: where Airflow's processes find the training service.
+    :param airflow_host: where they find Airflow's API.
+    """
     training = {
         "conn_type": "container_training",
-        "host": LOOPBACK,
+        "host": training_host,
         "port": settings.training_port,
         "schema": "http",
         "password": token,
@@ -211,37 +260,15 @@ def airflow_environment(
     }
     own_api = {
         "conn_type": "http",
-        "host": LOOPBACK,
+        "host": airflow_host,
         "port": settings.airflow_port,
         "schema": "http",
         "login": ORPHAN_FINDER,
         "password": finder_password,
     }
-    state = airflow_state(settings)
     return {
-        "AIRFLOW_HOME": str(REPOSITORY_ROOT),
-        # The tests set it for themselves. In that mode Airflow does not read airflow.cfg, and its scheduler
-        # does not pause between iterations.
-        "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
-        # As in airflow.cfg, for whatever state folder and database this stack has.
-        **_database(settings),
-        "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(state / "logs"),
-        "AIRFLOW__LOGGING__DAG_PROCESSOR_CHILD_PROCESS_LOG_DIRECTORY": str(state / "logs" / "dag_processor"),
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords_file(settings)),
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(
-            f"{user}:{role}" for user, role in USERS.items()
-        ),
-        "AIRFLOW__API__PORT": str(settings.airflow_port),
-        "AIRFLOW__API__BASE_URL": settings.airflow_url,
-        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{settings.airflow_url}/execution/",
-        "AIRFLOW_CONN_TRAINING_DEFAULT": json.dumps(training, separators=(",", ":")),
-        "AIRFLOW_CONN_GOOGLE_CLOUD_DEFAULT": json.dumps(google, separators=(",", ":")),
-        "AIRFLOW_CONN_DOCKER_DEFAULT": json.dumps(registry, separators=(",", ":")),
-        "AIRFLOW_CONN_AIRFLOW_API_DEFAULT": json.dumps(own_api, separators=(",", ":")),
-        "DOCKER_HOST": settings.engine_url,
-        "GOOGLE_CLOUD_PROJECT": settings.project,
-        "STORAGE_EMULATOR_HOST": settings.object_store_url,
-        **STORAGE_CLIENTS,
-        "PYTHONUNBUFFERED": "1",
-        **settings.airflow_environment,
+        "training_default": training,
+        "google_cloud_default": google,
+        "docker_default": registry,
+        "airflow_api_default": own_api,
     }

@@ -12,7 +12,7 @@ from local_stack.errors import EngineMissing, PartFailed
 from local_stack.parts.gateway import find_gateway
 from local_stack.parts.part import Listener, StackPart, answers_ok
 from local_stack.processes.supervisor_config import Program
-from local_stack.settings import LOOPBACK, Part
+from local_stack.settings import LOOPBACK, Part, StackSettings
 
 FOLDER_MARK = "jobs/"
 
@@ -73,30 +73,14 @@ class ObjectStore(StackPart):
 
         :raises PartFailed: the store refuses.
         """
-        bucket = self.settings.bucket
-        with httpx.Client(base_url=self.settings.object_store_url, timeout=10, trust_env=False) as client:
-            try:
-                answer = client.post(
-                    "/storage/v1/b", params={"project": self.settings.project}, json={"name": bucket}
-                )
-                if answer.status_code != httpx.codes.CONFLICT:
-                    answer.raise_for_status()
-                # An empty object whose name ends with a slash is what the console calls a folder.
-                mark = client.get(
-                    f"/storage/v1/b/{bucket}/o", params={"prefix": FOLDER_MARK, "maxResults": 1}
-                )
-                if not mark.raise_for_status().json().get("items"):
-                    client.post(
-                        f"/upload/storage/v1/b/{bucket}/o",
-                        params={"uploadType": "media", "name": FOLDER_MARK},
-                        headers={"Content-Type": "text/plain"},
-                    ).raise_for_status()
-            except httpx.HTTPError as error:
-                raise PartFailed(
-                    self.name.value,
-                    f"refused to make the bucket {bucket!r}: {error}",
-                    self.processes.log_of(self.name),
-                ) from error
+        try:
+            make_bucket(self.settings.object_store_url, self.settings)
+        except httpx.HTTPError as error:
+            raise PartFailed(
+                self.name.value,
+                f"refused to make the bucket {self.settings.bucket!r}: {error}",
+                self.processes.log_of(self.name),
+            ) from error
 
     def use(self) -> str | None:
         """Return what lies there and what room is left, for people; ``None``: it does not answer."""
@@ -112,3 +96,24 @@ class ObjectStore(StackPart):
     @property
     def _data(self) -> Path:
         return self.settings.state_dir.absolute() / "object-store"
+
+
+def make_bucket(url: str, settings: StackSettings) -> None:
+    """
+    Make the bucket and the folder of the jobs in the store at ``url``, unless they exist.
+
+    :raises httpx.HTTPError: the store refuses, or does not answer.
+    """
+    bucket = settings.bucket
+    with httpx.Client(base_url=url, timeout=10, trust_env=False) as client:
+        answer = client.post("/storage/v1/b", params={"project": settings.project}, json={"name": bucket})
+        if answer.status_code != httpx.codes.CONFLICT:
+            answer.raise_for_status()
+        # An empty object whose name ends with a slash is what the console calls a folder.
+        mark = client.get(f"/storage/v1/b/{bucket}/o", params={"prefix": FOLDER_MARK, "maxResults": 1})
+        if not mark.raise_for_status().json().get("items"):
+            client.post(
+                f"/upload/storage/v1/b/{bucket}/o",
+                params={"uploadType": "media", "name": FOLDER_MARK},
+                headers={"Content-Type": "text/plain"},
+            ).raise_for_status()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import httpx
@@ -64,7 +64,10 @@ class Registry(StackPart):
         """Find or unpack the program, and write its configuration."""
         ensure_registry_program(self.settings, self.packages)
         self._data.mkdir(parents=True, exist_ok=True)
-        self._config.write_text(json.dumps(self._configuration(), indent=2), encoding="utf-8")
+        configuration = registry_configuration(
+            data=str(self._data), address=self.settings.registry, auth=registry_auth(self.settings)
+        )
+        self._config.write_text(json.dumps(configuration, indent=2), encoding="utf-8")
 
     def listeners(self) -> Sequence[Listener]:
         """Return the registry's address."""
@@ -102,16 +105,21 @@ class Registry(StackPart):
     def _config(self) -> Path:
         return self.settings.state_dir.absolute() / "registry.yml"
 
-    def _configuration(self) -> dict[str, object]:
-        # YAML is a superset of JSON. https://distribution.github.io/distribution/about/configuration/
-        return {
-            "version": 0.1,
-            "log": {"level": "info", "accesslog": {"disabled": True}},
-            "storage": {
-                "filesystem": {"rootdirectory": str(self._data)},
-                "delete": {"enabled": True},
-                "cache": {"blobdescriptor": "inmemory"},
-            },
-            "http": {"addr": self.settings.registry},
-            "auth": registry_auth(self.settings),
-        }
+
+def registry_configuration(*, data: str, address: str, auth: Mapping[str, object]) -> dict[str, object]:
+    """
+    Return the registry's configuration. Pure.
+
+    JSON, of which YAML is a superset: https://distribution.github.io/distribution/about/configuration/
+    """
+    return {
+        "version": 0.1,
+        "log": {"level": "info", "accesslog": {"disabled": True}},
+        "storage": {
+            "filesystem": {"rootdirectory": data},
+            "delete": {"enabled": True},
+            "cache": {"blobdescriptor": "inmemory"},
+        },
+        "http": {"addr": address},
+        "auth": auth,
+    }

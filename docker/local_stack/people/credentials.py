@@ -13,6 +13,7 @@ import os
 import secrets
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,34 +30,36 @@ KEY_TIMEOUT_SECONDS = 60
 _OWNER_ONLY = 0o600
 
 
-def ensure_credentials(settings: StackSettings) -> None:
+def ensure_credentials(settings: StackSettings, *others: Mapping[str, object]) -> None:
     """
     Make both tokens, the service's tokens file, and Docker's configuration.
 
     The configuration has the developer's login.
+
+    :param others: more principals for the tokens file.
     """
     for file in (settings.developer_token_file, settings.airflow_token_file):
         if not file.exists():
-            _write(file, secrets.token_urlsafe(32))
+            write_private(file, secrets.token_urlsafe(32))
     token = developer_token(settings)
     developer = {
         "principal": DEVELOPER,
-        "sha256": _digest(token),
+        "sha256": digest(token),
         # Somebody has to set the first policy of every other project.
         "admin": settings.require_auth,
         "owns": [settings.project],
     }
     airflow = {
         "principal": airflow_principal(settings),
-        "sha256": _digest(airflow_token(settings)),
+        "sha256": digest(airflow_token(settings)),
         "roles": {settings.project: [AIRFLOW_ROLE]},
     }
-    _write(settings.tokens_file, json.dumps({"principals": [developer, airflow]}, indent=2))
+    write_private(settings.tokens_file, json.dumps({"principals": [developer, airflow, *others]}, indent=2))
     config = settings.docker_config_dir / "config.json"
     if not config.exists() or _read_auth(config, settings.registry) != _auth(token):
         found = json.loads(config.read_text("utf-8")) if config.exists() else {}
         found.setdefault("auths", {})[settings.registry] = {"auth": _auth(token)}
-        _write(config, json.dumps(found, indent=2))
+        write_private(config, json.dumps(found, indent=2))
 
 
 def developer_token(settings: StackSettings) -> str:
@@ -84,13 +87,14 @@ def registry_login(settings: StackSettings) -> dict[str, str]:
     return {"username": REGISTRY_USER, "password": developer_token(settings)}
 
 
-def registry_auth(settings: StackSettings) -> dict[str, Any]:
+def registry_auth(settings: StackSettings, training_url: str = "") -> dict[str, Any]:
     """
     Return the registry's settings for the training service's tokens; make the key if needed.
 
+    :param training_url: the service as the engine reaches it; default: that of the settings.
     :raises PartFailed: the service's program failed.
     """
-    realm = f"{settings.training_url}/registry/token"
+    realm = f"{training_url or settings.training_url}/registry/token"
     kept = settings.credentials_dir / "registry-auth.json"
     if kept.exists():
         found: dict[str, Any] = json.loads(kept.read_text("utf-8"))
@@ -104,12 +108,13 @@ def registry_auth(settings: StackSettings) -> dict[str, Any]:
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=KEY_TIMEOUT_SECONDS)
     if done.returncode != 0:
         raise PartFailed(Part.REGISTRY.value, f"cannot be told whom to trust: {done.stderr.strip()}", kept)
-    _write(kept, done.stdout)
+    write_private(kept, done.stdout)
     made: dict[str, Any] = json.loads(done.stdout)
     return made
 
 
-def _digest(token: str) -> str:
+def digest(token: str) -> str:
+    """Return what the tokens file has in the place of a token."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
@@ -122,7 +127,7 @@ def _read_auth(config: Path, registry: str) -> str | None:
     return None if found is None else str(found)
 
 
-def _write(path: Path, content: str) -> None:
+def write_private(path: Path, content: str) -> None:
     """Replace ``path`` by a file for its owner alone, at once or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     fresh = path.with_name(f"{path.name}.new")

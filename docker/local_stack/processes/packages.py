@@ -17,6 +17,9 @@ from local_stack.processes.progress import Progress
 from local_stack.processes.shared_locks import one_installation
 
 POLICY_RC_D = Path("/usr/sbin/policy-rc.d")
+#: By which apt and debootstrap check the lists of packages.
+DEBIAN_KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+DEBIAN_MIRROR = "http://deb.debian.org/debian"
 APT_TIMEOUT_SECONDS = 600
 #: Seconds to wait for another program that installs packages, as a machine's own upgrades do after its start.
 _WAIT_FOR_OTHERS = ("-o", "DPkg::Lock::Timeout=300")
@@ -88,12 +91,14 @@ class PackageInstaller:
                 with _services_not_started():
                     self._run(command)
 
-    def unpack(self, package: str, into: Path) -> None:
+    def unpack(self, package: str, into: Path, *, suite: str = "") -> None:
         """
         Download a package and unpack its files into a folder, without installing it.
 
-        For programs whose package would also install a service that listens on all interfaces.
+        For programs whose package would also install a service that listens on all interfaces, or come from
+        a newer Debian: it must then need nothing that this one lacks.
 
+        :param suite: of Debian; default: the machine's own.
         :raises PackagesMissing: not possible here, or apt-get failed.
         """
         self._require([package])
@@ -102,9 +107,12 @@ class PackageInstaller:
             self.progress.step(f"unpacking the package {package} into {into} (log: {self.log})"),
             tempfile.TemporaryDirectory(prefix="local-stack-") as folder,
         ):
-            self._run(["apt-get", "update"])
+            options = _only_from(suite, Path(folder)) if suite else []
+            self._run(["apt-get", "update", *options])
             # The download runs as the user _apt, who may not enter a private folder: root downloads instead.
-            self._run(["apt-get", "download", "-o", "APT::Sandbox::User=root", package], cwd=Path(folder))
+            self._run(
+                ["apt-get", "download", "-o", "APT::Sandbox::User=root", *options, package], cwd=Path(folder)
+            )
             into.mkdir(parents=True, exist_ok=True)
             for archive in Path(folder).glob("*.deb"):
                 self._run(["dpkg-deb", "--extract", str(archive), str(into)])
@@ -135,6 +143,21 @@ class PackageInstaller:
                 )
             except (subprocess.SubprocessError, OSError) as error:
                 raise PackagesMissing(f"{' '.join(command)!r} failed; its output is in {self.log}") from error
+
+
+def _only_from(suite: str, folder: Path) -> list[str]:
+    """Return options for apt-get: the packages of another Debian, its lists in ``folder``."""
+    source = folder / "sources.list"
+    source.write_text(f"deb [signed-by={DEBIAN_KEYRING}] {DEBIAN_MIRROR} {suite} main\n", encoding="ascii")
+    (folder / "lists" / "partial").mkdir(parents=True)
+    settings = {
+        "Dir::Etc::SourceList": source,
+        "Dir::Etc::SourceParts": "/dev/null",
+        "Dir::State::Lists": folder / "lists",
+        "Dir::Cache": folder,
+        "APT::Sandbox::User": "root",
+    }
+    return [part for name, value in settings.items() for part in ("-o", f"{name}={value}")]
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import json
 import sqlite3
+from ipaddress import ip_network
 from typing import Any
 
 import httpx
@@ -145,6 +146,19 @@ def test_containers_touch_no_bucket_and_no_policy(make_site: MakeSite) -> None:
     assert site.ask("POST", BUCKET, headers=override).status_code == 403
     assert site.ask("GET", BUCKET).status_code == 200
     site.put("a", b"x")
+
+
+@pytest.mark.parametrize(
+    ("address", "status"), [("172.30.99.7", 200), ("172.17.0.2", 403), ("127.0.0.1", 403)]
+)
+def test_who_comes_from_outside_of_the_clients_network_is_a_container(
+    address: str, status: int, make_site: MakeSite
+) -> None:
+    site = make_site(clients=ip_network("172.30.99.0/24"), address=address)
+    site.store.create_bucket("demo", {})
+
+    assert site.ask("GET", f"{BUCKET}").status_code == 200
+    assert site.ask("PATCH", BUCKET, json={}).status_code == status
 
 
 def test_below_the_floor_nothing_is_written_and_all_is_read(make_site: MakeSite) -> None:

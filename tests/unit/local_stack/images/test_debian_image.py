@@ -37,7 +37,7 @@ def test_lists_of_packages_are_taken_only_with_a_signature(
     program.write_text('#!/bin/sh\necho "$@"\nexit 1\n', encoding="utf-8")
     program.chmod(0o755)
     monkeypatch.setattr(debian_image, "find_program", lambda _: program)
-    monkeypatch.setattr(debian_image, "_KEYRING", program)
+    monkeypatch.setattr(debian_image, "DEBIAN_KEYRING", program)
     packages, engine = make_workshop(tmp_path / "state").packages, FakeEngine()
 
     with pytest.raises(PartFailed, match="--force-check-gpg"):

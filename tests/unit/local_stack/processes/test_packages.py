@@ -140,6 +140,15 @@ def test_a_package_is_unpacked_and_not_installed(apt: Apt, tmp_path: Path) -> No
     assert (tmp_path / "tools" / "docker-registry").is_dir()
 
 
+def test_a_package_of_another_debian_comes_from_its_signed_lists_alone(apt: Apt, tmp_path: Path) -> None:
+    make_installer(tmp_path).unpack("docker-compose", tmp_path / "tools", suite="trixie")
+
+    for command in apt.commands[:2]:
+        assert "Dir::Etc::SourceParts=/dev/null" in command
+        assert "Dir::Etc::SourceList=" in command
+        assert "Dir::State::Lists=" in command
+
+
 def test_programs_of_the_administrator_are_found_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "registryd"
     program.touch(mode=0o755)

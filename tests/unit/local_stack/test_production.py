@@ -1,0 +1,121 @@
+"""What docker/compose.yaml is told, and its secrets; no engine, no container."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from local_stack import production
+from local_stack.errors import EngineMissing, PackagesMissing
+from local_stack.production import Production
+from local_stack.settings import REPOSITORY_ROOT, StackSettings
+from local_stack.stack import LocalStack
+
+FOLDER = REPOSITORY_ROOT / "docker"
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Production:
+    """A stack whose secrets and variables were made."""
+    monkeypatch.setattr(LocalStack, "up", lambda *_: None)
+    monkeypatch.setattr(production, "_ROOTS_METRICS", tmp_path / "roots")
+    monkeypatch.setattr(production, "find_gateway", lambda _: "172.17.0.1")
+    monkeypatch.setattr(production, "ensure_runtime_image", lambda *_: None)
+    monkeypatch.setattr(production, "connect", lambda *_, **__: ExitStack())
+    (tmp_path / "engine.sock").touch()
+    settings = StackSettings(
+        state_dir=tmp_path, base_image="base:1", docker_host=f"unix://{tmp_path / 'engine.sock'}"
+    )
+    stack = Production(LocalStack(settings))
+    stack.prepare()
+    return stack
+
+
+def secrets_of(stack: Production) -> dict[str, str]:
+    folder = stack.settings.state_dir / "secrets"
+    return {path.name: path.read_text("utf-8") for path in folder.iterdir()}
+
+
+def test_secrets_are_made_once_for_their_owner_alone(made: Production) -> None:
+    before = secrets_of(made)
+    made.prepare()
+
+    assert secrets_of(made) == before
+    for path in (made.settings.state_dir / "secrets").iterdir():
+        assert path.stat().st_mode & 0o777 == 0o600, path
+    assert made.settings.state_dir.stat().st_mode & 0o077 == 0
+
+
+def test_each_file_and_variable_that_compose_wants_is_there(made: Production) -> None:
+    text = (FOLDER / "compose.yaml").read_text("utf-8")
+    given = (made.settings.state_dir / "compose.env").read_text("utf-8")
+
+    wanted = set(re.findall(r"\$\{STACK_DIR\}/secrets/([a-z-]+)", text))
+    assert wanted
+    assert wanted <= set(secrets_of(made))
+    without_default = set(re.findall(r"\$\{([A-Z_]+)(?:\}|:\?)", text))
+    assert without_default - set(re.findall(r"^([A-Z_]+)=", given, re.MULTILINE)) == set()
+
+
+def test_airflow_finds_the_services_by_the_names_of_compose(made: Production) -> None:
+    connections = json.loads(secrets_of(made)["airflow-connections"])
+
+    training = connections["training_default"]
+    assert (training["host"], training["port"]) == ("training", 8470)
+    assert training["password"]
+    own = connections["airflow_api_default"]
+    assert (own["host"], own["port"]) == ("api-server", 8080)
+
+
+def test_an_engine_elsewhere_is_refused(made: Production, tmp_path: Path) -> None:
+    settings = StackSettings(state_dir=tmp_path, base_image="base:1", docker_host="tcp://10.0.0.1:2376")
+
+    with pytest.raises(EngineMissing, match=r"at a unix socket, got 'tcp://10\.0\.0\.1:2376'"):
+        Production(LocalStack(settings)).prepare()
+
+
+def test_without_compose_the_missing_plugin_is_named(
+    made: Production, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(production, "_runs", lambda _: False)
+    settings = StackSettings(
+        state_dir=tmp_path, tools_dir=tmp_path, base_image="base:1", install_packages=False
+    )
+
+    with pytest.raises(PackagesMissing, match="docker-compose-plugin"):
+        Production(LocalStack(settings)).down()
+
+
+def services() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((FOLDER / "compose.yaml").read_text("utf-8"))["services"]
+    return found
+
+
+def test_only_what_runs_containers_has_the_socket_of_the_engine() -> None:
+    having = {name for name, each in services().items() if "DOCKER_SOCKET" in json.dumps(each)}
+
+    assert having == {"training-a", "training-b", "worker"}
+
+
+@pytest.mark.parametrize("name", sorted(services()))
+def test_each_service_is_bounded_and_has_no_rights_to_spare(name: str) -> None:
+    service = services()[name]
+
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    is_job = service["restart"] in ("no", "on-failure")
+    assert is_job or service["deploy"]["resources"]["limits"]["memory"]
+    assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ()))
+
+
+def test_the_scripts_of_the_containers_are_python_and_sh() -> None:
+    for path in (FOLDER / "compose").glob("*.py"):
+        compile(path.read_text("utf-8"), path, "exec")
+    subprocess.run(["sh", "-n", str(FOLDER / "compose" / "postgres.sh")], check=True)
