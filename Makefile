@@ -133,12 +133,15 @@ docs: setup
 
 # What images install, each with its requirements.in.
 OF_IMAGES := $(wildcard docker/frameworks/*/requirements.in docker/trainers/*/requirements.in)
+OURS := airflow-container-training container-training-api container-training-service container-training-object-store
+OF_COMPOSE := $(wildcard docker/compose/*/requirements.in)
 COMPILE = $(UV) pip compile --quiet --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock"
 lock: $(VENV)/.uv-$(UV_VERSION)
 	$(COMPILE) pyproject.toml --python $(PYTHON) --extra dev -o requirements.txt \
-	  --no-emit-package airflow-container-training --no-emit-package container-training-api \
-	  --no-emit-package container-training-service --no-emit-package container-training-object-store
+	  $(OURS:%=--no-emit-package %)
 	for file in $(OF_IMAGES:.in=); do $(COMPILE) $$file.in --python-version 3.11 -o $$file.txt || exit 1; done
+	for file in $(OF_COMPOSE:.in=); do $(COMPILE) $$file.in --python-version 3.11 --constraint requirements.txt -o $$file.txt \
+	  $(OURS:%=--no-emit-package %) || exit 1; done
 
 # Source distributions, wheels made from them, and what PyPI would say of them.
 release: setup

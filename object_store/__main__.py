@@ -6,7 +6,7 @@ import argparse
 import logging
 import sqlite3
 import sys
-from ipaddress import ip_network
+from ipaddress import ip_interface
 from pathlib import Path
 
 from object_store.server import FolderInUse, Settings, serve
@@ -41,8 +41,9 @@ def main(arguments: list[str] | None = None) -> int:
     )
     command.add_argument(
         "--clients",
-        metavar="NETWORK",
-        help="from elsewhere, who comes to --host may do what a container may; default: everybody is a user",
+        metavar="ADDRESS/BITS",
+        help="one more address to listen on, and its network of users: who comes there from elsewhere may do "
+        "what a container may",
     )
     command.add_argument(
         "--floor-bytes",
@@ -63,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
                 training_url=given.training_url,
                 hosts=given.allow_host,
                 containers_host=given.containers_host,
-                clients=ip_network(given.clients) if given.clients else None,
+                clients=ip_interface(given.clients) if given.clients else None,
                 floor_bytes=given.floor_bytes,
             )
         )

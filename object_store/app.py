@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection
 from contextlib import suppress
 from http import HTTPStatus
-from ipaddress import IPv4Network, IPv6Network, ip_address
+from ipaddress import IPv4Interface, IPv6Interface, ip_address
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
@@ -46,7 +46,8 @@ class App:
     :param hosts: names under which clients reach the store, beside ``localhost`` and addresses.
     :param access: decides what containers may do.
     :param containers_host: the address of this machine that containers reach; who comes by it is one.
-    :param clients: the network of the store's users; who comes from elsewhere is a container, too.
+    :param clients: one more of its addresses, with the network of users: who comes there from elsewhere is a
+        container, too.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class App:
         hosts: Collection[str] = (),
         access: ContainerAccess | None = None,
         containers_host: str | None = None,
-        clients: IPv4Network | IPv6Network | None = None,
+        clients: IPv4Interface | IPv6Interface | None = None,
         most_requests: int = MOST_REQUESTS,
     ) -> None:
         self._store = store
@@ -156,11 +157,10 @@ class App:
 
     def _is_container(self, request: Request) -> bool:
         """Return whether the caller may do only what a container may."""
-        if (request.scope.get("server") or ("",))[0] == self._containers_host:
-            return True
-        return self._clients is not None and (
-            request.client is None or ip_address(request.client.host) not in self._clients
-        )
+        host = (request.scope.get("server") or ("",))[0]
+        if self._clients is None or host != str(self._clients.ip):
+            return bool(host == self._containers_host)
+        return request.client is None or ip_address(request.client.host) not in self._clients.network
 
     def _of_itself(self, path: str) -> Response:
         if path == "/metrics":

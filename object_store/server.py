@@ -11,7 +11,7 @@ import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Network
+from ipaddress import IPv4Interface, IPv6Interface
 from pathlib import Path
 from types import FrameType
 
@@ -52,7 +52,8 @@ class Settings:
         do; ``None``: there are no policies, and containers may do all with objects.
     :param hosts: names under which clients reach it, beside ``localhost`` and addresses.
     :param containers_host: a second address to listen on, for containers; ``None``: nobody is one.
-    :param clients: the network of the store's users; who comes from elsewhere is a container, too.
+    :param clients: one more address to listen on, with the network of users: who comes there from elsewhere
+        is a container, too.
     :param floor_bytes: of free disk, below which nothing is written.
     """
 
@@ -62,7 +63,7 @@ class Settings:
     training_url: str | None = None
     hosts: Collection[str] = ()
     containers_host: str | None = None
-    clients: IPv4Network | IPv6Network | None = None
+    clients: IPv4Interface | IPv6Interface | None = None
     floor_bytes: int = 0
 
 
@@ -98,7 +99,8 @@ def _serve(store: Store, settings: Settings) -> None:
         clients=settings.clients,
     )
     threading.Thread(target=_tidy, args=(store, app), name="tidy", daemon=True).start()
-    hosts = [host for host in (settings.host, settings.containers_host) if host]
+    of_clients = str(settings.clients.ip) if settings.clients else None
+    hosts = [host for host in (settings.host, settings.containers_host, of_clients) if host]
     listeners = [listen(host, settings.port) for host in hosts]
     logger.info("object store on %s:%d, data in %s", " and ".join(hosts), settings.port, settings.root)
     server_of(app).run(listeners)

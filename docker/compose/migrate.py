@@ -1,4 +1,4 @@
-"""Brings Airflow's database to the version of the image, and makes its users unless they are there."""
+"""Migrates Airflow's database, and makes the users that are missing."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ from airflow.__main__ import main
 
 
 def run(*arguments: str) -> None:
-    """Run a command of Airflow in this process: the command line of another one would show a password."""
+    """Run a command of Airflow here: the command line of a process would show a password."""
     sys.argv = ["airflow", *arguments]
     main()
 

@@ -1,4 +1,4 @@
-"""The stack of docker/compose.yaml: its secrets, its variables, and Docker Compose, which starts it."""
+"""The stack of docker/compose.yaml: its secrets, its variables, and its start."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Production:
         self.compose("build")
         self.compose("up", "--detach", "--remove-orphans", "--wait")
         try:
-            make_bucket(f"http://{self._gateway}:{self._settings.object_store_port}", self._settings)
+            make_bucket(self._settings.object_store_url, self._settings)
         except httpx.HTTPError as error:
             raise PartFailed("object-store", f"refused to make the bucket of jobs: {error}") from error
 

@@ -23,7 +23,7 @@ import pytest
 from local_stack.parts.base_image import pack_context
 from local_stack.people.airflow_api import AirflowApi
 from local_stack.people.airflow_users import ADMIN
-from local_stack.people.credentials import developer_token, registry_login
+from local_stack.people.credentials import developers_header, registry_login
 from local_stack.production import Production
 from local_stack.settings import REPOSITORY_ROOT, StackSettings
 from local_stack.stack import LocalStack
@@ -72,7 +72,7 @@ class Bed:
 
     @property
     def objects(self) -> str:
-        return f"http://{SUBNET}.1:{self.settings.object_store_port}"
+        return self.settings.object_store_url
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -95,7 +95,7 @@ class Bed:
     def training(self) -> TrainingClient:
         """Return a client of the developer's."""
         return TrainingClient(
-            self.addresses["b"], self.settings.project, token=developer_token(self.settings)
+            self.addresses["b"], self.settings.project, headers=developers_header(self.settings)
         )
 
     def airflow(self) -> AirflowApi:

@@ -27,7 +27,9 @@ UPLOAD = "/upload/storage/v1/b/demo/o"
 class Site:
     """An application and a client of it."""
 
-    def __init__(self, root: Path, *, address: str = "127.0.0.1", **settings: Any) -> None:
+    def __init__(
+        self, root: Path, *, address: str = "127.0.0.1", host: str = "localhost", **settings: Any
+    ) -> None:
         floor_bytes = settings.pop("floor_bytes", 0)
         policies = settings.pop("policies", None) or BucketPolicies(None)
         self.root = root
@@ -35,7 +37,7 @@ class Site:
         self.app = App(self.store, policies, Metrics(self.store, floor_bytes), **settings)
         self.runner = asyncio.Runner()
         transport = httpx.ASGITransport(self.app, client=(address, 5000))
-        self._client = httpx.AsyncClient(transport=transport, base_url="http://localhost:9023")
+        self._client = httpx.AsyncClient(transport=transport, base_url=f"http://{host}:9023")
 
     def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
         """Return the answer to one request."""

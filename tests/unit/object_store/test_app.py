@@ -6,7 +6,7 @@ import asyncio
 import errno
 import json
 import sqlite3
-from ipaddress import ip_network
+from ipaddress import ip_interface
 from typing import Any
 
 import httpx
@@ -154,7 +154,7 @@ def test_containers_touch_no_bucket_and_no_policy(make_site: MakeSite) -> None:
 def test_who_comes_from_outside_of_the_clients_network_is_a_container(
     address: str, status: int, make_site: MakeSite
 ) -> None:
-    site = make_site(clients=ip_network("172.30.99.0/24"), address=address)
+    site = make_site(clients=ip_interface("172.30.99.1/24"), host="172.30.99.1", address=address)
     site.store.create_bucket("demo", {})
 
     assert site.ask("GET", f"{BUCKET}").status_code == 200

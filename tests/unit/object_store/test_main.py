@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_network
+from ipaddress import ip_interface
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ def test_the_command_line_becomes_settings(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(command, "serve", served.append)
 
     options = ["--port", "1", "--training-url", "http://x", "--allow-host", "name", "--floor-bytes", "5"]
-    options += ["--clients", "10.0.0.0/8"]
+    options += ["--clients", "10.0.0.1/8"]
     assert command.main(["serve", "--root", str(tmp_path), *options]) == 0
 
     assert served == [
@@ -25,7 +25,7 @@ def test_the_command_line_becomes_settings(tmp_path: Path, monkeypatch: pytest.M
             port=1,
             training_url="http://x",
             hosts=["host.docker.internal", "name"],
-            clients=ip_network("10.0.0.0/8"),
+            clients=ip_interface("10.0.0.1/8"),
             floor_bytes=5,
         )
     ]
