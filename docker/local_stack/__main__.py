@@ -39,7 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
         return 1
     except KeyboardInterrupt:
-        print("interrupted; what is up stays up (`make down` stops it)", file=sys.stderr)
+        print(
+            "interrupted; what is up stays up (`make down` stops it, or `make compose-down`)", file=sys.stderr
+        )
         return 130
     return status
 
@@ -76,8 +78,9 @@ def _down(stack: LocalStack, _options: argparse.Namespace) -> int:
 
 
 def _compose_up(stack: LocalStack, _options: argparse.Namespace) -> int:
-    Production(stack).up()
-    print(f"Airflow: {stack.settings.airflow_url}; docs/compose.md says how to log in")
+    production = Production(stack)
+    production.up()
+    print(f"{production.summary()}\n\nnext: docs/compose.md; `make compose-down` stops it")
     return 0
 
 

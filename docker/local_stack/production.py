@@ -31,7 +31,7 @@ from local_stack.people.credentials import (
     registry_auth,
     write_private,
 )
-from local_stack.settings import REPOSITORY_ROOT, Part, StackSettings
+from local_stack.settings import LOOPBACK, REPOSITORY_ROOT, Part, StackSettings
 from local_stack.stack import LocalStack
 
 #: Debian 12 has version 1 only, which nobody maintains; this program needs no more than its C library.
@@ -92,6 +92,31 @@ class Production:
         """Stop and remove the containers; secrets stay, and volumes unless ``volumes``."""
         if self._variables.exists():
             self.compose("down", *(["--volumes"] if volumes else []))
+
+    def summary(self) -> str:
+        """Return where people reach the stack, and with which login."""
+        secrets, settings = self._folder / "secrets", self._settings
+        airflow = secrets / f"airflow-password-{ADMIN}"
+        monitoring = {
+            name: f"http://{LOOPBACK}:{os.environ.get(f'{name.upper()}_PORT', port)}"
+            for name, port in (("Prometheus", "9090"), ("Grafana", "3000"))
+        }
+        # The second network is the upper half of the subnet.
+        training = " or ".join(
+            f"http://{settings.compose_subnet}.{host}:{TRAINING_PORT}" for host in (1, 129)
+        )
+        grafana = f"{monitoring['Grafana']}, user admin, password in {secrets / 'grafana-password'}"
+        if not self._has_public_images:
+            grafana = "left out: the official image cannot be had, and Debian has none"
+        lines = {
+            "Airflow": f"{settings.airflow_url}, user {ADMIN}, password in {airflow}",
+            "training": f"{training}, token in {settings.developer_token_file}",
+            "registry": f"{settings.registry}, login in {settings.docker_config_dir}",
+            "object store": settings.object_store_url,
+            "Prometheus": monitoring["Prometheus"],
+            "Grafana": grafana,
+        }
+        return "\n".join(f"{name + ':':14}{text}" for name, text in lines.items())
 
     @property
     def settings(self) -> StackSettings:
@@ -231,7 +256,9 @@ class Production:
         environment = {**environment, "DOCKER_HOST": self._settings.engine_url}
         done = subprocess.run([*command, *arguments], check=False, env=environment)
         if done.returncode != 0:
-            raise PartFailed("docker compose", f"{arguments[0]} ended with status {done.returncode}")
+            way_out = "its messages are above; `docker ps --all` and `docker logs NAME` show more"
+            reason = f"{arguments[0]} ended with status {done.returncode}; {way_out}"
+            raise PartFailed("docker compose", reason)
 
     def _program(self) -> Sequence[str]:
         """Return the command of Docker Compose, version 2 or newer; Debian's where there is none."""

@@ -119,3 +119,25 @@ def test_the_scripts_of_the_containers_are_python_and_sh() -> None:
     for path in (FOLDER / "compose").glob("*.py"):
         compile(path.read_text("utf-8"), path, "exec")
     subprocess.run(["sh", "-n", str(FOLDER / "compose" / "postgres.sh")], check=True)
+
+
+def test_the_summary_says_where_all_is_and_names_files_that_are_there(
+    made: Production, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROMETHEUS_PORT", "9191")
+    summary = made.summary()
+
+    assert "http://127.0.0.1:8080, user admin" in summary
+    assert "http://172.30.99.1:8470 or http://172.30.99.129:8470" in summary
+    assert "http://127.0.0.1:9191" in summary
+    assert f"http://127.0.0.1:{_default('GRAFANA_PORT')}, user admin" in summary
+    named = re.findall(r" in (/\S+)", summary)
+    assert len(named) == 4
+    assert all(Path(path).exists() for path in named)
+
+
+def _default(variable: str) -> str:
+    """Return the default of a variable of docker/compose.yaml."""
+    found = re.search(rf"\$\{{{variable}:-(\d+)\}}", (FOLDER / "compose.yaml").read_text("utf-8"))
+    assert found
+    return found[1]
