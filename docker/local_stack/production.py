@@ -89,9 +89,12 @@ class Production:
             raise PartFailed("object-store", f"refused to make the bucket of jobs: {error}") from error
 
     def down(self, *, volumes: bool = False) -> None:
-        """Stop and remove the containers; secrets stay, and volumes unless ``volumes``."""
+        """Stop and remove the containers; secrets stay, and volumes and metrics unless ``volumes``."""
         if self._variables.exists():
             self.compose("down", *(["--volumes"] if volumes else []))
+        if volumes:
+            # Root's are outside of the folder.
+            shutil.rmtree(self._metrics, ignore_errors=True)
 
     def summary(self) -> str:
         """Return where people reach the stack, and with which login."""

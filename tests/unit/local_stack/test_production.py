@@ -93,6 +93,20 @@ def test_without_compose_the_missing_plugin_is_named(
         Production(LocalStack(settings)).down()
 
 
+def test_metrics_go_with_the_volumes(
+    made: Production, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(made, "compose", lambda *_: None)
+    folders = (made.settings.state_dir, tmp_path / "roots")
+    metrics = [path for folder in folders if folder.exists() for path in folder.glob("metrics*")]
+    assert len(metrics) == 1
+
+    made.down()
+    assert metrics[0].exists()
+    made.down(volumes=True)
+    assert not metrics[0].exists()
+
+
 def services() -> dict[str, Any]:
     found: dict[str, Any] = yaml.safe_load((FOLDER / "compose.yaml").read_text("utf-8"))["services"]
     return found
