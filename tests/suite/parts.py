@@ -28,7 +28,10 @@ PARTS: tuple[Part, ...] = (
     Part(name="e2e", selection=("tests/e2e", "--ignore=tests/e2e/kill_table"), budget_seconds=2100),
     Part(
         name="docker",
-        selection=("tests/docker", "tests/contract", "tests/integration", "-m", "docker or postgresql"),
+        selection=(
+            *("tests/docker", "tests/contract", "tests/integration", "-m", "docker or postgresql"),
+            "--ignore=tests/docker/test_compose.py",
+        ),
         budget_seconds=1400,
     ),
     Part(
@@ -43,6 +46,10 @@ PARTS: tuple[Part, ...] = (
     Part(name="kill", selection=("tests/e2e/kill_table",), budget_seconds=600),
     Part(name="gcloud", selection=("tests/conformance",), budget_seconds=300),
     Part(name="wheels", selection=("tests/packaging",), budget_seconds=540, niceness=5),
+)
+#: Parts that need the machine to themselves: only ``make test ONLY=...`` runs them.
+ALONE: tuple[Part, ...] = (
+    Part(name="compose", selection=("tests/docker/test_compose.py",), budget_seconds=600),
 )
 #: How many parts run at once: each waits for containers and schedulers for much of the time, and four keep
 #: two cores so busy that all of them spend it on heartbeats and polls.
@@ -78,8 +85,8 @@ def parts_for(only: str) -> Sequence[Part]:
         return [part for part in PARTS if part.name in ("kill", "e2e")]
     if only in MARKERS:
         return [Part(name=only, selection=("tests", "-m", only), budget_seconds=900)]
-    found = [part for part in PARTS if part.name == only]
+    found = [part for part in (*PARTS, *ALONE) if part.name == only]
     if not found:
-        known = sorted({part.name for part in PARTS} | set(MARKERS))
+        known = sorted({part.name for part in (*PARTS, *ALONE)} | set(MARKERS))
         raise ValueError(f"ONLY must be one of {', '.join(known)}, got {only!r}")
     return found

@@ -95,12 +95,14 @@ def test_the_table_of_several_runs_says_how_often_a_test_failed() -> None:
     assert "| a.py::test | 1.0 | 9.0 |" in text
 
 
-@pytest.mark.parametrize("only", ["docker", "e2e", "gcloud", "browser", "swarm", "quick", "kill", "wheels"])
+@pytest.mark.parametrize(
+    "only", ["docker", "e2e", "gcloud", "browser", "swarm", "quick", "kill", "wheels", "compose"]
+)
 def test_a_part_can_be_chosen_by_its_name(only: str) -> None:
     assert parts_for(only)
 
 
 def test_all_parts_are_run_by_default_and_an_unknown_one_is_refused() -> None:
     assert parts_for("") == PARTS
-    with pytest.raises(ValueError, match=r"ONLY must be one of browser, docker, .*, got 'dockers'"):
+    with pytest.raises(ValueError, match=r"ONLY must be one of browser, compose, docker, .*, got 'dockers'"):
         parts_for("dockers")
