@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -55,6 +56,8 @@ from training_api.states import ReplicaState
 
 _EVENTS = ["start", "die", "destroy"]
 _DEFAULT_NETWORK = "bridge"
+#: The engine lists a container as running a moment after its program has begun, which may have asked already.
+_PAUSES_FOR_A_START = (0.1, 0.2, 0.4, 0.8)
 #: A working engine answers within milliseconds; other requests wait in line meanwhile.
 _STATS_SECONDS = 5
 #: The engine walks through all that the container has written.
@@ -181,6 +184,15 @@ class DockerEngine(Engine):
         return EngineView(replicas=replicas, job_uids=frozenset(uids))
 
     def job_at(self, address: str) -> str | None:
+        found = self._job_at(address)
+        for pause in _PAUSES_FOR_A_START if address else ():
+            if found is not None:
+                break
+            time.sleep(pause)
+            found = self._job_at(address)
+        return found
+
+    def _job_at(self, address: str) -> str | None:
         for item in self._driver.containers(running_only=True):
             for network in item["NetworkSettings"]["Networks"].values():
                 if address and network["IPAddress"] == address:

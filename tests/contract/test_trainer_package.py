@@ -110,7 +110,10 @@ def test_a_package_that_was_built_is_taken_as_it_is(trainer: Path, tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("missing.whl", "packages must be files or gs:// addresses"), ("trainer.egg", "must be one of .tar.gz, .zip, .whl")],
+    [
+        ("missing.whl", "packages must be files or gs:// addresses"),
+        ("trainer.egg", "must be one of .tar.gz, .zip, .whl"),
+    ],
 )
 def test_what_pip_does_not_install_is_refused(tmp_path: Path, name: str, why: str) -> None:
     (tmp_path / "trainer.egg").touch()

@@ -157,7 +157,9 @@ def test_a_missing_context_and_a_missing_dockerfile_fail_by_name(tmp_path: Path,
 
     with pytest.raises(AirflowFailException, match=r"BuildContextMissing: .*nowhere"):
         build(str(tmp_path / "nowhere"), f"{LOCAL}/none", base_image)
-    with pytest.raises(AirflowFailException, match=r"BuildContextMissing: dockerfile .*must be a file in the"):
+    with pytest.raises(
+        AirflowFailException, match=r"BuildContextMissing: dockerfile .*must be a file in the"
+    ):
         build(str(tmp_path), f"{LOCAL}/none", base_image)
 
 

@@ -7,6 +7,7 @@ With a real engine, registry, object store, service and API of Airflow.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -65,8 +66,9 @@ RETURNS: dict[str, Callable[[Any], bool]] = {
     DECORATOR: lambda value: value["metrics"] == {"root": 4.0},
     "CollectTrainingResultsOperator": lambda value: value["metrics"]["accuracy"] == 0.5,
     "PlotTrialsOperator": lambda value: value["best-so-far"]["html"].startswith("gs://"),
-    "PlanTrainingOperator": lambda value: (
-        "/mine:ctx-" in value["request"]["trainingInput"]["masterConfig"]["imageUri"]
+    # By digest, if the example of another operator has pushed the same image.
+    "PlanTrainingOperator": lambda value: bool(
+        re.search("/mine(:ctx-|@sha256:)", value["request"]["trainingInput"]["masterConfig"]["imageUri"])
     ),
     "CancelOrphanJobsOperator": lambda value: isinstance(value, list),
     "SnapshotDataOperator": lambda value: value["files"][0]["generation"] > 0,

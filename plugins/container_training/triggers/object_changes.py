@@ -56,7 +56,7 @@ class ObjectChangeTrigger(BaseEventTrigger):
     :param uri: ``gs://`` address of an object, or of a folder, which ends with a slash; ``{job_bucket}``
         stands for that of ``training_conn_id``.
     :param poll_interval_seconds: between two looks; a change is told when two looks found the same.
-    :param max_objects: not used any more.
+    :param max_objects: not used any more. It stays in what is stored: Airflow knows a trigger by that.
     """
 
     def __init__(
@@ -64,13 +64,14 @@ class ObjectChangeTrigger(BaseEventTrigger):
         *,
         uri: str,
         poll_interval_seconds: float = 30.0,
-        max_objects: int | None = None,
+        max_objects: int = 10_000,
         training_conn_id: str = TrainingHook.default_conn_name,
         gcp_conn_id: str = StorageHook.default_conn_name,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.uri = uri
         self.poll_interval_seconds = poll_interval_seconds
+        self.max_objects = max_objects
         self.training_conn_id = training_conn_id
         self.gcp_conn_id = gcp_conn_id
         # Tests put a virtual clock here.
@@ -83,6 +84,7 @@ class ObjectChangeTrigger(BaseEventTrigger):
             {
                 "uri": self.uri,
                 "poll_interval_seconds": self.poll_interval_seconds,
+                "max_objects": self.max_objects,
                 "training_conn_id": self.training_conn_id,
                 "gcp_conn_id": self.gcp_conn_id,
             },

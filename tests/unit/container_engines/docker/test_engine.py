@@ -12,6 +12,7 @@ from container_engines.base import ReplicaLaunch
 from container_engines.disk_use import DiskUse
 from container_engines.docker import engine as module
 from container_engines.docker.engine import DockerEngine
+from container_engines.labels import JOB_UID
 from tests.support.fakes.docker_api import FakeDocker, Program, run_fake_docker
 from tests.support.speed import scaled
 from training_api.errors import DiskFull, EngineBusy, EngineUnavailable
@@ -104,3 +105,24 @@ def test_another_refusal_leaves_the_quota(docker: FakeDocker, engine: DockerEngi
 
 def test_what_a_container_that_is_gone_has_written_is_unknown(engine: DockerEngine) -> None:
     assert engine.read_disk("0" * 64, DiskUse(bytes=0)) is None
+
+
+def test_a_container_that_is_listed_a_moment_after_its_program_has_asked_is_found(
+    engine: DockerEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {"Labels": {JOB_UID: "uid"}, "NetworkSettings": {"Networks": {"n": {"IPAddress": "172.18.0.2"}}}}
+    looks = iter([[], [], [row]])
+    monkeypatch.setattr(module.DockerDriver, "containers", lambda *_, **__: next(looks))
+
+    assert engine.job_at("172.18.0.2") == "uid"
+
+
+def test_an_address_that_nobody_has_is_looked_for_a_bounded_number_of_times(
+    engine: DockerEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(module.time, "sleep", pauses.append)
+
+    assert engine.job_at("172.18.0.2") is None
+    assert engine.job_at("") is None
+    assert sum(pauses) == pytest.approx(1.5)
