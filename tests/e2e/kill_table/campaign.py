@@ -220,11 +220,19 @@ class Campaign:
         if self.outcomes[cell].task is Task.AGAIN:
             if cell.act is Act.EXECUTION_TIMEOUT and case.may_wait:  # else it is at its limit again and again
                 await self._ask(case.act, Act.USER_KILL, self._view)
+            await self._cancel_jobs(case)
             return
         async with self._starts:
             await self._ask(case.clear_for_next, self._view)
             await self._until(lambda view: case.next_attempt(view) is not Next.NONE, _SETTLE_SECONDS)
         self.outcomes[cell] = replace(self.outcomes[cell], next=case.next_attempt(self._view))
+        await self._cancel_jobs(case)
+
+    async def _cancel_jobs(self, case: Case) -> None:
+        """Cancel what lives: each job has a network, and the engine has addresses for thirty."""
+        for job in case.jobs(self._view):
+            if job.state is not None and not job.state.is_terminal:
+                await asyncio.to_thread(case.service.cancel_job, job.job_id or "")
 
     async def _start_survivors(self, phases: Iterable[Phase], suffix: str = "") -> dict[Phase, Case]:
         cases = {
