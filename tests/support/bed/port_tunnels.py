@@ -62,7 +62,18 @@ def _listeners_in(namespace: Path, ports: Iterable[int]) -> list[tuple[int, sock
 
 
 def _passing_to(port: int) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
+    # The loop refers to its tasks weakly, and so does a transport to its reader: nothing else keeps a task
+    # whose client has closed its side, and a garbage collection would end the connection.
+    tasks: set[asyncio.Task[None] | None] = set()
+
     async def passing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tasks.add(task := asyncio.current_task())
+        try:
+            await pass_both(reader, writer)
+        finally:
+            tasks.discard(task)
+
+    async def pass_both(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with _closing(writer):
             there, back = await asyncio.open_connection("127.0.0.1", port)
             async with _closing(back):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import threading
-from contextlib import closing
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,31 +15,69 @@ import pytest
 from tests.support.bed import port_tunnels as module
 
 
-@pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
-    """Ports of a tunnel within this namespace: its own, and the one that it leads to."""
+@contextmanager
+def tunnel_to(answer: Callable[[socket.socket], None], monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """Open a tunnel within this namespace to a server that answers each connection; gives its port."""
     listener = socket.create_server(("127.0.0.1", 0))
     target = socket.create_server(("127.0.0.1", 0))
     port = target.getsockname()[1]
     monkeypatch.setattr(module, "_listeners_in", lambda namespace, ports: [(port, listener)])
 
-    def answer() -> None:
-        with target:
-            peer, _ = target.accept()
-            with peer, peer.makefile("rb") as file:
-                peer.sendall(file.read()[::-1])
-            peer, _ = target.accept()
-            peer.close()
+    def serve() -> None:
+        while True:
+            try:
+                peer, _ = target.accept()
+            except OSError:
+                return
+            with peer:
+                answer(peer)
 
-    threading.Thread(target=answer, daemon=True).start()
-    return listener.getsockname()[1], port
+    server = threading.Thread(target=serve)
+    server.start()
+    try:
+        with module.port_tunnels(Path("/proc/self/ns/net"), [port]):
+            yield listener.getsockname()[1]
+    finally:
+        target.shutdown(socket.SHUT_RDWR)
+        target.close()
+        server.join()
 
 
-def test_bytes_pass_in_both_directions_until_each_end(here: tuple[int, int]) -> None:
-    with module.port_tunnels(Path("/proc/self/ns/net"), [here[1]]):
-        with closing(socket.create_connection(("127.0.0.1", here[0]), timeout=30)) as client:
+def all_of(peer: socket.socket) -> bytes:
+    with peer.makefile("rb") as file:
+        return file.read()
+
+
+def test_bytes_pass_in_both_directions_until_each_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tunnel_to(lambda peer: peer.sendall(all_of(peer)[::-1]), monkeypatch) as port:
+        with closing(socket.create_connection(("127.0.0.1", port), timeout=30)) as client:
             client.sendall(b"abc")
             client.shutdown(socket.SHUT_WR)
-            assert client.makefile("rb").read() == b"cba"
-        with closing(socket.create_connection(("127.0.0.1", here[0]), timeout=30)) as client:
-            assert client.makefile("rb").read() == b""
+            assert all_of(client) == b"cba"
+
+
+def test_a_server_may_close_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tunnel_to(lambda peer: None, monkeypatch) as port:
+        with closing(socket.create_connection(("127.0.0.1", port), timeout=30)) as client:
+            assert all_of(client) == b""
+
+
+def test_garbage_collection_leaves_a_half_closed_connection_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """asyncio refers to a stream's reader weakly; a handler that waits for nothing else can be collected."""
+    ended, collected = threading.Event(), threading.Event()
+
+    def answer_late(peer: socket.socket) -> None:
+        all_of(peer)
+        ended.set()
+        collected.wait(60)
+        peer.sendall(b"late")
+
+    with tunnel_to(answer_late, monkeypatch) as port:
+        with closing(socket.create_connection(("127.0.0.1", port), timeout=30)) as client:
+            client.shutdown(socket.SHUT_WR)
+            assert ended.wait(60)
+            for _ in range(10):  # until the tunnel, too, is done with that side
+                time.sleep(0.05)
+                gc.collect()
+            collected.set()
+            assert all_of(client) == b"late"
