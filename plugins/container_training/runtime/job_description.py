@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from inspect import signature
 from typing import TYPE_CHECKING, Any, Unpack, cast
-
-from airflow.sdk import BaseOperator
 
 from container_training.hooks.image import full_image_name
 from container_training.hooks.training import TrainingHook
@@ -263,6 +260,6 @@ def require_job_fields(
 
     :raises InvalidArgument: with the name that was meant, or all of them.
     """
-    of_any_task = {name for name in signature(BaseOperator.__init__).parameters if name != "self"}
+    of_any_task = OperatorArguments.__annotations__
     ours = {name: value for name, value in given.items() if name not in of_any_task and name[0] != "_"}
     require_known(owner, ours, known)
