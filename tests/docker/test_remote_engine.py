@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 
 import docker.errors
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 from docker.api import APIClient
 
 from container_training.hooks.image import ImageHook
 from tests.support.bed.image_tasks import OWN, build, make_context_dir, push, run_test
+from tests.support.bed.machines import Machines, Node
 from tests.support.bed.port_tunnels import port_tunnels
-from tests.support.bed.swarm_nodes import Machines, Node
+from tests.support.certificates import own_certificate
 from training_api.errors import EngineUnavailable
 
 pytestmark = [pytest.mark.docker, pytest.mark.needs_root, pytest.mark.usefixtures("image_connections")]
@@ -30,26 +24,11 @@ BEGIN = f"ARG BASE_IMAGE\nFROM ${{BASE_IMAGE}}\n{OWN}"
 
 
 def make_certificate(folder: Path, address: str) -> None:
-    """Write a certificate that signs itself, for the engine and for who asks it: three files."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "engine")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-        .public_bytes(Encoding.PEM)
-    )
+    """Write a certificate for the engine and for who asks it: three files."""
+    certificate, key = own_certificate(address)
     (folder / "ca.pem").write_bytes(certificate)
     (folder / "cert.pem").write_bytes(certificate)
-    (folder / "key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    (folder / "key.pem").write_bytes(key)
 
 
 @pytest.fixture(scope="module")

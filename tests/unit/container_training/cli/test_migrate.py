@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.dag_processing.dagbag import DagBag
 
 from container_training.cli.parser import main
 from container_training.work.submission.job_attempt import for_attempt
 from tests.support.docs_examples import ROOT, examples
 from tests.support.gcloud_commands import CASES, CONFIG, HEAD, IMAGE, WITH_IMAGE, Case
+from tests.support.written_dags import read_dag
 
 
 @dataclass(frozen=True)
@@ -48,17 +48,6 @@ def migrate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         return Done(status, *capsys.readouterr())
 
     return migrate
-
-
-def read_dag(source: str, folder: Path) -> Any:
-    file = folder / "migrated.py"
-    file.write_text(source)
-    bag = DagBag(str(file), collect_dags=False)
-    bag.collect_dags(str(file))
-    assert bag.import_errors == {}
-    (dag,) = bag.dags.values()
-    dag.check_cycle()
-    return dag
 
 
 def request_of(dag: Any, params: dict[str, str], job_id: str) -> dict[str, Any]:

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.dag_processing.dagbag import DagBag
 
 from container_training.work.migration.airflow_calls import CONTAINER, PACKAGE, SCRIPT
 from container_training.work.migration.airflow_dag import dags_of_file
 from container_training.work.migration.dag_text import DagOptions, dags_source, decisions_in
 from tests.support.docs_examples import ROOT
+from tests.support.written_dags import read_dag
 from training_api.errors import InvalidCommand
 
 #: As the provider's own system test has it: names from the environment, a bucket computed from them.
@@ -167,18 +167,6 @@ def migrated(source: str, **options: Any) -> str:
     return dags_source(dags, DagOptions(source="old.py", **options), text)
 
 
-def parsed(source: str, folder: Path) -> Any:
-    """Return the DAG of a written file, as Airflow reads it."""
-    file = folder / "migrated.py"
-    file.write_text(source)
-    bag = DagBag(str(file), collect_dags=False)
-    bag.collect_dags(str(file))
-    assert bag.import_errors == {}
-    (dag,) = bag.dags.values()
-    dag.check_cycle()
-    return dag
-
-
 def at(source: str, words: str) -> int:
     """Return the number of the first line that has ``words``."""
     return next(number for number, line in enumerate(source.splitlines(), 1) if words in line)
@@ -187,7 +175,7 @@ def at(source: str, words: str) -> int:
 def test_a_container_job_keeps_its_image_command_machines_and_folder(
     tmp_path: Path, airflow_db: Path
 ) -> None:
-    dag = parsed(migrated(CONTAINER_DAG), tmp_path)
+    dag = read_dag(migrated(CONTAINER_DAG), tmp_path)
 
     assert (dag.dag_id, dag.schedule) == ("vertex_ai_custom_job_container", "@once")
     assert dag.start_date is not None
@@ -205,7 +193,7 @@ def test_a_container_job_keeps_its_image_command_machines_and_folder(
 
 
 def test_replicas_are_a_master_and_workers_alike(tmp_path: Path, airflow_db: Path) -> None:
-    submit = parsed(migrated(CONTAINER_DAG), tmp_path).task_dict["three.submit"]
+    submit = read_dag(migrated(CONTAINER_DAG), tmp_path).task_dict["three.submit"]
 
     hardware = {
         "acceleratorConfig": {"type": "NVIDIA_TESLA_T4", "count": 2},
@@ -247,7 +235,7 @@ def test_what_a_person_must_decide_is_said_with_the_old_line(call: str, decision
 
 def test_an_ml_engine_job_keeps_every_field_and_the_tasks_rules(tmp_path: Path, airflow_db: Path) -> None:
     source = migrated(ML_ENGINE_DAG)
-    dag = parsed(source, tmp_path)
+    dag = read_dag(source, tmp_path)
 
     submit = dag.task_dict["training.submit"]
     assert submit.package_uris == ["gs://resources/trainer-0.1.tar.gz"]
@@ -272,7 +260,7 @@ def test_an_ml_engine_job_keeps_every_field_and_the_tasks_rules(tmp_path: Path, 
 
 def test_a_script_becomes_a_package_and_a_mapped_call_is_said(tmp_path: Path, airflow_db: Path) -> None:
     source = migrated(SCRIPT_DAG)
-    dag = parsed(source, tmp_path)
+    dag = read_dag(source, tmp_path)
 
     package, submit = dag.task_dict["script.package"], dag.task_dict["script.submit"]
     assert dag.dag_id == "nightly"
@@ -289,7 +277,7 @@ def test_a_script_becomes_a_package_and_a_mapped_call_is_said(tmp_path: Path, ai
 
 
 def test_the_file_is_read_and_never_run(tmp_path: Path, airflow_db: Path) -> None:
-    dag = parsed(migrated(NEVER_RUN), tmp_path)
+    dag = read_dag(migrated(NEVER_RUN), tmp_path)
 
     assert dag.dag_id == "old_style"
     assert dag.task_dict["submit"].image == "{{ params.value_1 }}"
