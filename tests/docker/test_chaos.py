@@ -25,7 +25,7 @@ from tests.support.bed.job_watch import until_state
 from tests.support.bed.postgresql import PostgresServer, running_server
 from tests.support.bed.registry import REPOSITORY, push, registry_program, run_registry
 from tests.support.bed.service_process import PROJECT, ServiceProcess
-from tests.support.bed.swarm_nodes import Swarm
+from tests.support.bed.swarm import Swarm
 from tests.support.ports import reserve_port
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until

@@ -25,7 +25,8 @@ from container_engines.base import ReplicaLaunch
 from container_engines.swarm.engine import SwarmEngine
 from local_stack.parts.part import answers_ok
 from tests.support.bed.job_watch import messages, until_state
-from tests.support.bed.swarm_nodes import Node, Swarm, remove_leftovers
+from tests.support.bed.machines import Node, remove_leftovers
+from tests.support.bed.swarm import Swarm
 from tests.support.bed.swarm_parts import LockedImage
 from tests.support.ports import reserve_port
 from tests.support.speed import scaled
@@ -335,7 +336,7 @@ def test_machines_pull_with_the_token_that_the_job_got(
 
 def test_machines_end_with_the_tests_and_the_next_tests_clean_up() -> None:
     program = (
-        "from tests.support.bed.swarm_nodes import Swarm; swarm = Swarm(1, [5000]); swarm.up();"
+        "from tests.support.bed.swarm import Swarm; swarm = Swarm(1, [5000]); swarm.up();"
         "print(swarm.name, flush=True); input()"
     )
     command = [sys.executable, "-c", program]

@@ -86,7 +86,7 @@ def _remove_machines() -> None:
 
     They have separate records, because they end with one process and not with a run.
     """
-    from tests.support.bed.swarm_nodes import remove_leftovers  # which is about runs, too
+    from tests.support.bed.machines import remove_leftovers  # which is about runs, too
 
     try:
         remove_leftovers()

@@ -1,7 +1,7 @@
 """
 Airflow on three machines: two Celery workers with an engine each, and one with all else.
 
-The workers' machines are network namespaces with an engine (``swarm_nodes``). What the third one serves, this
+The workers' machines are network namespaces with an engine (``machines``). What the third one serves, this
 machine, they find under the same addresses through tunnels, as the guide shows (docs/more-machines.md).
 """
 
@@ -25,10 +25,10 @@ from local_stack.people.airflow_users import ADMIN
 from local_stack.people.credentials import airflow_token, ensure_credentials
 from local_stack.settings import REPOSITORY_ROOT, AirflowDatabase, Part, StackSettings
 from local_stack.stack import LocalStack
+from tests.support.bed.machines import Machines, Node
 from tests.support.bed.port_tunnels import port_tunnels
 from tests.support.bed.real_parts import PROJECT, end_all_jobs
 from tests.support.bed.service_process import service_id_of
-from tests.support.bed.swarm_nodes import Machines, Node
 from tests.support.kept_logs import logs_in
 from tests.support.own_images import remove_own_images
 from tests.support.ports import reserve_port

@@ -24,7 +24,7 @@ import pytest
 
 from local_stack.stack import LocalStack
 from tests.support.bed.registry import REPOSITORY, push, registry_program, run_registry
-from tests.support.bed.swarm_nodes import Swarm
+from tests.support.bed.swarm import Swarm
 from tests.support.own_images import build_image
 from tests.support.run_id import current_run
 from training_api.job.image_ref import ImageRef, parse_image_ref

@@ -1,4 +1,4 @@
-"""A wait goes on in the log where the triggerer before it had come to."""
+"""A wait resumes the log where the previous triggerer stopped."""
 
 from __future__ import annotations
 

@@ -30,13 +30,11 @@ from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 
 _PREFIX = "ctsw"
-_START_SECONDS = 120.0
+START_SECONDS = 120.0
 _RUN_NETNS = Path("/run/netns")
 _CGROUPS = Path("/sys/fs/cgroup")
 _FOLDERS = Path("/var/tmp")
 _PROGRAMS = ("ip", "mount", "nsenter", "unshare", "setpriv", "dockerd", "docker-init")
-#: How often nodes report to the manager; a node that is silent for about three times this long is down.
-_HEARTBEAT_SECONDS = 2
 
 
 class Switch:
@@ -185,7 +183,7 @@ class Node:
             "--storage-driver", "overlay2", *self.engine_arguments,
         )  # fmt: skip
         log = self.folder / "engine.log"
-        wait_until(self._answers, f"the engine of {self.name} answers ({log})", seconds=_START_SECONDS)
+        wait_until(self._answers, f"the engine of {self.name} answers ({log})", seconds=START_SECONDS)
 
     def run(
         self, log: str, *command: str, environment: Mapping[str, str] | None = None
@@ -250,7 +248,7 @@ class Machines:
         self.disk.mkdir()
         _run("mount", "-t", "tmpfs", "-o", "size=8g,mode=0700", "tmpfs", str(self.disk))
         self._registry_ports = registry_ports
-        self._count = nodes
+        self.count = nodes
         self.switch: Switch
         self.nodes: list[Node] = []
 
@@ -264,7 +262,7 @@ class Machines:
             "insecure-registries": [self.registry(port) for port in self._registry_ports],
             "dns-opts": ["timeout:1", "attempts:1"],
         }
-        for index in range(1, self._count + 1):
+        for index in range(1, self.count + 1):
             self.nodes.append(Node(index, self.switch, self.disk, configuration))
         for node in self.nodes:
             node.start()
@@ -281,42 +279,6 @@ class Machines:
     def registry(self, port: int) -> str:
         """Return the ``HOST:PORT`` of a registry, as every machine reaches it."""
         return f"{self.switch.host_address}:{port}"
-
-
-class Swarm(Machines):
-    """A manager that runs containers too, and workers, joined."""
-
-    def up(self) -> None:
-        """Start all nodes and join them."""
-        super().up()
-        manager = self.manager.client()
-        specification = manager.create_swarm_spec(dispatcher_heartbeat_period=_HEARTBEAT_SECONDS * 10**9)
-        first = self.manager.address
-        manager.init_swarm(first, f"{first}:2377", swarm_spec=specification, data_path_addr=first)
-        token = manager.inspect_swarm()["JoinTokens"]["Worker"]
-        manager.close()
-        for node in self.nodes[1:]:
-            client = node.client()
-            client.join_swarm(
-                [f"{first}:2377"], token, f"{node.address}:2377", node.address, data_path_addr=node.address
-            )
-            client.close()
-        self.wait_for_ready()
-
-    @property
-    def manager(self) -> Node:
-        """The node that is asked."""
-        return self.nodes[0]
-
-    def wait_for_ready(self) -> None:
-        """Return when the manager sees every node."""
-        client = self.manager.client()
-
-        def all_ready() -> bool:
-            return [node["Status"]["State"] for node in client.nodes()] == ["ready"] * self._count
-
-        wait_until(all_ready, "every node is ready", seconds=_START_SECONDS)
-        client.close()
 
 
 def check_can_make_nodes() -> None:

@@ -1,0 +1,45 @@
+"""A Docker Swarm of machines on one machine."""
+
+from __future__ import annotations
+
+from tests.support.bed.machines import START_SECONDS, Machines, Node
+from tests.support.waiting import wait_until
+
+#: How often nodes report to the manager; a node that is silent for about three times this long is down.
+_HEARTBEAT_SECONDS = 2
+
+
+class Swarm(Machines):
+    """A manager that runs containers too, and workers, joined."""
+
+    def up(self) -> None:
+        """Start all nodes and join them."""
+        super().up()
+        manager = self.manager.client()
+        specification = manager.create_swarm_spec(dispatcher_heartbeat_period=_HEARTBEAT_SECONDS * 10**9)
+        first = self.manager.address
+        manager.init_swarm(first, f"{first}:2377", swarm_spec=specification, data_path_addr=first)
+        token = manager.inspect_swarm()["JoinTokens"]["Worker"]
+        manager.close()
+        for node in self.nodes[1:]:
+            client = node.client()
+            client.join_swarm(
+                [f"{first}:2377"], token, f"{node.address}:2377", node.address, data_path_addr=node.address
+            )
+            client.close()
+        self.wait_for_ready()
+
+    @property
+    def manager(self) -> Node:
+        """The node that is asked."""
+        return self.nodes[0]
+
+    def wait_for_ready(self) -> None:
+        """Return when the manager sees every node."""
+        client = self.manager.client()
+
+        def all_ready() -> bool:
+            return [node["Status"]["State"] for node in client.nodes()] == ["ready"] * self.count
+
+        wait_until(all_ready, "every node is ready", seconds=START_SECONDS)
+        client.close()
