@@ -89,7 +89,7 @@ def _time_run(api: AirflowApi, dag_id: str) -> float:
     """Return the seconds from the trigger until a reader sees the run's end."""
     started = time.perf_counter()
     run_id = api.trigger(dag_id)
-    _wait_until(lambda: api.run_state(dag_id, run_id) in ("success", "failed"), f"run {run_id} goes on")
+    _wait_until(lambda: api.run_state(dag_id, run_id) in ("success", "failed"), f"the end of run {run_id}")
     seconds = time.perf_counter() - started
     if api.run_state(dag_id, run_id) != "success":
         raise RuntimeError(f"run {run_id} failed; see the task logs")

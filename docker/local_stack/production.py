@@ -34,7 +34,7 @@ from local_stack.people.credentials import (
 from local_stack.settings import LOOPBACK, REPOSITORY_ROOT, Part, StackSettings
 from local_stack.stack import LocalStack
 
-#: Debian 12 has version 1 only, which nobody maintains; this program needs no more than its C library.
+#: Debian 12 packages only Compose 1, which is unmaintained. This binary depends on nothing but the C library.
 PACKAGE, PACKAGE_SUITE = "docker-compose", "trixie"
 TRAINING_PORT = 8470
 #: Whom Airflow's own image runs as. Files of root, who makes them, are given to this user.
@@ -47,7 +47,7 @@ class Production:
     """
     The stack of docker/compose.yaml.
 
-    :param stack: the local stack, of which the engine and the base image are used, in a folder of its own.
+    :param stack: a local stack with its own folder; only its engine and its base image are used.
     """
 
     def __init__(self, stack: LocalStack) -> None:

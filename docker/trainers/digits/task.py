@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> None:
         train_rows=len(rows.train_labels),
         seed=options.seed,
     )
-    # In a tuning job the service reads these reports, while the trainer runs; elsewhere nobody does.
+    # Only the service reads these reports: for tuning jobs, while the trainer runs.
     tuner = hypertune.HyperTune()
     started = time.monotonic()
     for epoch in model.train(network, rows, epochs=options.epochs):

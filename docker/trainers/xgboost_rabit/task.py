@@ -74,7 +74,7 @@ def run(options: argparse.Namespace, replica: Replica) -> None:
         }
         if len(rows.test_labels):
             metrics |= tested(booster, rows)
-            # In a tuning job the service reads this report; elsewhere nobody does.
+            # Only the service reads this report, and only for tuning jobs.
             hypertune.HyperTune().report_hyperparameter_tuning_metric(
                 hyperparameter_metric_tag="accuracy",
                 metric_value=metrics["accuracy"],

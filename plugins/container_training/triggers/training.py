@@ -133,7 +133,7 @@ class JobTrigger(BaseTrigger):
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]
 
     async def _remember(self, watch: JobWatch) -> None:
-        """Go on where a triggerer that was killed or stopped had come to."""
+        """Resume where the previous triggerer stopped."""
         try:
             read = sync_to_async(read_shown_log, thread_sensitive=False)
             self._shown = await read(self.task_instance, self.job_id)
