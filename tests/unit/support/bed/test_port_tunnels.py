@@ -16,8 +16,10 @@ from tests.support.bed import port_tunnels as module
 
 
 @contextmanager
-def tunnel_to(answer: Callable[[socket.socket], None], monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """Open a tunnel within this namespace to a server that answers each connection; gives its port."""
+def client_of(
+    answer: Callable[[socket.socket], None], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[socket.socket]:
+    """Connect through a tunnel within this namespace to a server that answers each connection."""
     listener = socket.create_server(("127.0.0.1", 0))
     target = socket.create_server(("127.0.0.1", 0))
     port = target.getsockname()[1]
@@ -35,8 +37,11 @@ def tunnel_to(answer: Callable[[socket.socket], None], monkeypatch: pytest.Monke
     server = threading.Thread(target=serve)
     server.start()
     try:
-        with module.port_tunnels(Path("/proc/self/ns/net"), [port]):
-            yield listener.getsockname()[1]
+        with (
+            module.port_tunnels(Path("/proc/self/ns/net"), [port]),
+            closing(socket.create_connection(listener.getsockname(), timeout=30)) as client,
+        ):
+            yield client
     finally:
         target.shutdown(socket.SHUT_RDWR)
         target.close()
@@ -49,17 +54,15 @@ def all_of(peer: socket.socket) -> bytes:
 
 
 def test_bytes_pass_in_both_directions_until_each_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    with tunnel_to(lambda peer: peer.sendall(all_of(peer)[::-1]), monkeypatch) as port:
-        with closing(socket.create_connection(("127.0.0.1", port), timeout=30)) as client:
-            client.sendall(b"abc")
-            client.shutdown(socket.SHUT_WR)
-            assert all_of(client) == b"cba"
+    with client_of(lambda peer: peer.sendall(all_of(peer)[::-1]), monkeypatch) as client:
+        client.sendall(b"abc")
+        client.shutdown(socket.SHUT_WR)
+        assert all_of(client) == b"cba"
 
 
 def test_a_server_may_close_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    with tunnel_to(lambda peer: None, monkeypatch) as port:
-        with closing(socket.create_connection(("127.0.0.1", port), timeout=30)) as client:
-            assert all_of(client) == b""
+    with client_of(lambda peer: None, monkeypatch) as client:
+        assert all_of(client) == b""
 
 
 def test_garbage_collection_leaves_a_half_closed_connection_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,12 +75,11 @@ def test_garbage_collection_leaves_a_half_closed_connection_alone(monkeypatch: p
         collected.wait(60)
         peer.sendall(b"late")
 
-    with tunnel_to(answer_late, monkeypatch) as port:
-        with closing(socket.create_connection(("127.0.0.1", port), timeout=30)) as client:
-            client.shutdown(socket.SHUT_WR)
-            assert ended.wait(60)
-            for _ in range(10):  # until the tunnel, too, is done with that side
-                time.sleep(0.05)
-                gc.collect()
-            collected.set()
-            assert all_of(client) == b"late"
+    with client_of(answer_late, monkeypatch) as client:
+        client.shutdown(socket.SHUT_WR)
+        assert ended.wait(60)
+        for _ in range(10):  # until the tunnel, too, is done with that side
+            time.sleep(0.05)
+            gc.collect()
+        collected.set()
+        assert all_of(client) == b"late"
