@@ -11,28 +11,12 @@ from typing import Any
 from container_training.cli.environment import ensure_connection
 from container_training.work.plan.plan import PlanInputs
 from container_training.work.plan.text import plan_lines
+from container_training.work.submission.job_fields import JOB_FIELDS
 from training_api.command_line.outcome import ExitStatus, UsageError, run_command
 from training_api.command_line.screen import Screen
 
-#: Options that are fields of ``JobFields``, and what they say.
-_FIELDS = {
-    "image": "image of the master; with --context: HOST/PROJECT/NAME to push it as; or a name below image_prefix",
-    "job_dir": "gs:// folder for the results; {job_id} in it is the job's id",
-    "region": "default us-central1",
-    "scale_tier": "like BASIC or CUSTOM",
-    "master_type": "machine type of the master",
-    "worker_type": "machine type of each worker",
-    "worker_count": "number of workers",
-    "parameter_server_type": "machine type of each parameter server",
-    "parameter_server_count": "number of parameter servers",
-    "evaluator_type": "machine type of the evaluator",
-    "evaluator_count": "number of evaluators",
-    "max_wait_time": "limit on waiting for a machine, like 3600s",
-    "max_running_time": "limit on running, like 3600s",
-    "priority": "0 to 1000, higher first",
-    "service_account": "as whom the job runs",
-    "network": "peered network",
-}
+#: Options that are fields of the job, and what they say.
+_OPTIONS = {field.name: field.meaning for field in JOB_FIELDS if field.meaning}
 
 
 def add_command(commands: argparse._SubParsersAction[Any]) -> None:
@@ -48,7 +32,7 @@ def add_command(commands: argparse._SubParsersAction[Any]) -> None:
         "config", metavar="CONFIG", help="job file: YAML or JSON, any subset of the Job resource"
     )
     parser.add_argument("--job-id", help="default: that of the job file, else a new one")
-    for name, meaning in _FIELDS.items():
+    for name, meaning in _OPTIONS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", help=meaning)
     parser.add_argument("--labels", action="append", default=[], metavar="KEY=VALUE", help="may be repeated")
     parser.add_argument("--set", type=_object, metavar="JSON", help="a Job resource laid over the job file")
@@ -89,7 +73,7 @@ def _inputs(options: argparse.Namespace) -> PlanInputs:
     from container_training.hooks.image import full_image_name
     from container_training.runtime.planning import planned_build_args
 
-    fields = {name: getattr(options, name) for name in _FIELDS}
+    fields = {name: getattr(options, name) for name in _OPTIONS}
     if options.image:
         fields["image"] = full_image_name(options.image, options.training_conn_id)
     context_dir = str(Path(options.context).absolute()) if options.context else None

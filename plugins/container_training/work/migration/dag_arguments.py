@@ -13,32 +13,9 @@ from typing import Any
 from container_training.work.migration.legacy_job import Decision, LegacyJob
 from container_training.work.migration.python_text import Code
 from container_training.work.migration.shell_text import ShellPart, ShellText, literal_pieces
-from training_api.job.roles import OTHER_ROLES
+from container_training.work.submission.job_fields import fields_of_part
 
 _JINJA = re.compile(r"\{[{%#]")
-#: Fields of ``trainingInput`` that are arguments of the operators, in the order in which they are written.
-_ARGUMENTS = {
-    "args": "args",
-    "jobDir": "job_dir",
-    "region": "region",
-    "scaleTier": "scale_tier",
-    "masterType": "master_type",
-    "masterConfig": "master_config",
-    **{
-        f"{role.wire}{what.capitalize()}": f"{role.name}_{what}"
-        for role in OTHER_ROLES
-        for what in ("count", "type", "config")
-    },
-    "useChiefInTfConfig": "use_chief_in_tf_config",
-    "serviceAccount": "service_account",
-    "network": "network",
-    "packageUris": "package_uris",
-    "pythonModule": "python_module",
-    "runtimeVersion": "runtime_version",
-    "pythonVersion": "python_version",
-    "hyperparameters": "hyperparameters",
-}
-_SCHEDULING = {"maxWaitTime": "max_wait_time", "maxRunningTime": "max_running_time", "priority": "priority"}
 
 
 class DagParams:
@@ -122,10 +99,10 @@ class DagArguments:
         given = self._image(image, is_packaged=bool(packages or training.get("pythonModule")))
         if master:
             training["masterConfig"] = master
-        given |= self._moved(training, _ARGUMENTS)
+        given |= self._moved(training)
         if packages:
             given["package_uris"] = packages
-        given |= self._moved(scheduling, _SCHEDULING)
+        given |= self._moved(scheduling, "scheduling")
         if labels := self._job.wire.get("labels"):
             given["labels"] = self.template(labels)
         if scheduling:
@@ -145,10 +122,12 @@ class DagArguments:
         self.decide("image", "no image was named")
         return {"image": self.param("image", "HOST/PROJECT/NAME:TAG, better @sha256:...")}
 
-    def _moved(self, wire: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    def _moved(self, wire: dict[str, Any], part: str = "") -> dict[str, Any]:
         """Return the arguments that have fields of ``wire``, which are taken out of it."""
         return {
-            name: self.template(wire.pop(wire_name)) for wire_name, name in names.items() if wire_name in wire
+            field.name: self.template(wire.pop(field.wire))
+            for field in fields_of_part(part)
+            if field.wire in wire
         }
 
     def _packages(self, uris: Sequence[str]) -> Any:

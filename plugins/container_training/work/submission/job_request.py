@@ -13,29 +13,18 @@ from typing import Any, TypedDict
 
 from pydantic import ValidationError
 
+from container_training.work.submission.job_fields import fields_of_part
 from container_training.work.submission.job_file import part_of, wire_names
 from container_training.work.template_values import TaskOutput, mapping, problem, shell_words
 from training_api.dialects.ml_v1.resources import Job, TrainingInput, WireModel
 from training_api.errors import FieldViolation, InvalidJobSpec
-from training_api.job.roles import OTHER_ROLES, ROLES
+from training_api.job.roles import ROLES
 from training_api.job.secret_refs import secret_labels
 
 DEFAULT_REGION = "us-central1"
-#: Fields that are called as on the wire and merged with the job's own: those of the roles, beside the
-#: master's image, command and type, and the search.
-_MERGED_FIELDS = (
-    "master_config",
-    *(f"{role.name}_{what}" for role in OTHER_ROLES for what in ("type", "count", "config")),
-    "use_chief_in_tf_config",
-    "hyperparameters",
-)
 _EMPTY: tuple[Any, ...] = (None, "", [])
-#: Fields of the master whose arguments have names of their own.
-_OWN_NAMES = {
-    "master_config.image_uri": ["image"],
-    "master_config.container_command": ["command"],
-    "master_config.container_args": ["args"],
-}
+#: The member of the master that ``args`` moves to beside a command.
+_CONTAINER_ARGS = "containerArgs"
 
 
 class JobFieldsOfRoles(TypedDict, total=False):
@@ -112,43 +101,22 @@ def job_request(
     given: Mapping[str, Any] = fields
     own = _under_wire_names(_as_mapping(job), Job)
     wire = _overridden(file or {}, own, Job)
-    training = _overridden(_part(wire, "trainingInput"), _merged_fields(given), TrainingInput)
-    master = _part(training, "masterConfig")
-    scheduling = _part(training, "scheduling")
-    _override(
-        master, {"imageUri": given.get("image"), "containerCommand": _words("command", given.get("command"))}
-    )
-    _override(
-        scheduling,
-        {
-            "maxWaitTime": given.get("max_wait_time"),
-            "maxRunningTime": given.get("max_running_time"),
-            "priority": given.get("priority"),
-        },
-    )
+    ours = _set_fields(given)
+    args = ours.pop("args", None)
+    training = _overridden(_part(wire, "trainingInput"), ours, TrainingInput)
+    for name, default in (("jobDir", given.get("default_job_dir")), ("region", DEFAULT_REGION)):
+        if default and not training.get(name):
+            training[name] = default
+    if "scaleTier" not in ours and _has_types(given):
+        training["scaleTier"] = "CUSTOM"
+    master = _part(training, "masterConfig") | _set_fields(given, "masterConfig")
+    scheduling = _part(training, "scheduling") | _set_fields(given, "scheduling")
     # The API refuses args beside containerCommand or containerArgs; there they belong to the container.
-    is_with_command = "containerCommand" in master or "containerArgs" in master
-    if is_with_command and given.get("args"):
+    if args and ("containerCommand" in master or _CONTAINER_ARGS in master):
         training.pop("args", None)
-    _override(
-        master if is_with_command else training,
-        {"containerArgs" if is_with_command else "args": _words("args", given.get("args"))},
-    )
-    _override(
-        training,
-        {
-            "jobDir": given.get("job_dir") or training.get("jobDir") or given.get("default_job_dir"),
-            "region": given.get("region") or training.get("region") or DEFAULT_REGION,
-            "scaleTier": given.get("scale_tier") or ("CUSTOM" if _has_types(given) else None),
-            "masterType": given.get("master_type"),
-            "serviceAccount": given.get("service_account"),
-            "network": given.get("network"),
-            "packageUris": _words("package_uris", given.get("package_uris")),
-            "pythonModule": given.get("python_module"),
-            "runtimeVersion": given.get("runtime_version"),
-            "pythonVersion": given.get("python_version"),
-        },
-    )
+        master[_CONTAINER_ARGS] = args
+    elif args:
+        training["args"] = args
     if master:
         training["masterConfig"] = master
     if scheduling:
@@ -175,9 +143,11 @@ def explained(error: InvalidJobSpec) -> str:
 
 def _in_arguments(field: str) -> str:
     """Return a request's field with the argument that sets it: ``image (trainingInput.x)``."""
-    own = JobFields.__annotations__
-    parts = [_snake(part) for part in re.sub(r"\[\d+\]", "", field).split(".")]
-    argument = next((name for name in _OWN_NAMES.get(".".join(parts[-2:]), parts) if name in own), "")
+    parts = re.sub(r"\[\d+\]", "", field).split(".")
+    parent = parts[-2] if len(parts) > 1 else ""
+    own = {each.wire: each.name for each in fields_of_part(parent)} | {_CONTAINER_ARGS: "args"}
+    names = [own[parts[-1]]] if parts[-1] in own else [_snake(part) for part in parts]
+    argument = next((name for name in names if name in JobFields.__annotations__), "")
     if parts[0] == "labels" and parts[-1].startswith("secret-"):
         argument = "trainer_secrets"
     return f"{argument} ({field})" if argument and argument != field else field
@@ -207,27 +177,28 @@ def _part(wire: Mapping[str, Any], name: str) -> dict[str, Any]:
     return dict(part)
 
 
-def _override(wire: dict[str, Any], values: Mapping[str, Any]) -> None:
-    # A template renders an unset parameter as empty text.
-    wire.update(_without_empty(values))
-
-
 def _without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
+    # A template renders an unset parameter as empty text.
     return {name: value for name, value in values.items() if value not in _EMPTY}
 
 
-def _merged_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of ``_MERGED_FIELDS`` that are set, under the wire's names."""
-    given = {name: fields.get(name) for name in _MERGED_FIELDS}
-    return _under_wire_names(
-        _without_empty(
-            {
-                name: _without_empty(value) if isinstance(value, Mapping) else value
-                for name, value in given.items()
-            }
-        ),
-        TrainingInput,
-    )
+def _set_fields(given: Mapping[str, Any], part: str = "") -> dict[str, Any]:
+    """
+    Return the fields that are set, as the wire has them.
+
+    :param part: the object within ``trainingInput`` that has them; empty: ``trainingInput`` itself.
+    """
+    found: dict[str, Any] = {}
+    for field in fields_of_part(part):
+        value = given.get(field.name)
+        if field.is_words:
+            value = _words(field.name, value)
+        elif field.is_merged and isinstance(value, Mapping):
+            value = _under_wire_names(
+                _without_empty(value), part_of(TrainingInput, field.wire) or TrainingInput
+            )
+        found[field.wire] = value
+    return _without_empty(found)
 
 
 def _has_types(fields: Mapping[str, Any]) -> bool:
