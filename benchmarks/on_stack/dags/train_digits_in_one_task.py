@@ -14,8 +14,8 @@ _text = _FILE.read_text(encoding="utf-8")
 for _old, _new in _CHANGES.items():
     assert _text.count(_old) == 1, f"{_FILE}: expected {_old} once"
     _text = _text.replace(_old, _new)
-# The example finds its trainer beside its own file. Airflow goes by this one's name: it marks a DAG whose file
-# is not in the bundle as stale.
+# The example finds its trainer beside its own file. Airflow goes by this one's name: it marks a DAG whose
+# file is not in the bundle as stale.
 _own, __file__ = __file__, str(_FILE)
 exec(compile(_text, __file__, "exec"))  # noqa: S102
 __file__ = _own

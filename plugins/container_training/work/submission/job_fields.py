@@ -1,8 +1,8 @@
 """
 The fields of a job that have arguments of their own, and where each is in the API's form.
 
-The one table of them: the request of a task, the options of ``plan`` and what ``migrate`` writes go by it. The
-arguments' types are in ``job_request.py``, and what they mean in ``JobDescriptionOperator``.
+The one table of them: the request of a task, the options of ``plan`` and what ``migrate`` writes go by it.
+The arguments' types are in ``job_request.py``, and what they mean in ``JobDescriptionOperator``.
 """
 
 from __future__ import annotations
@@ -89,5 +89,5 @@ JOB_FIELDS = (
 
 
 def fields_of_part(part: str) -> tuple[JobField, ...]:
-    """Return the fields of one object within ``trainingInput``; empty: of ``trainingInput`` itself."""
+    """Return the fields of an object of ``trainingInput``; empty: of ``trainingInput`` itself."""
     return tuple(field for field in JOB_FIELDS if field.part == part)

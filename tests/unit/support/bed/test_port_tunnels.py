@@ -66,7 +66,7 @@ def test_a_server_may_close_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_garbage_collection_leaves_a_half_closed_connection_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """asyncio refers to a stream's reader weakly; a handler that waits for nothing else can be collected."""
+    """asyncio refers to readers weakly: a handler that waits for one only can be collected."""
     ended, collected = threading.Event(), threading.Event()
 
     def answer_late(peer: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""The table of fields has each argument of a job and each field of the API that is one, once."""
+"""The table of fields has each argument of a job, and each field of the API, once."""
 
 from __future__ import annotations
 
