@@ -16,7 +16,7 @@ from container_training.operators.promotion import (
 )
 from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.runtime.job_description import ComparedArguments, require_job_fields
-from container_training.runtime.job_group import job_group, training_connection, wait_limits
+from container_training.runtime.job_group import given, job_group, training_connection, wait_limits
 from container_training.sensors.training import TrainingJobSensor
 
 
@@ -45,11 +45,11 @@ def compare_with_champion(
     challenger: Any,
     model_folder: str,
     command: Sequence[str] | str,
-    args: Sequence[Any] = (),
+    args: Sequence[Any] | None = None,
     group_id: str = "compare",
-    alpha: float | str = 0.05,
-    min_gain: float | str = 0.0,
-    min_accuracy: float | str = 0.0,
+    alpha: float | str | None = None,
+    min_gain: float | str | None = None,
+    min_accuracy: float | str | None = None,
     wait_timeout: timedelta | None = None,
     training_conn_id: str | None = None,
     gcp_conn_id: str | None = None,
@@ -67,11 +67,11 @@ def compare_with_champion(
     :param challenger: output of ``RegisterModelOperator``.
     :param model_folder: ``gs://`` folder of the model.
     :param command: entry point that evaluates, like ``["python", "evaluate.py"]``.
-    :param args: arguments of both jobs.
+    :param args: arguments of both jobs; default: none.
     :param group_id: id of the task group.
-    :param alpha: as for ``DecidePromotionOperator``.
-    :param min_gain: as for ``DecidePromotionOperator``.
-    :param min_accuracy: as for ``DecidePromotionOperator``.
+    :param alpha: as for ``DecidePromotionOperator``; default 0.05.
+    :param min_gain: as for ``DecidePromotionOperator``; default 0.
+    :param min_accuracy: as for ``DecidePromotionOperator``; default 0.
     :param wait_timeout: limit of each wait, and its only one; default: one day, and ``execution_timeout`` for
         each try.
     :param training_conn_id: connection of the training service; default ``training_default``.
@@ -93,7 +93,7 @@ def compare_with_champion(
         # A task that is to be mapped has only what it is given itself, until it is mapped.
         connection = {"training_conn_id": training_connection(group)}
         prepare = PrepareEvaluationsOperator(
-            task_id="prepare", challenger=challenger, args=args, model_folder=model_folder
+            task_id="prepare", challenger=challenger, model_folder=model_folder, **given(args=args)
         )
         submit = SubmitTrainingJobOperator.partial(
             task_id="submit",
@@ -109,9 +109,7 @@ def compare_with_champion(
             challenger=challenger,
             champion=XComArg(prepare, key=CHAMPION),
             job_ids=XComArg(submit),
-            alpha=alpha,
-            min_gain=min_gain,
-            min_accuracy=min_accuracy,
+            **given(alpha=alpha, min_gain=min_gain, min_accuracy=min_accuracy),
         )
         wait >> decide
     return Comparison(group=group, prepare=prepare, submit=submit, wait=wait, decide=decide)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from airflow.sdk import DAG
 
 from container_training.comparison import Comparison, compare_with_champion
@@ -48,6 +49,28 @@ def test_the_decision_is_about_the_champion_that_was_evaluated() -> None:
     assert (champion.operator, champion.key) == (comparison.prepare, CHAMPION)
     assert (comparison.decide.alpha, comparison.decide.min_gain) == (0.01, "0.02")
     assert comparison.decide.min_accuracy == 0.9
+
+
+@pytest.mark.parametrize("place", ["dag", "group"])
+def test_what_default_args_say_of_the_rule_wins_over_ours(place: str) -> None:
+    said = {"alpha": 0.01, "min_gain": 0.02, "min_accuracy": 0.9, "args": ["--data", "gs://b/d"]}
+    of_dag, of_group = (said, {}) if place == "dag" else ({}, said)
+
+    with DAG("retrain", schedule=None, default_args=of_dag):
+        comparison = compare_with_champion(
+            challenger={}, model_folder=FOLDER, command="evaluate", default_args=of_group, min_gain=0.5
+        )
+
+    decide = comparison.decide
+    assert (decide.alpha, decide.min_gain, decide.min_accuracy) == (0.01, 0.5, 0.9)
+    assert comparison.prepare.args == ["--data", "gs://b/d"]
+
+
+def test_the_rule_of_the_operator_holds_where_no_author_says_another() -> None:
+    comparison = make_comparison()
+
+    assert (comparison.decide.alpha, comparison.decide.min_gain) == (0.05, 0.0)
+    assert (comparison.decide.min_accuracy, comparison.prepare.args) == (0.0, ())
 
 
 def test_what_concerns_several_tasks_reaches_all_of_them() -> None:
