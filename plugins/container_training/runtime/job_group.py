@@ -21,6 +21,11 @@ def default_retries() -> Mapping[str, Any]:
     return {} if conf.getint("core", "default_task_retries", fallback=0) else RETRIES
 
 
+def with_default_retries(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``said``, with the default retries beside it if it has no ``retries``."""
+    return {**({} if "retries" in said else default_retries()), **said}
+
+
 def job_group(
     group_id: str,
     default_args: Mapping[str, Any] | None,

@@ -4,50 +4,41 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.sdk.exceptions import (
     AirflowFailException,
     AirflowSensorTimeout,
-    AirflowTaskTimeout,
     TaskDeferralTimeout,
 )
 
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.training import TrainingHook
 from container_training.links.training import JOB_LINKS
-from container_training.runtime.job_group import default_retries, given
+from container_training.runtime.job_group import given, with_default_retries
+from container_training.runtime.job_poll import JobPoll
 from container_training.runtime.job_report import make_report, report_of
 from container_training.runtime.killing import NOBODY_WAITS, TaskFate, fate_in_signal_handler
 from container_training.runtime.supervision import WorkerWatch
 from container_training.runtime.task_arguments import SensorArguments
 from container_training.runtime.triggerer import is_deferrable, warn_without_triggerer
+from container_training.runtime.wait_end import WaitLimit, state_at_end
+from container_training.runtime.watch_memory import remember, remembered_watch
 from container_training.triggers.training import POLL_SECONDS, JobTrigger
 from container_training.work.results.job_report import JobReport
 from container_training.work.template_values import flag, is_unset
-from container_training.work.waiting.job_watch import (
-    JobWatch,
-    Outcome,
-    Until,
-    WaitEvent,
-    poll_timeout,
-    raise_unless_well,
-)
-from training_api.clients.log_cursor import LogQuestion, log_line
+from container_training.work.waiting.job_watch import JobWatch, Until, WaitEvent, poll_timeout
 from training_api.dialects.ml_v1.resources import Job
-from training_api.errors import CostLimitReached, InvalidArgument, ServiceError
 from training_api.job.cost import Meter, parse_max_cost
 from training_api.job.intent import owner_within, why_left_alone
-from training_api.retrying import TRANSIENT
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-_MEMORY = "job_watch"
 _POKE_SECONDS = 1.0
 #: A reschedule costs the scheduler and a process start, far more than the question itself.
 _RESCHEDULE_SECONDS = 15.0
@@ -131,12 +122,11 @@ class TrainingJobSensor(BaseSensorOperator):
             is_rescheduled = kwargs.get("mode") == "reschedule" and not deferrable
             seconds = POLL_SECONDS if deferrable else _POKE_SECONDS
             poke_interval = _RESCHEDULE_SECONDS if is_rescheduled else seconds
-        retrying = dict(default_retries()) if retries is None else {}
-        retrying |= given(retries=retries, retry_delay=retry_delay)
-        super().__init__(poke_interval=poke_interval, **retrying, **kwargs)
+        retrying = given(retries=retries, retry_delay=retry_delay)
+        super().__init__(poke_interval=poke_interval, **with_default_retries(retrying), **kwargs)
         self.job_id = job_id
         # A wrong word is found while the DAG is read, unless it is still to be rendered.
-        self.until = until if "{" in str(until) else _until(until)
+        self.until = until if "{" in str(until) else Until.of(until)
         self.training_conn_id = training_conn_id
         self.deferrable = deferrable
         self.stream_logs = stream_logs
@@ -156,14 +146,14 @@ class TrainingJobSensor(BaseSensorOperator):
         return TrainingHook(self.training_conn_id, patience_seconds=0.0)
 
     @cached_property
-    def _until(self) -> Until:
-        return _until(self.until)
+    def _goal(self) -> Until:
+        return Until.of(self.until)
 
     @cached_property
-    def _shows_log(self) -> bool:
-        if is_unset(self.stream_logs):
-            return self._until is Until.FINISHED
-        return flag("stream_logs", self.stream_logs)
+    def _poll(self) -> JobPoll:
+        is_last = self._goal is Until.FINISHED
+        shows_log = is_last if is_unset(self.stream_logs) else flag("stream_logs", self.stream_logs)
+        return JobPoll(self.hook, self.job_id, self.log, shows_log=shows_log)
 
     def execute(self, context: Context) -> Any:
         """Look once, then wait: in the triggerer, or by poking."""
@@ -176,7 +166,7 @@ class TrainingJobSensor(BaseSensorOperator):
 
     def _wait(self, context: Context) -> Any:
         self._task_instance = context["ti"]
-        limit = self._limit
+        limit = self._limit.duration
         self._deadline_at = self._now() + limit
         if not self.deferrable:
             self._worker = WorkerWatch()
@@ -190,11 +180,11 @@ class TrainingJobSensor(BaseSensorOperator):
         self.defer(
             trigger=JobTrigger(
                 job_id=self.job_id,
-                until=self._until.value,
+                until=self._goal.value,
                 training_conn_id=self.training_conn_id,
                 deadline_at=self._deadline_at.isoformat(),
                 poll_interval_seconds=self.poke_interval,
-                stream_logs=self._shows_log,
+                stream_logs=self._poll.shows_log,
                 cancel_on_kill=flag("cancel_on_kill", self.cancel_on_kill),
                 max_cost=watch.meter.max_cost if watch.meter else None,
                 owner=self._owner,
@@ -214,8 +204,8 @@ class TrainingJobSensor(BaseSensorOperator):
         try:
             return super().resume_execution(next_method, next_kwargs, context)
         except AirflowSensorTimeout as error:
-            if isinstance(error.__cause__, TaskDeferralTimeout) and self._is_limit_of_try:
-                raise AirflowTaskTimeout(self._timeout_text(None)) from error
+            if isinstance(error.__cause__, TaskDeferralTimeout) and self._limit.is_of_try:
+                raise self._limit.error(self._timeout_text(None)) from error
             raise
 
     def execute_complete(self, context: Context, event: WaitEvent) -> str | None:
@@ -228,11 +218,14 @@ class TrainingJobSensor(BaseSensorOperator):
         if self._worker and self._worker.is_alone:
             raise AirflowFailException(f"the worker is gone: the next try waits for job {self.job_id!r}")
         with final_unless_transient():
-            watch = self._remembered_watch(context)
+            if self._watch is None:
+                self._watch = remembered_watch(self.job_id, self._meter(), context)
+            watch = self._watch
             job = self._look(watch, context)
-            if job and job.state and self._until.is_reached(job.state):
+            if job and job.state and self._goal.is_reached(job.state):
                 return PokeReturnValue(is_done=True, xcom_value=self._finish(watch.reached(job), context))
-        self._remember(watch, context)
+        if self.reschedule:
+            remember(watch, context)
         return PokeReturnValue(is_done=False)
 
     def on_kill(self) -> None:
@@ -263,14 +256,14 @@ class TrainingJobSensor(BaseSensorOperator):
         ``None``: the wait is long enough to be deferred.
         """
         begun_at = self._now()
-        for poll in range(1 if self._until is Until.FINISHED else _POLLS_BEFORE_DEFERRING):
+        for poll in range(1 if self._goal is Until.FINISHED else _POLLS_BEFORE_DEFERRING):
             if poll:
                 time.sleep(_PAUSE_BEFORE_DEFERRING)
             job = self._look(watch, context)
-            if job and job.state and self._until.is_reached(job.state):
+            if job and job.state and self._goal.is_reached(job.state):
                 return watch.reached(job)
             # Airflow ends a worker at execution_timeout, and says nothing of the job; the trigger does.
-            if job is None or self._now() >= begun_at + self._limit / 4:
+            if job is None or self._now() >= begun_at + self._limit.duration / 4:
                 break  # a service that does not answer now is the triggerer's to wait for
         return None
 
@@ -284,46 +277,19 @@ class TrainingJobSensor(BaseSensorOperator):
 
     def _look(self, watch: JobWatch, context: Context) -> Job | None:
         """Return the job, or ``None`` if the service does not answer now; says what is new."""
-        try:
-            job = self.hook.get_job(self.job_id)
-            self._report(report_of(self.hook, job), context)
-            self._say(watch.see(job, self._now()))
+
+        def seen(job: Job) -> None:
             self._owner = owner_within(job, context["ti"].dag_id, context["ti"].run_id)
-            self._show_log(watch)
-            if watch.has_to_cancel(job):
-                self.hook.cancel_job(self.job_id)
-                self.log.warning("%s", watch.cancelled_line())
-        except TRANSIENT as error:
-            for line in watch.miss(error, self._now(), self._deadline_at or self._now()):
-                self.log.warning("%s", line)
-            return None
-        return job
+            is_first, self.report = self.report is None, report_of(self.hook, job)
+            if is_first and not (self.deferrable or self.reschedule):
+                self._push_links(context)
 
-    def _report(self, report: JobReport, context: Context) -> None:
-        is_first, self.report = self.report is None, report
-        if is_first and not (self.deferrable or self.reschedule):
-            # Airflow keeps the links when a worker puts the task down; this one holds it until the job ends.
-            for link in self.operator_extra_links:
-                context["ti"].xcom_push(key=link.xcom_key, value=link.get_link(self, ti_key=context["ti"]))
+        return self._poll.look(watch, self._deadline_at or self._now(), seen)
 
-    def _show_log(self, watch: JobWatch) -> None:
-        question: LogQuestion | None = watch.log.begin(self.job_id) if self._shows_log else None
-        while question is not None:
-            try:
-                page = self.hook.client.list_log_entries(question.filter, page_token=question.page_token)
-            except TRANSIENT:
-                raise
-            except ServiceError as error:
-                self.log.warning("the log of job %s cannot be shown: %s", self.job_id, error)
-                self._shows_log = False
-                return
-            entries, following = watch.log.take(question, page)
-            for level, line in map(log_line, entries):
-                self.log.log(level, "%s", line)
-            if following is None and question.page_token:
-                # The triggerer goes on from the cursor alone, which moves by one page a pass.
-                following = watch.log.begin(self.job_id)
-            question = following
+    def _push_links(self, context: Context) -> None:
+        """Push the links now: Airflow does it when a worker puts the task down, at the job's end."""
+        for link in self.operator_extra_links:
+            context["ti"].xcom_push(key=link.xcom_key, value=link.get_link(self, ti_key=context["ti"]))
 
     def _meter(self) -> Meter | None:
         """
@@ -331,7 +297,7 @@ class TrainingJobSensor(BaseSensorOperator):
 
         :raises InvalidPrice: they cannot be read.
         """
-        if self._until is not Until.FINISHED:
+        if self._goal is not Until.FINISHED:
             return None
         return Meter(prices=self.hook.prices, max_cost=parse_max_cost(self.max_cost))
 
@@ -351,72 +317,21 @@ class TrainingJobSensor(BaseSensorOperator):
         for key in ("study", "cost"):
             if key in event:
                 context["ti"].xcom_push(key=key, value=event[key])
-        if event["outcome"] == Outcome.TIMED_OUT:
-            if self._is_limit_of_try:
-                raise AirflowTaskTimeout(self._timeout_text(event["state"]))
-            raise AirflowSensorTimeout(self._timeout_text(event["state"]))
-        if event["outcome"] == Outcome.REFUSED:
-            name = event.get("error", "ServiceError")
-            raise AirflowFailException(
-                f"{name}: {event['message']}; job {event['job_id']!r} cannot be waited for"
-            )
-        if event["outcome"] == Outcome.COST_LIMIT:
-            raise CostLimitReached(event["message"])
-        raise_unless_well(event["job_id"], event["state"], event["message"])
-        return event["state"]
+        return state_at_end(event, lambda: self._limit.error(self._timeout_text(event["state"])))
 
     @property
-    def _limit(self) -> timedelta:
-        """
-        How long this try waits.
-
-        Airflow 3.3 counts ``execution_timeout`` only while a worker runs the task.
-        """
-        limit = timedelta(seconds=self.timeout)
-        return min(limit, self.execution_timeout) if self.execution_timeout and self.deferrable else limit
-
-    @property
-    def _is_limit_of_try(self) -> bool:
-        return self.execution_timeout is not None and self._limit == self.execution_timeout
+    def _limit(self) -> WaitLimit:
+        """Return the limit of this try: Airflow counts ``execution_timeout`` only while a worker runs it."""
+        limit, of_try = timedelta(seconds=self.timeout), self.execution_timeout
+        if of_try and self.deferrable:
+            limit = min(limit, of_try)
+        return WaitLimit(limit, is_of_try=limit == of_try)
 
     def _timeout_text(self, state: str | None) -> str:
-        error = poll_timeout(self.job_id, self._until, state, self._limit.total_seconds(), self.hook.project)
+        seconds = self._limit.duration.total_seconds()
+        error = poll_timeout(self.job_id, self._goal, state, seconds, self.hook.project)
         return f"{type(error).__name__}: {error}"
-
-    def _remembered_watch(self, context: Context) -> JobWatch:
-        """Return what was seen so far: in this process, or before the task was rescheduled."""
-        if self._watch is None:
-            stored = self._store(context).get(_MEMORY) if self._store(context) else None
-            # A new attempt has a log of its own, which begins anew.
-            is_ours = isinstance(stored, dict) and stored.get("try_number") == context["ti"].try_number
-            self._watch = JobWatch.from_json(
-                self.job_id, cast(Any, stored)["watch"] if is_ours else None, self._meter()
-            )
-        return self._watch
-
-    def _remember(self, watch: JobWatch, context: Context) -> None:
-        store = self._store(context)
-        if self.reschedule and store is not None:
-            memory = {"try_number": context["ti"].try_number, "watch": dict(watch.to_json())}
-            store.set(_MEMORY, memory)
-
-    @staticmethod
-    def _store(context: Context) -> Any:
-        return context.get("task_state_store")
-
-    def _say(self, lines: Iterable[str]) -> None:
-        for line in lines:
-            self.log.info("%s", line)
 
     @staticmethod
     def _now() -> datetime:
         return datetime.now(UTC)
-
-
-def _until(value: Until | str) -> Until:
-    try:
-        return Until(value)
-    except ValueError as error:
-        raise InvalidArgument(
-            f"until must be one of {', '.join(Until)}, got {value!r}; leave it out to wait for the job's end"
-        ) from error

@@ -11,7 +11,7 @@ from typing import Any, NotRequired, TypedDict
 from container_training.work.waiting.progress import Progress, is_to_be_cancelled, limit_text, look_at
 from training_api.clients.log_cursor import LogCursor
 from training_api.dialects.ml_v1.resources import Job, format_timestamp
-from training_api.errors import JobFailed, PollTimeout
+from training_api.errors import InvalidArgument, JobFailed, PollTimeout
 from training_api.job.cost import Meter
 from training_api.states import JobState
 
@@ -22,6 +22,20 @@ class Until(StrEnum):
     LEFT_QUEUED = "left_queued"  #: the job was admitted
     LEFT_PREPARING = "left_preparing"  #: its containers run
     FINISHED = "finished"  #: it ended
+
+    @classmethod
+    def of(cls, value: Until | str) -> Until:
+        """
+        Return the goal that ``value`` names.
+
+        :raises InvalidArgument: it names none.
+        """
+        try:
+            return cls(value)
+        except ValueError as error:
+            raise InvalidArgument(
+                f"until must be one of {', '.join(cls)}, got {value!r}; leave it out to wait for the job's end"
+            ) from error
 
     def is_reached(self, state: JobState) -> bool:
         """Whether ``state`` ends the wait. A wait for a job being cancelled lasts to the job's end."""
