@@ -26,6 +26,29 @@ def with_default_retries(said: Mapping[str, Any]) -> dict[str, Any]:
     return {**({} if "retries" in said else default_retries()), **said}
 
 
+def retries_of_mapped(partial: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return the retries of a task that is to be mapped, for a class that has retries of its own.
+
+    The scheduler reads them before the class is asked. What Airflow puts there by itself differs between its
+    versions: 3.3.0 has the deployment's, 3.3.2 the class's default, which is ``None``.
+
+    :param partial: what Airflow made of the arguments.
+    :param arguments: what ``partial`` of the class was called with.
+    """
+    dag, group = partial.kwargs["dag"], partial.kwargs["task_group"]
+    said: dict[str, Any] = {}
+    for place in (dag and dag.default_args, group and group.default_args, arguments.get("default_args")):
+        said |= place or {}
+    said |= {name: arguments[name] for name in RETRIES if name in arguments}
+    ours = with_default_retries(given(**{name: said.get(name) for name in RETRIES}))
+    of_deployment = {
+        "retries": conf.getint("core", "default_task_retries", fallback=0),
+        "retry_delay": timedelta(seconds=conf.getint("core", "default_task_retry_delay", fallback=300)),
+    }
+    return {name: value for name, value in {**of_deployment, **ours}.items() if said.get(name) is None}
+
+
 def job_group(
     group_id: str,
     default_args: Mapping[str, Any] | None,

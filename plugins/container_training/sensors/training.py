@@ -19,7 +19,7 @@ from airflow.sdk.exceptions import (
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.training import TrainingHook
 from container_training.links.training import JOB_LINKS
-from container_training.runtime.job_group import given, with_default_retries
+from container_training.runtime.job_group import given, retries_of_mapped, with_default_retries
 from container_training.runtime.job_poll import JobPoll
 from container_training.runtime.job_report import make_report, report_of
 from container_training.runtime.killing import NOBODY_WAITS, TaskFate, fate_in_signal_handler
@@ -139,6 +139,13 @@ class TrainingJobSensor(BaseSensorOperator):
         self._deadline_at: datetime | None = None
         self._task_instance: Any = None
         self._worker: WorkerWatch | None = None
+
+    @classmethod
+    def partial(cls, **kwargs: Any) -> Any:
+        """Return what Airflow maps, with the retries that an unmapped wait has."""
+        partial = super().partial(**kwargs)
+        partial.kwargs |= retries_of_mapped(partial, kwargs)
+        return partial
 
     @cached_property
     def hook(self) -> TrainingHook:

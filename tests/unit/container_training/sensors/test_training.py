@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 import httpx
 import pytest
+from airflow.sdk import DAG, BaseOperator, TaskGroup
 from airflow.sdk.bases.operator import TriggerFailureReason
 from airflow.sdk.exceptions import (
     AirflowFailException,
@@ -16,6 +18,7 @@ from airflow.sdk.exceptions import (
     TaskDeferred,
 )
 
+from container_training.sensors.training import TrainingJobSensor
 from container_training.work.waiting.job_watch import Until, WaitEvent
 from tests.support.fakes.fake_service import FakeService, make_job
 from tests.unit.container_training.sensors.conftest import OWN_LABELS, make_sensor
@@ -47,6 +50,48 @@ def test_the_retries_of_the_deployment_apply_to_a_wait(monkeypatch: pytest.Monke
     monkeypatch.setenv("AIRFLOW__CORE__DEFAULT_TASK_RETRIES", "4")
 
     assert make_sensor().retry_delay == timedelta(seconds=300)
+
+
+def retries_by_place(*, is_mapped: bool, **said: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """Return retries and delay of a wait, as the scheduler reads them and as a worker has them."""
+    with (
+        DAG("d", schedule=None, default_args=said.get("dag", {})),
+        TaskGroup("g", default_args=said.get("group", {})),
+    ):
+        arguments = {"default_args": said.get("default_args", {}), **said.get("argument", {})}
+        if not is_mapped:
+            wait = make_sensor(**arguments)
+            return [(wait.retries, wait.retry_delay)] * 2
+        mapped = TrainingJobSensor.partial(task_id="wait", **arguments).expand(job_id=["digits_1"])
+    worker = mapped.unmap({"job_id": "digits_1"})
+    return [(each.retries, each.retry_delay) for each in (mapped, worker)]
+
+
+@pytest.mark.parametrize("of_deployment", ["", "4"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"retries": 7},
+        {"retries": 0},
+        {"retry_delay": timedelta(seconds=9)},
+        {"owner": "a"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("place", ["dag", "group", "default_args", "argument"])
+def test_a_mapped_wait_has_the_retries_of_one_that_is_not_mapped(
+    monkeypatch: pytest.MonkeyPatch, place: str, said: dict[str, Any], of_deployment: str
+) -> None:
+    if of_deployment:
+        monkeypatch.setenv("AIRFLOW__CORE__DEFAULT_TASK_RETRIES", of_deployment)
+        # Airflow reads it once, when it is imported.
+        default = inspect.unwrap(BaseOperator.__init__).__kwdefaults__
+        monkeypatch.setitem(default, "retries", int(of_deployment))
+
+    expected = retries_by_place(is_mapped=False, **{place: said})
+
+    assert retries_by_place(is_mapped=True, **{place: said}) == expected
+    assert expected[0][0] is not None
 
 
 def test_the_deployment_says_whether_a_wait_is_deferred(monkeypatch: pytest.MonkeyPatch) -> None:
