@@ -228,10 +228,10 @@ def _has_pushed(key: TaskKey, name: str) -> bool:
 
     A ``return_value``: it was over when it was ended, and its job belongs to the tasks after it.
     """
-    from container_training.airflow_internals.database import airflow_database, find_xcom
+    from container_training.airflow_internals.database import airflow_database, has_xcom
 
     with airflow_database() as session:
-        return find_xcom(key, name, session) is not None
+        return has_xcom(key, name, session)
 
 
 def _stored_intent(key: TaskKey) -> Intent | None:

@@ -27,7 +27,7 @@ from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
 from airflow.state import TaskScope, get_state_backend
 from airflow.utils.session import create_session
-from sqlalchemy import ColumnElement, and_, or_, select, tuple_
+from sqlalchemy import ColumnElement, and_, exists, or_, select, tuple_
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from container_training.work.orphans.orphans import TaskView
@@ -139,6 +139,11 @@ def rendered_fields(key: TaskKey, session: Session) -> Mapping[str, Any]:
 def find_xcom(key: TaskKey, name: str, session: Session) -> XComModel | None:
     """Return the row of what the task pushed under ``name``, as the database has it."""
     return session.scalar(select(XComModel).where(*_is_of(XComModel, key), XComModel.key == name))
+
+
+def has_xcom(key: TaskKey, name: str, session: Session) -> bool:
+    """Whether the task has pushed something under ``name``; its value, which may be large, is not read."""
+    return bool(session.scalar(select(exists().where(*_is_of(XComModel, key), XComModel.key == name))))
 
 
 def read_xcom(found: XComModel) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -10,6 +12,12 @@ from airflow.sdk import conf
 
 _HEALTHY = "healthy"
 _ANSWER_SECONDS = 3.0
+#: A process that defers one task after the other asks once in this time.
+_KEPT_SECONDS = 60.0
+#: Address of an API server -> when it was asked, and what it said of the triggerer.
+_kept: dict[str, tuple[float, dict[str, Any] | None]] = {}
+# Tests put a clock of their own here.
+_now: Callable[[], float] = time.monotonic
 
 
 def is_deferrable(wanted: bool | None) -> bool:
@@ -25,9 +33,10 @@ def warn_without_triggerer(log: Any) -> None:
 
     Airflow has no interface by which a task learns of it, so this asks the health check of the API server,
     which needs no login. It is at the address from which workers get their tasks, unless a deployment serves
-    the two apart; if it does not answer there, nothing is known and nothing is logged.
+    the two apart; if it does not answer there, nothing is known and nothing is logged. A process asks once a
+    minute, however many tasks it defers.
     """
-    health = _health()
+    health = _recent_health(_api_server())
     if health is None or health.get("status") == _HEALTHY:
         return
     seen = health.get("latest_triggerer_heartbeat")
@@ -39,10 +48,19 @@ def warn_without_triggerer(log: Any) -> None:
     )
 
 
-def _health() -> dict[str, Any] | None:
+def _recent_health(address: str) -> dict[str, Any] | None:
+    """Return what the API server says of the triggerer, or has said within the last minute."""
+    asked_at, health = _kept.get(address, (None, None))
+    if asked_at is None or _now() >= asked_at + _KEPT_SECONDS:
+        health = _health(address)
+        _kept[address] = (_now(), health)
+    return health
+
+
+def _health(address: str) -> dict[str, Any] | None:
     """Return what the health check says of the triggerer; ``None``: nothing."""
     try:
-        answer = httpx.get(f"{_api_server()}/api/v2/monitor/health", timeout=_ANSWER_SECONDS)
+        answer = httpx.get(f"{address}/api/v2/monitor/health", timeout=_ANSWER_SECONDS)
         health = answer.raise_for_status().json()["triggerer"]
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError):
         return None

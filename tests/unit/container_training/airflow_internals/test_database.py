@@ -11,7 +11,7 @@ import pytest
 from airflow.models.variable import Variable
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
-from sqlalchemy import select
+from sqlalchemy import event, select
 
 from container_training.airflow_internals import database
 from container_training.airflow_internals.database import airflow_database
@@ -182,6 +182,21 @@ def test_find_xcom_and_read_xcom_have_what_the_task_has_pushed(ran: Any, session
     assert returned is not None
     assert "job-of-internal_things" in returned.value
     assert database.find_xcom(UNKNOWN, "job", session) is None
+
+
+def test_has_xcom_asks_without_the_value(ran: Any, session: Session) -> None:
+    statements: list[str] = []
+
+    @event.listens_for(session.get_bind(), "before_cursor_execute")
+    def note(*arguments: Any) -> None:
+        statements.append(arguments[2])
+
+    assert database.has_xcom(key_of(ran), "job", session)
+    assert not database.has_xcom(key_of(ran), "another", session)
+    assert not database.has_xcom(UNKNOWN, "job", session)
+    event.remove(session.get_bind(), "before_cursor_execute", note)
+    assert len(statements) == 3
+    assert not [statement for statement in statements if "value" in statement]
 
 
 def test_stored_state_is_what_the_task_keeps(ran: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
@@ -11,12 +11,18 @@ from typing import Any
 
 import pytest
 
+from container_training.runtime import triggerer
 from container_training.runtime.triggerer import warn_without_triggerer
 
 HEARTBEAT = "2026-11-23T12:00:00+00:00"
 ABSENT = {"status": None, "latest_triggerer_heartbeat": None}
 LOST = {"status": "unhealthy", "latest_triggerer_heartbeat": HEARTBEAT}
 ALIVE = {"status": "healthy", "latest_triggerer_heartbeat": HEARTBEAT}
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triggerer, "_kept", {})
 
 
 class Log:
@@ -30,11 +36,12 @@ class Log:
 
 
 @contextmanager
-def api_server(answer: bytes) -> Iterator[str]:
+def api_server(answer: bytes, asked: Callable[[], None] = lambda: None) -> Iterator[str]:
     """Yield the address of a server that gives this answer to the health check."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            asked()
             self.send_response(200 if self.path == "/team/api/v2/monitor/health" else 404)
             self.end_headers()
             self.wfile.write(answer)
@@ -43,7 +50,8 @@ def api_server(answer: bytes) -> Iterator[str]:
             pass
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+        # The pause between two looks at whether it is to end.
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/team"
         server.shutdown()
 
@@ -63,12 +71,12 @@ def said(monkeypatch: pytest.MonkeyPatch, answer: bytes, **settings: str) -> lis
     "settings", [{"CORE__EXECUTION_API_SERVER_URL": "/execution/"}, {"API__BASE_URL": "/"}]
 )
 @pytest.mark.parametrize(
-    ("triggerer", "expected"), [(ABSENT, "there never was one"), (LOST, f"last one was seen at {HEARTBEAT}")]
+    ("health", "expected"), [(ABSENT, "there never was one"), (LOST, f"last one was seen at {HEARTBEAT}")]
 )
 def test_no_live_triggerer_is_a_warning_with_the_way_out(
-    monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], triggerer: Mapping[str, Any], expected: str
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], health: Mapping[str, Any], expected: str
 ) -> None:
-    (line,) = said(monkeypatch, json.dumps({"triggerer": triggerer}).encode(), **settings)
+    (line,) = said(monkeypatch, json.dumps({"triggerer": health}).encode(), **settings)
 
     assert expected in line
     assert "Start `airflow triggerer`, or wait on a worker with deferrable=False" in line
@@ -85,3 +93,22 @@ def test_a_live_triggerer_and_an_answer_of_another_kind_are_no_warning(
 
 def test_an_api_server_that_does_not_answer_is_no_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said(monkeypatch, b"", CORE__EXECUTION_API_SERVER_URL="0/execution/") == []
+
+
+@pytest.mark.parametrize("answer", [json.dumps({"triggerer": LOST}).encode(), b"<html>"])
+def test_a_process_that_defers_many_tasks_asks_once_a_minute(
+    monkeypatch: pytest.MonkeyPatch, answer: bytes
+) -> None:
+    requests: list[None] = []
+
+    def warnings_at(second: float) -> int:
+        monkeypatch.setattr(triggerer, "_now", lambda: second)
+        warn_without_triggerer(log := Log())
+        return len(log.lines)
+
+    with api_server(answer, lambda: requests.append(None)) as address:
+        monkeypatch.setenv("AIRFLOW__CORE__EXECUTION_API_SERVER_URL", f"{address}/execution/")
+        warnings = [warnings_at(second) for second in (0.0, 1.0, 59.0, 60.0, 61.0)]
+
+    assert len(requests) == 2
+    assert set(warnings) == {int(answer != b"<html>")}
