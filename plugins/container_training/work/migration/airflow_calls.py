@@ -16,12 +16,15 @@ from training_api.errors import InvalidCommand
 CONTAINER = "CreateCustomContainerTrainingJobOperator"
 PACKAGE = "CreateCustomPythonPackageTrainingJobOperator"
 SCRIPT = "CreateCustomTrainingJobOperator"
+CUSTOM_JOB = "CreateCustomJobOperator"
 ML_ENGINE = "MLEngineStartTrainingJobOperator"
 #: Its name before version 2 of the provider.
 _OLD_NAMES = {"MLEngineTrainingOperator": ML_ENGINE}
 #: What is read of ``default_args`` with the DAG, not with each task.
 _OF_DAGS = frozenset({"start_date", "end_date", "params"})
-_OPERATORS = frozenset({CONTAINER, PACKAGE, SCRIPT, ML_ENGINE})
+#: Functions and methods that set the order of tasks.
+_ORDERS = frozenset({"chain", "chain_linear", "cross_downstream", "set_upstream", "set_downstream"})
+_OPERATORS = frozenset({CONTAINER, PACKAGE, SCRIPT, CUSTOM_JOB, ML_ENGINE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +64,18 @@ class OperatorCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DagFile:
-    """What was found: the calls to migrate, and the other operators: name and line."""
+    """
+    What was found.
+
+    :param calls: to migrate.
+    :param others: operators that are not: name and line.
+    :param orders: lines that set the order of tasks.
+    """
 
     file: PythonFile
     calls: Sequence[OperatorCall]
     others: Sequence[tuple[str, int]]
+    orders: Sequence[int]
 
 
 def read_dag_file(source: str, name: str) -> DagFile:
@@ -97,7 +107,16 @@ def read_dag_file(source: str, name: str) -> DagFile:
         file=file,
         calls=sorted(calls, key=lambda call: call.line),
         others=sorted(others, key=lambda other: other[1]),
+        orders=sorted(node.lineno for node in ast.walk(file.tree) if _sets_order(node)),
     )
+
+
+def _sets_order(node: ast.AST) -> bool:
+    """Whether a statement says which task comes before which."""
+    said = node.value if isinstance(node, ast.Expr) else None
+    if isinstance(said, ast.BinOp):
+        return isinstance(said.op, ast.RShift | ast.LShift)
+    return isinstance(said, ast.Call) and dotted(said.func).rpartition(".")[2] in _ORDERS
 
 
 def _imported(tree: ast.Module) -> dict[str, str]:

@@ -83,3 +83,6 @@ def _about_file(found: DagFile) -> Iterator[Decision]:
     if found.others:
         shown = ", ".join(f"{name} (line {line})" for name, line in found.others)
         yield Decision(about="dag", text=f"not copied, as they train nothing: {shown}")
+    if found.orders:
+        where = f"line{'s' * (len(found.orders) > 1)} {', '.join(map(str, found.orders))}"
+        yield Decision(about="dag", text=f"not copied: the order of tasks, which {where} of the old file set")

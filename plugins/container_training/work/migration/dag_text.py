@@ -16,6 +16,7 @@ from training_api.errors import InvalidCommand, InvalidImageRef
 from training_api.job.image_ref import parse_image_ref
 
 _COMMENT_WIDTH = 100
+_OF_LINE = re.compile(r"line (\d+): (.*)", re.DOTALL)
 _OPERATORS = "container_training.operators"
 
 
@@ -112,7 +113,7 @@ class _Writer:
                     self._params.defaults[name] = parts[0].default
         lines = [
             "",
-            *_comments(self._decisions, "dag", 0, self._shell),
+            *_comments(_merged(self._decisions), "dag", 0, self._shell),
             "with DAG(",
             f"{INDENT}dag_id={text(self.dag_id)},",
         ]
@@ -305,6 +306,23 @@ def _comments(decisions: list[Decision], about: str, level: int, shell: ShellTex
             break_long_words=False,
             break_on_hyphens=False,
         )
+
+
+def _merged(decisions: list[Decision]) -> list[Decision]:
+    """Return the decisions; what is to be decided in the same way for several old lines is one."""
+    lines: dict[Decision, list[str]] = {}
+    for decision in decisions:
+        found = _OF_LINE.fullmatch(decision.text)
+        text = found[2] if found else decision.text
+        lines.setdefault(Decision(about=decision.about, text=text), []).extend([found[1]] if found else [])
+    return [
+        Decision(about=decision.about, text=f"{_line(of)}: {decision.text}") if of else decision
+        for decision, of in lines.items()
+    ]
+
+
+def _line(numbers: Sequence[str]) -> str:
+    return f"line {numbers[0]}" if len(numbers) == 1 else f"lines {', '.join(numbers)}"
 
 
 def _default_args(task: LegacyTask) -> dict[str, Any]:

@@ -15,12 +15,14 @@ from typing import Any
 
 from container_training.work.migration.airflow_calls import (
     CONTAINER,
+    CUSTOM_JOB,
     ML_ENGINE,
     PACKAGE,
     SCRIPT,
     DagFile,
     OperatorCall,
 )
+from container_training.work.migration.custom_job import NO_ACCELERATOR, read_custom_job, words
 from container_training.work.migration.legacy_job import Decision, LegacyJob, LegacyTask, about_job
 from container_training.work.migration.python_text import Code
 from container_training.work.migration.python_values import code_or_value
@@ -79,22 +81,25 @@ class _Reader:
         self._call = call
         self._left = dict(call.arguments)
         self._training: dict[str, Any] = {}
+        self._labels: Any = None
+        self._package_path: str | None = None
         self._decisions: list[Decision] = []
 
     def job(self) -> LegacyJob:
         task_id = self._take("task_id") or self._call.target or "training"
         of_task = self._of_task()
-        labels = self._take("labels")
+        self._labels = self._take("labels")
         name = self._take("job_id") or self._take("display_name") or task_id
         read: Mapping[str, Callable[[], None]] = {
             CONTAINER: self._container,
             PACKAGE: self._python_package,
             SCRIPT: self._script,
+            CUSTOM_JOB: self._custom_job,
             ML_ENGINE: self._ml_engine,
         }
         read[self._call.operator]()
-        package_path, staging = self._take("package_path"), self._take("staging")
-        wire: dict[str, Any] = {"labels": labels} if labels else {}
+        package_path, staging = self._package_path, self._take("staging")
+        wire: dict[str, Any] = {"labels": self._labels} if self._labels else {}
         wire["trainingInput"] = {
             name: value for name, value in self._training.items() if value not in ({}, [], None)
         }
@@ -141,14 +146,11 @@ class _Reader:
             "packageUris": [self._take("python_package_gcs_uri")],
             "pythonModule": self._take("python_module_name"),
         }
-        self._runtime()
+        self._runtime(str(self._take("container_uri")))
         self._machine({})
 
     def _script(self) -> None:
-        folder, _, script = str(self._take("script_path")).rpartition("/")
-        package = folder.rpartition("/")[2]
-        self._training["pythonModule"] = f"{package}.{script.removesuffix('.py')}".strip(".")
-        self._left["package_path"] = ast.Constant(folder or ".")
+        self._training["pythonModule"], self._package_path = self._module_and_folder()
         where = self._left.get("staging_bucket") or self._left.get("base_output_dir")
         if where is not None:
             self._left["staging"] = where
@@ -161,8 +163,41 @@ class _Reader:
                 "package_path",
                 f"requirements={requirements!r}: write them into install_requires of the trainer's setup.py",
             )
-        self._runtime()
+        self._runtime(str(self._take("container_uri")))
         self._machine({})
+
+    def _module_and_folder(self) -> tuple[str, str]:
+        """Return the module of a script, and the folder of its package."""
+        node = self._left.get("script_path", ast.Constant(""))
+        written, path = ast.unparse(node), str(self._take("script_path") or "")
+        folder, _, script = path.rpartition("/")
+        if self._file.text.parts_of(path):  # a part of it tells neither of the two
+            return (
+                self._file.unknown("python_module", f"the module in {written}", node.lineno),
+                self._file.unknown("package_path", f"the folder of {written}", node.lineno),
+            )
+        package = folder.rpartition("/")[2]
+        return f"{package}.{script.removesuffix('.py')}".strip("."), folder or "."
+
+    def _custom_job(self) -> None:
+        for name in ("retry", "timeout", "metadata"):  # of the provider's own requests
+            self._left.pop(name, None)
+        written = ast.unparse(self._left.get("custom_job", ast.Constant(None)))
+        job = self._take("custom_job")
+        if not isinstance(job, Mapping):
+            self._decide(
+                "image",
+                f"custom_job={_short(written)} cannot be read without running the file: give image, args, "
+                "master_type and job_dir, as its job_spec has them",
+            )
+            return
+        found = read_custom_job(job, self._decide)
+        self._labels = found.labels
+        self._training |= {**found.training, "region": self._take("region")}
+        if found.container:
+            self._runtime(found.container)
+        if found.folder:
+            self._folder(found.folder)
 
     def _ml_engine(self) -> None:
         for name, wire in _ML_ENGINE_FIELDS.items():
@@ -182,8 +217,7 @@ class _Reader:
 
     # Parts that several have
 
-    def _runtime(self) -> None:
-        container = str(self._take("container_uri"))
+    def _runtime(self, container: str) -> None:
         if version := _TENSORFLOW_RUNTIME.fullmatch(container):
             self._training["runtimeVersion"] = f"{version[1]}.{version[2]}"
         self._decide(
@@ -199,13 +233,13 @@ class _Reader:
             "bootDiskSizeGb": self._take("boot_disk_size_gb"),
         }
         hardware: dict[str, Any] = {}
-        if kind not in (None, "ACCELERATOR_TYPE_UNSPECIFIED") and count not in (None, 0):
+        if kind not in NO_ACCELERATOR and count not in (None, 0):
             hardware["acceleratorConfig"] = {"type": kind, "count": count}
         if disk := {name: value for name, value in disk.items() if value is not None}:
             hardware["diskConfig"] = disk
         machine = self._take("machine_type") or "n1-standard-4"
         self._training |= {
-            "args": _words(self._take("args")),
+            "args": words(self._take("args")),
             "region": self._take("region"),
             "scaleTier": "CUSTOM",
             "masterType": machine,
@@ -216,7 +250,10 @@ class _Reader:
         self._workers(machine, hardware)
         if key := self._take("training_encryption_spec_key_name"):
             self._training["encryptionConfig"] = {"kmsKeyName": key}
-        self._folder()
+        base, staging = self._take("base_output_dir"), self._take("staging_bucket")
+        folder = base or (f"{str(staging).rstrip('/')}/{JOB_ID_MARK}" if staging else None)
+        if folder:
+            self._folder(folder)
 
     def _workers(self, machine: str, hardware: Mapping[str, Any]) -> None:
         replicas = self._take("replica_count")
@@ -239,16 +276,13 @@ class _Reader:
             "CLUSTER_SPEC has the roles master and worker here; Vertex AI calls them workerpool0 and workerpool1. TF_CONFIG is the same",
         )
 
-    def _folder(self) -> None:
-        base, staging = self._take("base_output_dir"), self._take("staging_bucket")
-        folder = base or (f"{str(staging).rstrip('/')}/{JOB_ID_MARK}" if staging else None)
-        if folder:
-            self._training["jobDir"] = folder
-            self._decide(
-                "job_dir",
-                "Vertex AI told the trainer its folder by AIP_MODEL_DIR (FOLDER/model/), AIP_CHECKPOINT_DIR and "
-                "AIP_TENSORBOARD_LOG_DIR; here it is the argument --job-dir",
-            )
+    def _folder(self, folder: str) -> None:
+        self._training["jobDir"] = folder
+        self._decide(
+            "job_dir",
+            "Vertex AI told the trainer its folder by AIP_MODEL_DIR (FOLDER/model/), AIP_CHECKPOINT_DIR and "
+            "AIP_TENSORBOARD_LOG_DIR; here it is the argument --job-dir",
+        )
 
     # What is left
 
@@ -299,13 +333,6 @@ class _Reader:
 
     def _decide(self, about: str, text: str) -> None:
         self._decisions.append(Decision(about=about, text=f"line {self._call.line}: {text}"))
-
-
-def _words(value: Any) -> Any:
-    """Return the arguments as text: Vertex AI takes numbers, too."""
-    return (
-        [each if isinstance(each, str) else str(each) for each in value] if isinstance(value, list) else value
-    )
 
 
 def _short(text: str) -> str:

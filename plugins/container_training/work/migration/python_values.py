@@ -77,7 +77,7 @@ class PythonFile:
         ):
             return "".join(str(self.value(_piece(part))) for part in node.values)
         if isinstance(node, ast.Name) and isinstance(
-            found := self.assigned(node), ast.List | ast.Tuple | ast.Dict
+            found := self.assigned(node), ast.List | ast.Tuple | ast.Dict | ast.JoinedStr
         ):
             return self.value(found)
         return self._mark(node)
@@ -96,6 +96,16 @@ class PythonFile:
                 at, value = found[-1]
                 return value if all(isinstance(each, _STRAIGHT) for each in self.parents(at)) else None
         return None
+
+    def unknown(self, name: str, written: str, line: int) -> str:
+        """
+        Return a mark for a value that only a run could tell.
+
+        :param name: what it is called as a param.
+        :param written: what it was in the file, in words.
+        """
+        self._parts.append(ShellPart(text=written, name=name, where=f"in line {line}"))
+        return mark(len(self._parts) - 1)
 
     def _scope(self, node: ast.AST) -> ast.AST:
         return next((each for each in self.parents(node) if isinstance(each, _SCOPES)), self.tree)

@@ -151,6 +151,58 @@ def nightly():
 
 nightly()
 """
+#: A job in Vertex AI's own form, one that only a run could tell, and a script that only a run could name.
+CUSTOM_JOB_DAG = """
+import os
+from airflow.sdk import DAG, chain
+from airflow.providers.google.cloud.operators.vertex_ai.custom_job import (
+    CreateCustomJobOperator,
+    CreateCustomTrainingJobOperator,
+)
+from mine import job_of
+
+BUCKET = "models-" + os.environ["STAGE"]
+FOLDER = f"gs://{BUCKET}/jobs"
+SCRIPT = f"{os.environ['REPOSITORY']}/trainer/task.py"
+IMAGE = "europe-docker.pkg.dev/p/trainers/ranking:v2"
+
+with DAG("ranking"):
+    own_form = CreateCustomJobOperator(
+        task_id="own_form",
+        region="europe-west4",
+        project_id="p",
+        custom_job={
+            "display_name": f"ranking-{os.environ['STAGE']}",
+            "labels": {"team": "ranking"},
+            "job_spec": {
+                "worker_pool_specs": [
+                    {
+                        "machine_spec": {"machine_type": "n1-highmem-8"},
+                        "replica_count": 1,
+                        "container_spec": {"image_uri": IMAGE, "command": ["python", "rank.py"], "args": ["--k", 5]},
+                    },
+                ],
+                "scheduling": {"timeout": "7200s", "restart_job_on_worker_restart": True},
+                "base_output_directory": {"output_uri_prefix": FOLDER},
+            },
+        },
+        timeout=60.0,
+        deferrable=True,
+    )
+    computed = CreateCustomJobOperator(
+        task_id="computed", region="europe-west4", project_id="p", custom_job=job_of("ranking")
+    )
+    script = CreateCustomTrainingJobOperator(
+        task_id="script",
+        region="europe-west4",
+        project_id="p",
+        script_path=SCRIPT,
+        container_uri="us-docker.pkg.dev/vertex-ai/training/tf-cpu.2-2:latest",
+        staging_bucket=f"gs://{BUCKET}",
+    )
+    own_form >> [computed, script]
+    chain(computed, script)
+"""
 NEVER_RUN = """
 raise SystemExit("this file was run")
 from airflow import DAG
@@ -209,7 +261,6 @@ def test_replicas_are_a_master_and_workers_alike(tmp_path: Path, airflow_db: Pat
 @pytest.mark.parametrize(
     ("call", "decision"),
     [
-        ("train = ", "project_id=PROJECT_ID: the connection training_default decides"),
         (
             "train = ",
             "dataset_id=create_dataset.output['dataset_id'], training_fraction_split=0.7: there are no managed",
@@ -276,6 +327,60 @@ def test_a_script_becomes_a_package_and_a_mapped_call_is_said(tmp_path: Path, ai
     assert f"line {at(SCRIPT_DAG, '.partial(')}: expand(args=[['1'], ['2']])" in said
 
 
+def test_a_job_in_vertex_ais_own_form_keeps_what_it_asks_for(tmp_path: Path, airflow_db: Path) -> None:
+    source = migrated(CUSTOM_JOB_DAG)
+    submit = read_dag(source, tmp_path).task_dict["own_form.submit"]
+
+    assert submit.image == "europe-docker.pkg.dev/p/trainers/ranking:v2"
+    assert submit.master_config == {"containerCommand": ["python", "rank.py"]}
+    assert (submit.args, submit.labels) == (["--k", "5"], {"team": "ranking"})
+    assert (submit.region, submit.scale_tier, submit.master_type) == (
+        "europe-west4",
+        "CUSTOM",
+        "n1-highmem-8",
+    )
+    assert (submit.max_running_time, submit.max_wait_time) == ("7200s", None)
+    assert submit.job_dir == "gs://{{ params.bucket }}/jobs"
+    said = [text for _, text in decisions_in(source)]
+    line = at(CUSTOM_JOB_DAG, "own_form = ")
+    assert (
+        f"line {line}: custom_job has job_spec.scheduling.restart_job_on_worker_restart=True: it has no counterpart "
+        "and is left out"
+    ) in said
+    assert not [text for text in said if "timeout" in text or "deferrable" in text]
+
+
+def test_a_job_that_only_a_run_could_tell_is_asked_for(tmp_path: Path, airflow_db: Path) -> None:
+    source = migrated(CUSTOM_JOB_DAG)
+
+    assert "computed.submit" in read_dag(source, tmp_path).task_dict
+    line = at(CUSTOM_JOB_DAG, "computed = ")
+    assert any(
+        text.startswith(f"line {line}: custom_job=job_of('ranking') cannot be read without running the file")
+        for _, text in decisions_in(source)
+    )
+
+
+def test_a_script_that_only_a_run_could_name_is_asked_for(tmp_path: Path, airflow_db: Path) -> None:
+    dag = read_dag(migrated(CUSTOM_JOB_DAG), tmp_path)
+
+    package, submit = dag.task_dict["script.package"], dag.task_dict["script.submit"]
+    assert package.package_path == "{{ params.package_path }}"
+    assert package.python_module == submit.python_module == "{{ params.python_module }}"
+    assert "the folder of SCRIPT in line" in dag.params.get_param("package_path").description
+    assert dag.schedule is None
+
+
+def test_what_several_old_lines_have_in_common_is_said_once_and_their_order_too() -> None:
+    said = [text for _, text in decisions_in(migrated(CUSTOM_JOB_DAG))]
+
+    calls = [at(CUSTOM_JOB_DAG, f"{name} = Create") for name in ("own_form", "computed", "script")]
+    same = f"lines {', '.join(map(str, calls))}: project_id='p': the connection training_default decides"
+    assert len([text for text in said if text.startswith(same)]) == 1
+    orders = f"lines {at(CUSTOM_JOB_DAG, 'own_form >>')}, {at(CUSTOM_JOB_DAG, 'chain(')}"
+    assert f"not copied: the order of tasks, which {orders} of the old file set" in said
+
+
 def test_the_file_is_read_and_never_run(tmp_path: Path, airflow_db: Path) -> None:
     dag = read_dag(migrated(NEVER_RUN), tmp_path)
 
@@ -284,7 +389,7 @@ def test_the_file_is_read_and_never_run(tmp_path: Path, airflow_db: Path) -> Non
     assert "was open('/dev/null').read() in line" in dag.params.get_param("value_1").description
 
 
-@pytest.mark.parametrize("source", [CONTAINER_DAG, ML_ENGINE_DAG, SCRIPT_DAG, NEVER_RUN])
+@pytest.mark.parametrize("source", [CONTAINER_DAG, ML_ENGINE_DAG, SCRIPT_DAG, CUSTOM_JOB_DAG, NEVER_RUN])
 def test_every_written_dag_is_formatted_and_clean(source: str, tmp_path: Path) -> None:
     file = tmp_path / "migrated.py"
     file.write_text(migrated(source))

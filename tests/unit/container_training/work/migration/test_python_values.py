@@ -71,3 +71,16 @@ def test_what_is_known_of_a_text_or_a_list_stays() -> None:
     assert value[0] == "a"
     assert file.text.as_written(value[1]) == "gs://bucket()/x"
     assert file.text.as_written(value[2]["k"]) == "b"
+
+
+def test_what_is_known_of_a_text_stays_where_it_has_names() -> None:
+    value, file = last_value("B = 'b-' + os.environ['S']\nROOT = f'gs://{B}'\nOUT = f'{ROOT}/out'\nuse(OUT)")
+
+    assert file.text.as_written(value) == "gs://B/out"
+
+
+def test_a_value_may_be_declared_unknown() -> None:
+    _, file = last_value("use(1)")
+
+    (part,) = file.text.parts_of(file.unknown("module", "the module in PATH", 7))
+    assert (part.name, part.text, part.where) == ("module", "the module in PATH", "in line 7")

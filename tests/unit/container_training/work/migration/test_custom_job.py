@@ -1,0 +1,147 @@
+"""Vertex AI's ``CustomJob``, field by field."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from container_training.work.migration.custom_job import CustomJob, read_custom_job
+
+MACHINE = {
+    "machine_type": "n1-standard-8",
+    "accelerator_type": "NVIDIA_TESLA_T4",
+    "accelerator_count": 2,
+}
+IMAGE = "europe-docker.pkg.dev/p/t/wide:1"
+
+
+def pool(**changes: Any) -> dict[str, Any]:
+    return {"machine_spec": MACHINE, "replica_count": 1, "container_spec": {"image_uri": IMAGE}, **changes}
+
+
+def read(spec: dict[str, Any], **job: Any) -> tuple[CustomJob, list[tuple[str, str]]]:
+    """Return what is read, and what is to be decided."""
+    said: list[tuple[str, str]] = []
+    found = read_custom_job({"job_spec": spec, **job}, lambda about, text: said.append((about, text)))
+    return found, said
+
+
+def camel(value: Any) -> Any:
+    """Return a message in the spelling of JSON."""
+    if isinstance(value, list):
+        return [camel(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {re.sub("_(.)", lambda m: m[1].upper(), key): camel(item) for key, item in value.items()}
+
+
+def test_the_pools_are_the_roles_in_their_order() -> None:
+    pools = [
+        pool(disk_spec={"boot_disk_size_gb": 200}),
+        pool(replica_count=3, container_spec={"image_uri": IMAGE, "args": ["--worker", 1]}),
+        {},
+        pool(machine_spec={"machine_type": "n1-highcpu-8"}, container_spec={"image_uri": "other"}),
+    ]
+
+    training = read({"worker_pool_specs": pools})[0].training
+
+    accelerators = {"acceleratorConfig": {"type": "NVIDIA_TESLA_T4", "count": 2}}
+    assert training["masterConfig"] == {
+        "imageUri": IMAGE,
+        **accelerators,
+        "diskConfig": {"bootDiskSizeGb": 200},
+    }
+    assert (training["workerCount"], training["workerType"]) == ("3", "n1-standard-8")
+    assert training["workerConfig"] == {**accelerators, "containerArgs": ["--worker", "1"]}
+    assert not {"parameterServerType", "parameterServerCount"} & training.keys()
+    assert (training["evaluatorCount"], training["evaluatorConfig"]) == ("1", {"imageUri": "other"})
+    assert training["useChiefInTfConfig"] is True
+
+
+def test_packages_are_those_of_the_master_with_the_image_that_runs_them() -> None:
+    package = {
+        "executor_image_uri": "us-docker.pkg.dev/vertex-ai/training/tf-cpu.2-2:latest",
+        "package_uris": ["gs://b/trainer.tar.gz"],
+        "python_module": "trainer.task",
+        "args": ["--epochs", 3],
+    }
+
+    found, said = read(
+        {"worker_pool_specs": [{"machine_spec": MACHINE, "replica_count": 1, "python_package_spec": package}]}
+    )
+
+    assert found.container == package["executor_image_uri"]
+    assert found.training["packageUris"] == ["gs://b/trainer.tar.gz"]
+    assert (found.training["pythonModule"], found.training["args"]) == ("trainer.task", ["--epochs", "3"])
+    assert said == []
+
+
+@pytest.mark.parametrize(
+    ("timeout", "expected"), [("3600s", "3600s"), (3600, "3600s"), ({"seconds": 60}, "60s"), (None, None)]
+)
+def test_the_rest_of_the_job_has_its_fields(timeout: Any, expected: str | None) -> None:
+    found, said = read(
+        {
+            "worker_pool_specs": [pool()],
+            "scheduling": {"timeout": timeout} if timeout else {},
+            "service_account": "trainer@p.iam.gserviceaccount.com",
+            "network": "projects/1/global/networks/n",
+            "enable_web_access": True,
+            "base_output_directory": {"output_uri_prefix": "gs://b/out"},
+        },
+        labels={"team": "a"},
+        encryption_spec={"kms_key_name": "key"},
+    )
+
+    assert found.training["scheduling"] == ({"maxRunningTime": expected} if expected else {})
+    assert found.training["serviceAccount"].startswith("trainer@")
+    assert found.training["enableWebAccess"] is True
+    assert found.training["encryptionConfig"] == {"kmsKeyName": "key"}
+    assert (found.labels, found.folder, said) == ({"team": "a"}, "gs://b/out", [])
+
+
+def test_both_spellings_of_the_names_are_read() -> None:
+    spec = {
+        "worker_pool_specs": [pool(), pool(replica_count=2)],
+        "scheduling": {"timeout": "60s", "disable_retries": True},
+        "base_output_directory": {"output_uri_prefix": "gs://b/out"},
+    }
+
+    snake, _ = read(spec)
+    found: list[tuple[str, str]] = []
+    in_json = read_custom_job({"jobSpec": camel(spec)}, lambda *said: found.append(said))
+
+    assert in_json == snake
+    assert any("jobSpec" not in text and "disableRetries=True" in text for _, text in found)
+
+
+@pytest.mark.parametrize(
+    ("spec", "about", "text"),
+    [
+        ({"experiment": "e"}, "dag", "custom_job has job_spec.experiment='e'"),
+        (
+            {"worker_pool_specs": [pool(nfs_mounts=[1])]},
+            "dag",
+            "custom_job has job_spec.worker_pool_specs[0].nfs_mounts=[1]",
+        ),
+        ({"worker_pool_specs": "POOLS"}, "dag", "custom_job has job_spec.worker_pool_specs[0]='POOLS'"),
+        (
+            {"worker_pool_specs": [pool(container_spec={"env": [{"name": "A", "value": "1"}]})]},
+            "args",
+            "env=[{'name': 'A', 'value': '1'}]: a job has no variables of its own",
+        ),
+        ({"tensorboard": "projects/t"}, "collect", "tensorboard='projects/t': summaries in the job's folder"),
+        (
+            {"worker_pool_specs": [pool(), pool(replica_count=2)]},
+            "worker_count",
+            "CLUSTER_SPEC calls this role worker",
+        ),
+        ({"worker_pool_specs": [pool()] * 5}, "dag", "custom_job has job_spec.worker_pool_specs[4]"),
+    ],
+)
+def test_what_has_no_counterpart_is_said_with_its_place(spec: dict[str, Any], about: str, text: str) -> None:
+    _, said = read(spec)
+
+    assert [each for each in said if each[0] == about and each[1].startswith(text)], said
