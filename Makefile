@@ -35,10 +35,11 @@ demo serve env status down compose-up compose-down: setup
 	@$(PYTHON) -m local_stack $@
 
 # The tests start their own registry, object store, database and services; the test bed is the engine and the base image.
-# ONLY=docker, e2e, gcloud, browser, swarm, quick, kill or wheels: that part alone. PYTEST_ARGUMENTS: a path, -k, -m, and the like.
+# ONLY=docker, e2e, gcloud, browser, swarm, quick, kill, wheels or compose: that part alone. KEEP=1: beside the results of the run
+# before. PYTEST_ARGUMENTS: a path, -k, -m, and the like.
 TEST_BED = $(PYTHON) -m local_stack test-bed $(PYTHON) -m tests.suite
 test: setup
-	@$(TEST_BED) --only "$(ONLY)" $(PYTEST_ARGUMENTS)
+	@$(TEST_BED) --only "$(ONLY)" $(if $(KEEP),--keep-results) $(PYTEST_ARGUMENTS)
 
 # What needs neither Docker nor processes of Airflow.
 test-quick: setup

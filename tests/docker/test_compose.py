@@ -8,112 +8,29 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
 import docker
 import httpx
 import pytest
 
-from local_stack.parts.base_image import pack_context
-from local_stack.people.airflow_api import AirflowApi
-from local_stack.people.airflow_users import ADMIN
-from local_stack.people.credentials import developers_header, registry_login
 from local_stack.production import Production
-from local_stack.settings import REPOSITORY_ROOT, StackSettings
+from local_stack.settings import StackSettings
 from local_stack.stack import LocalStack
+from tests.docker.compose_bed import JOB_ID, SUBNET, Bed, WaitingJob, build_previous, push_trainer
 from tests.support import web
-from tests.support.bed.job_watch import messages, until_state
+from tests.support.bed.job_watch import until_state
 from tests.support.dead_runs import remove_tree
 from tests.support.ports import reserve_port
 from tests.support.run_id import current_run
 from tests.support.waiting import wait_until
-from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
 from training_api.states import JobState
 
 pytestmark = [pytest.mark.docker, pytest.mark.needs_root, pytest.mark.timeout(1500)]
 
-#: The newest version before docker/compose.yaml. From the next release on: that release, with its own file.
-PREVIOUS = "ebb3185"
 PORTS = ("AIRFLOW", "REGISTRY", "OBJECT_STORE", "METADATA", "TRAINING")
-SUBNET = "172.30.77"
-#: Runs until the object of its first argument is there; the object store is away during an upgrade.
-TRAINER = """
-import os, sys, time, urllib.error, urllib.request
-while True:
-    try:
-        urllib.request.urlopen(os.environ["STORAGE_EMULATOR_HOST"] + "/storage/v1/b/demo-bucket/o/" + sys.argv[1])
-        break
-    except urllib.error.HTTPError as error:
-        if error.code not in (404, 503):
-            raise
-    except OSError as error:
-        print(error)
-    time.sleep(0.2)
-print("released")
-"""
-
-
-@dataclass(frozen=True)
-class Bed:
-    """A stack of the test's own."""
-
-    settings: StackSettings
-    environment: Mapping[str, str]
-    docker: docker.DockerClient
-
-    @property
-    def project(self) -> str:
-        return self.environment["COMPOSE_PROJECT_NAME"]
-
-    @property
-    def objects(self) -> str:
-        return self.settings.object_store_url
-
-    @property
-    def addresses(self) -> dict[str, str]:
-        """Return the training services' addresses."""
-        return {name: f"http://{SUBNET}.{host}:8470" for name, host in (("a", 1), ("b", 129))}
-
-    def run(self, *command: str, **environment: str) -> None:
-        """Run what ``make compose-up`` or ``compose-down`` runs."""
-        command = (sys.executable, "-m", "local_stack", *command)
-        subprocess.run(command, check=True, env={**self.environment, **environment})
-
-    def container(self, service: str) -> Any:
-        label = f"com.docker.compose.service={service}"
-        (found,) = self.docker.containers.list(filters={"label": [label, self._label]})
-        return found
-
-    def containers(self) -> list[Any]:
-        return self.docker.containers.list(all=True, filters={"label": self._label})
-
-    def training(self) -> TrainingClient:
-        """Return a client of the developer's."""
-        return TrainingClient(
-            self.addresses["b"], self.settings.project, headers=developers_header(self.settings)
-        )
-
-    def airflow(self) -> AirflowApi:
-        users = json.loads((self.settings.state_dir / "secrets" / "airflow-users").read_text("utf-8"))
-        passwords = self.settings.state_dir / "passwords-of-the-test.json"
-        passwords.write_text(json.dumps({name: user["password"] for name, user in users.items()}))
-        return AirflowApi(self.settings.airflow_url, ADMIN, passwords)
-
-    def roles(self) -> dict[str, str]:
-        """Return what each training service says that it is."""
-        return {name: web.get(f"{url}/health").json()["role"] for name, url in self.addresses.items()}
-
-    @property
-    def _label(self) -> str:
-        return f"com.docker.compose.project={self.project}"
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +61,7 @@ def bed() -> Iterator[Bed]:
         )
     )
     production = Production(stack)
-    bed = Bed(production.settings, environment, docker.DockerClient(stack.settings.engine_url))
+    bed = Bed(production, environment, docker.DockerClient(stack.settings.engine_url))
     try:
         production.prepare()
         build_previous(bed, production, folder / "previous")
@@ -158,37 +75,6 @@ def bed() -> Iterator[Bed]:
                     bed.docker.images.remove(tag, force=True)
         bed.docker.close()
         remove_tree(folder)
-
-
-def build_previous(bed: Bed, production: Production, folder: Path) -> None:
-    """Build the training service of the previous version, by the Dockerfile of this one."""
-    folder.mkdir()
-    archive = subprocess.run(
-        ["git", "archive", PREVIOUS], cwd=REPOSITORY_ROOT, check=True, stdout=subprocess.PIPE
-    )
-    subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
-    shutil.copytree(REPOSITORY_ROOT / "docker" / "compose", folder / "docker" / "compose")
-    for file in ("compose.yaml", "compose.debian.yaml"):
-        shutil.copy(REPOSITORY_ROOT / "docker" / file, folder / "docker")
-    production.compose(
-        "build",
-        "object-store",
-        folder=folder / "docker",
-        environment={**bed.environment, "STACK_TAG": f"{bed.environment['STACK_TAG']}-previous"},
-    )
-
-
-def push_trainer(bed: Bed, base_image: str) -> str:
-    """Build the trainer that waits, and push it as the developer."""
-    name = f"{bed.settings.image_prefix}/waiting:1"
-    dockerfile = f'FROM {base_image}\nCOPY task.py /\nENTRYPOINT ["python3", "-u", "/task.py"]\n'
-    context = pack_context({"Dockerfile": dockerfile.encode(), "task.py": TRAINER.encode()})
-    bed.docker.images.build(fileobj=context, custom_context=True, tag=name, rm=True)
-    for line in bed.docker.images.push(
-        name, auth_config=registry_login(bed.settings), stream=True, decode=True
-    ):
-        assert "error" not in line, line
-    return name
 
 
 def test_a_dag_trains_on_the_celery_workers(bed: Bed) -> None:
@@ -210,47 +96,37 @@ def test_a_dag_trains_on_the_celery_workers(bed: Bed) -> None:
     assert {task["hostname"] for task in tasks if task["state"] == "success"} <= workers
 
 
-def test_an_upgrade_keeps_the_volumes_and_a_running_job(bed: Bed, base_image: str) -> None:
+@pytest.fixture(scope="module")
+def waiting_job(bed: Bed, base_image: str) -> WaitingJob:
+    """Submit a job to the services of the previous version, and return it when it runs."""
     image = push_trainer(bed, base_image)
     with bed.training() as training:
-        before = {job.job_id for job in training.list_jobs().jobs or ()}
+        earlier = frozenset(job.job_id for job in training.list_jobs().jobs or ())
         job = Job(
-            job_id="through_the_upgrade",
+            job_id=JOB_ID,
             training_input=TrainingInput(
                 region="us-central1",
                 master_config=ReplicaConfig(image_uri=image),
                 args=["released"],
-                job_dir=f"{bed.settings.job_bucket}/through_the_upgrade",
+                job_dir=f"{bed.settings.job_bucket}/{JOB_ID}",
             ),
         )
         training.create_job(job)
-        until_state(training, "through_the_upgrade", JobState.RUNNING)
+        until_state(training, JOB_ID, JobState.RUNNING)
     (trainer,) = bed.docker.containers.list(filters={"ancestor": image})
+    return WaitingJob(trainer, earlier)
+
+
+def test_an_upgrade_keeps_a_running_job(bed: Bed, waiting_job: WaitingJob) -> None:
+    (previous,) = bed.training_images().values()
 
     bed.run("compose-up")
 
-    tags = {each.attrs["Config"]["Image"] for each in bed.containers() if "training" in each.name}
-    assert tags == {f"container-training/service:{bed.environment['STACK_TAG']}"}
-    check_running(bed, trainer)
-
-    bed.run("compose-down")
-    assert bed.containers() == []
-    bed.run("compose-up")
-
-    check_running(bed, trainer)
+    images = bed.training_images()
+    assert set(images) == {f"container-training/service:{bed.environment['STACK_TAG']}"}
+    assert previous not in images.values()
     with bed.training() as training:
-        assert {job.job_id for job in training.list_jobs().jobs or ()} == before | {"through_the_upgrade"}
-        web.post(f"{bed.objects}/upload/storage/v1/b/demo-bucket/o?uploadType=media&name=released")
-        until_state(training, "through_the_upgrade", JobState.SUCCEEDED)
-
-
-def check_running(bed: Bed, trainer: Any) -> None:
-    """Check that the job runs, in the container that it began in."""
-    with bed.training() as training:
-        running = training.get_job("through_the_upgrade").state is JobState.RUNNING
-        assert running, messages(training, "through_the_upgrade")
-    trainer.reload()
-    assert trainer.status == "running"
+        waiting_job.check_running(training)
 
 
 def test_the_standby_takes_over_and_the_killed_service_stands_by(bed: Bed) -> None:
@@ -307,3 +183,20 @@ def test_prometheus_reads_both_services_and_the_object_store(bed: Bed) -> None:
     wait_until(is_scraped, "all are scraped", seconds=90)
     groups = web.get(f"{url}/rules").json()["data"]["groups"]
     assert "TrainingServiceDown" in {rule["name"] for group in groups for rule in group["rules"]}
+
+
+def test_what_was_stopped_has_its_volumes_and_its_running_job_when_it_is_started_again(
+    bed: Bed, waiting_job: WaitingJob
+) -> None:
+    """The last test: it starts only what it asks, for the start of Airflow takes a minute."""
+    bed.run("compose-down")
+    assert bed.containers() == []
+    bed.production.compose(
+        "up", "--detach", "--wait", "object-store", "training-a", environment=bed.environment
+    )
+
+    with bed.training("a") as training:
+        waiting_job.check_running(training)
+        assert {job.job_id for job in training.list_jobs().jobs or ()} == waiting_job.earlier | {JOB_ID}
+        web.post(f"{bed.objects}/upload/storage/v1/b/demo-bucket/o?uploadType=media&name=released")
+        until_state(training, JOB_ID, JobState.SUCCEEDED)

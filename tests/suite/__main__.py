@@ -80,7 +80,8 @@ def _run_all(options: argparse.Namespace, parts: Sequence[Part], pytest_options:
     for interrupt in (signal.SIGINT, signal.SIGTERM):
         signal.signal(interrupt, signal.default_int_handler)
     _clean_up()
-    _forget_last_runs()
+    if not options.keep_results:
+        _forget_last_runs()
     repetitions = []
     status = 0
     for number in range(1, options.times + 1):
@@ -191,6 +192,11 @@ def _parser() -> argparse.ArgumentParser:
         "--only", default="", metavar="NAME", help="a part, or a marker: see tests/suite/parts.py"
     )
     parser.add_argument("--quick", action="store_true", help="no engine, no processes of Airflow")
+    parser.add_argument(
+        "--keep-results",
+        action="store_true",
+        help="leave the results of the run before, which had other parts, where they are",
+    )
     parser.add_argument("--times", type=int, default=1, metavar="N", help="run it N times, and compare")
     parser.add_argument(
         "--loaded",

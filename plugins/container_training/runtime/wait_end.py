@@ -28,7 +28,7 @@ class WaitLimit:
         return AirflowTaskTimeout(text) if self.is_of_try else AirflowSensorTimeout(text)
 
 
-def state_at_end(event: WaitEvent, timed_out: Callable[[], Exception]) -> str | None:
+def state_at_end(event: WaitEvent, timed_out: Callable[[], BaseException]) -> str | None:
     """
     Return the job's state, or raise what ``event`` stands for.
 
