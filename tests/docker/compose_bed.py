@@ -1,4 +1,4 @@
-"""A stack of docker/compose.yaml of the tests' own, and a job that runs on it until it is released."""
+"""A stack of docker/compose.yaml, and a job that runs on it until it is released."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -33,6 +34,23 @@ def store(stack: LocalStack, base_image: str, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", stack.settings.object_store_url)
     with closing(object_store(stack)) as store:
         yield store
+
+
+@dataclass(frozen=True)
+class Data:
+    """An object that jobs read; ``name`` is free for a DAG, too."""
+
+    name: str
+    uri: str
+
+
+@pytest.fixture
+def two_words(stack: LocalStack, store: ObjectStore) -> Data:
+    """Write an object with two words."""
+    name = f"reuse_{uuid.uuid4().hex[:8]}"
+    data = Data(name, f"gs://{stack.settings.bucket}/data/{name}.txt")
+    store.write_if_changed(data.uri, b"one two", "text/plain")
+    return data
 
 
 def make_dag(name: str, image: ImageRef, data: str, job_bucket: str) -> DAG:
@@ -80,20 +98,13 @@ def run(dag: DAG) -> Mapping[str, Any]:
 
 
 def test_a_step_takes_its_earlier_job_by_the_model_that_it_names(
-    stack: LocalStack,
-    store: ObjectStore,
-    pushed_image: ImageRef,
-    training: TrainingClient,
-    register_dag: Callable[[DAG], DAG],
+    two_words: Data, pushed_image: ImageRef, training: TrainingClient, register_dag: Callable[[DAG], DAG]
 ) -> None:
-    name = f"reuse_{uuid.uuid4().hex[:8]}"
-    data = f"gs://{stack.settings.bucket}/data/{name}.txt"
-    store.write_if_changed(data, b"one two", "text/plain")
-    dag = register_dag(make_dag_of_step(name, pushed_image, data))
+    dag = register_dag(make_dag_of_step(two_words.name, pushed_image, two_words.uri))
 
     first, second = run(dag), run(dag)
 
-    jobs = [job.job_id for job in training.list_jobs(f"labels.airflow-dag={name}").jobs or []]
+    jobs = [job.job_id for job in training.list_jobs(f"labels.airflow-dag={two_words.name}").jobs or []]
     assert jobs == [first["job_id"]] == [second["job_id"]]
     assert (first["reused"], second["reused"]) == (False, True)
     assert second["model_uri"] == first["model_uri"] == f"{first['job_dir']}/model.json"
@@ -103,20 +114,18 @@ def test_a_step_takes_its_earlier_job_by_the_model_that_it_names(
 def test_a_job_is_taken_again_until_its_data_change(
     stack: LocalStack,
     store: ObjectStore,
+    two_words: Data,
     pushed_image: ImageRef,
     training: TrainingClient,
     register_dag: Callable[[DAG], DAG],
 ) -> None:
-    name = f"reuse_{uuid.uuid4().hex[:8]}"
-    data = f"gs://{stack.settings.bucket}/data/{name}.txt"
-    store.write_if_changed(data, b"one two", "text/plain")
-    dag = register_dag(make_dag(name, pushed_image, data, stack.settings.job_bucket))
+    dag = register_dag(make_dag(two_words.name, pushed_image, two_words.uri, stack.settings.job_bucket))
 
     first, second = run(dag), run(dag)
-    store.write_if_changed(data, b"one two three", "text/plain")
+    store.write_if_changed(two_words.uri, b"one two three", "text/plain")
     third = run(dag)
 
-    jobs = [job.job_id for job in training.list_jobs(f"labels.airflow-dag={name}").jobs or []]
+    jobs = [job.job_id for job in training.list_jobs(f"labels.airflow-dag={two_words.name}").jobs or []]
     assert sorted(jobs) == sorted([first["job_id"], third["job_id"]])
     assert (first["reused"], second["reused"], third["reused"]) == (False, True, False)
     assert [result["metrics"] for result in (first, second, third)] == [

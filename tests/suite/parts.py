@@ -49,7 +49,7 @@ PARTS: tuple[Part, ...] = (
 )
 #: Parts that need the machine to themselves: only ``make test ONLY=...`` runs them.
 ALONE: tuple[Part, ...] = (
-    Part(name="compose", selection=("tests/docker/test_compose.py",), budget_seconds=600),
+    Part(name="compose", selection=("tests/docker/test_compose.py",), budget_seconds=400),
 )
 #: How many parts run at once: each waits for containers and schedulers for much of the time, and four keep
 #: two cores so busy that all of them spend it on heartbeats and polls.

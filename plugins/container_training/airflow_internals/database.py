@@ -142,7 +142,7 @@ def find_xcom(key: TaskKey, name: str, session: Session) -> XComModel | None:
 
 
 def has_xcom(key: TaskKey, name: str, session: Session) -> bool:
-    """Whether the task has pushed something under ``name``; its value, which may be large, is not read."""
+    """Whether the task has pushed something under ``name``; the value, maybe large, is not read."""
     return bool(session.scalar(select(exists().where(*_is_of(XComModel, key), XComModel.key == name))))
 
 

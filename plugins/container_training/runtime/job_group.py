@@ -28,7 +28,7 @@ def with_default_retries(said: Mapping[str, Any]) -> dict[str, Any]:
 
 def retries_of_mapped(partial: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Return the retries of a task that is to be mapped, for a class that has retries of its own.
+    Return the retries of a task to be mapped, of a class that has retries of its own.
 
     The scheduler reads them before the class is asked. What Airflow puts there by itself differs between its
     versions: 3.3.0 has the deployment's, 3.3.2 the class's default, which is ``None``.

@@ -1,4 +1,4 @@
-"""What a rescheduled wait has seen of its job, kept in the task's state store between its processes."""
+"""What a rescheduled wait has seen of its job, kept in the task's state store."""
 
 from __future__ import annotations
 

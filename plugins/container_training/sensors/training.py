@@ -328,7 +328,11 @@ class TrainingJobSensor(BaseSensorOperator):
 
     @property
     def _limit(self) -> WaitLimit:
-        """Return the limit of this try: Airflow counts ``execution_timeout`` only while a worker runs it."""
+        """
+        Return the limit of this try.
+
+        Airflow 3.3 counts ``execution_timeout`` only while a worker runs the task.
+        """
         limit, of_try = timedelta(seconds=self.timeout), self.execution_timeout
         if of_try and self.deferrable:
             limit = min(limit, of_try)

@@ -17,6 +17,7 @@ import structlog
 
 from tests.support.fakes.fake_bucket import FakeBucket
 from tests.support.fakes.fake_service import PROJECT, FakeService
+from tests.support.fresh_airflow import FreshAirflow
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
@@ -88,6 +89,14 @@ class LogLines(Sequence[str]):
         return [str(entry["event"]) for entry in self._entries][place]
 
 
+@pytest.fixture(scope="session")
+def fresh_airflow() -> Iterator[FreshAirflow]:
+    """Interpreters that have imported nothing of this project: this one has imported all of it."""
+    fresh = FreshAirflow()
+    yield fresh
+    fresh.close()
+
+
 @pytest.fixture
 def log_lines() -> Iterator[Sequence[str]]:
     """Return what hooks, operators, sensors and triggers log during the test."""
@@ -117,13 +126,16 @@ def session(airflow_db: Path) -> Iterator[Session]:
     from airflow.models.dag import DagModel
     from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session
-    from sqlalchemy import delete
+    from sqlalchemy import delete, select
 
     with create_session() as session:
+        # What a fixture of the whole module has made stays.
+        runs, dags = [*session.scalars(select(DagRun.id))], [*session.scalars(select(DagModel.dag_id))]
+        session.commit()
         yield session
         session.rollback()
-        session.execute(delete(DagRun))
-        session.execute(delete(DagModel))
+        session.execute(delete(DagRun).where(DagRun.id.not_in(runs)))
+        session.execute(delete(DagModel).where(DagModel.dag_id.not_in(dags)))
 
 
 @pytest.fixture

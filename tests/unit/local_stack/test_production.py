@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import subprocess
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,11 +16,21 @@ import yaml
 
 from local_stack import production
 from local_stack.errors import EngineMissing, PackagesMissing
+from local_stack.people import credentials
 from local_stack.production import Production
 from local_stack.settings import REPOSITORY_ROOT, StackSettings
 from local_stack.stack import LocalStack
+from training_service.cli.parser import main as service_command
 
 FOLDER = REPOSITORY_ROOT / "docker"
+
+
+def run_here(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+    """Run the service's command in this process: a start takes seconds, and others test that one."""
+    output = io.StringIO()
+    with redirect_stdout(output):
+        status = service_command(command[command.index("training_service") + 1 :])
+    return subprocess.CompletedProcess(command, status, stdout=output.getvalue(), stderr="")
 
 
 @pytest.fixture
@@ -29,6 +41,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Production:
     monkeypatch.setattr(production, "find_gateway", lambda _: "172.17.0.1")
     monkeypatch.setattr(production, "ensure_runtime_image", lambda *_: None)
     monkeypatch.setattr(production, "connect", lambda *_, **__: ExitStack())
+    monkeypatch.setattr(credentials, "subprocess", SimpleNamespace(run=run_here))
     (tmp_path / "engine.sock").touch()
     settings = StackSettings(
         state_dir=tmp_path, base_image="base:1", docker_host=f"unix://{tmp_path / 'engine.sock'}"

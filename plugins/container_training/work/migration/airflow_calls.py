@@ -107,13 +107,16 @@ def read_dag_file(source: str, name: str) -> DagFile:
         file=file,
         calls=sorted(calls, key=lambda call: call.line),
         others=sorted(others, key=lambda other: other[1]),
-        orders=sorted(node.lineno for node in ast.walk(file.tree) if _sets_order(node)),
+        orders=sorted(
+            node.lineno
+            for node in ast.walk(file.tree)
+            if isinstance(node, ast.Expr) and _sets_order(node.value)
+        ),
     )
 
 
-def _sets_order(node: ast.AST) -> bool:
+def _sets_order(said: ast.expr) -> bool:
     """Whether a statement says which task comes before which."""
-    said = node.value if isinstance(node, ast.Expr) else None
     if isinstance(said, ast.BinOp):
         return isinstance(said.op, ast.RShift | ast.LShift)
     return isinstance(said, ast.Call) and dotted(said.func).rpartition(".")[2] in _ORDERS

@@ -1,5 +1,5 @@
 """
-A ``CustomJob`` of Vertex AI as fields of ``trainingInput``, and what a person has to decide. Without I/O.
+A ``CustomJob`` of Vertex AI as fields of ``trainingInput``. Without I/O.
 
 Source: ``google.cloud.aiplatform_v1.types``: ``custom_job``, ``machine_resources``, ``env_var``.
 """
@@ -24,7 +24,7 @@ _SHOWN = 60
 
 @dataclass(slots=True)
 class _Message:
-    """A message as a dictionary, of which fields are taken out, in either spelling of their names."""
+    """A message, of which fields are taken out, in either spelling of their names."""
 
     path: str
     fields: dict[str, Any]
@@ -118,7 +118,7 @@ def read_custom_job(job: Mapping[str, Any], decide: Decide) -> CustomJob:
 
 
 def _read_pool(role: RoleFields, pool: _Message, training: dict[str, Any], decide: Decide) -> str:
-    """Read the pool of a role into ``training``; return the image that runs its packages, if any."""
+    """Read a role's pool into ``training``; return the image that runs its packages, or nothing."""
     is_master = role.role is ReplicaRole.MASTER
     count = pool.take("replica_count")
     if not is_master and not count:

@@ -59,7 +59,7 @@ def hanging_engine() -> Iterator[docker.APIClient]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever).start()
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}).start()
     client = docker.APIClient(base_url=f"http://127.0.0.1:{server.server_port}", version="1.41")
     yield client
     client.close()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from airflow.models.dag import DagModel
+from airflow.models.dagrun import DagRun
 from airflow.sdk import DAG, BaseOperator, task
+from airflow.utils.session import create_session
+from sqlalchemy import delete
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-    from sqlalchemy.orm import Session
 
 
 class Remembers(BaseOperator):
@@ -28,8 +31,8 @@ class Remembers(BaseOperator):
         return self.job_id
 
 
-@pytest.fixture
-def ran(register_dag: Callable[[DAG], DAG], session: Session) -> Any:
+@pytest.fixture(scope="module")
+def ran(register_dag: Callable[[DAG], DAG]) -> Iterator[Any]:
     """Return the run of ``internal_things``: ``remembers``, then two of ``asks``, then ``last``."""
     with DAG("internal_things", schedule=None) as dag:
 
@@ -43,4 +46,7 @@ def ran(register_dag: Callable[[DAG], DAG], session: Session) -> Any:
 
         first = Remembers(task_id="remembers", job_id="job-of-{{ dag_run.dag_id }}")
         first >> asks.expand(number=[0, 1]) >> last()
-    return register_dag(dag).test()
+    yield register_dag(dag).test()
+    with create_session() as session:
+        session.execute(delete(DagRun).where(DagRun.dag_id == dag.dag_id))
+        session.execute(delete(DagModel).where(DagModel.dag_id == dag.dag_id))

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
 
-@pytest.fixture
-def asked(register_dag: Callable[[DAG], DAG], session: Session) -> list[dict[str, Any]]:
+@pytest.fixture(scope="module")
+def asked(register_dag: Callable[[DAG], DAG]) -> list[dict[str, Any]]:
     """What two mapped tasks learn within a run."""
     with DAG("asking", schedule=None) as dag:
 

@@ -46,7 +46,7 @@ class Store(HTTPServer):
         super().__init__(("127.0.0.1", 0), _Uploads)
         self.failures = failures
         self.objects: dict[str, Any] = {}
-        Thread(target=self.serve_forever, daemon=True).start()
+        Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
 
 class _Uploads(BaseHTTPRequestHandler):

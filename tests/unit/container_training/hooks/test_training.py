@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 from typing import Any
 
 import httpx
@@ -15,7 +12,7 @@ from airflow.providers_manager import ProvidersManager
 
 from container_training.hooks.training import InvalidConnection, TrainingHook, network_of
 from tests.support.fakes.fake_service import AGENT, FakeService, error, make_job
-from tests.support.speed import scaled
+from tests.support.fresh_airflow import FreshAirflow
 from training_api.clients.network import Network
 from training_api.errors import ServiceError, Throttled
 
@@ -235,22 +232,15 @@ def test_airflow_knows_the_connection_type_and_its_form() -> None:
     }
 
 
-def test_airflow_loads_one_file_of_the_plugins_folder_and_shadows_no_module() -> None:
-    # A process of its own: this one has imported the modules already.
+def test_airflow_loads_one_file_of_the_plugins_folder_and_shadows_no_module(
+    fresh_airflow: FreshAirflow,
+) -> None:
     code = """
-import sys
+import json, sys
 from airflow import plugins_manager
 plugins, errors = plugins_manager._get_plugins()
-print([p.name for p in plugins if "container" in p.name], errors)
-print(sorted({"training", "image", "jobs", "storage", "failures", "killing"} & set(sys.modules)))
+shadowed = {"training", "image", "jobs", "storage", "failures", "killing"} & set(sys.modules)
+print(json.dumps([[p.name for p in plugins if "container" in p.name], errors, sorted(shadowed)]))
 """
-    output = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=scaled(120),
-        env=dict(os.environ),
-    ).stdout.splitlines()
 
-    assert output[-2:] == ["['container_training'] {}", "[]"]
+    assert fresh_airflow.run(code) == [["container_training"], {}, []]

@@ -45,7 +45,7 @@ def webhook(monkeypatch: pytest.MonkeyPatch, status: int = 200) -> Iterator[list
             pass
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         connection = {
             "conn_type": "http",
             "host": f"http://127.0.0.1:{server.server_port}/secret",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
 from datetime import timedelta
 from pathlib import Path
@@ -27,6 +25,7 @@ from container_training.work.images import image_builder, pusher
 from container_training.work.images.image_builder import BuiltImage
 from container_training.work.images.pusher import PushedImage
 from container_training.work.preflight import container_run
+from tests.support.fresh_airflow import FreshAirflow
 from tests.support.speed import scaled
 from training_api import errors
 from training_api.job.image_ref import ImageRef, parse_image_ref
@@ -284,9 +283,9 @@ def test_a_build_ends_when_the_worker_is_gone(build_context: str, monkeypatch: p
     assert seen == [True]
 
 
-def test_a_dag_that_imports_the_operators_does_not_import_docker() -> None:
-    source = "import sys, container_training.operators.image; sys.exit('docker.api' in sys.modules)"
+def test_a_dag_that_imports_the_operators_does_not_import_docker(fresh_airflow: FreshAirflow) -> None:
+    code = (
+        "import json, sys, container_training.operators.image; print(json.dumps('docker.api' in sys.modules))"
+    )
 
-    run = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=False)
-
-    assert run.returncode == 0, run.stderr
+    assert fresh_airflow.run(code) is False

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -18,6 +16,7 @@ from container_training.hooks.image import ImageHook
 from container_training.operators.preflight import PreflightOperator
 from container_training.work.object_store import ObjectStore
 from container_training.work.preflight.folder_probe import probe_folder
+from tests.support.fresh_airflow import FreshAirflow
 from training_api.errors import EngineUnavailable, ResultsMissing, TransportError
 from training_api.job.results import ResultFile
 
@@ -114,12 +113,10 @@ def test_a_store_that_does_not_answer_is_left_to_airflows_retries(error: Excepti
         probe_folder(make_store(**{"write_if_changed.side_effect": error}), FOLDER)
 
 
-def test_a_dag_with_a_preflight_imports_neither_docker_nor_google() -> None:
-    source = (
-        "import sys, container_training.operators.preflight; "
-        "sys.exit(bool({'docker.api', 'google.cloud.storage'} & set(sys.modules)))"
-    )
+def test_a_dag_with_a_preflight_imports_neither_docker_nor_google(fresh_airflow: FreshAirflow) -> None:
+    code = """
+import json, sys, container_training.operators.preflight
+print(json.dumps(sorted({"docker.api", "google.cloud.storage"} & set(sys.modules))))
+"""
 
-    run = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=False)
-
-    assert run.returncode == 0, run.stderr
+    assert fresh_airflow.run(code) == []

@@ -6,11 +6,7 @@ One that never had a worker ignores its parent.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
-from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -19,39 +15,47 @@ from airflow.sdk.execution_time.comms import CommsDecoder
 
 from container_training.runtime import supervision
 from container_training.runtime.supervision import WorkerWatch
+from tests.support.fresh_airflow import FreshAirflow
 from tests.support.speed import scaled
-from tests.support.waiting import wait_until
 
-#: Stands for a worker: starts a task, and lives until it is killed.
-WORKER = "import subprocess, sys, time; subprocess.Popen([sys.executable, *sys.argv[1:]]); time.sleep(60)"
-TASK = """
-import pathlib, sys, time
+#: A worker that starts a task, and lives until it is killed; prints what the task says until its end.
+WORKER_AND_TASK = """
+import json, os, signal, time
 from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import CommsDecoder
 from container_training.runtime.supervision import WorkerWatch
-task_runner.SUPERVISOR_COMMS = CommsDecoder.__new__(CommsDecoder)
-watch = WorkerWatch()
-watch.call_when_alone(pathlib.Path(sys.argv[2]).touch)
-pathlib.Path(sys.argv[1]).touch()
-time.sleep(60)
+
+reading, writing = os.pipe()
+
+def end():
+    os.write(writing, b"the worker is gone")
+    os._exit(0)
+
+def task():
+    task_runner.SUPERVISOR_COMMS = CommsDecoder.__new__(CommsDecoder)
+    watch = WorkerWatch()
+    watch.call_when_alone(end)
+    os.write(writing, b"begun")
+    time.sleep(60)
+    os._exit(0)
+
+worker = os.fork()
+if not worker:
+    if not os.fork():
+        task()
+    time.sleep(60)
+    os._exit(0)
+os.close(writing)
+said = [os.read(reading, 100).decode()]
+os.kill(worker, signal.SIGKILL)
+os.waitpid(worker, 0)
+said.append(os.read(reading, 100).decode())
+print(json.dumps(said))
 """
 
 
-def test_a_task_notices_that_its_worker_was_killed(tmp_path: Path) -> None:
-    begun, noticed = tmp_path / "begun", tmp_path / "noticed"
-    worker = subprocess.Popen(
-        [sys.executable, "-c", WORKER, "-c", TASK, str(begun), str(noticed)], start_new_session=True
-    )
-    try:
-        wait_until(begun.exists, "the task has begun")
-        assert not noticed.exists()
-
-        worker.kill()
-
-        wait_until(noticed.exists, "the task has noticed")
-    finally:
-        os.killpg(worker.pid, 9)
-        worker.wait()
+def test_a_task_notices_that_its_worker_was_killed(fresh_airflow: FreshAirflow) -> None:
+    assert fresh_airflow.run(WORKER_AND_TASK) == ["begun", "the worker is gone"]
 
 
 @pytest.mark.parametrize("has_worker", [True, False])

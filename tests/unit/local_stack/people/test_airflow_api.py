@@ -50,7 +50,7 @@ def airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Airflow
     passwords = tmp_path / "passwords.json"
     passwords.write_text(json.dumps({"admin": "secret"}), encoding="utf-8")
     with ThreadingHTTPServer(("127.0.0.1", 0), BusyAirflow) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         with AirflowApi(f"http://127.0.0.1:{server.server_address[1]}", "admin", passwords) as api:
             yield api
         server.shutdown()
