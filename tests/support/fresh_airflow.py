@@ -1,4 +1,4 @@
-"""Interpreters that have imported Airflow and nothing of this project: a copy of one for each question."""
+"""Interpreters that have imported Airflow and nothing of this project."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class FreshAirflow:
             pass
 
     def run(self, code: str) -> Any:
-        """Return what the last line of ``code``'s output is as JSON; fail with all of it if it is none."""
+        """Return the last line that ``code`` prints, read as JSON; fail with all lines if it is none."""
         assert self._process.stdin is not None
         print(json.dumps(code), file=self._process.stdin, flush=True)
         said = json.loads(self._line())

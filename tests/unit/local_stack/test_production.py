@@ -26,7 +26,7 @@ FOLDER = REPOSITORY_ROOT / "docker"
 
 
 def run_here(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-    """Run the service's command in this process: a start takes seconds, and others test that one."""
+    """Run the service's command in this process: a start takes seconds; others test it."""
     output = io.StringIO()
     with redirect_stdout(output):
         status = service_command(command[command.index("training_service") + 1 :])
