@@ -14,6 +14,7 @@ from pathlib import Path
 from local_stack.errors import PackagesMissing
 from local_stack.parts.base_image import BaseImage
 from local_stack.parts.database import ensure_server_programs
+from local_stack.parts.newer_docker import ensure_newer_docker
 from local_stack.parts.registry import ensure_registry_program
 from local_stack.processes.packages import find_program
 from local_stack.settings import Part
@@ -52,12 +53,13 @@ def bring_up_test_bed(stack: LocalStack) -> None:
         "base image": BaseImage.name_of(stack.settings),
         "registry": str(registry or stack.settings.registry_image),
         "postgresql": _path_or_reason(lambda: ensure_server_programs(stack.packages)),
+        "newer docker": _path_or_reason(lambda: ensure_newer_docker(stack.settings, stack.packages)),
         **{program: _found_or_source(program) for program in (*PROGRAMS, *ELSEWHERE)},
         "python": platform.python_version(),
         "airflow": version("apache-airflow"),
     }
     for name, value in rows.items():
-        print(f"{name + ':':12}{value}")
+        print(f"{name + ':':14}{value}")
 
 
 def _found_or_source(program: str) -> str:

@@ -14,7 +14,15 @@ from airflow.sdk.exceptions import AirflowFailException
 from docker.api import APIClient
 
 from container_training.operators.image import BuildImageOperator
-from tests.support.bed.image_tasks import LOCAL, build, make_context_dir, push, signalled, task_context
+from tests.support.bed.image_tasks import (
+    LOCAL,
+    build,
+    make_context_dir,
+    processes_with,
+    push,
+    signalled,
+    task_context,
+)
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("image_connections")]
@@ -204,20 +212,6 @@ def test_killing_the_task_ends_the_build(tmp_path: Path, base_image: str) -> Non
         operator.execute(task_context())
 
     wait_until(lambda: not processes_with(step), "the build's step has ended")
-
-
-def processes_with(words: str) -> list[str]:
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (
-                (process / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
-            )
-        except OSError:
-            continue  # it has ended
-        if command == words:
-            found.append(command)
-    return found
 
 
 def test_the_classic_builder_is_not_given_what_it_cannot_do(tmp_path: Path, base_image: str) -> None:

@@ -14,21 +14,13 @@ from container_training.hooks.image import ImageHook
 from tests.support.bed.image_tasks import OWN, build, make_context_dir, push, run_test
 from tests.support.bed.machines import Machines, Node
 from tests.support.bed.port_tunnels import port_tunnels
-from tests.support.certificates import own_certificate
+from tests.support.certificates import write_certificates
 from training_api.errors import EngineUnavailable
 
 pytestmark = [pytest.mark.docker, pytest.mark.needs_root, pytest.mark.usefixtures("image_connections")]
 
 PORT = 2376
 BEGIN = f"ARG BASE_IMAGE\nFROM ${{BASE_IMAGE}}\n{OWN}"
-
-
-def make_certificate(folder: Path, address: str) -> None:
-    """Write a certificate for the engine and for who asks it: three files."""
-    certificate, key = own_certificate(address)
-    (folder / "ca.pem").write_bytes(certificate)
-    (folder / "cert.pem").write_bytes(certificate)
-    (folder / "key.pem").write_bytes(key)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +33,7 @@ def remote(
     try:
         machines.up()
         (node,) = machines.nodes
-        make_certificate(certificates, node.address)
+        write_certificates(certificates, node.address)
         node.power_off()
         names = {"--tlscacert": "ca.pem", "--tlscert": "cert.pem", "--tlskey": "key.pem"}
         files = [word for name, file in names.items() for word in (name, str(certificates / file))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
+from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -31,3 +32,11 @@ def own_certificate(address: str) -> tuple[bytes, bytes]:
     )
     private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     return made.public_bytes(Encoding.PEM), private
+
+
+def write_certificates(folder: Path, address: str) -> None:
+    """Write a certificate for a server at an IP address and for who asks it: docker's three files."""
+    certificate, key = own_certificate(address)
+    (folder / "ca.pem").write_bytes(certificate)
+    (folder / "cert.pem").write_bytes(certificate)
+    (folder / "key.pem").write_bytes(key)

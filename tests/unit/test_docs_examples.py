@@ -20,6 +20,7 @@ from container_training.hooks.training import TrainingHook
 from container_training.work.submission.job_file_reader import parse_job_file
 from container_training.work.submission.job_request import JobFields, job_request
 from local_stack.settings import StackSettings
+from tests.support.certificates import write_certificates
 from tests.support.docs_examples import PAGES, README, ROOT, Example, examples, examples_in
 from tests.support.public_operators import public_operators
 from training_api.dialects.ml_v1.resources import TrainingInput
@@ -84,6 +85,7 @@ KINDS = {
     "dags": "here",
     "connection": "here",
     "docker connection": "here",
+    "docker connection of a builder": "here",
     "config.yaml": "here",
     "prices": "here",
     "python": "here",
@@ -231,6 +233,21 @@ def test_the_docker_connection_names_an_engine_and_a_login(
         "DOCKER_CERT_PATH": "/etc/airflow/builder",
     }
     assert hook.find_login("registry.example.com")["username"] == "airflow"
+
+
+@pytest.mark.parametrize("example", examples("docker connection of a builder"), ids=str)
+def test_the_docker_connection_names_a_remote_builder(
+    example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_certificates(tmp_path, "127.0.0.1")
+    code = example.code.replace("/etc/airflow/builder", str(tmp_path))
+    monkeypatch.setenv("AIRFLOW_CONN_DOCKER_DEFAULT", code)
+
+    builder = ImageHook().remote_builder
+
+    assert str(builder) == "tcp://builder.example.com:1234"
+    assert builder is not None
+    assert len(builder.certificates) == 3
 
 
 @pytest.mark.parametrize("example", examples("config.yaml"), ids=str)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from docker.tls import TLSConfig
 
     from container_training.work.images.build_context import BuildContext
+    from container_training.work.images.builders.remote_builder import RemoteBuilder
     from container_training.work.images.engine import EngineAddress
 
 #: Between two messages of the engine; a registry may take minutes to store one large layer.
@@ -47,7 +48,8 @@ class ImageHook(ClosingHook):
     :param docker_conn_id: connection of type ``docker``: a registry's host, port, login and password. It may
         be missing, or have no login: then the logins count that ``docker login`` or a credential helper
         keeps, if there are any. Its extras ``engine_url`` and ``cert_path`` name an engine on another
-        machine, and the folder of the certificates with which to ask it.
+        machine, and the folder of the certificates with which to ask it; ``builder_url`` and
+        ``builder_cert_path`` a ``buildkitd`` in the same way, ``builder_name`` a builder of this user's buildx.
     :param docker_url: the engine; default: that of the connection, else DOCKER_HOST, else the local socket.
     """
 
@@ -72,10 +74,35 @@ class ImageHook(ClosingHook):
         """Where the engine is."""
         from container_training.work.images.engine import EngineAddress, default_engine_url
 
-        extra = self._connection.extra_dejson if self._connection is not None else {}
+        extra = self._connection_extra
         url = self.docker_url or extra.get("engine_url") or default_engine_url()
         cert_path = extra.get("cert_path") or "" if url.startswith("tcp://") else ""
         return EngineAddress(url=url, cert_path=cert_path)
+
+    @cached_property
+    def remote_builder(self) -> RemoteBuilder | None:
+        """
+        The builder that is no part of an engine; ``None``: the connection names none.
+
+        :raises InvalidRequest: what the connection says of it is wrong; the message has the extra.
+        """
+        from container_training.work.images.builders.remote_builder import RemoteBuilder
+
+        url, cert_path, name = (
+            str(self._connection_extra.get(key) or "")
+            for key in ("builder_url", "builder_cert_path", "builder_name")
+        )
+        if not url and not name:
+            return None
+        try:
+            return RemoteBuilder(url=url, cert_path=cert_path, name=name)
+        except InvalidRequest as error:
+            raise InvalidRequest(
+                [
+                    replace(violation, field=f"connection {self.docker_conn_id!r}, {violation.field}")
+                    for violation in error.violations
+                ]
+            ) from error
 
     @cached_property
     def api_client(self) -> APIClient:
@@ -139,6 +166,10 @@ class ImageHook(ClosingHook):
         if connection is not None and connection.login and _registry_host(connection) == host:
             return {"username": connection.login, "password": connection.password or ""}
         return stored_login(host)
+
+    @property
+    def _connection_extra(self) -> Mapping[str, Any]:
+        return self._connection.extra_dejson if self._connection is not None else {}
 
     @cached_property
     def _connection(self) -> Connection | None:

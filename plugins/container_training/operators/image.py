@@ -16,7 +16,7 @@ from container_training.runtime.engine_task import EngineOperator
 from container_training.runtime.image_test_run import DEFAULT_TEST_MEMORY_BYTES, ImageTestRun
 from container_training.runtime.lineage import push_lineage
 from container_training.runtime.task_arguments import EngineArguments
-from container_training.work.images.builders.builder import Builder, parse_builder
+from container_training.work.images.builders.builder import Builder, is_remote, parse_builder
 from container_training.work.template_values import mapping, number, whole_number
 from training_api.errors import InvalidImageRef
 from training_api.job.image_ref import LOCAL_HOST, ImageRef, parse_image_ref
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
 
+    from container_training.work.images.builders.build_order import BuildOptions
     from container_training.work.images.engine import Cancellation
 
 DEFAULT_TEST_TIMEOUT = timedelta(minutes=10)
@@ -42,6 +43,9 @@ class BuildImageOperator(EngineOperator):
     it from any worker: what an engine lacks, it pulls. An image at ``localhost/`` is not pushed; its
     reference has no digest, and only this engine has it.
 
+    If the connection names a remote builder (extra ``builder_url`` or ``builder_name``), that builds and
+    pushes, by the plugin buildx, and the worker needs no engine.
+
     A step that fails ends the task without a retry; its output is in the log. Airflow retries the task if the
     disk is full, or if the engine or a registry does not answer.
 
@@ -54,8 +58,9 @@ class BuildImageOperator(EngineOperator):
         ``BASE_IMAGE`` is by default the training connection's ``base_image``. (templated)
     :param labels: labels of the image, in addition to the OCI labels. (templated)
     :param network_mode: network of the Dockerfile's RUN steps; default: the engine's. (templated)
-    :param builder: ``classic``, ``buildkit``, or ``auto``: BuildKit if the Dockerfile, ``secrets`` or ``ssh``
-        need it. (templated)
+    :param builder: ``classic`` or ``buildkit``, of the engine; ``buildx``, the remote builder; or ``auto``:
+        the remote builder if the connection names one, else BuildKit if the Dockerfile, ``secrets`` or
+        ``ssh`` need it, else the classic one. (templated)
     :param secrets: for ``RUN --mount=type=secret``, source by id: ``connection:ID`` (its password),
         ``variable:KEY``, or the absolute path of a file. Ids count in the tag; values are in neither tag,
         image, log nor XCom. (templated)
@@ -113,37 +118,48 @@ class BuildImageOperator(EngineOperator):
         with self.hook, final_unless_transient():
             cancellation = self._new_cancellation()
             ref = self._build(context, cancellation)
-            if ref.host != LOCAL_HOST:
+            if ref.host != LOCAL_HOST and not ref.digest:
                 ref = replace(ref, digest=self._push(ref, cancellation).digest)
         return str(ref)
 
     def _build(self, context: Context, cancellation: Cancellation) -> ImageRef:
+        """Return the image's reference; with a digest if a remote builder has pushed it."""
         from container_training.work.images.builders.build_order import BuildSession
         from container_training.work.images.image_builder import build_image
+        from container_training.work.images.remote_build import build_remotely
 
         sources = {name: str(source) for name, source in mapping("secrets", self.secrets).items()}
-        built = build_image(
-            self.hook.api_client,
-            open_build_context(
-                dag_folder(context) / self.context_dir,
-                dockerfile=self.dockerfile,
-                build_args=mapping("build_args", self.build_args),
-                training_conn_id=self.training_conn_id,
-            ),
-            full_image_name(self.image, self.training_conn_id),
-            on_line=self._log_line,
-            find_login=self.hook.find_login,
-            labels={name: str(value) for name, value in mapping("labels", self.labels).items()},
-            network_mode=self.network_mode,
-            builder=parse_builder(self.builder),
-            session=BuildSession(
+        builder, remote = parse_builder(self.builder), self.hook.remote_builder
+        build_context = open_build_context(
+            dag_folder(context) / self.context_dir,
+            dockerfile=self.dockerfile,
+            build_args=mapping("build_args", self.build_args),
+            training_conn_id=self.training_conn_id,
+        )
+        name = full_image_name(self.image, self.training_conn_id)
+        arguments: BuildOptions = {
+            "on_line": self._log_line,
+            "find_login": self.hook.find_login,
+            "labels": {name: str(value) for name, value in mapping("labels", self.labels).items()},
+            "network_mode": self.network_mode,
+            "session": BuildSession(
                 secret_ids=tuple(sources),
                 read_secrets=lambda: read_secrets(sources),
                 ssh={name: str(source) for name, source in mapping("ssh", self.ssh).items()},
             ),
-            engine=self.hook.engine,
-            cancellation=cancellation,
-        )
+            "cancellation": cancellation,
+        }
+        if is_remote(builder, has_remote=remote is not None) and remote is not None:
+            built = build_remotely(build_context, name, remote, **arguments)
+        else:
+            built = build_image(
+                self.hook.api_client,
+                build_context,
+                name,
+                builder=builder,
+                engine=self.hook.engine,
+                **arguments,
+            )
         self.log.info("image %s is %s", built.ref, built.image_id)
         return built.ref
 
@@ -335,7 +351,8 @@ class BuildAndPushImageOperator(BuildImageOperator):
 
     All that the task needs is on its worker: between the steps nothing is pulled, and an image that fails its
     test is not pushed. An image that the engine or the registry has is neither built nor pushed again, as by
-    ``BuildImageOperator``. A test that fails ends the task without a retry.
+    ``BuildImageOperator``. A test that fails ends the task without a retry. A remote builder pushes before
+    the test, for which the worker's engine pulls the image.
 
     :param test_args: arguments of the test run, as ``args`` of ``TestImageOperator``; ``None``: no test.
         (templated)
@@ -364,6 +381,8 @@ class BuildAndPushImageOperator(BuildImageOperator):
 
     def execute(self, context: Context) -> str:
         """Build, test and push; return the image's reference by digest."""
+        from container_training.work.images.puller import ensure_image
+
         with self.hook, final_unless_transient():
             test = ImageTestRun(
                 args=self.test_args, timeout=self.test_timeout, training_conn_id=self.training_conn_id
@@ -375,9 +394,12 @@ class BuildAndPushImageOperator(BuildImageOperator):
             cancellation = self._new_cancellation()
             ref = self._build(context, cancellation)
             if self.test_args is not None:
-                key = TaskKey.of(context["ti"])
-                test.run(self.hook.api_client, str(ref), key, limits, self._log_line, cancellation)
-            self._pushed = str(self._push(ref, cancellation))
+                key, api_client = TaskKey.of(context["ti"]), self.hook.api_client
+                if ref.digest:  # a remote builder made it
+                    ensure_image(api_client, str(ref), self.hook.find_login, self._log_line, cancellation)
+                test.run(api_client, str(ref), key, limits, self._log_line, cancellation)
+            pushed = ref.at(ref.digest) if ref.digest else self._push(ref, cancellation)
+            self._pushed = str(pushed)
         return self._pushed
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:

@@ -182,3 +182,18 @@ def signalled(condition: Callable[[], object], handler: Callable[[], None]) -> I
         left.set()
         watcher.join()
         signal.signal(signal.SIGALRM, before)
+
+
+def processes_with(words: str) -> list[str]:
+    """Return the command lines of this machine's processes that are ``words``."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (
+                (process / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
+            )
+        except OSError:
+            continue  # it has ended
+        if command == words:
+            found.append(command)
+    return found

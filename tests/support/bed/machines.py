@@ -93,6 +93,7 @@ class Node:
         self.docker_host = f"unix://{self.folder / 'docker.sock'}"
         #: More arguments of ``dockerd``, from the next start on.
         self.engine_arguments: Sequence[str] = ()
+        self.engine_program = "dockerd"
         self.namespace = _RUN_NETNS / f"{switch.name}-{index}"
         self._configuration = configuration
         self._holder: subprocess.Popen[bytes] | None = None
@@ -176,11 +177,10 @@ class Node:
         (self.folder / "daemon.json").write_text(json.dumps(self._configuration))
         # What a machine forgets when it is switched off is below /run: an old pid there is another process's.
         self._daemon = self.run(
-            "engine", "dockerd", "--config-file", str(self.folder / "daemon.json"),
+            "engine", self.engine_program, "--config-file", str(self.folder / "daemon.json"),
             "--data-root", str(self.folder / "data"),
             "--exec-root", "/run/docker", "--pidfile", "/run/docker.pid",
-            "-H", self.docker_host, "--cgroup-parent", f"/{self.namespace.name}",
-            "--storage-driver", "overlay2", *self.engine_arguments,
+            "-H", self.docker_host, "--cgroup-parent", f"/{self.namespace.name}", *self.engine_arguments,
         )  # fmt: skip
         log = self.folder / "engine.log"
         wait_until(self._answers, f"the engine of {self.name} answers ({log})", seconds=START_SECONDS)
@@ -231,9 +231,19 @@ class Machines:
 
     :param registry_ports: where on the switch's host address the nodes may find registries without TLS.
     :param kind: tells the machines of one process apart; a letter.
+    :param engine_program: ``dockerd``, or the path of another one.
+    :param configuration: more of their ``daemon.json``.
     """
 
-    def __init__(self, nodes: int, registry_ports: Sequence[int] = (), kind: str = "") -> None:
+    def __init__(
+        self,
+        nodes: int,
+        registry_ports: Sequence[int] = (),
+        kind: str = "",
+        *,
+        engine_program: str = "dockerd",
+        configuration: Mapping[str, object] | None = None,
+    ) -> None:
         check_can_make_nodes()
         self.name = f"{_PREFIX}{os.getpid()}{kind}"
         self.folder = _FOLDERS / self.name
@@ -248,6 +258,8 @@ class Machines:
         self.disk.mkdir()
         _run("mount", "-t", "tmpfs", "-o", "size=8g,mode=0700", "tmpfs", str(self.disk))
         self._registry_ports = registry_ports
+        self._engine_program = engine_program
+        self._configuration = {"storage-driver": "overlay2", **(configuration or {})}
         self.count = nodes
         self.switch: Switch
         self.nodes: list[Node] = []
@@ -259,12 +271,14 @@ class Machines:
             self.switch = Switch(self.name, _free_network())
             self.switch.up()
         configuration: dict[str, object] = {
+            **self._configuration,
             "insecure-registries": [self.registry(port) for port in self._registry_ports],
             "dns-opts": ["timeout:1", "attempts:1"],
         }
         for index in range(1, self.count + 1):
             self.nodes.append(Node(index, self.switch, self.disk, configuration))
         for node in self.nodes:
+            node.engine_program = self._engine_program
             node.start()
 
     def down(self) -> None:

@@ -49,9 +49,13 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     def no_postgresql(packages: object) -> Path:
         raise PackagesMissing("postgresql must be installed")
 
+    def no_docker(settings: object, packages: object) -> Path:
+        raise PackagesMissing("docker-buildx must be installed")
+
     monkeypatch.setattr(test_bed, "find_program", machine.find)
     monkeypatch.setattr(test_bed, "ensure_registry_program", lambda settings, packages: None)
     monkeypatch.setattr(test_bed, "ensure_server_programs", no_postgresql)
+    monkeypatch.setattr(test_bed, "ensure_newer_docker", no_docker)
     return machine
 
 
@@ -90,6 +94,7 @@ def test_where_nothing_may_be_installed_each_missing_program_has_its_source(
     assert shown["promtool"] == "missing, its tests are not run: install the package prometheus"
     assert ELSEWHERE["gcloud"] in shown["gcloud"]
     assert shown["postgresql"] == "missing, its tests are not run: postgresql must be installed"
+    assert shown["newer docker"] == "missing, its tests are not run: docker-buildx must be installed"
     assert shown["registry"] == "registry:2"
 
 
@@ -98,5 +103,7 @@ def test_a_machine_that_has_everything_is_left_alone(
 ) -> None:
     machine.programs = {*PROGRAMS, *ELSEWHERE}
 
-    assert "missing" not in "".join(value for name, value in table().items() if name != "postgresql")
+    shown = table()
+
+    assert [name for name, value in shown.items() if "missing" in value] == ["postgresql", "newer docker"]
     assert machine.installed == []

@@ -38,7 +38,7 @@ from training_api.job.image_ref import ImageRef
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltImage:
     """
-    An image that is on the engine.
+    An image that is on the engine, or with a digest in ``ref`` one that is in its registry.
 
     :param is_reused: an image of the same parts was on the engine or in its registry; nothing was built.
     """
@@ -135,7 +135,7 @@ class _Build:
         if image is None or not is_made_of(image, content):
             return None
         self.on_line(f"{content.ref} is on the engine already: nothing is built")
-        self._say_why(content, image)
+        say_why(content, image, self.on_line)
         return image
 
     def _from_registry(self, content: ImageContent) -> dict[str, Any] | None:
@@ -157,13 +157,8 @@ class _Build:
         if image is None or not is_made_of(image, content):
             self.on_line(f"the registry's {ref} was not built from this content, and is not used")
             return None
-        self._say_why(content, image)
+        say_why(content, image, self.on_line)
         return image
-
-    def _say_why(self, content: ImageContent, image: Mapping[str, Any]) -> None:
-        for line in _same_parts(content):
-            self.on_line(line)
-        self.on_line(f"found as {image['Id']}, built {first_build(image)}; it keeps the labels of that build")
 
     def _built(self, content: ImageContent, archive: BinaryIO) -> BuiltImage:
         ref = content.ref
@@ -196,6 +191,13 @@ class _Build:
         self.on_line(f"BuildKit builds it, for {', '.join(needs) or 'it was asked for'}")
         build_with_buildkit(order, self.engine)
         return ""
+
+
+def say_why(content: ImageContent, image: Mapping[str, Any], on_line: OnLine) -> None:
+    """Say why ``image`` is the one of ``content``, and where it comes from."""
+    for line in _same_parts(content):
+        on_line(line)
+    on_line(f"found as {image['Id']}, built {first_build(image)}; it keeps the labels of that build")
 
 
 def _same_parts(content: ImageContent) -> list[str]:

@@ -46,6 +46,16 @@ def is_made_of(image: Mapping[str, Any], content: ImageContent) -> bool:
     return labels_of(image).get(CONTEXT_LABEL) == content.digest
 
 
+def described(configuration: Mapping[str, Any], image_id: str) -> dict[str, Any]:
+    """Return an image's configuration, as a registry has it, in the engine's words. Pure."""
+    config = configuration.get("config")
+    return {
+        "Id": image_id,
+        "Config": config if isinstance(config, dict) else {},
+        "Created": configuration.get("created"),
+    }
+
+
 def first_build(image: Mapping[str, Any]) -> str:
     """Return when and from which commit an image was built, as far as its labels say. Pure."""
     labels = labels_of(image)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ import httpx
 
 from training_api.clients.network import DEFAULT_NETWORK
 from training_api.errors import PushFailed, RegistryUnavailable
-from training_api.iam.registry_wire import MANIFEST_TYPES, manifest_url
+from training_api.iam.registry_wire import MANIFEST_TYPES, manifest_url, registry_url
 from training_api.job.image_ref import ImageRef
 
 #: A login as docker-py's ``auth_config`` takes it; empty: anonymous (``None`` would mean: search for one).
@@ -21,6 +22,8 @@ Login = dict[str, Any]
 FindLogin = Callable[[str], Login]
 
 TIMEOUT_SECONDS = 10.0
+#: Registries take no larger manifest. Source: distribution-spec, "Pushing Manifests".
+MAX_ANSWER_BYTES = 4 * 1024**2
 _CHALLENGE_PARAMETER = re.compile(r'(\w+)="([^"]*)"')
 
 
@@ -65,7 +68,7 @@ def manifest_digest(
     :raises RegistryUnavailable: no answer, or a server error.
     :raises PushFailed: the registry wants another login.
     """
-    answer = _ask("HEAD", ref, login or {}, client)
+    answer = _ask("HEAD", manifest_url(ref), ref, login or {}, client)
     return answer.headers.get("Docker-Content-Digest") if answer is not None else None
 
 
@@ -76,44 +79,85 @@ def find_manifest(
     Return what the registry has under ``ref``; ``None``: nothing.
 
     :raises RegistryUnavailable: no answer, or a server error.
-    :raises PushFailed: the registry wants another login.
+    :raises PushFailed: the registry wants another login, or answers with no manifest.
     """
-    answer = _ask("GET", ref, login or {}, client)
+    answer = _ask("GET", manifest_url(ref), ref, login or {}, client)
     if answer is None or "Docker-Content-Digest" not in answer.headers:
         return None
-    config = answer.json().get("config") or {}
+    config = answer.json_object(ref).get("config") or {}
     return Manifest(digest=answer.headers["Docker-Content-Digest"], config_digest=config.get("digest"))
 
 
-def _ask(method: str, ref: ImageRef, login: Login, client: httpx.Client | None) -> httpx.Response | None:
-    """Return the answer for ``ref``'s manifest; ``None`` for 404."""
+def read_configuration(
+    ref: ImageRef, digest: str, *, login: Login | None = None, client: httpx.Client | None = None
+) -> dict[str, Any] | None:
+    """
+    Return the configuration of ``ref``'s image, which has its labels; ``None``: the registry lacks it.
+
+    :param digest: ``config_digest`` of its manifest.
+    :raises RegistryUnavailable: no answer, or a server error.
+    :raises PushFailed: the registry wants another login, or answers with no configuration.
+    """
+    url = f"{registry_url(ref.host)}/v2/{ref.repository}/blobs/{digest}"
+    answer = _ask("GET", url, ref, login or {}, client)
+    return answer.json_object(ref) if answer is not None else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    status: int
+    headers: httpx.Headers
+    body: bytes
+
+    def json_object(self, ref: ImageRef) -> dict[str, Any]:
+        try:
+            found = json.loads(self.body)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise PushFailed(f"registry {ref.host} answered for {ref} with no JSON object; is it a registry?")
+        return found
+
+
+def _ask(method: str, url: str, ref: ImageRef, login: Login, client: httpx.Client | None) -> _Answer | None:
+    """Return the answer for ``url``, which is about ``ref``; ``None`` for 404."""
     if client is not None:
-        return _ask_with(client, method, ref, login)
+        return _ask_with(client, method, url, ref, login)
     # https: so may be the place that gives tokens for a registry without.
     transport = DEFAULT_NETWORK.transport(f"https://{ref.host}")
     with httpx.Client(timeout=TIMEOUT_SECONDS, transport=transport) as own_client:
-        return _ask_with(own_client, method, ref, login)
+        return _ask_with(own_client, method, url, ref, login)
 
 
-def _ask_with(client: httpx.Client, method: str, ref: ImageRef, login: Login) -> httpx.Response | None:
-    url = manifest_url(ref)
+def _ask_with(client: httpx.Client, method: str, url: str, ref: ImageRef, login: Login) -> _Answer | None:
     headers = {"Accept": ", ".join(MANIFEST_TYPES)}
     try:
-        answer = client.request(method, url, headers=headers)
-        if answer.status_code == httpx.codes.UNAUTHORIZED:
+        answer = _send(client, method, url, ref, headers)
+        if answer.status == httpx.codes.UNAUTHORIZED:
             headers |= _authorization(client, answer.headers.get("WWW-Authenticate", ""), login)
-            answer = client.request(method, url, headers=headers)
+            answer = _send(client, method, url, ref, headers)
     except httpx.TransportError as error:
         raise RegistryUnavailable(f"registry {ref.host} did not answer: {error}") from error
-    if answer.status_code == httpx.codes.NOT_FOUND:
+    if answer.status == httpx.codes.NOT_FOUND:
         return None
-    if answer.is_server_error or answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
-        raise RegistryUnavailable(f"registry {ref.host} answered {answer.status_code} for {ref}")
-    if not answer.is_success:
-        raise PushFailed(
-            f"registry {ref.host} answered {answer.status_code} for {ref}; check the registry login"
-        )
+    if httpx.codes.is_server_error(answer.status) or answer.status == httpx.codes.TOO_MANY_REQUESTS:
+        raise RegistryUnavailable(f"registry {ref.host} answered {answer.status} for {ref}")
+    if not httpx.codes.is_success(answer.status):
+        raise PushFailed(f"registry {ref.host} answered {answer.status} for {ref}; check the registry login")
     return answer
+
+
+def _send(client: httpx.Client, method: str, url: str, ref: ImageRef, headers: Mapping[str, str]) -> _Answer:
+    """Ask once, also where a redirect leads to; a registry may keep configurations elsewhere."""
+    with client.stream(method, url, headers=headers, follow_redirects=True) as answer:
+        body = bytearray()
+        for chunk in answer.iter_bytes():
+            body += chunk
+            if len(body) > MAX_ANSWER_BYTES:
+                raise PushFailed(
+                    f"registry {ref.host} answered for {ref} with more than {MAX_ANSWER_BYTES} bytes"
+                )
+        return _Answer(status=answer.status_code, headers=answer.headers, body=bytes(body))
 
 
 def _authorization(client: httpx.Client, challenge: str, login: Login) -> dict[str, str]:

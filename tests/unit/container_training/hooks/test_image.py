@@ -89,6 +89,20 @@ def test_certificates_that_are_not_there_are_named(monkeypatch: pytest.MonkeyPat
         ImageHook().get_conn()
 
 
+def test_the_connection_names_a_remote_builder(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_connection(monkeypatch, "docker_default", extra={"builder_url": "unix:///run/buildkit.sock"})
+    set_connection(monkeypatch, "named", extra={"builder_name": "shared"})
+    set_connection(monkeypatch, "wrong", extra={"builder_url": "tcp://builder.example:1234"})
+
+    assert str(ImageHook().remote_builder) == "unix:///run/buildkit.sock"
+    assert str(ImageHook("named").remote_builder) == "shared"
+    assert ImageHook("not_defined").remote_builder is None
+    with pytest.raises(
+        InvalidRequest, match=r"connection 'wrong', extra\.builder_cert_path: must be given for"
+    ):
+        _ = ImageHook("wrong").remote_builder
+
+
 @pytest.mark.parametrize("as_text", [True, False])
 def test_the_environment_of_jobs_comes_from_the_training_connection(
     monkeypatch: pytest.MonkeyPatch, as_text: bool

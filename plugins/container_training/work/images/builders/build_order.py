@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import BinaryIO
+from typing import BinaryIO, TypedDict
 
 from container_training.work.images.engine import Cancellation
+from container_training.work.images.registry import FindLogin
 from training_api.errors import FieldViolation, InvalidRequest
 from training_api.job.image_ref import ImageRef
 
@@ -68,3 +69,14 @@ class BuildOrder:
     on_line: OnLine
     cancellation: Cancellation
     session: BuildSession
+
+
+class BuildOptions(TypedDict):
+    """What every way to build takes, by the names of its arguments."""
+
+    on_line: OnLine
+    find_login: FindLogin
+    labels: Mapping[str, str]
+    network_mode: str | None
+    session: BuildSession
+    cancellation: Cancellation

@@ -1,4 +1,4 @@
-"""Which of an engine's two builders builds an image. Pure."""
+"""Who builds an image: one of an engine's two builders, or a BuildKit on another machine. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from training_api.errors import BuildKitMissing, FieldViolation, InvalidRequest
 class Builder(StrEnum):
     """What the caller asks for."""
 
-    AUTO = "auto"  #: BuildKit if the build needs it, else the classic one
+    AUTO = (
+        "auto"  #: the remote one if there is one; else BuildKit if the build needs it, else the classic one
+    )
     CLASSIC = "classic"  #: the one behind the engine's API, without a command line
     BUILDKIT = "buildkit"  #: by docker's command line, which holds the session that secrets come through
+    BUILDX = "buildx"  #: the remote one, by the plugin buildx, without an engine
 
 
 def parse_builder(text: str) -> Builder:
@@ -40,3 +43,20 @@ def is_buildkit(builder: Builder, needs: Sequence[str]) -> bool:
             f"the classic builder knows no {', '.join(needs)}; set builder to 'auto' or 'buildkit'"
         )
     return builder is Builder.BUILDKIT or bool(needs)
+
+
+def is_remote(builder: Builder, *, has_remote: bool) -> bool:
+    """
+    Return whether the remote builder is to build.
+
+    :param has_remote: whether the connection names one.
+    :raises InvalidRequest: it was asked for, and there is none.
+    """
+    if builder is Builder.BUILDX and not has_remote:
+        violation = FieldViolation(
+            field="builder",
+            description=f"{builder.value!r} needs a remote builder; set extra builder_url or builder_name of the docker "
+            "connection, or take another builder",
+        )
+        raise InvalidRequest([violation])
+    return has_remote and builder in (Builder.AUTO, Builder.BUILDX)

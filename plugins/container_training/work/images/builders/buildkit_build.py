@@ -8,19 +8,11 @@ command line does. It gets the packed context on its standard input, as the clas
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from typing import BinaryIO, cast
 
 from container_training.work.images.builders.build_order import BuildOrder
-from container_training.work.images.builders.buildkit_output import BuildkitOutput
+from container_training.work.images.builders.client_build import run_build
 from container_training.work.images.builders.docker_cli import find_buildkit_cli
-from container_training.work.images.builders.redaction import Redaction
 from container_training.work.images.engine import EngineAddress
-from training_api.errors import BuildFailed
 
 
 def build_with_buildkit(order: BuildOrder, engine: EngineAddress) -> None:
@@ -33,50 +25,7 @@ def build_with_buildkit(order: BuildOrder, engine: EngineAddress) -> None:
     :raises EngineUnavailable: the engine does not answer.
     :raises RegistryUnavailable: the registry of an image that the Dockerfile names does not answer.
     """
-    program = find_buildkit_cli()
-    values = order.session.read_secrets()
-    hide = Redaction(values.values())
-    output = BuildkitOutput(lambda line: order.on_line(hide(line)))
-    with ExitStack() as stack:
-        secrets = {id_: stack.enter_context(_in_memory(value)) for id_, value in values.items()}
-        process = subprocess.Popen(
-            [program, *_arguments(order, secrets)],
-            stdin=order.archive,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            encoding="utf-8",
-            errors="replace",
-            env=_environment(engine),
-            pass_fds=tuple(secret.fileno() for secret in secrets.values()),
-            start_new_session=True,  # with a plugin there are several processes, which end together
-        )
-        with _ended(process), order.cancellation.stops_with(lambda: _kill(process)):
-            if order.cancellation.is_cancelled:
-                raise BuildFailed("the build was cancelled")
-            for line in process.stdout or ():
-                output.read(line)
-            exit_code = process.wait()
-    if order.cancellation.is_cancelled:
-        raise BuildFailed("the build was cancelled")
-    if exit_code:
-        error = output.error(exit_code)
-        raise type(error)(hide(str(error)))
-
-
-def _arguments(order: BuildOrder, secrets: Mapping[str, BinaryIO]) -> list[str]:
-    """Return the arguments; a secret is passed as the number of an open file."""
-    arguments = ["build", "--progress=plain", "--file", order.dockerfile, "--tag", str(order.ref)]
-    for name, value in order.build_args.items():
-        arguments += ["--build-arg", f"{name}={value}"]
-    for name, value in order.labels.items():
-        arguments += ["--label", f"{name}={value}"]
-    if order.network_mode:
-        arguments += ["--network", order.network_mode]
-    for id_, secret in secrets.items():
-        arguments += ["--secret", f"id={id_},src=/dev/fd/{secret.fileno()}"]
-    for id_, source in order.session.ssh.items():
-        arguments += ["--ssh", f"{id_}={source}" if source else id_]
-    return [*arguments, "-"]
+    run_build([find_buildkit_cli(), "build"], order, _environment(engine))
 
 
 def _environment(engine: EngineAddress) -> dict[str, str]:
@@ -89,45 +38,3 @@ def _environment(engine: EngineAddress) -> dict[str, str]:
         "BUILDX_BUILDER": "default",
         "BUILDX_NO_DEFAULT_ATTESTATIONS": "1",
     }
-
-
-@contextmanager
-def _in_memory(value: bytes) -> Iterator[BinaryIO]:
-    """
-    Yield an open file with ``value`` that has no name, so that nothing outlives this process.
-
-    The program opens it as ``/dev/fd/NUMBER``.
-    """
-    with _nameless_file() as file:
-        file.write(value)
-        file.seek(0)
-        yield file
-
-
-def _nameless_file() -> BinaryIO:
-    if hasattr(os, "memfd_create"):
-        return os.fdopen(os.memfd_create("secret"), "w+b", buffering=0)
-    return cast(BinaryIO, tempfile.TemporaryFile("w+b", buffering=0))  # not Linux
-
-
-@contextmanager
-def _ended(process: subprocess.Popen[str]) -> Iterator[None]:
-    """End ``process``, and what it started, on the way out."""
-    try:
-        yield
-    finally:
-        _kill(process)
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
-
-
-def _kill(process: subprocess.Popen[str]) -> None:
-    """
-    End ``process`` and what it started; the engine then stops the build.
-
-    Not by SIGTERM: docker 20.10 then waits for the engine, which waits for the step.
-    """
-    if process.poll() is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)

@@ -13,6 +13,7 @@ from training_api.errors import (
     BuildFailed,
     BuildKitMissing,
     EngineUnavailable,
+    PushFailed,
     RegistryUnavailable,
     TrainingError,
 )
@@ -24,6 +25,10 @@ _EXIT_CODE = re.compile(r"exit code: (\d+)")
 _RULE = re.compile(r"-{6,}")
 #: Steps that ask a registry; network errors in other steps come from the Dockerfile's own commands.
 _REGISTRY_STEPS = ("[internal] load metadata", "resolve image config", "docker-image://")
+#: The first word of why an export to a registry failed. Source: buildkit/exporter/containerimage/export.go.
+_PUSH = "failed to push "
+#: Steps of buildx before it has a builder. Source: buildx/driver/remote, buildx/driver/docker-container.
+_BEGINNINGS = ("[internal] waiting for connection", "[internal] booting buildkit")
 _NO_ENGINE = ("Cannot connect to the Docker daemon", "error during connect")
 _NO_BUILDKIT = ("buildkit not supported by daemon", "BuildKit is enabled but the buildx component is missing")
 
@@ -74,9 +79,13 @@ class BuildkitOutput:
         tail = self._tails.get(step, ())
         if any(refusal_of(line) is Refusal.NO_ROOM for line in tail):
             return engine_error(name, f"no space left on device ({reason})")
-        asks_registry = name.startswith(_REGISTRY_STEPS)
+        if name.startswith(_BEGINNINGS):
+            return EngineUnavailable(f"the remote builder did not answer: {reason}")
+        asks_registry = name.startswith(_REGISTRY_STEPS) or reason.startswith(_PUSH)
         if asks_registry and refusal_of(reason, asked=Asked.REGISTRY) is Refusal.NO_REGISTRY:
             return RegistryUnavailable(f"{name}: {reason}")
+        if reason.startswith(_PUSH):
+            return PushFailed(f"the registry refused the image: {reason}")
         code = _EXIT_CODE.search(reason)
         how = f"exited with {code[1]}" if code else f"failed: {reason}"
         last = "; its last output:\n" + "\n".join(f"    {line}" for line in tail) if tail else ""

@@ -9,6 +9,7 @@ from container_training.work.images.registry import (
     Manifest,
     find_manifest,
     manifest_digest,
+    read_configuration,
     registry_of,
 )
 from training_api.errors import PushFailed, RegistryUnavailable
@@ -97,3 +98,38 @@ def test_refusals_and_silence_are_told_apart(handler: object, expected: type[Exc
 def test_a_name_without_a_host_belongs_to_docker_io() -> None:
     assert registry_of("python") == "docker.io"
     assert registry_of("gcr.io/p/x") == "gcr.io"
+
+
+def test_a_configuration_is_read_also_from_where_the_registry_keeps_it() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.host == "blobs.example":
+            assert "Authorization" not in request.headers
+            return httpx.Response(200, json={"config": {"Labels": {"a": "b"}}})
+        if "Authorization" not in request.headers:
+            return httpx.Response(401, headers={"WWW-Authenticate": "Basic realm=r"})
+        assert str(request.url) == f"https://registry.example/v2/p/digits/blobs/{DIGEST}"
+        return httpx.Response(307, headers={"Location": "https://blobs.example/1"})
+
+    login = {"username": "u", "password": "p"}
+    found = read_configuration(REF, DIGEST, login=login, client=client_for(answer))
+
+    assert found == {"config": {"Labels": {"a": "b"}}}
+    assert read_configuration(REF, DIGEST, client=client_for(lambda request: httpx.Response(404))) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"<html>", "no JSON object"),
+        (b"[]", "no JSON object"),
+        (b"1" * (4 * 1024**2 + 1), "more than 4194304 bytes"),
+    ],
+)
+def test_an_answer_that_is_none_of_a_registry_is_refused(body: bytes, message: str) -> None:
+    headers = {"Docker-Content-Digest": DIGEST}
+    client = client_for(lambda request: httpx.Response(200, headers=headers, content=body))
+
+    with pytest.raises(PushFailed, match=message):
+        find_manifest(REF, client=client)
+    with pytest.raises(PushFailed, match=message):
+        read_configuration(REF, DIGEST, client=client)

@@ -1,10 +1,15 @@
-"""Which of an engine's two builders builds an image."""
+"""Who builds an image."""
 
 from __future__ import annotations
 
 import pytest
 
-from container_training.work.images.builders.builder import Builder, is_buildkit, parse_builder
+from container_training.work.images.builders.builder import (
+    Builder,
+    is_buildkit,
+    is_remote,
+    parse_builder,
+)
 from training_api.errors import BuildKitMissing, InvalidRequest
 
 
@@ -13,5 +18,19 @@ def test_the_builder_is_the_classic_one_unless_something_needs_the_other() -> No
     assert is_buildkit(parse_builder("buildkit"), [])
     with pytest.raises(BuildKitMissing, match="the classic builder knows no RUN --mount"):
         is_buildkit(Builder.CLASSIC, ["RUN --mount"])
-    with pytest.raises(InvalidRequest, match="builder: must be one of auto, classic, buildkit, got 'kaniko'"):
+    with pytest.raises(
+        InvalidRequest, match="builder: must be one of auto, classic, buildkit, buildx, got 'kaniko'"
+    ):
         parse_builder("kaniko")
+
+
+def test_the_remote_builder_builds_unless_a_builder_of_the_engine_was_asked_for() -> None:
+    assert [builder for builder in Builder if is_remote(builder, has_remote=True)] == [
+        Builder.AUTO,
+        Builder.BUILDX,
+    ]
+    assert not is_remote(Builder.AUTO, has_remote=False)
+    with pytest.raises(
+        InvalidRequest, match="builder: 'buildx' needs a remote builder; set extra builder_url"
+    ):
+        is_remote(Builder.BUILDX, has_remote=False)

@@ -10,6 +10,7 @@ from training_api.errors import (
     BuildKitMissing,
     DiskFull,
     EngineUnavailable,
+    PushFailed,
     RegistryUnavailable,
     TrainingError,
 )
@@ -80,6 +81,21 @@ def test_the_failed_step_is_named_with_its_own_output(text: str, name: str) -> N
             "ERROR: BuildKit is enabled but the buildx component is missing or broken.\n",
             BuildKitMissing,
             "buildx",
+        ),
+        (
+            "#1 [internal] waiting for connection\n#1 ERROR: context deadline exceeded\n",
+            EngineUnavailable,
+            "the remote builder did not answer: context deadline exceeded",
+        ),
+        (
+            '#6 exporting to image\n#6 ERROR: failed to push h:1/p/x:1: Head "http://h:1/v2/": connection refused\n',
+            RegistryUnavailable,
+            "exporting to image: failed to push h:1/p/x:1",
+        ),
+        (
+            "#6 exporting to image\n#6 ERROR: failed to push h:1/p/x:1: failed to authorize: 401 Unauthorized\n",
+            PushFailed,
+            "the registry refused the image: failed to push h:1/p/x:1: failed to authorize",
         ),
         (
             "#3 [2/2] RUN x\n#3 0.1 tar: no space left on device\n#3 ERROR: y: exit code: 2\n",
