@@ -1,4 +1,4 @@
-"""A BuildKit on another machine, by TLS and the plugin buildx: it builds and pushes, without an engine here."""
+"""A BuildKit on another machine, by TLS and buildx: it builds and pushes; no engine is here."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SECRET = "correct-horse-battery-staple"
 
 @pytest.fixture(scope="module")
 def builder(registry: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The extras of a connection to a machine with a BuildKit, on which the registry can be reached."""
+    """The extras of a connection to a machine with a BuildKit that reaches the registry."""
     programs = find_newer_docker(StackSettings())
     assert programs is not None
     certificates = tmp_path_factory.mktemp("certificates")

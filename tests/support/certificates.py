@@ -35,7 +35,7 @@ def own_certificate(address: str) -> tuple[bytes, bytes]:
 
 
 def write_certificates(folder: Path, address: str) -> None:
-    """Write a certificate for a server at an IP address and for who asks it: docker's three files."""
+    """Write docker's three files, for a server at an IP address and for who asks it."""
     certificate, key = own_certificate(address)
     (folder / "ca.pem").write_bytes(certificate)
     (folder / "cert.pem").write_bytes(certificate)

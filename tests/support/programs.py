@@ -12,7 +12,11 @@ from local_stack.settings import StackSettings
 
 @functools.cache
 def is_there(program: str) -> bool:
-    """Whether ``program`` is there, PostgreSQL's server and ``newer docker`` included, which are not on PATH."""
+    """
+    Whether ``program`` is there.
+
+    PostgreSQL's server and ``newer docker`` count, too, which are not on PATH.
+    """
     if program == "newer docker":
         return find_newer_docker(StackSettings()) is not None
     found = server_program(program) if program == "postgres" else find_program(program)

@@ -49,7 +49,7 @@ class ImageHook(ClosingHook):
         be missing, or have no login: then the logins count that ``docker login`` or a credential helper
         keeps, if there are any. Its extras ``engine_url`` and ``cert_path`` name an engine on another
         machine, and the folder of the certificates with which to ask it; ``builder_url`` and
-        ``builder_cert_path`` a ``buildkitd`` in the same way, ``builder_name`` a builder of this user's buildx.
+        ``builder_cert_path`` a ``buildkitd`` in the same way; ``builder_name`` one of this user's buildx.
     :param docker_url: the engine; default: that of the connection, else DOCKER_HOST, else the local socket.
     """
 

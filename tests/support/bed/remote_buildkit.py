@@ -1,5 +1,5 @@
 """
-A BuildKit at an address, for tests, as ``buildkitd`` offers it: that of a newer Docker Engine.
+A BuildKit at an address, as ``buildkitd`` offers it: that of a newer Docker Engine.
 
 The engine speaks BuildKit's protocol, HTTP/2, after an upgrade of a request for ``/grpc``. A bridge makes it
 a plain address that wants a certificate.

@@ -1,4 +1,4 @@
-"""A ``docker`` with the plugin buildx that writes down how it was called, and pushes nothing."""
+"""A ``docker`` with buildx that writes down how it was called, and pushes nothing."""
 
 from __future__ import annotations
 

@@ -92,7 +92,9 @@ def read_configuration(
     ref: ImageRef, digest: str, *, login: Login | None = None, client: httpx.Client | None = None
 ) -> dict[str, Any] | None:
     """
-    Return the configuration of ``ref``'s image, which has its labels; ``None``: the registry lacks it.
+    Return the configuration of ``ref``'s image; ``None``: there is none.
+
+    It has the labels.
 
     :param digest: ``config_digest`` of its manifest.
     :raises RegistryUnavailable: no answer, or a server error.

@@ -1,4 +1,4 @@
-"""What an image will be called, and whether it is there, as registries know it: without an engine."""
+"""What an image will be called, and whether it is there, by registries: without an engine."""
 
 from __future__ import annotations
 

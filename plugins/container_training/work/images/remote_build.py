@@ -1,4 +1,4 @@
-"""Builds an image with a BuildKit on another machine, unless its registry has it; needs no engine."""
+"""Builds an image with a remote BuildKit, unless its registry has it; needs no engine."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ def build_remotely(
     cancellation: Cancellation | None = None,
 ) -> BuiltImage:
     """
-    Return the image of ``context`` by tag and digest: from its registry, else built and pushed by ``builder``.
+    Return the image of ``context``, by tag and digest.
 
-    The arguments are those of ``build_image``.
+    It is the registry's, or ``builder`` builds and pushes it. The other arguments are those of
+    ``build_image``.
 
     :raises InvalidImageRef: ``repository`` has a tag or a digest, is malformed, or has no registry.
     :raises BuildContextMissing: a file of the context cannot be read.
-    :raises BuildKitMissing: no command line of this machine can drive the builder, or it knows none of that name.
+    :raises BuildKitMissing: no command line of this machine can drive the builder, or it knows no such one.
     :raises BuildFailed: a step failed; the message has the step, its exit code and its last output.
     :raises DiskFull: the builder's disk is full.
     :raises EngineUnavailable: the builder does not answer.

@@ -21,7 +21,7 @@ from container_training.operators.image import (
     TestImageOperator,
 )
 from container_training.runtime import supervision
-from container_training.work.images import image_builder, pusher
+from container_training.work.images import image_builder, puller, pusher, remote_build
 from container_training.work.images.image_builder import BuiltImage
 from container_training.work.images.pusher import PushedImage
 from container_training.work.preflight import container_run
@@ -131,6 +131,52 @@ def test_in_one_task_the_image_is_pushed_after_its_test(
 
     assert task.execute(CONTEXT) == f"h:1/i@{DIGEST}"
     assert steps == ["build", "run h:1/i:ctx-1 --epochs 1", "push h:1/i:ctx-1"]
+
+
+@pytest.fixture
+def remote(monkeypatch: pytest.MonkeyPatch, steps: list[str], airflow_db: Path) -> None:
+    """A connection that names a remote builder."""
+
+    def build(context: Any, name: str, builder: Any, **_: Any) -> BuiltImage:
+        steps.append(f"build {name} on {builder}")
+        return BuiltImage(ref=parse_image_ref(f"{name}:ctx-1@{DIGEST}"), image_id="sha256:1", is_reused=False)
+
+    monkeypatch.setattr(remote_build, "build_remotely", build)
+    monkeypatch.setattr(puller, "ensure_image", lambda client, name, *_: steps.append(f"pull {name}"))
+    connection = {"conn_type": "docker", "extra": {"builder_name": "shared"}}
+    monkeypatch.setenv("AIRFLOW_CONN_DOCKER_DEFAULT", json.dumps(connection))
+
+
+@pytest.mark.parametrize("builder", ["auto", "buildx"])
+def test_what_a_remote_builder_pushed_is_not_pushed_again(
+    build_context: str, steps: list[str], remote: None, builder: str
+) -> None:
+    task = BuildImageOperator(task_id="t", context_dir=build_context, image="h:1/i", builder=builder)
+
+    assert task.execute(CONTEXT) == f"h:1/i:ctx-1@{DIGEST}"
+    assert steps == ["build h:1/i on shared"]
+
+
+def test_a_builder_of_the_engine_is_taken_where_it_was_asked_for(
+    build_context: str, steps: list[str], remote: None
+) -> None:
+    BuildImageOperator(task_id="t", context_dir=build_context, image="h:1/i", builder="classic").execute(
+        CONTEXT
+    )
+
+    assert steps == ["build", "push h:1/i:ctx-1"]
+
+
+def test_in_one_task_the_engine_pulls_for_the_test_what_a_remote_builder_pushed(
+    build_context: str, steps: list[str], remote: None
+) -> None:
+    task = BuildAndPushImageOperator(
+        task_id="t", context_dir=build_context, image="h:1/i", test_args="--epochs 1"
+    )
+
+    image = f"h:1/i:ctx-1@{DIGEST}"
+    assert task.execute(CONTEXT) == f"h:1/i@{DIGEST}"
+    assert steps == ["build h:1/i on shared", f"pull {image}", f"run {image} --epochs 1"]
 
 
 def test_in_one_task_a_test_is_not_run_unasked(build_context: str, steps: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Who builds an image: one of an engine's two builders, or a BuildKit on another machine. Pure."""
+"""Who builds an image: one of an engine's two builders, or a remote BuildKit. Pure."""
 
 from __future__ import annotations
 

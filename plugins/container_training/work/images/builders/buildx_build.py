@@ -1,4 +1,4 @@
-"""Builds with a BuildKit on another machine, by docker's plugin buildx; the builder pushes the image."""
+"""Builds with a BuildKit on another machine, which pushes the image, by docker's buildx."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RemoteImage:
     What a remote builder has pushed.
 
     :param digest: of the manifest, ``sha256:...``.
-    :param image_id: the digest of the image's configuration; that of the manifest if the builder does not say.
+    :param image_id: the digest of the image's configuration; if the builder does not say it, ``digest``.
     """
 
     digest: str
@@ -57,7 +57,7 @@ def build_with_buildx(
 
 
 def _read_metadata(file: Path, order: BuildOrder) -> RemoteImage:
-    """Return what buildx says that it has pushed. Source: docs of `buildx build`, --metadata-file."""
+    """Return what buildx has pushed. Source: docs of `buildx build`, --metadata-file."""
     try:
         if file.stat().st_size > _MAX_METADATA_BYTES:
             raise ValueError(f"its description has more than {_MAX_METADATA_BYTES} bytes")

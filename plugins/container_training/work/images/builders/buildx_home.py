@@ -1,4 +1,4 @@
-"""A folder of docker's command line for one build: the logins that it needs, and nobody else's builders."""
+"""A folder of docker's command line for one build: its logins, and nobody else's builders."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def buildx_home(
     program: str, builder: RemoteBuilder, hosts: Iterable[str], find_login: FindLogin
 ) -> Iterator[BuildxHome]:
     """
-    Yield a folder that no other user can read, with the logins of ``hosts`` alone; it is removed afterwards.
+    Yield a folder that no other user can read, with the logins of ``hosts`` alone.
 
-    A builder with an address is an instance in this folder. One with a name is this user's own, whose folder
-    of buildx is used, too.
+    It is removed afterwards. A builder with an address is an instance in this folder. One with a name is this
+    user's own, whose folder of buildx is used, too.
 
     :raises BuildKitMissing: buildx knows no such builder.
     """
@@ -77,7 +77,7 @@ def buildx_home(
 
 
 def _configuration(logins: Mapping[str, Login], users: Path) -> dict[str, Any]:
-    """Return ``config.json``: logins as ``docker login`` keeps them, and where the user's plugins are."""
+    """Return ``config.json``: logins as ``docker login`` keeps them, and the user's plugins."""
     return {
         "auths": {_HUB_KEY if host == _HUB else host: _auth(login) for host, login in logins.items()},
         "cliPluginsExtraDirs": [str(users / "cli-plugins")],

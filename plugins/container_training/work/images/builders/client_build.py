@@ -1,4 +1,4 @@
-"""Runs docker's command line, which holds the session that BuildKit asks for secrets and SSH agents over."""
+"""Runs docker's command line, whose session BuildKit asks for secrets and SSH agents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from training_api.errors import BuildFailed
 
 def run_build(command: Sequence[str], order: BuildOrder, environment: Mapping[str, str]) -> None:
     """
-    Build what ``order`` says with ``command``, which gets the packed context on its standard input.
+    Build what ``order`` says with ``command``.
+
+    It gets the packed context on its standard input.
 
     :param command: program and arguments before those that all builds have.
     :raises BuildKitMissing: the engine has no BuildKit.

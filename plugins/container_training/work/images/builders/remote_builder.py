@@ -22,7 +22,7 @@ _HTTP2_BEGIN = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0,
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteBuilder:
     """
-    A BuildKit that is no part of a Docker Engine: its address, or what this user's buildx calls it.
+    A BuildKit that is no part of an engine: its address, or its name in the user's buildx.
 
     :param url: ``tcp://HOST:PORT`` or ``unix://PATH`` of ``buildkitd``.
     :param cert_path: the folder of ``ca.pem``, ``cert.pem`` and ``key.pem``.
