@@ -22,7 +22,7 @@ from container_training.work.submission.job_request import JobFields, job_reques
 from local_stack.settings import StackSettings
 from tests.support.certificates import write_certificates
 from tests.support.docs_examples import PAGES, README, ROOT, Example, examples, examples_in
-from tests.support.public_operators import public_operators
+from tests.support.public_operators import IN_THE_CLOUD, public_operators
 from training_api.dialects.ml_v1.resources import TrainingInput
 from training_api.job.cluster import ReplicaId, ReplicaRole, cluster_environment, replica_host
 from training_api.job.cost import parse_prices
@@ -101,6 +101,10 @@ KINDS = {
     **dict.fromkeys(
         (f"operator {name}" for name in (*public_operators(), "_TrainingJobDecoratedOperator")),
         "tests/e2e/test_operator_examples.py",
+    ),
+    **dict.fromkeys(
+        (f"operator {name}" for name in IN_THE_CLOUD),
+        "tests/unit/container_training/operators/test_cloud_build.py",
     ),
     "install": "tests/packaging/test_first_job.py",
     "shell": "tests/e2e/test_readme_shell.py",

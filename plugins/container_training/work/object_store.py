@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from training_api.errors import InvalidArgument, ObjectChanged, ResultsMissing
@@ -250,6 +250,30 @@ class ObjectStore:
             raise ObjectChanged(
                 f"{uri} is not at generation {generation} any more; somebody wrote it"
             ) from error
+        except NotFound as error:
+            raise ResultsMissing(f"bucket {bucket!r} of {uri} does not exist") from error
+        return int(blob.generation)
+
+    def write_new(self, uri: str, file: BinaryIO, content_type: str) -> int:
+        """
+        Write ``file`` to ``uri``, unless there is an object; return the generation there.
+
+        It is read from its start.
+
+        :raises ResultsMissing: the bucket does not exist.
+        :raises ObjectChanged: the object that was there is gone.
+        """
+        from google.api_core.exceptions import NotFound, PreconditionFailed
+
+        bucket, name = split_uri(uri)
+        blob = self._client.bucket(bucket).blob(name)
+        try:
+            blob.upload_from_file(file, rewind=True, content_type=content_type, if_generation_match=0)
+        except PreconditionFailed:
+            present = self.find(uri)
+            if present is None:
+                raise ObjectChanged(f"{uri} was deleted while it was written") from None
+            return int(present.generation or 0)
         except NotFound as error:
             raise ResultsMissing(f"bucket {bucket!r} of {uri} does not exist") from error
         return int(blob.generation)

@@ -16,12 +16,17 @@ import pytest
 import structlog
 
 from tests.support.fakes.fake_bucket import FakeBucket
+from tests.support.fakes.fake_registry import FakeRegistry
 from tests.support.fakes.fake_service import PROJECT, FakeService
 from tests.support.fresh_airflow import FreshAirflow
+from training_api.clients.network import Network
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
     from sqlalchemy.orm import Session
+
+    from container_training.work.object_store import ObjectStore
+    from tests.support.fakes.cloud_build_server import CloudBuildServer
 
 
 class StateStore(dict[str, Any]):
@@ -168,3 +173,23 @@ def add_run(register_dag: Callable[[DAG], DAG], session: Session) -> Callable[..
         session.commit()
 
     return add_run
+
+
+@pytest.fixture
+def cloud(
+    monkeypatch: pytest.MonkeyPatch, airflow_db: Path, store: ObjectStore
+) -> Iterator[CloudBuildServer]:
+    """Cloud Build, a bucket for it, and the connection of tasks that use it."""
+    # Imported on use: Google's libraries take seconds.
+    from tests.support.fakes.cloud_build_parts import fake_cloud_build
+
+    with fake_cloud_build(monkeypatch, store) as builds:
+        yield builds
+
+
+@pytest.fixture
+def registries(monkeypatch: pytest.MonkeyPatch) -> FakeRegistry:
+    """What all registries of the test have."""
+    found = FakeRegistry()
+    monkeypatch.setattr(Network, "transport", lambda self, url: httpx.MockTransport(found.answer))
+    return found

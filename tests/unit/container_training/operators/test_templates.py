@@ -24,6 +24,7 @@ OPERATORS = public_operators()
 NOT_TEMPLATED = {
     ("TrainingJobSensor", "deferrable"): "whether a task is deferred is known before it runs",
     ("SubmitTrainingJobOperator", "deferrable"): "the same",
+    ("CloudBuildImageOperator", "deferrable"): "the same",
     ("SubmitTrainingJobOperator", "wait_timeout"): "a limit is a number or a timedelta, as a sensor's",
     **{
         ("TrainingJobSensor", name): "an argument of Airflow's, which reads it unrendered"
@@ -38,6 +39,7 @@ def test_all_operators_are_found() -> None:
     assert set(OPERATORS) == {
         "BuildImageOperator",
         "BuildAndPushImageOperator",
+        "CloudBuildImageOperator",
         "TestImageOperator",
         "PushImageOperator",
         "ImageBillOfMaterialsOperator",

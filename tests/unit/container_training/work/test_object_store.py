@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from types import SimpleNamespace
 
 import pytest
@@ -118,6 +119,19 @@ def test_the_same_content_is_written_once(store: ObjectStore, folder: str) -> No
     written = [store.write_if_changed(uri, content, "text/plain") for content in (b"1", b"1", b"2", b"1")]
 
     assert written == [True, False, True, True]
+
+
+def test_a_file_is_written_where_there_is_none(store: ObjectStore, folder: str) -> None:
+    file = io.BytesIO(b"content")
+    file.seek(3)
+
+    first = store.write_new(f"{folder}/a", file, "text/plain")
+    again = store.write_new(f"{folder}/a", io.BytesIO(b"other"), "text/plain")
+
+    assert again == first
+    assert store.read(f"{folder}/a", 100) == b"content"
+    with pytest.raises(ResultsMissing, match="bucket 'no-such' of gs://no-such/a does not exist"):
+        store.write_new("gs://no-such/a", io.BytesIO(b""), "text/plain")
 
 
 def test_a_copy_is_made_once_and_never_over_something_else(store: ObjectStore, folder: str) -> None:

@@ -1,11 +1,10 @@
-"""Building with a remote builder; docker's command line is one that writes down how it was called."""
+"""Building with a remote builder, by a docker that writes down how it was called."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from container_training.work.images.build_context import BuildContext, open_context
@@ -14,39 +13,18 @@ from container_training.work.images.builders.remote_builder import RemoteBuilder
 from container_training.work.images.image_builder import BuiltImage
 from container_training.work.images.remote_build import build_remotely
 from tests.support.fakes.docker_program import CONFIGURATION, PUSHED, DockerProgram, put_on_path
-from training_api.clients.network import Network
+from tests.support.fakes.fake_registry import FakeRegistry, configuration_digest
 from training_api.errors import BuildFailed, InvalidImageRef
 
 NAME = "registry.example/p/digits"
-BASE = "sha256:" + "b" * 64
 BUILDER = RemoteBuilder(name="shared")
 
 
-class Registry:
-    """A registry with a base image, and with what a test puts there."""
-
-    def __init__(self) -> None:
-        self.images: dict[str, dict[str, Any]] = {"base:1": {"config": {"Labels": {}}}}
-
-    def answer(self, request: httpx.Request) -> httpx.Response:
-        _, _, repository, kind, name = request.url.path.rsplit("/", 4)
-        if kind == "blobs":
-            return httpx.Response(200, json=self.images[name.removeprefix("sha256:")])
-        image = f"{repository}:{name}"
-        if image not in self.images:
-            return httpx.Response(404)
-        return httpx.Response(
-            200,
-            headers={"Docker-Content-Digest": PUSHED},
-            json={"config": {"digest": f"sha256:{image}"}},
-        )
-
-
 @pytest.fixture
-def images(monkeypatch: pytest.MonkeyPatch) -> Registry:
-    found = Registry()
-    monkeypatch.setattr(Network, "transport", lambda self, url: httpx.MockTransport(found.answer))
-    return found
+def images(registries: FakeRegistry) -> FakeRegistry:
+    """What the registry has: a base image, and what a test puts there."""
+    registries.images["p/base:1"] = {}
+    return registries
 
 
 @pytest.fixture
@@ -71,7 +49,7 @@ def build(context: BuildContext, lines: list[str] | None = None, **arguments: An
 
 
 def test_the_builder_pushes_and_says_what(
-    context: BuildContext, images: Registry, program: DockerProgram
+    context: BuildContext, images: FakeRegistry, program: DockerProgram
 ) -> None:
     session = BuildSession(
         secret_ids=("token",), read_secrets=lambda: {"token": b"correct-horse"}, ssh={"default": "/key"}
@@ -101,13 +79,13 @@ def test_the_builder_pushes_and_says_what(
 
 
 def test_what_the_registry_has_is_neither_built_nor_pushed(
-    context: BuildContext, images: Registry, program: DockerProgram
+    context: BuildContext, images: FakeRegistry, program: DockerProgram
 ) -> None:
     first = build(context)
     label = next(
         word for word in program.calls()[0]["arguments"] if word.startswith("container-training.context=")
     )
-    image = f"digits:{first.ref.tag}"
+    image = f"p/digits:{first.ref.tag}"
     images.images[image] = {
         "config": {"Labels": dict([label.split("=", 1)])},
         "created": "2026-01-01T00:00:00Z",
@@ -116,17 +94,19 @@ def test_what_the_registry_has_is_neither_built_nor_pushed(
 
     again = build(context, lines)
 
-    assert (again.ref, again.image_id, again.is_reused) == (first.ref, f"sha256:{image}", True)
+    assert (again.ref, again.image_id, again.is_reused) == (first.ref, configuration_digest(image), True)
     assert len(program.calls()) == 1
     assert lines[0] == f"registry registry.example has {NAME}:{first.ref.tag}: nothing is built"
     assert "built 2026-01-01T00:00:00Z" in lines[-1]
 
 
 def test_another_image_under_the_tag_is_not_used(
-    context: BuildContext, images: Registry, program: DockerProgram
+    context: BuildContext, images: FakeRegistry, program: DockerProgram
 ) -> None:
     first = build(context)
-    images.images[f"digits:{first.ref.tag}"] = {"config": {"Labels": {"container-training.context": "other"}}}
+    images.images[f"p/digits:{first.ref.tag}"] = {
+        "config": {"Labels": {"container-training.context": "other"}}
+    }
     lines: list[str] = []
 
     again = build(context, lines)
@@ -137,7 +117,11 @@ def test_another_image_under_the_tag_is_not_used(
 
 @pytest.mark.parametrize("metadata", ["", "[]", "{}"])
 def test_a_builder_that_does_not_say_what_it_pushed_has_failed(
-    context: BuildContext, images: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metadata: str
+    context: BuildContext,
+    images: FakeRegistry,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    metadata: str,
 ) -> None:
     put_on_path(tmp_path / "bin", monkeypatch, metadata=metadata)
 
@@ -146,7 +130,7 @@ def test_a_builder_that_does_not_say_what_it_pushed_has_failed(
 
 
 def test_output_is_shown_without_secrets_and_a_failed_step_is_named(
-    context: BuildContext, images: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    context: BuildContext, images: FakeRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = (
         "print('#5 [2/2] RUN x\\n#5 0.1 correct-horse\\n#5 ERROR: process did not complete: exit code: 7')\n"
