@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from docker.api import APIClient
 
 from container_training.operators.image import BuildAndPushImageOperator, BuildImageOperator
+from container_training.work.images.engine import default_engine_url
 from local_stack.parts.newer_docker import PROGRAMS, find_newer_docker
 from local_stack.settings import StackSettings
 from tests.support.bed.image_tasks import (
@@ -40,6 +41,8 @@ pytestmark = [
     pytest.mark.usefixtures("image_connections", "no_engine_here"),
 ]
 
+#: The engine of the tests, which the workers of most of them do not have.
+HERE = default_engine_url()
 #: No step of an earlier run is in the builder's cache.
 BEGIN = f"ARG BASE_IMAGE\nFROM ${{BASE_IMAGE}}\nENV RUN_OF_TESTS={uuid.uuid4()}\n"
 #: Option of buildx's driver -> file of the certificates.
@@ -120,7 +123,7 @@ def test_what_the_remote_builder_pushes_is_found_by_digest_and_not_built_again(
     first = list(task_log)
     task_log.clear()
     again = build(folder, name, base)
-    run_test(image, args=["cat", "/note"], docker_url="unix:///var/run/docker.sock")
+    run_test(image, args=["cat", "/note"], docker_url=HERE)
 
     assert re.fullmatch(rf"{name}:ctx-[0-9a-f]{{16}}@sha256:[0-9a-f]{{64}}", image)
     assert any(line.endswith(" made elsewhere") for line in first)
@@ -141,7 +144,7 @@ def test_an_engine_gives_the_same_content_the_same_tag(
         f"{registry}/p-1/image-tests/same",
         base,
         builder="classic",
-        docker_url="unix:///var/run/docker.sock",
+        docker_url=HERE,
     )
 
     assert here == remote
@@ -161,7 +164,7 @@ def test_a_secret_is_there_for_its_step_and_nothing_of_the_build_is_left_on_the_
         folder, f"{registry}/p-1/image-tests/secret", base, secrets={"token": "variable:build_token"}
     )
 
-    run_test(image, args=["cat", "/proof"], docker_url="unix:///var/run/docker.sock")
+    run_test(image, args=["cat", "/proof"], docker_url=HERE)
     proof = subprocess.run(["sha256sum"], input=SECRET.encode(), capture_output=True, check=True).stdout
     assert f"stdout | {proof.decode().strip()}" in task_log
     assert SECRET not in "\n".join(task_log)
@@ -180,7 +183,7 @@ def test_a_build_with_its_test_is_tested_by_the_workers_engine(
         build_args={"BASE_IMAGE": base},
         builder="buildx",
         test_args=["cat", "/note"],
-        docker_url="unix:///var/run/docker.sock",
+        docker_url=HERE,
     )
 
     image = operator.execute(task_context())
