@@ -30,6 +30,7 @@ from training_service.parts.moving import MovingParts
 from training_service.settings import EngineKind, ServiceSettings
 from training_service.store.audit_store import AuditStore
 from training_service.store.database import Databases, open_databases
+from training_service.store.jobs.job_history import JobHistory
 from training_service.store.jobs.job_search import JobSearch
 from training_service.store.jobs.job_store import JobStore
 from training_service.store.jobs.success_store import SuccessStore
@@ -54,6 +55,7 @@ from training_service.telemetry.metrics import Metrics
 from training_service.use_cases.curve_book import CurveBook
 from training_service.use_cases.fleet_reports import Reports
 from training_service.use_cases.health import Health
+from training_service.use_cases.history_book import HistoryBook
 from training_service.use_cases.job_policies import JobPolicies
 from training_service.use_cases.jobs import Jobs
 from training_service.use_cases.object_access import ObjectAccess
@@ -157,14 +159,16 @@ def _build(
         role=lambda: moving.role,
     )
     reported = MeasurementStore(databases.api)
+    capacity = within(_CAPACITY_SECONDS, lambda: host.capacity)
     ops = Reports(
         jobs=asked,
         search=JobSearch(databases.api, asked.queue_positions),
         spans=SpanStore(databases.api),
         usage=UsageStore(databases.api),
         curves=CurveBook(reported),
+        histories=HistoryBook(JobHistory(databases.api), capacity),
         measurements=reported,
-        capacity=within(_CAPACITY_SECONDS, lambda: host.capacity),
+        capacity=capacity,
         hold=guard.problem,
     )
     metrics.registry.register(ServiceGauges(SuccessStore(databases.api).newest, ops.fleet, settings.volumes))

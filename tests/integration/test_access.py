@@ -326,6 +326,11 @@ def test_airflow_runs_watches_and_cancels_the_jobs_of_its_project(guarded: Guard
         ("POST", "/v2/entries:list", {"resourceNames": ["projects/demo-project"]}),
         ("POST", f"{ops}/jobs:search", {}),
         ("GET", f"{ops}/fleet", None),
+        (
+            "POST",
+            f"{ops}/fleet:history",
+            {"windowSeconds": 3600, "stepSeconds": 60, "costStepSeconds": 60},
+        ),
         ("GET", f"{ops}/version", None),
         *(("GET", f"{ops}/jobs/developers/{view}", None) for view in ("timeline", "usage", "curves")),
         ("POST", f"{PROJECT}/jobs/developers:cancel", {}),

@@ -15,6 +15,7 @@ import httpx
 from training_api.clients.api_answers import read_model
 from training_api.clients.service_connection import ServiceConnection
 from training_api.dialects.ml_v1.resources import WireModel
+from training_api.fleet.history import FleetHistory, FleetHistoryRequest
 from training_api.fleet.wire import (
     CurvesResponse,
     FleetResponse,
@@ -50,6 +51,10 @@ class OpsClient(ServiceConnection):
     def fleet(self) -> FleetResponse:
         """Return capacity, use and queue."""
         return self._ask(FleetResponse, "GET", "/fleet")
+
+    def history(self, request: FleetHistoryRequest) -> FleetHistory:
+        """Return the fleet's past. :raises ServiceError: the request is invalid."""
+        return self._ask(FleetHistory, "POST", "/fleet:history", request.to_wire())
 
     def version(self) -> str:
         """Return a text that is another one after every change of a job's state."""

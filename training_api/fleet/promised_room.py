@@ -1,11 +1,10 @@
-"""What a job's machines hold of the service's capacity, from a row of ``jobs:search``."""
+"""What a job's machines hold of the service's capacity, and what they are called."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from training_api.dialects.ml_v1.resources import ReplicaConfig, ScaleTier, TrainingInput
-from training_api.fleet.wire import Room
 from training_api.job.capacity import Capacity, Load, grants, load_of
 from training_api.job.machines import MACHINE_TYPES, MachineType, Resources
 from training_api.job.roles import MASTER, machines_of
@@ -15,20 +14,6 @@ from training_api.job.roles import MASTER, machines_of
 class _Machine:
     machine: MachineType
     gpus: int
-
-
-def capacity_from(total: Room, largest: Room | None) -> Capacity:
-    """
-    Return the room of a service as its loop reckons with it. Pure.
-
-    :param largest: what one container may have; ``None``, from an older service: all.
-    """
-    each = largest or total
-    return Capacity(
-        each=Resources(cpus=each.cpus, memory_bytes=each.memory_bytes, gpus=each.gpus),
-        total=Resources(cpus=total.cpus, memory_bytes=total.memory_bytes, gpus=total.gpus),
-        replicas=total.replicas,
-    )
 
 
 def promised_room(training: TrainingInput, capacity: Capacity | None) -> Load:

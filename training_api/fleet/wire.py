@@ -21,6 +21,10 @@ MAX_SEARCH_PAGE = 10_000
 DEFAULT_SEARCH_PAGE = 50
 #: PostgreSQL has no NUL in texts; a label has none either.
 _LabelValue = Annotated[str, Field(pattern=r"^[^\x00]*$")]
+#: The DAGs of one question.
+MAX_DAGS = 10_000
+#: Values of the label ``airflow-dag``.
+DagLabels = Annotated[list[_LabelValue], Field(max_length=MAX_DAGS)]
 #: About a megabyte of JSON.
 MAX_MEASUREMENTS_PAGE = 10_000
 
@@ -43,7 +47,7 @@ class SearchJobsRequest(WireModel):
     """
 
     filter: str = ""
-    dags: list[_LabelValue] | None = Field(default=None, max_length=10_000)
+    dags: DagLabels | None = None
     changed_after: Annotated[Timestamp, BeforeValidator(_not_a_number)] | None = None
     page_size: Int32 = DEFAULT_SEARCH_PAGE
     page_token: str = ""

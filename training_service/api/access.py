@@ -85,6 +85,7 @@ NEEDS: Mapping[tuple[str, str], Needs] = {
     ("GET", f"{_OPS}/jobs/{{job_id}}/curves"): Needs(JOB_GET, _JOB),
     ("GET", f"{_OPS}/jobs/{{job_id}}/measurements"): Needs(JOB_GET, _JOB),
     ("GET", f"{_OPS}/fleet"): Needs(JOB_LIST, _PROJECT),
+    ("POST", f"{_OPS}/fleet:history"): Needs(JOB_LIST, _PROJECT),
     ("GET", f"{_OPS}/version"): Needs(JOB_LIST, _PROJECT),
     ("GET", _LOCATIONS): Needs("ml.locations.list", "projects/{project}"),
     ("GET", f"{_LOCATIONS}/{{location}}"): Needs("ml.locations.get", "projects/{project}"),

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 
 from training_api.dialects.ml_v1.resources import WireModel
+from training_api.fleet.history import FleetHistory, FleetHistoryRequest
 from training_api.fleet.wire import (
     CurvesResponse,
     FleetResponse,
@@ -66,6 +67,11 @@ def ops_router(reports: Reports) -> APIRouter:
     def fleet(project: ProjectPath) -> JSONResponse:
         """Show capacity, use and queue."""
         return _answer(reports.fleet(project))
+
+    @router.post("/fleet:history", response_model=FleetHistory)
+    def history(project: ProjectPath, request: FleetHistoryRequest) -> JSONResponse:
+        """Show use, waits, failures and costs of a time until now."""
+        return _answer(reports.history(project, request))
 
     @router.get("/version", response_model=VersionResponse)
     def version(project: ProjectPath) -> JSONResponse:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from training_api.errors import EngineError, JobNotFound
+from training_api.fleet.history import FleetHistory, FleetHistoryRequest
 from training_api.fleet.wire import (
     CurvesResponse,
     FleetResponse,
@@ -28,6 +29,7 @@ from training_service.store.measurement_store import MeasurementStore
 from training_service.store.span_store import SpanStore
 from training_service.store.usage_store import UsageStore
 from training_service.use_cases.curve_book import CurveBook
+from training_service.use_cases.history_book import HistoryBook
 
 
 class Reports:
@@ -46,6 +48,7 @@ class Reports:
         spans: SpanStore,
         usage: UsageStore,
         curves: CurveBook,
+        histories: HistoryBook,
         measurements: MeasurementStore,
         capacity: Callable[[], Capacity],
         hold: Callable[[], str] = lambda: "",
@@ -55,6 +58,7 @@ class Reports:
         self._spans = spans
         self._usage = usage
         self._curves = curves
+        self._histories = histories
         self._measurements = measurements
         self._capacity = capacity
         self._hold = hold
@@ -132,6 +136,10 @@ class Reports:
             oldest_queued_time=oldest,
             hold=hold,
         )
+
+    def history(self, project: str, request: FleetHistoryRequest) -> FleetHistory:
+        """Return what a window of time had of the project's jobs."""
+        return self._histories.of(project, request)
 
     def _limits(self, record: JobRecord) -> dict[str, dict[str, float | None]]:
         """Return the replicas' limits by task name, by today's capacity; empty while it is unknown."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
 from training_api.dialects.ml_v1.filters import parse_filter
+from training_api.job.intent import DAG_LABEL
 from training_service.model.paging import foreign_token
 from training_service.store.sql.any_of import any_of
 from training_service.store.sql.filter_sql import FieldSql, filter_to_sql, text_field, time_field
+from training_service.store.sql.json_sql import JsonObject
 from training_service.store.tables import is_job, jobs
 
 #: A page token: when the page's last job was created, and its sequence. 18 digits fit into 64 bits.
@@ -42,6 +45,19 @@ def wanted_jobs(project: str, filter_text: str) -> sa.ColumnElement[bool]:
 def label_field(key: str) -> FieldSql:
     """Return the builder of conditions on the label ``key``."""
     return text_field(jobs.c.labels[key].as_string())
+
+
+def of_dags(dags: Sequence[str] | None) -> sa.ColumnElement[bool]:
+    """
+    Return the condition for the jobs whose label names one of ``dags``; ``None``: for all jobs.
+
+    However many there are, they are one parameter.
+    """
+    if dags is None:
+        return sa.true()
+    names = sa.func.json_each(sa.literal(dict.fromkeys(dags), sa.JSON())).table_valued("key", name="dags")
+    dag: sa.ColumnElement[str] = JsonObject(jobs.c.labels)[DAG_LABEL].as_string()
+    return dag.in_(sa.select(names.c.key))
 
 
 def newest_first(query: sa.Select[Any], page_size: int, page_token: str) -> sa.Select[Any]:

@@ -15,13 +15,12 @@ import sqlalchemy as sa
 
 from training_api.dialects.ml_v1.resources import format_timestamp
 from training_api.fleet.wire import DEFAULT_SEARCH_PAGE, MAX_SEARCH_PAGE, SearchJobsRequest
-from training_api.job.intent import DAG_LABEL
 from training_api.job.roles import ROLES
 from training_api.states import LIVING, JobState
 from training_service.model.clock import Clock, utc_now
 from training_service.model.paging import page_size
 from training_service.store.database import from_us, to_us
-from training_service.store.jobs.job_list import newest_first, one_page, wanted_jobs
+from training_service.store.jobs.job_list import newest_first, of_dags, one_page, wanted_jobs
 from training_service.store.jobs.job_rows import state_of
 from training_service.store.jobs.stored_spec import mapping_of
 from training_service.store.sql.any_of import TERMINAL_VALUES
@@ -78,9 +77,7 @@ class JobSearch:
         :raises InvalidRequest: the page token, or the page size, is invalid.
         """
         size = page_size(request.page_size, default=DEFAULT_SEARCH_PAGE, maximum=MAX_SEARCH_PAGE)
-        wanted = wanted_jobs(project, request.filter)
-        if request.dags is not None:
-            wanted = sa.and_(wanted, jobs.c.labels[DAG_LABEL].as_string().in_(request.dags))
+        wanted = sa.and_(wanted_jobs(project, request.filter), of_dags(request.dags))
         if request.changed_after:
             since = to_us(request.changed_after)
             wanted = sa.and_(wanted, sa.or_(jobs.c.ended_us.is_(None), jobs.c.ended_us > since))

@@ -104,12 +104,12 @@ def text_field(column: sa.ColumnElement[Any], default: str | None = None) -> Fie
             return column.is_not(None) if value == "*" else _contains(compared, comparison)
         if comparison.op in ("=", "!="):
             return _ORDERING[comparison.op](compared, value)
-        return _ORDERING[comparison.op](_InCodePoints(compared), value)
+        return _ORDERING[comparison.op](InCodePoints(compared), value)
 
     return build
 
 
-class _InCodePoints(sa.sql.functions.GenericFunction[str]):
+class InCodePoints(sa.sql.functions.GenericFunction[str]):
     """Text that is compared by code points, whatever the language of the database."""
 
     type = sa.Text()
@@ -117,12 +117,12 @@ class _InCodePoints(sa.sql.functions.GenericFunction[str]):
     name = "in_code_points"
 
 
-@compiles(_InCodePoints)
+@compiles(InCodePoints)
 def _as_it_is(element: Any, compiler: Any, **options: Any) -> str:
     return str(compiler.process(element.clauses, **options))
 
 
-@compiles(_InCodePoints, "postgresql")
+@compiles(InCodePoints, "postgresql")
 def _collated(element: Any, compiler: Any, **options: Any) -> str:
     return f'(({compiler.process(element.clauses, **options)}) COLLATE "C")'
 
@@ -135,8 +135,8 @@ def _contains(column: sa.ColumnElement[Any], comparison: Comparison) -> sa.Colum
         )
     part = re.sub(r"([/%_])", r"/\1", comparison.value)
     # The database lowers both, A to Z only: databases differ in other letters.
-    pattern = sa.func.lower(_InCodePoints(sa.literal(f"%{part}%")))
-    return sa.func.lower(_InCodePoints(column)).like(pattern, escape="/")
+    pattern = sa.func.lower(InCodePoints(sa.literal(f"%{part}%")))
+    return sa.func.lower(InCodePoints(column)).like(pattern, escape="/")
 
 
 def constant_field(value: str) -> FieldSql:

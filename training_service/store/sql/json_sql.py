@@ -59,6 +59,27 @@ def _double_in_postgresql(element: _Double, compiler: Any, **options: Any) -> st
     )
 
 
+class JsonObject(sa.sql.functions.FunctionElement[Any]):
+    """A column of JSON, with an empty object for whatever is none: one such row must not stop a report."""
+
+    type = sa.JSON()
+    name = "json_object_of"
+    inherit_cache = True
+
+
+@compiles(JsonObject, "sqlite")
+def _object_in_sqlite(element: JsonObject, compiler: Any, **options: Any) -> str:
+    column = compiler.process(element.clauses, **options)
+    is_object = f"CASE WHEN json_type({column}) = 'object' THEN {column} ELSE '{{}}' END"
+    return f"(CASE WHEN json_valid({column}) THEN {is_object} ELSE '{{}}' END)"
+
+
+@compiles(JsonObject, "postgresql")
+def _object_in_postgresql(element: JsonObject, compiler: Any, **options: Any) -> str:
+    column = compiler.process(element.clauses, **options)
+    return f"(CASE WHEN json_typeof({column}) = 'object' THEN {column} ELSE '{{}}' END)"
+
+
 class JsonValue:
     """
     One value of a column of JSON.

@@ -2,69 +2,70 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
+from pydantic import ValidationError
 
 from container_training.dashboard.access import RightsDep
 from container_training.dashboard.airflow_side.connections import DEFAULT_CONN_ID, Service
 from container_training.dashboard.airflow_side.rights import Rights
 from container_training.dashboard.airflow_side.tasks import AirflowTasks
 from container_training.dashboard.answers import Answers
-from container_training.dashboard.service_side.fleet_jobs import FleetJob, Ledger
-from container_training.dashboard.service_side.fleet_report import BY_DAG, BY_LABEL, WINDOWS, fleet_report
-from container_training.dashboard.shared import ANSWERS, SERVICES
+from container_training.dashboard.shared import ANSWERS, SERVICES, askable
+from container_training.dashboard.views.fleet import history_view, models_view
 from container_training.dashboard.views.views import state_counts
-from container_training.work.models.age import MODEL_LABEL, ModelAge, Retraining, model_ages
 from container_training.work.orphans.orphans import Orphan, Verdict
-from container_training.work.orphans.search import OrphanSearch
+from container_training.work.orphans.search import ALIVE, OrphanSearch
 from training_api.dialects.ml_v1.resources import Job
-from training_api.fleet.promised_room import capacity_from
-from training_api.fleet.wire import FleetResponse, Room, SearchJobsRequest
-from training_api.job.capacity import Capacity
+from training_api.errors import InvalidPrice
+from training_api.fleet.history import FleetHistoryRequest
+from training_api.fleet.wire import MAX_SEARCH_PAGE, FleetResponse, Room, SearchJobsRequest
+from training_api.job.cost import PriceList
 from training_api.job.intent import DAG_LABEL
-from training_api.states import JobState
 
 router = APIRouter(prefix="/api", include_in_schema=False)
-#: The past changes slowly: how long what was reckoned of it serves.
-_REPORT_SECONDS = 5.0
 #: Two looks at all live tasks of Airflow are so far apart.
 _ORPHAN_SECONDS = 20.0
 #: As many orphans as a person looks at.
 _MAX_ORPHANS = 100
 #: The DAG of this project that cancels orphans.
 MAINTENANCE_DAG = "cancel_orphans"
+#: By which costs are told apart: ``dag``, or a label's key after this.
+BY_DAG = "dag"
+BY_LABEL = "label:"
+
+_HOUR = 3600
+_DAY = 24 * _HOUR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """
+    A stretch of time until now: how long, and how finely levels and costs are shown.
+
+    :param reports: what the service said of it, for as long as that serves: the past changes slowly.
+    """
+
+    seconds: int
+    step_seconds: int
+    cost_seconds: int
+    reports: Answers
+
+
+WINDOWS: Mapping[str, Window] = {
+    "24h": Window(seconds=_DAY, step_seconds=600, cost_seconds=_HOUR, reports=Answers(5.0)),
+    "7d": Window(seconds=7 * _DAY, step_seconds=_HOUR, cost_seconds=_DAY // 4, reports=Answers(10.0)),
+    "30d": Window(seconds=30 * _DAY, step_seconds=4 * _HOUR, cost_seconds=_DAY, reports=Answers(30.0)),
+}
 
 ConnId = Annotated[str, Query(max_length=250)]
 By = Annotated[str, Query(pattern=rf"^({BY_DAG}|{BY_LABEL}[a-z][a-z0-9_-]{{0,62}})$")]
 
-
-class Ledgers:
-    """
-    Ledgers by connection; safe for several threads.
-
-    The key is the client that the connection has now.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: dict[str, tuple[object, Ledger]] = {}
-
-    def get(self, service: Service) -> Ledger:
-        """Return the ledger of ``service``; a changed connection gets a new one."""
-        with self._lock:
-            kept = self._kept.get(service.conn_id)
-            if kept is None or kept[0] is not service.ops:
-                kept = self._kept[service.conn_id] = (service.ops, Ledger(service.ops.search_jobs))
-            return kept[1]
-
-
-LEDGERS = Ledgers()
-_REPORTS = Answers(_REPORT_SECONDS)
 _ORPHANS = Answers(_ORPHAN_SECONDS)
 
 
@@ -85,12 +86,11 @@ def fleet(
     """
     service = SERVICES.get(conn_id)
     now = datetime.now(UTC)
-    labels = rights.labels
+    labels = askable(rights.labels)
     whole: FleetResponse = ANSWERS.get((conn_id, "fleet", version), service.ops.fleet)
-    seen = None if labels is None else frozenset(labels)
-    report = _REPORTS.get(
-        (conn_id, window, by, seen, service.ops),
-        lambda: _report(service, rights, seen, window, by, now, whole),
+    report = WINDOWS[window].reports.get(
+        (conn_id, by, None if labels is None else frozenset(labels), service.ops),
+        lambda: _report(service, rights, labels, window, by, now, whole),
     )
     return {
         "now": _of_now(service, rights, labels, version, whole, report),
@@ -146,41 +146,45 @@ def _of_now(
 def _report(
     service: Service,
     rights: Rights,
-    seen: frozenset[str] | None,
+    labels: list[str] | None,
     window: str,
     by: str,
     now: datetime,
     whole: FleetResponse,
 ) -> dict[str, Any]:
-    snapshot = LEDGERS.get(service).snapshot()
-    jobs = _visible(snapshot.jobs, seen)
-    capacity = capacity_from(whole.capacity, whole.largest) if whole.capacity else None
-    report = fleet_report(
-        jobs,
-        WINDOWS[window],
-        now.timestamp(),
-        capacity=capacity,
-        prices=service.prices,
-        by=by,
-        dag_name=_dag_names(rights),
-    )
-    ages = model_ages(
-        _retrainings([*jobs, *_visible(snapshot.older_models, seen)]),
-        service.retraining_limits,
-        now,
-        # Whoever cannot see all jobs cannot tell that a model was never trained.
-        with_untrained=rights.reads_all,
-    )
-    oldest = min((job.created for job in jobs if job.state is JobState.QUEUED), default=None)
-    return report | {
+    history = service.ops.history(_request(service.prices, labels, WINDOWS[window], by))
+    name = _dag_names(rights) if by == BY_DAG else str
+    return {
+        **history_view(history, by=by, currency=service.prices.currency, cost_name=name),
         "id": f"{time.monotonic_ns():x}",
         "window": window,
-        "isCut": snapshot.since is not None and snapshot.since > report["from"],
-        "since": snapshot.since,
-        "oldestQueued": oldest,
-        "held": _held(report, capacity),
-        "models": [_model_view(age) for age in ages],
+        "held": {kind: series.now for kind, series in history.use.items()} if whole.capacity else None,
+        # Whoever cannot see all jobs cannot tell that a model was never trained.
+        "models": models_view(history, service.retraining_limits, now, with_untrained=rights.reads_all),
     }
+
+
+def _request(prices: PriceList, labels: list[str] | None, window: Window, by: str) -> FleetHistoryRequest:
+    """
+    Return the question.
+
+    :raises InvalidPrice: prices of the connection that the service does not compute with.
+    """
+    try:
+        return FleetHistoryRequest(
+            window_seconds=window.seconds,
+            step_seconds=window.step_seconds,
+            cost_step_seconds=window.cost_seconds,
+            dags=labels,
+            cost_label=DAG_LABEL if by == BY_DAG else by.removeprefix(BY_LABEL),
+            prices=dict(prices.per_second),
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"][1:])) or "all of them"
+        raise InvalidPrice(
+            f"{prices.source} cannot be used for the fleet's costs: {place}: {first['msg']}; correct the connection"
+        ) from error
 
 
 def _orphan_view(orphan: Orphan) -> dict[str, Any]:
@@ -194,41 +198,6 @@ def _orphan_view(orphan: Orphan) -> dict[str, Any]:
     }
 
 
-def _visible(jobs: tuple[FleetJob, ...], seen: frozenset[str] | None) -> list[FleetJob]:
-    """Return the jobs whose DAG's label is one of ``seen``; ``None``: all."""
-    return list(jobs) if seen is None else [job for job in jobs if job.dag in seen]
-
-
-def _retrainings(jobs: list[FleetJob]) -> list[Retraining]:
-    return [
-        Retraining(
-            model=job.labels[MODEL_LABEL],
-            job_id=job.job_id,
-            ended_at=datetime.fromtimestamp(job.ended, UTC),
-            good=job.state is JobState.SUCCEEDED,
-        )
-        for job in jobs
-        if job.ended is not None and job.labels.get(MODEL_LABEL) and job.state is not JobState.CANCELLED
-    ]
-
-
-def _model_view(age: ModelAge) -> dict[str, Any]:
-    return {
-        "model": age.model,
-        "lastGood": _retraining_view(age.last_good),
-        "latest": _retraining_view(age.latest),
-        "limitSeconds": age.limit.total_seconds() if age.limit else None,
-        "ageSeconds": age.age.total_seconds() if age.age is not None else None,
-        "isOverdue": age.is_overdue,
-    }
-
-
-def _retraining_view(each: Retraining | None) -> dict[str, Any] | None:
-    if each is None:
-        return None
-    return {"id": each.job_id, "endTime": each.ended_at.timestamp(), "good": each.good}
-
-
 def _dag_names(rights: Rights) -> Callable[[str], str]:
     """Return what gives a label its DAG's id, where there is one DAG of it."""
 
@@ -239,23 +208,15 @@ def _dag_names(rights: Rights) -> Callable[[str], str]:
     return name
 
 
-def _held(report: dict[str, Any], capacity: Capacity | None) -> dict[str, Any] | None:
-    return {kind: found["now"] for kind, found in report["use"].items()} if capacity else None
-
-
 def _room(room: Room | None) -> dict[str, Any] | None:
     return room.to_wire() if room else None
 
 
 def _find_orphans(service: Service) -> list[Orphan]:
+    # Rows, thousands a page, and not whole jobs.
+    request = SearchJobsRequest(filter=ALIVE, page_size=MAX_SEARCH_PAGE)
     jobs = [
-        Job(
-            job_id=job.job_id,
-            state=job.state,
-            labels=job.labels,
-            create_time=datetime.fromtimestamp(job.created, UTC),
-        )
-        for job in LEDGERS.get(service).snapshot().jobs
-        if job.ended is None
+        Job(job_id=row.job_id, state=row.state, labels=row.labels, create_time=row.create_time)
+        for row in service.ops.search_jobs(request).jobs
     ]
     return OrphanSearch(AirflowTasks()).among(jobs)

@@ -76,8 +76,8 @@ function loadSoon() {
 function showReport() {
   for (const box of document.querySelectorAll("input[name=window]")) box.checked = box.value === windowName();
   const scope = answer.isAll ? "" : " of the DAGs that you may read";
-  const cut = report.isCut ? `; only the newest are counted, from ${day(report.since)} on` : "";
-  setText(byId("scope"), `${count(report.jobs)} ${report.jobs === 1 ? "job" : "jobs"}${scope} in ${WINDOWS[windowName()]}${cut}`);
+  const rare = report.uncounted ? `; ${count(report.uncounted)} on rare machines are counted here only` : "";
+  setText(byId("scope"), `${count(report.jobs)} ${report.jobs === 1 ? "job" : "jobs"}${scope} in ${WINDOWS[windowName()]}${rare}`);
   showUse();
   showQueue();
   showCost();
@@ -355,7 +355,6 @@ function fill(id, heads, rows, none) {
 const past = () => ({ times: report.times, seconds: report.times.length > 1 ? report.times[1] - report.times[0] : 600, until: report.until });
 const jobLink = (id) => make("a", { href: pageAddress(`jobs/${encodeURIComponent(id)}`) }, id);
 const title = (state) => state[0] + state.slice(1).toLowerCase();
-const day = (seconds) => new Date(seconds * 1000).toLocaleDateString("en-CA");
 
 /** Average over the window; the last bucket is shorter than the others. */
 function weighted(values) {

@@ -22,7 +22,8 @@ from training_api.dialects.ml_v1.resources import Job
 from training_api.job.intent import OWNER_LABEL
 from training_api.states import JobState
 
-_ALIVE = " OR ".join(f"state={state}" for state in (JobState.QUEUED, JobState.PREPARING, JobState.RUNNING))
+#: The filter for jobs that may be orphans.
+ALIVE = " OR ".join(f"state={state}" for state in (JobState.QUEUED, JobState.PREPARING, JobState.RUNNING))
 _PAGE_SIZE = 100
 _UNKNOWN = "no task of this Airflow has submitted it: its run was deleted, or it belongs to another Airflow"
 
@@ -111,7 +112,7 @@ def _live_jobs(training: TrainingClient) -> list[Job]:
     jobs: list[Job] = []
     token = ""
     while True:
-        page = training.list_jobs(_ALIVE, _PAGE_SIZE, token)
+        page = training.list_jobs(ALIVE, _PAGE_SIZE, token)
         jobs += page.jobs or []
         token = page.next_page_token or ""
         if not token:

@@ -12,6 +12,7 @@ def kept_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     from container_training.dashboard.routes import fleet as fleet_api
     from container_training.dashboard.routes import job as job_api
 
-    for answers in (shared.ANSWERS, job_api._SLOW_ANSWERS, fleet_api._REPORTS, fleet_api._ORPHANS):
+    reports = (window.reports for window in fleet_api.WINDOWS.values())
+    for answers in (shared.ANSWERS, job_api._SLOW_ANSWERS, fleet_api._ORPHANS, *reports):
         monkeypatch.setattr(answers, "_clock", lambda: 0.0)
         monkeypatch.setattr(answers, "_kept", {})

@@ -11,6 +11,7 @@ import pytest
 from tests.support.fakes.training_answers import ENDPOINT, Handler, Recorder, answer, error_body
 from training_api.clients.fleet import OpsClient
 from training_api.errors import JobNotFound, TransportError
+from training_api.fleet.history import FleetHistoryRequest
 from training_api.fleet.wire import FleetResponse, Room, SearchJobsRequest, SpanKind
 
 
@@ -49,6 +50,17 @@ def test_a_search_sends_what_it_says_and_no_more() -> None:
     body = {"filter": "state=FAILED", "dags": ["d"], "pageSize": 50, "pageToken": ""}
     assert recorder.seen == ("POST", "/ops/v1/projects/a%2Fb/jobs:search", body)
     assert found.total == 3
+
+
+def test_a_history_is_asked_for_by_its_request() -> None:
+    recorder = Recorder({"since": 1.0, "until": 2.0, "times": [1.0], "jobs": 3})
+    request = FleetHistoryRequest(window_seconds=60, step_seconds=10, cost_step_seconds=60, dags=["d"])
+
+    with make_client(recorder) as ops:
+        found = ops.history(request)
+
+    assert recorder.seen == ("POST", "/ops/v1/projects/demo/fleet:history", request.to_wire())
+    assert (found.jobs, found.cost) == (3, None)
 
 
 def test_an_answer_is_read_into_its_model() -> None:

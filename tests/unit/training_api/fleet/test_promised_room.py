@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 
 from training_api.dialects.ml_v1.resources import TrainingInput
-from training_api.fleet.promised_room import capacity_from, machine_type, promised_room
-from training_api.fleet.wire import Room
-from training_api.job.capacity import Load
-from training_api.job.machines import GIB
+from training_api.fleet.promised_room import machine_type, promised_room
+from training_api.job.capacity import Capacity, Load
+from training_api.job.machines import GIB, Resources
 
-BIG = Room(cpus=1000, memory_bytes=4000 * GIB, gpus=8, replicas=0)
+_HUGE = Resources(cpus=1000, memory_bytes=4000 * GIB, gpus=8)
+BIG = Capacity(each=_HUGE, total=_HUGE)
 
 
 def custom(**fields: object) -> TrainingInput:
@@ -35,16 +35,16 @@ def custom(**fields: object) -> TrainingInput:
     ],
 )
 def test_job_holds_all_its_machines(training: TrainingInput, load: Load) -> None:
-    assert promised_room(training, capacity_from(BIG, None)) == load
+    assert promised_room(training, BIG) == load
     assert promised_room(training, None) == load
 
 
 def test_machines_are_cut_to_what_one_container_may_have() -> None:
-    each = Room(cpus=2, memory_bytes=4 * GIB, gpus=0, replicas=1)
-    total = Room(cpus=8, memory_bytes=16 * GIB, gpus=0, replicas=0)
+    each = Resources(cpus=2, memory_bytes=4 * GIB, gpus=0)
+    total = Resources(cpus=8, memory_bytes=16 * GIB, gpus=0)
 
     load = promised_room(
-        custom(workerType="n1-standard-8", workerCount="1"), capacity_from(total, largest=each)
+        custom(workerType="n1-standard-8", workerCount="1"), Capacity(each=each, total=total)
     )
 
     assert load == Load(replicas=2, cpus=4, memory_bytes=8 * GIB)

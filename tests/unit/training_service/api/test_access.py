@@ -134,6 +134,7 @@ def test_airflows_role_opens_what_its_tasks_and_its_dashboard_ask_for_and_no_mor
             for view in ("timeline", "usage", "curves", "measurements")
         ),
         ("GET", f"{ops}/fleet"),
+        ("POST", f"{ops}/fleet:history"),
         ("GET", f"{ops}/version"),
     }
 

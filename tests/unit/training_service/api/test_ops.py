@@ -9,6 +9,7 @@ from fastapi.testclient import TestClient
 
 JOBS = "/v1/projects/demo/jobs"
 OPS = "/ops/v1/projects/demo"
+HISTORY = {"windowSeconds": 3600, "stepSeconds": 60, "costStepSeconds": 60}
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +56,35 @@ def test_the_fleet_has_a_queue(http: TestClient) -> None:
 
     assert fleet["queueLength"] == 1
     assert "oldestQueuedTime" in fleet
+
+
+def test_the_history_has_the_job(http: TestClient) -> None:
+    found = http.post(f"{OPS}/fleet:history", json=HISTORY).json()
+
+    assert (found["jobs"], len(found["times"]), found["queue"]["now"]) == (1, 61, 1)
+    assert http.post(f"{OPS}/fleet:history", json=HISTORY | {"dags": ["d"]}).json()["jobs"] == 0
+    assert http.post("/ops/v1/projects/other/fleet:history", json=HISTORY).json()["jobs"] == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"windowSeconds": 10**9}, "windowSeconds"),
+        ({"stepSeconds": 1}, "stepSeconds"),
+        ({"costStepSeconds": 0}, "costStepSeconds"),
+        ({"costLabel": 'a"b'}, "costLabel"),
+        ({"prices": {"n1-standard-4": -1}}, "prices.n1-standard-4"),
+        ({"dags": ["\x00"]}, "dags[0]"),
+        ({"filter": "x"}, "filter"),
+    ],
+)
+def test_a_history_that_cannot_be_told_is_refused_by_its_field(
+    http: TestClient, body: Any, field: str
+) -> None:
+    error = http.post(f"{OPS}/fleet:history", json=HISTORY | body).json()["error"]
+
+    assert error["code"] == 400
+    assert error["details"][0]["fieldViolations"][0]["field"] == field
 
 
 def test_the_version_is_another_one_after_a_change_only(http: TestClient) -> None:

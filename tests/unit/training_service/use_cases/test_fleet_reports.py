@@ -15,10 +15,12 @@ from training_api.errors import EngineUnavailable, JobNotFound
 from training_api.fleet.wire import FleetResponse, MeasurementsRequest, SearchJobsRequest
 from training_api.job.capacity import Capacity
 from training_service.model.host_capacity import HostCapacity
+from training_service.store.jobs.job_history import JobHistory
 from training_service.store.jobs.job_search import JobSearch
 from training_service.store.usage_store import UsageStore
 from training_service.use_cases.curve_book import CurveBook
 from training_service.use_cases.fleet_reports import Reports
+from training_service.use_cases.history_book import HistoryBook
 
 
 @dataclass
@@ -52,6 +54,7 @@ def reports_of(world: World, room: Room) -> Reports:
         spans=world.spans,
         usage=UsageStore(world.database),
         curves=CurveBook(world.measurements),
+        histories=HistoryBook(JobHistory(world.database), room, world.engine.clock),
         measurements=world.measurements,
         capacity=room,
         hold=lambda: world.disk_problem,

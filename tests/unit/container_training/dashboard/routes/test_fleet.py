@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import sqlalchemy as sa
 from fastapi.testclient import TestClient
 
 from container_training.dashboard.airflow_side.rights import Rights
 from tests.support.fakes.job_rows import make_row
+from tests.support.fakes.stored_jobs import store_row
 from tests.unit.container_training.dashboard.routes.conftest import OpenPages
+from training_api.errors import EngineUnavailable
+from training_api.fleet.history import FleetHistoryRequest
 from training_api.fleet.wire import JobRow, SearchJobsResponse
+from training_api.job.capacity import Capacity
 from training_api.job.cost import PriceList
-from training_api.job.machines import GIB
+from training_api.job.machines import GIB, Resources
 from training_api.states import JobState
+from training_service.store.database import open_database
+from training_service.store.jobs.job_history import JobHistory
+from training_service.use_cases.history_book import HistoryBook
 
 NOW = datetime.now(UTC)
 ROOM = {"cpus": 16.0, "memoryBytes": 64 * GIB, "gpus": 0, "replicas": 0}
@@ -61,10 +70,11 @@ def trained(job_id: str, dag: str, model: str, **changes: Any) -> JobRow:
 
 
 class PlayedService:
-    """A service with jobs of two DAGs, which answers with all of them whatever is asked."""
+    """A service with jobs of two DAGs; of their past it says what the real one does."""
 
-    def __init__(self) -> None:
+    def __init__(self, database: sa.Engine) -> None:
         self.asked: list[str] = []
+        self.histories: list[dict[str, Any]] = []
         self.searches: list[dict[str, Any]] = []
         self.has_engine = True
         self.hold = ""
@@ -75,25 +85,44 @@ class PlayedService:
             trained("others_good", "theirs", "clicks"),
             row("failed", "theirs", state=JobState.FAILED, end_time=ago(hours=1)),
         ]
+        for each in self.rows:
+            store_row(database, each)
+        self._book = HistoryBook(JobHistory(database), self._capacity)
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         path = request.url.path
         self.asked.append(path)
+        if path.endswith("fleet:history"):
+            self.histories.append(json.loads(request.content))
+            wanted = FleetHistoryRequest.model_validate(self.histories[-1])
+            return httpx.Response(200, json=self._book.of("p", wanted).to_wire())
         if path.endswith("jobs:search"):
-            body = json.loads(request.content)
-            self.searches.append(body)
-            rows = self.rows if body["filter"] == "" else []
-            states = {JobState.RUNNING: 1 if body.get("dags") else 2}
+            self.searches.append(json.loads(request.content))
+            rows = [row for row in self.rows if row.end_time is None]
+            states = {JobState.RUNNING: 1 if self.searches[-1].get("dags") else 2}
             found = SearchJobsResponse(jobs=rows, total=len(rows), states=states)
             return httpx.Response(200, json=found.to_wire())
         assert path.endswith("/fleet")
         room = {"capacity": ROOM, "largest": ROOM, "used": USED} if self.has_engine else {}
         return httpx.Response(200, json=room | {"queueLength": 0, "hold": self.hold})
 
+    def _capacity(self) -> Capacity:
+        if not self.has_engine:
+            raise EngineUnavailable("gone")
+        room = Resources(cpus=16, memory_bytes=64 * GIB, gpus=0)
+        return Capacity(each=room, total=room)
+
 
 @pytest.fixture
-def played() -> PlayedService:
-    return PlayedService()
+def database(tmp_path: Path) -> Iterator[sa.Engine]:
+    database = open_database(f"sqlite:///{tmp_path / 'jobs.db'}")
+    yield database
+    database.dispose()
+
+
+@pytest.fixture
+def played(database: sa.Engine) -> PlayedService:
+    return PlayedService(database)
 
 
 @pytest.fixture
@@ -149,7 +178,8 @@ def test_others_jobs_count_nowhere_for_who_may_not_read_their_dag(
     assert [model["model"] for model in report["models"]] == ["digits"]
     for theirs in ("others", "theirs", "clicks", "never", "secret"):
         assert theirs not in response.text
-    assert {"mine"} in [set(search["dags"]) for search in played.searches if "dags" in search]
+    for asked in (*played.histories, *played.searches):
+        assert asked["dags"] == ["mine"]
 
 
 def test_models_have_their_age_and_limit(client_with: Callable[[Rights], TestClient]) -> None:
@@ -185,16 +215,15 @@ def test_many_pages_ask_the_service_once(
         client.get("/api/fleet", params={"version": "many"})
 
     assert len([path for path in played.asked if path.endswith("/fleet")]) == 1
-    # The jobs, older retrainings, and the counts of now.
-    assert len(played.searches) == 3
+    assert len(played.histories) == 1
+    assert len(played.searches) == 1  # the counts of now
 
 
 def test_window_decides_what_is_counted(
-    client_with: Callable[[Rights], TestClient], played: PlayedService
+    client_with: Callable[[Rights], TestClient], database: sa.Engine
 ) -> None:
-    played.rows.append(
-        row("old", "mine", state=JobState.SUCCEEDED, create_time=ago(days=6), end_time=ago(days=5))
-    )
+    old = row("old", "mine", state=JobState.SUCCEEDED, create_time=ago(days=6), end_time=ago(days=5))
+    store_row(database, old)
     client = client_with(ALL)
 
     counts = [
@@ -222,6 +251,36 @@ def test_choice_that_there_is_not_is_refused(
     client_with: Callable[[Rights], TestClient], params: dict[str, str]
 ) -> None:
     assert client_with(ALL).get("/api/fleet", params=params).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("prices", "said"),
+    [
+        (
+            {"n1-standard-4": 1e13},
+            "prices cannot be used for the fleet's costs: n1-standard-4: Input should be",
+        ),
+        ({f"m{number}": 1.0 for number in range(1001)}, "all of them: Dictionary should have at most 1000"),
+    ],
+)
+def test_prices_that_the_service_does_not_compute_with_are_named(
+    open_pages: OpenPages, played: PlayedService, prices: dict[str, float], said: str
+) -> None:
+    answer = open_pages(played, ALL, prices=PriceList(source="prices", per_second=prices)).get("/api/fleet")
+
+    assert said in answer.json()["message"]
+
+
+def test_more_dags_than_can_be_asked_for_are_said_to_be_too_many(
+    open_pages: OpenPages, played: PlayedService
+) -> None:
+    dags = frozenset(f"d{number}" for number in range(10_001))
+    rights = Rights(known=dags, readable=dags, reads_all=False, may_edit=lambda dag_id: False)
+
+    for path in ("/api/fleet", "/api/jobs"):
+        answer = open_pages(played, rights).get(path)
+        assert answer.status_code == 400
+        assert "you may read 10,001 DAGs but not all" in answer.json()["message"]
 
 
 def test_orphans_are_shown_to_those_who_may_read_their_dag(
