@@ -30,7 +30,6 @@ from training_service.parts.moving import MovingParts
 from training_service.settings import EngineKind, ServiceSettings
 from training_service.store.audit_store import AuditStore
 from training_service.store.database import Databases, open_databases
-from training_service.store.jobs.job_history import JobHistory
 from training_service.store.jobs.job_search import JobSearch
 from training_service.store.jobs.job_store import JobStore
 from training_service.store.jobs.success_store import SuccessStore
@@ -166,7 +165,7 @@ def _build(
         spans=SpanStore(databases.api),
         usage=UsageStore(databases.api),
         curves=CurveBook(reported),
-        histories=HistoryBook(JobHistory(databases.api), capacity),
+        histories=HistoryBook(databases.api, capacity),
         measurements=reported,
         capacity=capacity,
         hold=guard.problem,

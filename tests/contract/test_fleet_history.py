@@ -27,7 +27,6 @@ from training_api.job.capacity import Capacity
 from training_api.job.cost import PriceList
 from training_api.job.machines import GIB, Resources
 from training_api.states import TERMINAL, JobState
-from training_service.store.jobs.job_history import JobHistory
 from training_service.use_cases.history_book import HistoryBook
 
 NOW = datetime(2026, 11, 20, 12, 34, 56, 789_012, tzinfo=UTC)
@@ -157,7 +156,7 @@ def store(database: sa.Engine, job: Stored) -> None:
 
 
 def history(database: sa.Engine, **request: Any) -> FleetHistory:
-    book = HistoryBook(JobHistory(database), lambda: CAPACITY, lambda: NOW)
+    book = HistoryBook(database, lambda: CAPACITY, lambda: NOW)
     # As it is over HTTP.
     return FleetHistory.model_validate(book.of("p", FleetHistoryRequest(**request)).to_wire())
 

@@ -17,27 +17,21 @@ from training_api.fleet.wire import DagLabels
 from training_api.job.intent import DAG_LABEL
 from training_api.states import JobState
 
-MAX_WINDOW_SECONDS = 366 * 86_400
 #: Of one series: more than a screen is wide.
 MAX_BUCKETS = 500
-#: More machine types and accelerators than there are.
-MAX_PRICES = 1000
 #: Costs with names; the rest is one sum.
 MAX_GROUPS = 7
-#: Keys of labels, the most used ones.
-MAX_KEYS = 30
-#: Models, the last ones that were trained.
-MAX_MODELS = 1000
-#: Different sets of machines, the most used ones; jobs on others are counted alone.
+#: The most used keys of labels, and the models that were trained last.
+MAX_KEYS, MAX_MODELS = 30, 1000
+#: The most used different sets of machines; jobs on others are counted alone.
 MAX_MACHINES = 1000
-
-#: With the seconds of a window, sums of such prices stay finite.
+#: Sums of such prices stay finite.
 _Price = Annotated[float, Field(ge=0, le=1e12)]
 
 
 class FleetHistoryRequest(WireModel):
     """
-    Which past is asked for: a window until now.
+    Which past is asked for: a window until now, of at most 366 days.
 
     :param step_seconds: the length of a bucket of the use and of the queue.
     :param cost_step_seconds: the length of a bucket of costs.
@@ -46,12 +40,12 @@ class FleetHistoryRequest(WireModel):
     :param prices: machine type or accelerator -> price per second; empty: no costs are computed.
     """
 
-    window_seconds: Annotated[Int32, Field(ge=60, le=MAX_WINDOW_SECONDS)]
+    window_seconds: Annotated[Int32, Field(ge=60, le=366 * 86_400)]
     step_seconds: Annotated[Int32, Field(ge=1)]
     cost_step_seconds: Annotated[Int32, Field(ge=1)]
     dags: DagLabels | None = None
     cost_label: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")] = DAG_LABEL
-    prices: Annotated[dict[str, _Price], Field(max_length=MAX_PRICES)] = {}
+    prices: Annotated[dict[str, _Price], Field(max_length=1000)] = {}
 
     @field_validator("step_seconds", "cost_step_seconds")
     @classmethod
@@ -66,13 +60,7 @@ class FleetHistoryRequest(WireModel):
 
 
 class Series(WireModel):
-    """
-    A level over time.
-
-    :param mean: its average by bucket.
-    :param peak: its maximum by bucket.
-    :param now: at the end of the window.
-    """
+    """A level over time: its average and its maximum by bucket, and at the end of the window."""
 
     mean: list[float] = []
     peak: list[float] = []
@@ -90,7 +78,6 @@ class MachineWaits(WireModel):
     """
     How long jobs waited whose master is of one machine type; of waits that ended in the window.
 
-    :param machine: the type with its accelerators, ``n1-standard-8 + 2 x NVIDIA_TESLA_T4``.
     :param queue: until they left the queue; ``prepare``: from then until RUNNING. ``None``: no job did.
     """
 
@@ -108,7 +95,7 @@ class EndedJob(WireModel):
     good: bool
 
 
-class CauseOfFailures(WireModel):
+class Failures(WireModel):
     """How many jobs failed for one cause, and the last of them."""
 
     cause: Cause
@@ -117,11 +104,7 @@ class CauseOfFailures(WireModel):
 
 
 class CostGroup(WireModel):
-    """
-    The cost of the jobs with one value of a label, by bucket.
-
-    :param name: the value; empty: jobs without the label. ``None``: all groups that are not named.
-    """
+    """The cost of the jobs with one value of a label (empty: without it); ``None``: of all other values."""
 
     name: str | None = None
     amounts: list[float]
@@ -147,11 +130,7 @@ class CostHistory(WireModel):
 
 
 class ModelHistory(WireModel):
-    """
-    The last jobs with the label ``model`` of one value, however long ago they ended.
-
-    :param last_good: the last that succeeded; ``latest``: the last that succeeded or failed.
-    """
+    """Of the jobs with one value of the label ``model``, the last that succeeded, and the last that ended."""
 
     model: str
     last_good: EndedJob | None = None
@@ -167,9 +146,9 @@ class FleetHistory(WireModel):
     :param times: where each bucket of ``use`` and ``queue`` begins.
     :param use: what jobs held of each kind of capacity, from PREPARING until their end; GPUs if there are any.
     :param queue: how many jobs were queued.
-    :param outcomes: how many jobs ended in each state.
     :param failures: the most common cause first.
     :param cost: ``None``: the request has no prices.
+    :param models: however long ago their jobs ended.
     :param oldest_queued: when the job was created that has been queued for longest.
     :param uncounted: jobs on machines beyond the ``MAX_MACHINES`` most used; no use, wait or cost has them.
     """
@@ -182,7 +161,7 @@ class FleetHistory(WireModel):
     queue: Series = Series()
     waits: list[MachineWaits] = []
     outcomes: dict[JobState, int] = {}
-    failures: list[CauseOfFailures] = []
+    failures: list[Failures] = []
     cost: CostHistory | None = None
     models: list[ModelHistory] = []
     oldest_queued: float | None = None

@@ -21,10 +21,8 @@ MAX_SEARCH_PAGE = 10_000
 DEFAULT_SEARCH_PAGE = 50
 #: PostgreSQL has no NUL in texts; a label has none either.
 _LabelValue = Annotated[str, Field(pattern=r"^[^\x00]*$")]
-#: The DAGs of one question.
-MAX_DAGS = 10_000
 #: Values of the label ``airflow-dag``.
-DagLabels = Annotated[list[_LabelValue], Field(max_length=MAX_DAGS)]
+DagLabels = Annotated[list[_LabelValue], Field(max_length=10_000)]
 #: About a megabyte of JSON.
 MAX_MEASUREMENTS_PAGE = 10_000
 

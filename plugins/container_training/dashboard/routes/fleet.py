@@ -5,27 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import ValidationError
 
 from container_training.dashboard.access import RightsDep
 from container_training.dashboard.airflow_side.connections import DEFAULT_CONN_ID, Service
 from container_training.dashboard.airflow_side.rights import Rights
 from container_training.dashboard.airflow_side.tasks import AirflowTasks
 from container_training.dashboard.answers import Answers
-from container_training.dashboard.shared import ANSWERS, SERVICES, askable
+from container_training.dashboard.shared import ANSWERS, SERVICES
 from container_training.dashboard.views.fleet import history_view, models_view
 from container_training.dashboard.views.views import state_counts
 from container_training.work.orphans.orphans import Orphan, Verdict
 from container_training.work.orphans.search import ALIVE, OrphanSearch
 from training_api.dialects.ml_v1.resources import Job
-from training_api.errors import InvalidPrice
 from training_api.fleet.history import FleetHistoryRequest
 from training_api.fleet.wire import MAX_SEARCH_PAGE, FleetResponse, Room, SearchJobsRequest
-from training_api.job.cost import PriceList
 from training_api.job.intent import DAG_LABEL
 
 router = APIRouter(prefix="/api", include_in_schema=False)
@@ -85,12 +81,11 @@ def fleet(
     :param known: the report that the page has; it is not sent again.
     """
     service = SERVICES.get(conn_id)
-    now = datetime.now(UTC)
-    labels = askable(rights.labels)
+    labels = rights.labels
     whole: FleetResponse = ANSWERS.get((conn_id, "fleet", version), service.ops.fleet)
     report = WINDOWS[window].reports.get(
         (conn_id, by, None if labels is None else frozenset(labels), service.ops),
-        lambda: _report(service, rights, labels, window, by, now, whole),
+        lambda: _report(service, rights, labels, window, by, whole),
     )
     return {
         "now": _of_now(service, rights, labels, version, whole, report),
@@ -149,10 +144,18 @@ def _report(
     labels: list[str] | None,
     window: str,
     by: str,
-    now: datetime,
     whole: FleetResponse,
 ) -> dict[str, Any]:
-    history = service.ops.history(_request(service.prices, labels, WINDOWS[window], by))
+    shown = WINDOWS[window]
+    request = FleetHistoryRequest(
+        window_seconds=shown.seconds,
+        step_seconds=shown.step_seconds,
+        cost_step_seconds=shown.cost_seconds,
+        dags=labels,
+        cost_label=DAG_LABEL if by == BY_DAG else by.removeprefix(BY_LABEL),
+        prices=dict(service.prices.per_second),
+    )
+    history = service.ops.history(request)
     name = _dag_names(rights) if by == BY_DAG else str
     return {
         **history_view(history, by=by, currency=service.prices.currency, cost_name=name),
@@ -160,31 +163,8 @@ def _report(
         "window": window,
         "held": {kind: series.now for kind, series in history.use.items()} if whole.capacity else None,
         # Whoever cannot see all jobs cannot tell that a model was never trained.
-        "models": models_view(history, service.retraining_limits, now, with_untrained=rights.reads_all),
+        "models": models_view(history, service.retraining_limits, with_untrained=rights.reads_all),
     }
-
-
-def _request(prices: PriceList, labels: list[str] | None, window: Window, by: str) -> FleetHistoryRequest:
-    """
-    Return the question.
-
-    :raises InvalidPrice: prices of the connection that the service does not compute with.
-    """
-    try:
-        return FleetHistoryRequest(
-            window_seconds=window.seconds,
-            step_seconds=window.step_seconds,
-            cost_step_seconds=window.cost_seconds,
-            dags=labels,
-            cost_label=DAG_LABEL if by == BY_DAG else by.removeprefix(BY_LABEL),
-            prices=dict(prices.per_second),
-        )
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"][1:])) or "all of them"
-        raise InvalidPrice(
-            f"{prices.source} cannot be used for the fleet's costs: {place}: {first['msg']}; correct the connection"
-        ) from error
 
 
 def _orphan_view(orphan: Orphan) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from container_training.dashboard.airflow_side.connections import DEFAULT_CONN_I
 from container_training.dashboard.airflow_side.origins import find_origins
 from container_training.dashboard.airflow_side.rights import Rights
 from container_training.dashboard.service_side.job_query import PAGE_SIZE, JobQuery
-from container_training.dashboard.shared import ANSWERS, SERVICES, askable, readable_job
+from container_training.dashboard.shared import ANSWERS, SERVICES, readable_job
 from container_training.dashboard.views.views import job_view, state_counts
 from training_api.dialects.ml_v1.resources import format_timestamp
 from training_api.fleet.wire import SearchJobsRequest, SearchJobsResponse
@@ -60,7 +60,7 @@ def jobs(
     query = JobQuery(
         states=tuple(state or ()), dag=dag, label=label, name=name, since=since, start=start, end=end
     )
-    wanted = askable(query.dags(rights.labels))
+    wanted = query.dags(rights.labels)
     request = SearchJobsRequest(filter=query.filter(now), dags=wanted, page_size=PAGE_SIZE, page_token=after)
     found = _search(service, request, version)
     states = found.states

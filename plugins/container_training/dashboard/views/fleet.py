@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any
 
-from container_training.work.models.age import ModelAge, Retraining, model_ages
+from container_training.work.models.age import ANY_MODEL
 from training_api.fleet.explanations import title_of
-from training_api.fleet.history import EndedJob, FleetHistory, ModelHistory
+from training_api.fleet.history import FleetHistory
 
 
 def history_view(
@@ -20,7 +20,7 @@ def history_view(
     :param by: what costs are grouped by, as the page calls it.
     :param cost_name: value of the label by which costs are grouped -> what it is called.
     """
-    shown = history.model_dump(mode="json", by_alias=True, exclude={"models"})
+    shown = history.model_dump(mode="json", by_alias=True)
     for found, row in zip(history.failures, shown["failures"], strict=True):
         row["title"] = title_of(found.cause)
     if shown["cost"]:
@@ -31,41 +31,30 @@ def history_view(
 
 
 def models_view(
-    history: FleetHistory, limits: Mapping[str, timedelta], now: datetime, *, with_untrained: bool
+    history: FleetHistory, limits: Mapping[str, timedelta], *, with_untrained: bool
 ) -> list[dict[str, Any]]:
     """
-    Return the age of each model as JSON.
+    Return the age of each model as JSON, the overdue ones first, then by name.
 
-    :param limits: as :func:`model_ages` has them; so is ``with_untrained``.
+    A model that is older than its limit is overdue; so is one that was never trained.
+
+    :param limits: model, or ``*``, -> how old it may be.
+    :param with_untrained: also models that have a limit and no job.
     """
-    retrainings = (each for model in history.models for each in _retrainings(model))
-    return [_model_view(age) for age in model_ages(retrainings, limits, now, with_untrained=with_untrained)]
-
-
-def _retrainings(model: ModelHistory) -> Iterator[Retraining]:
-    for job in (model.latest, model.last_good):
-        if job is not None:
-            yield _retraining(model.model, job)
-
-
-def _retraining(model: str, job: EndedJob) -> Retraining:
-    return Retraining(
-        model=model, job_id=job.id, ended_at=datetime.fromtimestamp(job.end_time, UTC), good=job.good
-    )
-
-
-def _model_view(age: ModelAge) -> dict[str, Any]:
-    return {
-        "model": age.model,
-        "lastGood": _retraining_view(age.last_good),
-        "latest": _retraining_view(age.latest),
-        "limitSeconds": age.limit.total_seconds() if age.limit else None,
-        "ageSeconds": age.age.total_seconds() if age.age is not None else None,
-        "isOverdue": age.is_overdue,
-    }
-
-
-def _retraining_view(each: Retraining | None) -> dict[str, Any] | None:
-    if each is None:
-        return None
-    return {"id": each.job_id, "endTime": each.ended_at.timestamp(), "good": each.good}
+    known = {each.model: each for each in history.models}
+    shown = []
+    for model in {*known, *({*limits} - {ANY_MODEL} if with_untrained else ())}:
+        each, limit = known.get(model), limits.get(model, limits.get(ANY_MODEL))
+        good = each.last_good if each else None
+        age = max(history.until - good.end_time, 0.0) if good else None
+        limit_seconds = limit.total_seconds() if limit else None
+        row = {
+            "model": model,
+            "lastGood": good and good.to_wire(),
+            "latest": each and each.latest.to_wire(),
+            "limitSeconds": limit_seconds,
+            "ageSeconds": age,
+            "isOverdue": limit_seconds is not None and (age is None or age > limit_seconds),
+        }
+        shown.append(row)
+    return sorted(shown, key=lambda row: (not row["isOverdue"], row["model"]))

@@ -15,7 +15,6 @@ from training_api.errors import EngineUnavailable, JobNotFound
 from training_api.fleet.wire import FleetResponse, MeasurementsRequest, SearchJobsRequest
 from training_api.job.capacity import Capacity
 from training_service.model.host_capacity import HostCapacity
-from training_service.store.jobs.job_history import JobHistory
 from training_service.store.jobs.job_search import JobSearch
 from training_service.store.usage_store import UsageStore
 from training_service.use_cases.curve_book import CurveBook
@@ -54,7 +53,7 @@ def reports_of(world: World, room: Room) -> Reports:
         spans=world.spans,
         usage=UsageStore(world.database),
         curves=CurveBook(world.measurements),
-        histories=HistoryBook(JobHistory(world.database), room, world.engine.clock),
+        histories=HistoryBook(world.database, room, world.engine.clock),
         measurements=world.measurements,
         capacity=room,
         hold=lambda: world.disk_problem,

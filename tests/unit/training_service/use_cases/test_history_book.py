@@ -18,7 +18,6 @@ from training_api.job.capacity import Capacity
 from training_api.job.machines import GIB, Resources
 from training_api.states import JobState
 from training_service.store.database import to_us
-from training_service.store.jobs.job_history import JobHistory
 from training_service.use_cases import history_book
 from training_service.use_cases.history_book import HistoryBook
 
@@ -64,7 +63,7 @@ def report(database: sa.Engine) -> Callable[..., FleetHistory]:
 
     def ask(now: float = 600, **request: Any) -> FleetHistory:
         book = HistoryBook(
-            JobHistory(database),
+            database,
             lambda: Capacity(each=_ROOM, total=_ROOM),
             lambda: NOON + timedelta(seconds=now),
         )
@@ -106,7 +105,7 @@ def test_gpus_are_shown_where_a_job_had_some(job: Store, database: sa.Engine, re
     def nobody_answers() -> Capacity:
         raise EngineUnavailable("gone")
 
-    book = HistoryBook(JobHistory(database), nobody_answers, lambda: NOON + timedelta(seconds=600))
+    book = HistoryBook(database, nobody_answers, lambda: NOON + timedelta(seconds=600))
     found = book.of("p", FleetHistoryRequest(**MINUTES))
 
     assert found.use["gpus"].peak[1] == 2

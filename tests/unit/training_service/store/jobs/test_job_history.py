@@ -8,10 +8,9 @@ import sqlalchemy as sa
 
 from container_engines.memory.engine import Behaviour
 from tests.support.fakes.world import PROJECT, World
-from training_service.model.time_buckets import Buckets
 from training_service.store.database import to_us
 from training_service.store.jobs.job_history import JobHistory
-from training_service.store.jobs.machine_keys import Machines
+from training_service.store.sql.series_sql import buckets_until
 
 #: How SQLite may find the jobs of a window: by their end, and then by their keys.
 _BY_END = (
@@ -28,15 +27,15 @@ def test_jobs_that_ended_before_the_window_are_not_read(world: World) -> None:
     world.submit("job")
     world.settle()
     now_us = to_us(world.engine.now)
-    buckets = Buckets.until(now_us, 3600, 60)
-    sizes = {"cpus": 1.0, "memory_bytes": 1.0, "gpus": 0.0, "replicas": 1.0}
+    buckets = buckets_until(now_us, 3600, 60)
+    sizes = {"name": "m", "cpus": 1, "memoryBytes": 1, "gpus": 0, "replicas": 1, "rate": 1}
     statements: list[tuple[str, Any]] = []
     sa.event.listen(world.database, "before_cursor_execute", lambda *call: statements.append(call[2:4]))
 
-    with JobHistory(world.database).of(PROJECT, ["d"], buckets.start_us, now_us) as past:
-        machines = {row.key: Machines(name="m", rate=1.0, **sizes) for row in past.machines(10)}
+    with world.database.connect() as connection:
+        past = JobHistory(connection, PROJECT, ["d"], buckets.start, now_us)
+        machines = {row.key: sizes for row in past.machines(10)}
         past.states()
-        past.oldest_queued_us()
         past.use(machines, buckets)
         past.queue(buckets)
         past.waits(machines)
@@ -54,6 +53,6 @@ def test_jobs_that_ended_before_the_window_are_not_read(world: World) -> None:
     of_jobs = [
         plan for plan in plans if plan.startswith(("SCAN jobs", "SEARCH jobs", "SEARCH trial", "SCAN trial"))
     ]
-    assert len(asked) == 9
+    assert len(asked) == 8
     assert of_jobs
     assert [plan for plan in of_jobs if not any(index in plan for index in _BY_END)] == []
