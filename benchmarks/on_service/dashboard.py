@@ -159,7 +159,7 @@ def _in_a_browser(bench: Bench) -> list[Figure]:
                 if len(paints) <= ROUNDS:
                     context.close()
             figures += [
-                # In the first one the server makes the app, and of the fleet the ledger of all jobs.
+                # In the first one the server makes the app.
                 median_figure(f"{name} page, first paint", paints[1:], limit=MAX_PAINT_SECONDS),
                 median_figure(f"{name} page, weight", weights[1:], "kB", limit=MAX_WEIGHT_KB),
                 median_figure(f"{name} page, answer", answers[1:], limit=MAX_ANSWER_SECONDS),

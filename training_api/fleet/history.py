@@ -60,7 +60,7 @@ class FleetHistoryRequest(WireModel):
 
 
 class Series(WireModel):
-    """A level over time: its average and its maximum by bucket, and at the end of the window."""
+    """A level over time: average and maximum by bucket, and what it is now."""
 
     mean: list[float] = []
     peak: list[float] = []
@@ -76,7 +76,9 @@ class Percentiles(WireModel):
 
 class MachineWaits(WireModel):
     """
-    How long jobs waited whose master is of one machine type; of waits that ended in the window.
+    How long jobs waited whose master is of one machine type.
+
+    Of waits that ended in the window.
 
     :param queue: until they left the queue; ``prepare``: from then until RUNNING. ``None``: no job did.
     """
@@ -104,7 +106,11 @@ class Failures(WireModel):
 
 
 class CostGroup(WireModel):
-    """The cost of the jobs with one value of a label (empty: without it); ``None``: of all other values."""
+    """
+    The cost of the jobs with one value of a label, by bucket.
+
+    :param name: the value; empty: jobs without the label. ``None``: jobs with any other value.
+    """
 
     name: str | None = None
     amounts: list[float]
@@ -130,7 +136,7 @@ class CostHistory(WireModel):
 
 
 class ModelHistory(WireModel):
-    """Of the jobs with one value of the label ``model``, the last that succeeded, and the last that ended."""
+    """Of the jobs that trained a model, the last that succeeded and the last that ended."""
 
     model: str
     last_good: EndedJob | None = None
@@ -144,7 +150,7 @@ class FleetHistory(WireModel):
     :param since: where the first bucket begins: the window, from the last multiple of its step.
     :param jobs: how many there were in the window: they had not ended before it.
     :param times: where each bucket of ``use`` and ``queue`` begins.
-    :param use: what jobs held of each kind of capacity, from PREPARING until their end; GPUs if there are any.
+    :param use: what jobs held of each kind of capacity, from PREPARING until their end.
     :param queue: how many jobs were queued.
     :param failures: the most common cause first.
     :param cost: ``None``: the request has no prices.

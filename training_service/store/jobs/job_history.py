@@ -1,7 +1,8 @@
 """
-What a window of time had of jobs: levels, waits, failures, costs and models, computed by the database.
+What a window of time had of jobs, computed by the database.
 
-No answer grows with the number of jobs. A row that cannot be read counts as far as it can.
+Levels, waits, failures, costs and models. No answer grows with the number of jobs. A row that cannot be read
+counts as far as it can.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class JobHistory:
         self._until = sa.func.coalesce(jobs.c.ended_us, self._now)
 
     def states(self) -> Sequence[Any]:
-        """Return by ``state`` how many jobs there are, have ended and started, and the ``oldest_us``."""
+        """Return jobs by ``state``: how many there are, ended and started, and the ``oldest_us``."""
         figures = (
             sa.func.count().label("number"),
             sa.func.count(jobs.c.ended_us).label("ended"),
@@ -169,7 +170,11 @@ class JobHistory:
     def _runs(
         self, since: sa.ColumnElement[Any], machines: Machines, name: sa.ColumnElement[str] = _EMPTY
     ) -> sa.Select[Any]:
-        """Return spans of what jobs held of ``machines``: a tuning job as many times as its trials ran at once."""
+        """
+        Return spans of what jobs held of ``machines``.
+
+        A tuning job holds as many as its trials, side by side, held on average.
+        """
         trial = jobs.alias("trial")
         ran = sa.func.sum(sa.func.coalesce(trial.c.ended_us, self._now) - trial.c.running_us)
         # That it is a trial is said without a parameter, so that the index of trials serves.

@@ -49,9 +49,9 @@ def label_field(key: str) -> FieldSql:
 
 def of_dags(dags: Sequence[str] | None) -> sa.ColumnElement[bool]:
     """
-    Return the condition for the jobs whose label names one of ``dags``; ``None``: for all jobs.
+    Return the condition for the jobs whose label names one of ``dags``.
 
-    However many there are, they are one parameter.
+    :param dags: one parameter, however many there are; ``None``: all jobs.
     """
     if dags is None:
         return sa.true()

@@ -1,4 +1,4 @@
-"""The machines of a job as one text, by which queries group jobs, and what such a text stands for."""
+"""The machines of a job as one text, by which queries group jobs, and what it stands for."""
 
 from __future__ import annotations
 

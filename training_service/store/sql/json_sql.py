@@ -60,7 +60,11 @@ def _double_in_postgresql(element: _Double, compiler: Any, **options: Any) -> st
 
 
 class JsonObject(sa.sql.functions.FunctionElement[Any]):
-    """A column of JSON, with an empty object for whatever is none: one such row must not stop a report."""
+    """
+    A column of JSON, with an empty object for whatever is no object.
+
+    One such row must not stop a report.
+    """
 
     type = sa.JSON()
     name = "json_object_of"

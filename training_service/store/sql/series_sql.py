@@ -1,8 +1,8 @@
 """
-From intervals and values to series over time and percentiles, in SQL of SQLite and PostgreSQL.
+Series over time and percentiles, in SQL that SQLite and PostgreSQL understand alike.
 
-The database sorts and adds up, so that an answer is small whatever the number of rows. Times are microseconds;
-buckets of time are a ``range`` of where each begins, the last of which is shorter where the range stops.
+The database sorts and adds up, so that an answer is small whatever the number of rows. Times are
+microseconds. Buckets are a ``range`` of where each begins; the last one is shorter where the range stops.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def level_query(spans: sa.CTE, amounts: Sequence[str], buckets: range) -> sa.Sel
     Its rows have ``place`` (of the bucket), and for each amount ``NAME_total`` (level x microseconds),
     ``NAME_peak``, and ``NAME_now``: the level at the end of the last bucket.
 
-    :param spans: of ``spans_in``: from ``since_us`` until before ``until_us`` the level is higher by the amounts.
+    :param spans: of ``spans_in``: from ``since_us`` until before ``until_us`` the level is higher.
     """
     nothing = [sa.literal(0.0, sa.Double) for _ in amounts]
     changes = sa.union_all(
@@ -71,7 +71,7 @@ def level_query(spans: sa.CTE, amounts: Sequence[str], buckets: range) -> sa.Sel
         sa.select(bucket_starts(buckets).c.at_us, *nothing),
         sa.select(_moment(buckets.stop), *nothing),
     ).subquery("changes")
-    # With the frame that is the default, changes at the same moment have the same sum: that after all of them.
+    # By default, changes at the same moment have the same sum: that after all of them.
     levels = [sa.func.sum(changes.c[name]).over(order_by=changes.c.at_us).label(name) for name in amounts]
     following = sa.func.lead(changes.c.at_us).over(order_by=changes.c.at_us)
     stretches = sa.select(changes.c.at_us, following.label("next_us"), *levels).subquery("stretches")
@@ -91,10 +91,12 @@ def level_query(spans: sa.CTE, amounts: Sequence[str], buckets: range) -> sa.Sel
 
 def percentile_query(values: sa.SelectBase, by: Sequence[str]) -> sa.Select[Any]:
     """
-    Return the query for the median and the 95th percentile of ``value``, by the columns ``by``.
+    Return the query for the median and the 95th percentile of ``value``.
 
-    Its rows have ``number`` (of values), and ``p50`` and ``p95`` twenty times as large, so that they are whole:
-    interpolated as by ``statistics.quantiles(..., method="inclusive")``.
+    They are interpolated as by ``statistics.quantiles(..., method="inclusive")``. Its rows have ``number``
+    (of values), and ``p50`` and ``p95`` twenty times as large, so that they are whole.
+
+    :param by: the columns that tell groups apart.
     """
     given = at_once(values, "given")
     groups = [given.c[name] for name in by]

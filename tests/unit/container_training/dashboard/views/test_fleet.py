@@ -46,7 +46,11 @@ def model(name: str, days_ago: float | None, failed_days_ago: float | None = Non
 def ages(
     *models: dict[str, Any], with_untrained: bool = True, **limits: float
 ) -> list[tuple[str, float | None, bool]]:
-    """Return model, days and whether it is overdue; ``any`` is the limit of all models that are not named."""
+    """
+    Return model, days and whether it is overdue.
+
+    :param limits: in days; ``any`` is that of all models that are not named.
+    """
     named = {"*" if name == "any" else name: timedelta(days=days) for name, days in limits.items()}
     shown = models_view(past(until=T, models=models), named, with_untrained=with_untrained)
     return [

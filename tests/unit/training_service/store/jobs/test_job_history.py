@@ -1,4 +1,8 @@
-"""How the past of jobs is read; what it says is in ``test_history_book.py`` and ``contract/test_fleet_history.py``."""
+"""
+How the past of jobs is read.
+
+What it says is in ``test_history_book.py`` and ``contract/test_fleet_history.py``.
+"""
 
 from __future__ import annotations
 
