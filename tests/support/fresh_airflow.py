@@ -43,7 +43,7 @@ class FreshAirflow:
             pass
 
     def run(self, code: str) -> Any:
-        """Return the last line that ``code`` prints, read as JSON; fail with all lines if it is none."""
+        """Return the last line that ``code`` prints, read as JSON; fail if it is none."""
         assert self._process.stdin is not None
         print(json.dumps(code), file=self._process.stdin, flush=True)
         said = json.loads(self._line())

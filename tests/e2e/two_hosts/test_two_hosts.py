@@ -49,7 +49,7 @@ def hosts_of(two: TwoHosts, run: Run) -> dict[str, str]:
 
 
 def digests_on(host: WorkerHost) -> set[str]:
-    """Return the digests of the images that came to a host's engine from a registry, or went there."""
+    """Return the digests of the images on a host that a registry has, too."""
     with closing(host.node.client()) as engine:
         return {name.partition("@")[2] for image in engine.images() for name in image["RepoDigests"] or ()}
 
