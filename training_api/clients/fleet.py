@@ -14,7 +14,6 @@ import httpx
 
 from training_api.clients.api_answers import read_model
 from training_api.clients.service_connection import ServiceConnection
-from training_api.dialects.ml_v1.resources import WireModel
 from training_api.fleet.wire import (
     CurvesResponse,
     FleetResponse,
@@ -24,6 +23,7 @@ from training_api.fleet.wire import (
     UsageResponse,
     VersionResponse,
 )
+from training_api.wire import WireModel
 
 _M = TypeVar("_M", bound=WireModel)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from training_api.dialects.ml_v1.resources import ReplicaConfig, ScaleTier, TrainingInput
+from training_api.dialects.ml_v1.roles import MASTER, machines_of
 from training_api.fleet.wire import Room
 from training_api.job.capacity import Capacity, Load, grants, load_of
 from training_api.job.machines import MACHINE_TYPES, MachineType, Resources
-from training_api.job.roles import MASTER, machines_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

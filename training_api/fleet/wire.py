@@ -13,8 +13,9 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from training_api.causes import Cause
-from training_api.dialects.ml_v1.resources import Int32, Timestamp, TrainingInput, WireModel
+from training_api.dialects.ml_v1.resources import TrainingInput
 from training_api.states import JobState
+from training_api.wire import Int32, Timestamp, WireModel
 
 #: Enough for a report on all jobs of a week at a job a minute.
 MAX_SEARCH_PAGE = 10_000

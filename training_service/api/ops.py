@@ -11,7 +11,6 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 
-from training_api.dialects.ml_v1.resources import WireModel
 from training_api.fleet.wire import (
     CurvesResponse,
     FleetResponse,
@@ -23,6 +22,7 @@ from training_api.fleet.wire import (
     UsageResponse,
     VersionResponse,
 )
+from training_api.wire import WireModel
 from training_service.api.paths import ProjectPath
 from training_service.use_cases.fleet_reports import Reports
 

@@ -16,9 +16,10 @@ from pydantic import ValidationError
 
 from docs.tools.fidelity.notes import Sample
 from training_api.causes import Cause
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import FieldViolation, InvalidJobSpec
-from training_api.job.job_spec import JobSpec, job_spec_from_wire
+from training_api.job.job_spec import JobSpec
 from training_api.states import JobState
 from training_service.model.reasons import Reason
 from training_service.model.records import JobRecord

@@ -14,13 +14,16 @@ import sqlalchemy as sa
 
 from container_engines.base import ObservedReplica
 from container_engines.memory.engine import Behaviour, MemoryEngine
+from training_api.dialects.ml_v1.dialect import ML_V1
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.dialects.registry import DIALECTS
 from training_api.errors import EngineError, EngineUnavailable
 from training_api.job.cluster import ReplicaRole
 from training_api.job.image_ref import ImageRef, parse_image_ref
 from training_api.states import JobState, ReplicaState
 from training_service.access.image_access import ImageAccess
 from training_service.access.secret_store import SecretStore
+from training_service.api.ml_v1.wire_jobs import WireJobs
 from training_service.intake.log_batch import LogBatch
 from training_service.intake.log_collector import log_source
 from training_service.loop.collectors import Collectors
@@ -157,7 +160,7 @@ class World:
         timeline = Timeline(self.spans, clock)
         self.actions = Actions(
             store=self.store,
-            trials=TrialPlanner(self.trials, studies),
+            trials=TrialPlanner(self.trials, studies, DIALECTS),
             refusals=RefusalStore(self.database),
             engine=self.engine,
             metrics=self.metrics,
@@ -168,6 +171,7 @@ class World:
                 before_engine=lambda: self.before_engine(),
             ),
             launches=Launches(
+                dialects=DIALECTS,
                 container_env={"STORAGE_EMULATOR_HOST": "http://store.test"},
                 pids_limit=100,
                 secrets=self.secrets,
@@ -188,6 +192,7 @@ class World:
             actions=self.actions,
             workers=self.workers,
             metrics=self.metrics,
+            dialects=DIALECTS,
             capacity=lambda: host.capacity,
             studies=studies,
             stranger_grace=self.stranger_grace,
@@ -197,14 +202,16 @@ class World:
             jitter=lambda: 1.0,
             clock=clock,
         )
-        self.jobs = Jobs(
+        jobs = Jobs(
+            ML_V1,
             self.store,
             lambda: None,
             host.check_quota,
             TuningOutputs(self.trials, self.measurements),
             clock,
-            runtimes={version: runtime.python_versions for version, runtime in self.runtimes.items()},
         )
+        runtimes = {version: runtime.python_versions for version, runtime in self.runtimes.items()}
+        self.jobs = WireJobs(jobs, runtimes)
 
     def add_image(self, behaviour: Behaviour | None = None, image: str = IMAGE) -> ImageRef:
         ref = parse_image_ref(image)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
 
-from training_api.dialects.ml_v1.filters import parse_filter
+from training_api.filtering import parse_filter
+from training_api.job.dialect import JobField
 from training_service.model.paging import foreign_token
 from training_service.store.sql.any_of import any_of
 from training_service.store.sql.filter_sql import FieldSql, filter_to_sql, text_field, time_field
@@ -16,26 +18,29 @@ from training_service.store.tables import is_job, jobs
 #: A page token: when the page's last job was created, and its sequence. 18 digits fit into 64 bits.
 _TOKEN = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 _ORDER = (jobs.c.created_us, jobs.c.sequence)
-_FIELDS: dict[str, FieldSql] = {
-    "jobId": text_field(jobs.c.job_id),
-    "state": text_field(jobs.c.state),
-    "createTime": time_field(jobs.c.created_us),
-    "startTime": time_field(jobs.c.running_us),
-    "endTime": time_field(jobs.c.ended_us),
+_FIELDS: dict[JobField, FieldSql] = {
+    JobField.JOB_ID: text_field(jobs.c.job_id),
+    JobField.STATE: text_field(jobs.c.state),
+    JobField.CREATED: time_field(jobs.c.created_us),
+    JobField.STARTED: time_field(jobs.c.running_us),
+    JobField.ENDED: time_field(jobs.c.ended_us),
 }
 
 
-def wanted_jobs(project: str, filter_text: str) -> sa.ColumnElement[bool]:
+def wanted_jobs(project: str, filter_text: str, names: Mapping[str, JobField]) -> sa.ColumnElement[bool]:
     """
     Return the condition for the jobs of ``project`` that match ``filter_text``.
 
+    :param names: what the filter calls the fields.
     :raises InvalidFilter: it cannot be read.
     """
     tree = parse_filter(filter_text)
-    wanted = any_of(project, tree)
+    wanted = any_of(project, tree, names)
     if wanted is not None:
         return wanted
-    condition = sa.true() if tree is None else filter_to_sql(tree, _FIELDS, {"labels.": label_field})
+    fields = {name: _FIELDS[field] for name, field in names.items() if field in _FIELDS}
+    maps = {name: label_field for name, field in names.items() if field is JobField.LABELS}
+    condition = sa.true() if tree is None else filter_to_sql(tree, fields, maps)
     return sa.and_(is_job, jobs.c.project == project, condition)
 
 

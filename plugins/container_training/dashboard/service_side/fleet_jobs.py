@@ -14,7 +14,8 @@ from datetime import UTC, datetime, timedelta
 
 from container_training.work.models.age import MODEL_LABEL
 from training_api.causes import Cause
-from training_api.dialects.ml_v1.resources import TrainingInput, format_timestamp
+from training_api.dialects.ml_v1.resources import TrainingInput
+from training_api.dialects.ml_v1.roles import ROLES, configs_of
 from training_api.fleet.wire import (
     MAX_SEARCH_PAGE,
     JobRow,
@@ -22,8 +23,8 @@ from training_api.fleet.wire import (
     SearchJobsResponse,
 )
 from training_api.job.intent import DAG_LABEL
-from training_api.job.roles import ROLES, configs_of
 from training_api.states import JobState
+from training_api.wire import format_timestamp
 
 #: The longest window that the page offers.
 HORIZON = timedelta(days=30)

@@ -13,7 +13,7 @@ from typing import Any
 from container_training.work.migration.legacy_job import Decision, LegacyJob
 from container_training.work.migration.python_text import Code
 from container_training.work.migration.shell_text import ShellPart, ShellText, literal_pieces
-from training_api.job.roles import OTHER_ROLES
+from training_api.dialects.ml_v1.roles import OTHER_ROLES
 
 _JINJA = re.compile(r"\{[{%#]")
 #: Fields of ``trainingInput`` that are arguments of the operators, in the order in which they are written.

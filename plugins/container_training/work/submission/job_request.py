@@ -15,10 +15,11 @@ from pydantic import ValidationError
 
 from container_training.work.submission.job_file import part_of, wire_names
 from container_training.work.template_values import TaskOutput, mapping, problem, shell_words
-from training_api.dialects.ml_v1.resources import Job, TrainingInput, WireModel
+from training_api.dialects.ml_v1.resources import Job, TrainingInput
+from training_api.dialects.ml_v1.roles import OTHER_ROLES, ROLES
 from training_api.errors import FieldViolation, InvalidJobSpec
-from training_api.job.roles import OTHER_ROLES, ROLES
 from training_api.job.secret_refs import secret_labels
+from training_api.wire import WireModel
 
 DEFAULT_REGION = "us-central1"
 #: Fields that are called as on the wire and merged with the job's own: those of the roles, beside the

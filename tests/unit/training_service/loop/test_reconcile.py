@@ -10,10 +10,10 @@ import pytest
 
 from container_engines.base import EngineView, ObservedReplica
 from training_api.causes import Cause
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, Scheduling, TrainingInput
 from training_api.job.capacity import Capacity
 from training_api.job.cluster import ReplicaId, ReplicaRole
-from training_api.job.job_spec import job_spec_from_wire
 from training_api.job.machines import GIB, Resources
 from training_api.job.restarts import Attempt, Attempts
 from training_api.states import JobState, ReplicaState

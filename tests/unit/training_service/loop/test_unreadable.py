@@ -9,9 +9,10 @@ import pytest
 
 from container_engines.base import EngineView
 from training_api.causes import Cause
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
 from training_api.job.capacity import Capacity
-from training_api.job.job_spec import JobSpec, job_spec_from_wire
+from training_api.job.job_spec import JobSpec
 from training_api.job.machines import GIB, Resources
 from training_api.states import JobState
 from training_service.loop.reconcile import reconcile

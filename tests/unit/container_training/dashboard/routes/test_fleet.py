@@ -14,8 +14,8 @@ from fastapi.testclient import TestClient
 from container_training.dashboard.airflow_side.rights import Rights
 from tests.support.fakes.job_rows import make_row
 from tests.unit.container_training.dashboard.routes.conftest import OpenPages
+from training_api.dialects.ml_v1.cost import PriceList
 from training_api.fleet.wire import JobRow, SearchJobsResponse
-from training_api.job.cost import PriceList
 from training_api.job.machines import GIB
 from training_api.states import JobState
 

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from container_training.work.submission.job_file import MAX_PROBLEMS
 from container_training.work.submission.job_file_reader import MAX_BYTES, MAX_DEPTH, parse_job_file
-from training_api.dialects.ml_v1.resources import Goal, Job, TrainingInput, WireModel
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
+from training_api.dialects.ml_v1.resources import Goal, Job, TrainingInput
 from training_api.errors import FieldViolation, InvalidJobSpec
-from training_api.job.job_spec import job_spec_from_wire
+from training_api.wire import WireModel
 
 #: Example 2 of the guide "Submit a training job", "Format your configuration parameters".
 GUIDE = """\

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from training_api.dialects.ml_v1.filters import parse_filter
+from training_api.filtering import parse_filter
 from training_service.store.database import from_us, open_database, writing
 from training_service.store.jobs.job_list import _FIELDS
 from training_service.store.sql.any_of import any_of

@@ -18,9 +18,9 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from training_api.dialects.ml_v1.filters import And, Comparison, Filter, Not, Or, parse_filter
-from training_api.dialects.ml_v1.log_wire import Severity
+from training_api.cloud_logging import Severity
 from training_api.errors import InvalidFilter
+from training_api.filtering import And, Comparison, Filter, Not, Or, parse_filter
 from training_service.store.database import open_database, writing
 from training_service.store.jobs.job_list import _FIELDS as JOB_FIELDS
 from training_service.store.jobs.job_list import label_field

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
+from training_api.dialects.ml_v1.replicas import MAX_REPLICAS
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
+from training_api.dialects.ml_v1.scale_tiers import TIER_SHAPES
 from training_api.errors import InvalidJobSpec
-from training_api.job.job_spec import JobSpec, job_spec_from_wire
+from training_api.job.job_spec import JobSpec
 from training_api.job.machines import MACHINE_TYPES, MachineFamily
-from training_api.job.replica_spec import MAX_REPLICAS
-from training_api.job.scale_tiers import TIER_SHAPES
 
 IMAGE = "gcr.io/demo/train:1"
 OTHER = "gcr.io/demo/other:1"

@@ -11,15 +11,10 @@ from hypothesis import strategies as st
 
 from tests.support.fakes.fake_service import EPOCH, make_job
 from tests.support.fakes.tuning_jobs import make_trial, make_tuning_job
-from training_api.dialects.ml_v1.resources import Goal, Job
+from training_api.dialects.ml_v1.resources import Job
+from training_api.dialects.ml_v1.trials import best_trial, progress_line, study_result, trial_line, trial_rows
 from training_api.job.results import StudyResult, TrialRow
-from training_api.job.tuning.trials import (
-    best_trial,
-    progress_line,
-    study_result,
-    trial_line,
-    trial_rows,
-)
+from training_api.job.tuning.search_terms import Goal
 from training_api.states import JobState
 
 NOW = EPOCH + timedelta(seconds=100)

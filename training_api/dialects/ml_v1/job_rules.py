@@ -9,7 +9,8 @@ from datetime import timedelta
 
 from training_api.dialects.ml_v1.resources import EncryptionConfig, Job, Scheduling, TrainingInput
 from training_api.errors import FieldViolation
-from training_api.job.rules.violations import Violations
+from training_api.job.job_spec import DEFAULT_RUNNING
+from training_api.job.violations import Violations
 
 JOB_ID = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}")
 JOB_ID_RULE = "must start with a letter, hold only letters, digits and underscores, and be at most 128 long"
@@ -24,8 +25,6 @@ _DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)s")
 
 #: discovery: Scheduling.maxWaitTime "The minimum for this field is 1800s".
 MIN_WAIT = timedelta(seconds=1800)
-#: discovery: Scheduling.maxRunningTime "defaults to 604800s (seven days)".
-DEFAULT_RUNNING = timedelta(seconds=604800)
 
 #: Fields of the API that this version refuses by name rather than ignoring: path -> why.
 _NOT_YET = {

@@ -6,17 +6,19 @@ import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from training_api.dialects.ml_v1.resources import Goal, HyperparameterOutput, Job
+from training_api.dialects.ml_v1.resources import HyperparameterOutput, Job
+from training_api.dialects.ml_v1.search import study_from_wire
 from training_api.job.results import BestTrial, StudyResult, TrialRow
+from training_api.job.tuning.search_terms import Goal
 from training_api.job.tuning.study_spec import StudySpec
-from training_api.job.tuning.trial_spec import hyperparameter_args, trial_job_dir
+from training_api.job.tuning.trial_spec import hyperparameter_args, trial_output_dir
 from training_api.states import JobState
 
 
 def study_of(job: Job) -> StudySpec | None:
     """Return the study of a tuning job, ``None`` for any other job. Pure."""
     search = job.training_input.hyperparameters if job.training_input else None
-    return StudySpec.from_wire(search) if search else None
+    return study_from_wire(search) if search else None
 
 
 def trial_rows(job: Job, now: datetime, cost_per_second: float | None = None) -> list[TrialRow]:
@@ -139,7 +141,7 @@ def _best(job: Job, row: TrialRow | None) -> BestTrial | None:
         step=row.step,
         hyperparameters=row.hyperparameters,
         args=list(hyperparameter_args(row.hyperparameters)),
-        job_dir=trial_job_dir(job_dir, row.trial_id) if job_dir else "",
+        job_dir=trial_output_dir(job_dir, row.trial_id) if job_dir else "",
     )
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from training_api.dialects.ml_v1.resources import ReplicaConfig, ScaleTier, TrainingInput
+from training_api.dialects.ml_v1.scale_tiers import TIER_SHAPES
 from training_api.job.cluster import ReplicaRole
-from training_api.job.scale_tiers import TIER_SHAPES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from training_api.dialects.ml_v1.log_wire import ListLogEntriesRequest, LogEntry, Severity
+from training_api.cloud_logging import ListLogEntriesRequest, LogEntry, Severity
 
 SENT: dict[str, Any] = {
     "logName": "projects/demo/logs/ml.googleapis.com",

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from training_api.errors import FieldViolation
-from training_api.job.rules.violations import Violations
+from training_api.job.violations import Violations
 
 DIGITS = re.compile("[0-9]+")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from training_api.dialects.ml_v1.field_mask import parse_field_mask
 from training_api.errors import InvalidRequest
+from training_api.field_mask import parse_field_mask
 
 ALLOWED = ("labels", "etag", "training_input")
 

@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
+from training_api.dialects.ml_v1.job_rules import JOB_ID, JOB_ID_RULE
 from training_api.dialects.ml_v1.resources import (
     HyperparameterSpec,
     Job,
@@ -21,8 +22,7 @@ from training_api.dialects.ml_v1.resources import (
     ScaleType,
     SearchAlgorithm,
 )
-from training_api.job.rules.job_rules import JOB_ID, JOB_ID_RULE
-from training_api.job.rules.violations import Violations
+from training_api.job.violations import Violations
 
 PATH = "trainingInput.hyperparameters"
 #: docs: the quotas of AI Platform Vizier, which keeps the studies, "Maximum number of trials in a study:

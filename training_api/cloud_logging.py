@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from training_api.dialects.ml_v1.resources import Int32, Timestamp, WireModel
+from training_api.wire import Int32, Timestamp, WireModel
 
 #: Task name of the service's own lines: state changes, scaling, limits.
 SERVICE_TASK_NAME = "service"

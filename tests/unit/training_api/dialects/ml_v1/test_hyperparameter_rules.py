@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from training_api.dialects.ml_v1.resources import Goal, Job, SearchAlgorithm
+from training_api.dialects.ml_v1.reader import accepted_job_spec, job_spec_from_wire
+from training_api.dialects.ml_v1.resources import HyperparameterSpec, Job
+from training_api.dialects.ml_v1.search import study_from_wire
 from training_api.errors import FieldViolation, InvalidJobSpec
-from training_api.job.job_spec import accepted_job_spec, job_spec_from_wire
+from training_api.job.tuning.search_terms import Goal, SearchAlgorithm
 from training_api.job.tuning.study_spec import DEFAULT_METRIC_TAG, StudySpec
 
 RATE = {"parameterName": "rate", "type": "DOUBLE", "minValue": 1e-4, "maxValue": 0.1}
@@ -56,6 +58,12 @@ def study_of(job: Job) -> StudySpec:
     return study
 
 
+def asked_of(job: Job) -> StudySpec:
+    assert job.training_input is not None
+    assert job.training_input.hyperparameters is not None
+    return study_from_wire(job.training_input.hyperparameters)
+
+
 # --- what is good
 
 
@@ -65,10 +73,10 @@ def test_a_search_gets_the_defaults_of_the_api() -> None:
     assert study.goal is Goal.MAXIMIZE
     assert study.metric_tag == DEFAULT_METRIC_TAG
     assert (study.max_trials, study.max_parallel_trials, study.max_failed_trials) == (1, 1, 0)
-    assert study.algorithm is SearchAlgorithm.ALGORITHM_UNSPECIFIED
+    assert study.algorithm is SearchAlgorithm.BAYESIAN
     assert not study.stops_early
     assert study.resume_job_id == ""
-    assert [param.parameter_name for param in study.search.params or []] == [
+    assert [param.name for param in study.parameters] == [
         "rate",
         "units",
         "kernel",
@@ -96,7 +104,7 @@ def test_a_job_without_a_search_trains_once() -> None:
     ],
 )
 def test_a_good_search_is_taken(search: dict[str, Any]) -> None:
-    assert study_of(make_job(**search)).search == make_job(**search).training_input.hyperparameters  # type: ignore[union-attr]
+    assert study_of(make_job(**search)) == asked_of(make_job(**search))
 
 
 @pytest.mark.parametrize(
@@ -115,14 +123,11 @@ def test_a_good_search_is_taken(search: dict[str, Any]) -> None:
     ],
 )
 def test_a_good_parameter_is_taken(param: dict[str, Any]) -> None:
-    assert study_of(make_job(param)).search == make_job(param).training_input.hyperparameters  # type: ignore[union-attr]
+    assert study_of(make_job(param)) == asked_of(make_job(param))
 
 
 def test_a_grid_may_have_all_types_but_double() -> None:
-    assert (
-        study_of(make_job(UNITS, KERNEL, DEPTH, algorithm="GRID_SEARCH")).algorithm
-        is SearchAlgorithm.GRID_SEARCH
-    )
+    assert study_of(make_job(UNITS, KERNEL, DEPTH, algorithm="GRID_SEARCH")).algorithm is SearchAlgorithm.GRID
 
 
 # --- what is not
@@ -292,8 +297,6 @@ def test_what_passes_is_a_study_that_can_be_run(search: dict[str, Any]) -> None:
     assert study.max_failed_trials >= 0
     assert study.metric_tag
     assert study.goal in (Goal.MAXIMIZE, Goal.MINIMIZE)
-    params = study.search.params or []
-    assert len({param.parameter_name for param in params}) == len(params) >= 1
-    for param in params:
-        bounded = None not in (param.min_value, param.max_value)
-        assert bounded or param.categorical_values or param.discrete_values
+    assert len({each.name for each in study.parameters}) == len(study.parameters) >= 1
+    asked = (job.training_input.hyperparameters if job.training_input else None) or HyperparameterSpec()
+    assert len(study.parameters) == len(asked.params or [])

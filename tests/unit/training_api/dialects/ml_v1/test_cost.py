@@ -9,9 +9,9 @@ import pytest
 
 from tests.support.fakes.fake_service import EPOCH, make_job
 from tests.support.fakes.tuning_jobs import make_trial, make_tuning_job
+from training_api.dialects.ml_v1.cost import Meter, PriceList, parse_max_cost, parse_prices, running_seconds
 from training_api.dialects.ml_v1.resources import TrainingInput
 from training_api.errors import InvalidPrice
-from training_api.job.cost import Meter, PriceList, parse_max_cost, parse_prices, running_seconds
 
 SOURCE = "extra.prices of connection 'training_default'"
 PRICES = {"n1-standard-4": 1.0, "n1-highmem-8": 10.0, "n1-highcpu-8": 3.0, "NVIDIA_TESLA_T4": 100.0}

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from training_api.dialects.ml_v1.filters import MAX_TERMS, And, Comparison, Filter, Not, Or, parse_filter
 from training_api.errors import InvalidFilter
+from training_api.filtering import MAX_TERMS, And, Comparison, Filter, Not, Or, parse_filter
 
 A, B, C, D = (Comparison(name, "=", "1") for name in "abcd")
 

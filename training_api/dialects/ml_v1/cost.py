@@ -14,11 +14,11 @@ from datetime import datetime
 from typing import Any
 
 from training_api.dialects.ml_v1.resources import Job, ScaleTier, TrainingInput
+from training_api.dialects.ml_v1.roles import machines_of
+from training_api.dialects.ml_v1.trials import study_of, trial_rows
 from training_api.errors import InvalidPrice
 from training_api.job.machines import MACHINE_TYPES
 from training_api.job.results import Cost
-from training_api.job.roles import machines_of
-from training_api.job.tuning.trials import study_of, trial_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""``projects.jobs`` and ``projects.getConfig`` of the v1 API."""
+"""``projects.jobs`` of the v1 API."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse
 
-from training_api.dialects.ml_v1.resources import GetConfigResponse, Job, ListJobsResponse, WireModel
+from training_api.dialects.ml_v1.resources import Job, ListJobsResponse
 from training_api.job.secret_refs import secret_refs
+from training_api.wire import WireModel
 from training_service.access.control import AccessControl
 from training_service.access.roles import ACT_AS, JOB_CREATE, SECRET_ACCESS
 from training_service.api.access import CurrentCaller
 from training_service.api.middleware.audit_log import Deed, note_deed
+from training_service.api.ml_v1.wire_jobs import WireJobs
 from training_service.api.openapi import errors
 from training_service.api.paths import PageSize, ProjectPath
-from training_service.model.projects import project_config
 from training_service.model.resources import account_resource
-from training_service.use_cases.jobs import Jobs
 
 
 class CancelJobRequest(WireModel):
     """``GoogleCloudMlV1__CancelJobRequest``: it has no fields."""
 
 
-def jobs_router(jobs: Jobs, access: AccessControl) -> APIRouter:
+def jobs_router(jobs: WireJobs, access: AccessControl) -> APIRouter:
     """
     Return the routes over ``jobs``.
 
@@ -73,18 +73,6 @@ def jobs_router(jobs: Jobs, access: AccessControl) -> APIRouter:
         """Cancel a job; one that has ended is left as it is."""
         jobs.cancel(project, job_id)
         return {}
-
-    return router
-
-
-def projects_router() -> APIRouter:
-    """Return the routes of projects themselves."""
-    router = APIRouter(prefix="/v1", tags=["projects"])
-
-    @router.get("/projects/{project}:getConfig", response_model=GetConfigResponse)
-    def get_config(project: ProjectPath) -> JSONResponse:
-        """Return the project's service agent."""
-        return _answer(project_config(project))
 
     return router
 

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.fakes.job_requests import IMAGE, make_job, make_spec, violations_of
+from training_api.dialects.ml_v1.reader import job_spec_from_wire, read_request
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import FieldViolation, InvalidJobSpec
 from training_api.job.cluster import ReplicaId, ReplicaRole
 from training_api.job.image_ref import ImageRef
-from training_api.job.job_spec import JobSpec, job_spec_from_wire
+from training_api.job.job_spec import JobSpec
 from training_api.job.machines import MACHINE_TYPES
 from training_api.job.replica_spec import ReplicaSpec
 
@@ -26,7 +27,6 @@ def test_a_minimal_job_becomes_one_master_on_the_basic_tier() -> None:
 
     spec = job_spec_from_wire("demo", job)
 
-    assert job.training_input is not None
     assert spec == JobSpec(
         project="demo",
         job_id="digits_1",
@@ -37,11 +37,16 @@ def test_a_minimal_job_becomes_one_master_on_the_basic_tier() -> None:
                 machine=MACHINE_TYPES["n1-standard-4"],
             ),
         ),
-        training_input=job.training_input,
+        dialect="ml_v1",
         labels={},
         max_wait=None,
         max_running=timedelta(days=7),
         priority=0,
+        output_dir="",
+        use_chief=False,
+        service_account="",
+        region="",
+        packages=None,
     )
     assert spec.master is spec.replicas[0]
 
@@ -329,3 +334,23 @@ def test_any_job_is_good_or_refused_with_its_violations(sent: dict[str, Any]) ->
     else:
         assert outcome
         assert all(violation.field and violation.description for violation in outcome)
+
+
+# --- requests of before
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"fieldOfAnotherVersion": 1},
+        {"scaleTier": "TIER_OF_ANOTHER_VERSION"},
+        {"scheduling": {"priority": "high"}},
+        {"masterConfig": {"imageUri": IMAGE, "another": 1}},
+    ],
+)
+def test_what_is_not_known_of_a_request_is_left_out_of_it(changes: dict[str, Any]) -> None:
+    request = read_request({"region": "us-central1", "masterConfig": {"imageUri": IMAGE}} | changes)
+
+    assert request.region == "us-central1"
+    assert request.master_config is not None
+    assert request.master_config.image_uri == IMAGE

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.fakes.job_requests import make_job, make_spec, violations_of
 from training_api.dialects.ml_v1.resources import ScaleTier
-from training_api.job.scale_tiers import TIER_SHAPES
+from training_api.dialects.ml_v1.scale_tiers import TIER_SHAPES
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from training_api.dialects.ml_v1.resources import ReplicaConfig, ScaleTier, TrainingInput
+from training_api.dialects.ml_v1.roles import OTHER_ROLES, ROLES, RoleFields, configs_of, machines_of
 from training_api.job.cluster import ReplicaRole
-from training_api.job.roles import OTHER_ROLES, ROLES, RoleFields, configs_of, machines_of
 
 
 def test_every_role_has_its_fields() -> None:
