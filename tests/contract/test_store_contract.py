@@ -17,7 +17,9 @@ from container_engines.memory.engine import Behaviour
 from tests.support.fakes.studies import Tuning, search
 from tests.support.fakes.world import PROJECT, World
 from tests.support.side_by_side import SIDE_BY_SIDE, at_once
+from training_api.dialects.ml_v1.dialect import ML_V1
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.dialects.registry import DIALECTS
 from training_api.errors import InvalidFilter, JobConflict
 from training_api.fleet.wire import SearchJobsRequest, SpanKind
 from training_api.iam.wire import Policy
@@ -42,7 +44,7 @@ def active(world: World) -> JobRecord:
 
 
 def searched(world: World, filter_text: str = "") -> list[str]:
-    found = JobSearch(world.database, world.store.queue_positions).search(
+    found = JobSearch(world.database, world.store.queue_positions, DIALECTS, ML_V1.filter_fields).search(
         PROJECT, SearchJobsRequest(filter=filter_text)
     )
     return [job["jobId"] for job in found["jobs"]]
@@ -175,7 +177,7 @@ def test_of_trials_of_a_number_stored_at_once_one_is(world: World) -> None:
     world.submit("study", hyperparameters=search())
     study = active(world)
 
-    stored = at_once(lambda _: world.trials.insert(study, 1, {"lr": "0.1"}))
+    stored = at_once(lambda _: world.add_trial(study, 1, {"lr": "0.1"}))
 
     assert stored.count(True) == 1
     assert [trial.number for trial in world.trials.summaries([study.uid])] == [1]
@@ -231,7 +233,9 @@ def test_reports_are_the_same_on_every_database(world: World) -> None:
     world.settle()
     world.engine.advance(60)
     world.settle()
-    report = JobSearch(world.database, world.store.queue_positions, world.engine.clock)
+    report = JobSearch(
+        world.database, world.store.queue_positions, DIALECTS, ML_V1.filter_fields, world.engine.clock
+    )
 
     found = report.search(PROJECT, SearchJobsRequest(changed_after=NOON - timedelta(days=3650)))
 

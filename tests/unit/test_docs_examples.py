@@ -239,8 +239,9 @@ def test_a_job_file_is_read_and_runs_with_an_image_alone(example: Example) -> No
 
     request = job_request(None, JobFields(image=image), parse_job_file(example.code, "config.yaml"))
 
-    spec = job_spec_from_wire("demo-project", request.model_copy(update={"job_id": "j"}))
-    assert spec.training_input.to_wire() == {
+    assert job_spec_from_wire("demo-project", request.model_copy(update={"job_id": "j"})).master
+    assert request.training_input is not None
+    assert request.training_input.to_wire() == {
         **yaml.safe_load(example.code)["trainingInput"],
         "masterConfig": {"imageUri": image},
     }

@@ -222,6 +222,11 @@ class World:
         training = TrainingInput(**{"master_config": ReplicaConfig(image_uri=image)} | training_input)
         return self.jobs.create(PROJECT, Job(job_id=job_id, training_input=training))
 
+    def add_trial(self, study: JobRecord, number: int, hyperparameters: dict[str, str]) -> bool:
+        """Store a trial, as the loop does."""
+        made = ML_V1.trial(study.spec, study.request, number, hyperparameters)
+        return self.trials.insert(study, number, hyperparameters, made)
+
     def get(self, job_id: str = "job") -> Job:
         return self.jobs.get(PROJECT, job_id)
 

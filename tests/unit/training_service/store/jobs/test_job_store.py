@@ -143,7 +143,7 @@ def test_job_that_was_accepted_before_a_rule_existed_is_still_read(world: World)
     world.submit()
     old = {"masterConfig": {"imageUri": IMAGE}, "pythonVersion": "3.7"}  # refused by today's rules
     with writing(world.database).begin() as connection:
-        connection.execute(jobs.update().values(training_input=old))
+        connection.execute(jobs.update().values(request=old))
 
     world.settle()
 

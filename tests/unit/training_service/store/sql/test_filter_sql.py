@@ -221,7 +221,7 @@ def test_an_absent_field_fits_no_comparison_and_every_negation(
 )
 def test_jobs_without_a_label_or_a_time_follow_the_same_rule(filter_text: str, expected: list[str]) -> None:
     engine = open_database("sqlite://")
-    common = {"project": "p", "training_input": {}, "state": "RUNNING", "priority": 0, "created_us": 1}
+    common = {"project": "p", "request": {}, "state": "RUNNING", "priority": 0, "created_us": 1}
     rows = [
         {"job_id": "none", "labels": {}, "ended_us": None},
         {"job_id": "one", "labels": {"team": "a"}, "ended_us": 2 * 10**15},
