@@ -14,6 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from container_engines.memory.engine import Behaviour
+from tests.support.fakes.older_rows import to_version_8
 from tests.support.fakes.studies import Tuning, search
 from tests.support.fakes.world import PROJECT, World
 from tests.support.side_by_side import SIDE_BY_SIDE, at_once
@@ -243,6 +244,64 @@ def test_reports_are_the_same_on_every_database(world: World) -> None:
     assert len(SuccessStore(world.database).newest()) == 1
     assert report.oldest_queued() == (0, None)
     assert report.version(PROJECT)
+
+
+# Migrations
+
+
+def test_rows_of_version_8_are_the_same_jobs_in_version_9(url: str) -> None:
+    before = World(open_database(url), max_replicas=8)
+    before.submit(
+        "plain", job_dir="gs://bucket/plain", service_account="a@example.com", region="europe-west4"
+    )
+    before.submit("chief", use_chief_in_tf_config=True)
+    study = Tuning(before)
+    study.submit("tune", algorithm="GRID_SEARCH", params=PARAMETERS, enable_trial_early_stopping=True)
+    before.settle()
+    jobs = before.store.list_active()
+    shown = [before.get(job_id).to_wire() for job_id in ("plain", "chief", "tune")]
+    to_version_8(before.database)
+    before.database.dispose()
+
+    after = World(open_database(url), engine=before.engine, max_replicas=8)
+
+    assert after.store.list_active() == jobs
+    assert [after.get(job_id).to_wire() for job_id in ("plain", "chief", "tune")] == shown
+    assert read_meta(after.database, "schema_version") == str(SCHEMA_VERSION)
+    assert {job.spec.job_id for job in jobs if job.trial} == {"tune"}
+    after.database.dispose()
+
+
+def test_a_row_of_version_8_that_cannot_be_converted_stops_no_other(url: str) -> None:
+    before = World(open_database(url))
+    before.submit("good")
+    Tuning(before).submit("broken")
+    to_version_8(before.database)
+    with writing(before.database).begin() as connection:
+        change = """UPDATE jobs SET training_input = '{"hyperparameters": {}}' WHERE job_id = 'broken'"""
+        connection.exec_driver_sql(change)
+    before.database.dispose()
+
+    after = World(open_database(url), engine=before.engine)
+    active = after.store.read_active()
+
+    assert [job.spec.job_id for job in active.jobs] == ["good"]
+    (broken,) = active.unreadable
+    assert broken.record.spec.job_id == "broken"
+    assert broken.why == "its specification cannot be converted: KeyError('params')"
+    after.database.dispose()
+
+
+PARAMETERS = [
+    {"parameter_name": "units", "type": "INTEGER", "min_value": 1, "max_value": 3},
+    {"parameter_name": "kernel", "type": "CATEGORICAL", "categorical_values": ["a", "b"]},
+    {
+        "parameter_name": "rate",
+        "type": "DISCRETE",
+        "discrete_values": [0.5, 2],
+        "scale_type": "UNIT_LOG_SCALE",
+    },
+]
 
 
 # Policies

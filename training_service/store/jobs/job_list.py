@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from training_api.filtering import parse_filter
+from training_api.filtering import Filter, parse_filter
 from training_api.job.dialect import JobField
 from training_service.model.paging import foreign_token
 from training_service.store.sql.any_of import any_of
@@ -38,10 +38,15 @@ def wanted_jobs(project: str, filter_text: str, names: Mapping[str, JobField]) -
     wanted = any_of(project, tree, names)
     if wanted is not None:
         return wanted
+    condition = sa.true() if tree is None else plain_condition(tree, names)
+    return sa.and_(is_job, jobs.c.project == project, condition)
+
+
+def plain_condition(tree: Filter, names: Mapping[str, JobField]) -> sa.ColumnElement[bool]:
+    """Return the condition of ``tree`` alone. :raises InvalidFilter: a field or a value is unknown."""
     fields = {name: _FIELDS[field] for name, field in names.items() if field in _FIELDS}
     maps = {name: label_field for name, field in names.items() if field is JobField.LABELS}
-    condition = sa.true() if tree is None else filter_to_sql(tree, fields, maps)
-    return sa.and_(is_job, jobs.c.project == project, condition)
+    return filter_to_sql(tree, fields, maps)
 
 
 def label_field(key: str) -> FieldSql:

@@ -106,7 +106,7 @@ def test_a_row_that_cannot_be_read_fails_its_job_and_no_other(world: World, colu
 
 def test_the_reason_is_in_the_message_and_in_the_log_of_the_job(world: World) -> None:
     run_two(world)
-    spec = {"form": 1, "roles": [{"role": "master", "image": IMAGE, "machine": "n9-huge"}]}
+    spec = {"form": 2, "roles": [{"role": "master", "image": IMAGE, "machine": "n9-huge"}]}
 
     write(world, "broken", spec=json.dumps(spec))
     world.settle()

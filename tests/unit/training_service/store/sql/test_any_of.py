@@ -11,9 +11,8 @@ import sqlalchemy as sa
 from training_api.dialects.ml_v1.dialect import ML_V1
 from training_api.filtering import parse_filter
 from training_service.store.database import from_us, open_database, writing
-from training_service.store.jobs.job_list import _FIELDS
+from training_service.store.jobs.job_list import plain_condition
 from training_service.store.sql.any_of import any_of
-from training_service.store.sql.filter_sql import filter_to_sql
 from training_service.store.tables import is_job, jobs
 
 _START_US = 1_700_000_000_000_000
@@ -71,7 +70,7 @@ def test_the_answer_is_that_of_the_plain_condition(database: sa.Engine, filter_t
     condition = any_of("p", tree, ML_V1.filter_fields)
 
     assert condition is not None
-    plain = sa.and_(is_job, jobs.c.project == "p", filter_to_sql(tree, _FIELDS, {}))
+    plain = sa.and_(is_job, jobs.c.project == "p", plain_condition(tree, ML_V1.filter_fields))
     assert found(database, condition) == found(database, plain) != []
 
 
