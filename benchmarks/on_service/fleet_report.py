@@ -26,7 +26,7 @@ from container_training.dashboard.service_side.fleet_jobs import Ledger
 from container_training.dashboard.service_side.fleet_report import BY_DAG, WINDOWS, fleet_report
 from training_api.clients.fleet import OpsClient
 from training_api.dialects.ml_v1.cost import PriceList
-from training_api.fleet.promised_room import capacity_from
+from training_api.dialects.ml_v1.promised_room import capacity_from
 
 STORED = 10_000
 MAX_ANSWER_SECONDS = 1.0

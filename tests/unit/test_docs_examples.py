@@ -22,10 +22,11 @@ from container_training.work.submission.job_request import JobFields, job_reques
 from local_stack.settings import StackSettings
 from tests.support.docs_examples import PAGES, README, ROOT, Example, examples, examples_in
 from tests.support.public_operators import public_operators
+from training_api.dialects.ml_v1.cluster import cluster_environment
 from training_api.dialects.ml_v1.cost import parse_prices
 from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import TrainingInput
-from training_api.job.cluster import ReplicaId, ReplicaRole, cluster_environment, replica_host
+from training_api.job.cluster import ReplicaId, ReplicaRole, replica_host
 from training_service.settings import ServiceSettings
 from training_service.telemetry.gauges import GAUGES
 from training_service.telemetry.health_gauges import HEALTH_GAUGES

@@ -11,13 +11,13 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 
+from training_api.dialects.ml_v1.job_rows import SearchJobsResponse
 from training_api.fleet.wire import (
     CurvesResponse,
     FleetResponse,
     MeasurementsRequest,
     MeasurementsResponse,
     SearchJobsRequest,
-    SearchJobsResponse,
     TimelineResponse,
     UsageResponse,
     VersionResponse,

@@ -15,8 +15,8 @@ from training_api.errors import (
     JobNotFound,
 )
 from training_api.job.dialect import Dialect
-from training_api.job.intent import ORIGIN_LABELS
 from training_api.job.job_spec import JobSpec
+from training_api.job.labels import ORIGIN_LABELS
 from training_api.job.secret_refs import LABEL_PREFIX
 from training_api.states import JobState
 from training_service.model import paging

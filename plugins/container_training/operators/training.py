@@ -29,10 +29,7 @@ from container_training.work.submission.job_attempt import for_attempt
 from container_training.work.template_values import flag
 from training_api.clients.patience import patiently
 from training_api.dialects.ml_v1.cost import parse_max_cost
-from training_api.dialects.ml_v1.reader import job_spec_from_wire
-from training_api.dialects.ml_v1.resources import Job, TrainingInput
-from training_api.errors import InvalidArgument, JobConflict, JobNotFound
-from training_api.job.intent import (
+from training_api.dialects.ml_v1.intent import (
     INTENT_KEY,
     Intent,
     Step,
@@ -41,6 +38,9 @@ from training_api.job.intent import (
     request_hash,
     why_left_alone,
 )
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
+from training_api.dialects.ml_v1.resources import Job, TrainingInput
+from training_api.errors import InvalidArgument, JobConflict, JobNotFound
 from training_api.job.job_id import TaskKey, job_id_for, numbered_job_id
 from training_api.job.job_spec import JobSpec
 

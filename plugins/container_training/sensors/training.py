@@ -39,9 +39,9 @@ from container_training.work.waiting.job_watch import (
 )
 from training_api.clients.log_cursor import LogQuestion, log_line
 from training_api.dialects.ml_v1.cost import Meter, parse_max_cost
+from training_api.dialects.ml_v1.intent import owner_within, why_left_alone
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import CostLimitReached, InvalidArgument, ServiceError
-from training_api.job.intent import owner_within, why_left_alone
 from training_api.retrying import TRANSIENT
 
 if TYPE_CHECKING:

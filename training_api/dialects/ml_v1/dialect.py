@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from training_api.dialects.ml_v1.cluster import cluster_environment
 from training_api.dialects.ml_v1.failure_words import failure_text
 from training_api.dialects.ml_v1.reader import NAME, read_request
 from training_api.dialects.ml_v1.summary import summary
 from training_api.dialects.ml_v1.trial_spec import trial_environment, trial_of
-from training_api.job.cluster import cluster_environment, replica_host
+from training_api.job.cluster import replica_host
 from training_api.job.dialect import Dialect, JobField, ReplicaContext, ReplicaFailure
 from training_api.job.restarts import is_retryable
 from training_api.job.tuning.study_spec import DEFAULT_METRIC_TAG

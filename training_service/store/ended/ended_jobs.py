@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from training_api.job.intent import DAG_LABEL, MODEL_LABEL
+from training_api.job.labels import DAG_LABEL, MODEL_LABEL
 from training_api.states import TERMINAL, JobState
 from training_service.model.resources import job_resource
 from training_service.store.database import to_us, writing

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from training_api.fleet.wire import DEFAULT_SEARCH_PAGE, MAX_SEARCH_PAGE, SearchJobsRequest
 from training_api.job.dialect import Dialects, JobField
-from training_api.job.intent import DAG_LABEL
+from training_api.job.labels import DAG_LABEL
 from training_api.states import LIVING, JobState
 from training_api.wire import format_timestamp
 from training_service.model.clock import Clock, utc_now

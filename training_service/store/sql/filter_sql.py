@@ -1,5 +1,5 @@
 """
-Filters (``training_api/dialects/ml_v1/filters.py``) as SQL.
+Filters (``training_api/filtering.py``) as SQL.
 
 Says which fields may be asked for, and how each is compared.
 

@@ -22,11 +22,11 @@ from container_training.dashboard.views.views import state_counts
 from container_training.work.models.age import MODEL_LABEL, ModelAge, Retraining, model_ages
 from container_training.work.orphans.orphans import Orphan, Verdict
 from container_training.work.orphans.search import OrphanSearch
+from training_api.dialects.ml_v1.promised_room import capacity_from
 from training_api.dialects.ml_v1.resources import Job
-from training_api.fleet.promised_room import capacity_from
 from training_api.fleet.wire import FleetResponse, Room, SearchJobsRequest
 from training_api.job.capacity import Capacity
-from training_api.job.intent import DAG_LABEL
+from training_api.job.labels import DAG_LABEL
 from training_api.states import JobState
 
 router = APIRouter(prefix="/api", include_in_schema=False)

@@ -14,15 +14,11 @@ from datetime import UTC, datetime, timedelta
 
 from container_training.work.models.age import MODEL_LABEL
 from training_api.causes import Cause
+from training_api.dialects.ml_v1.job_rows import JobRow, SearchJobsResponse
 from training_api.dialects.ml_v1.resources import TrainingInput
 from training_api.dialects.ml_v1.roles import ROLES, configs_of
-from training_api.fleet.wire import (
-    MAX_SEARCH_PAGE,
-    JobRow,
-    SearchJobsRequest,
-    SearchJobsResponse,
-)
-from training_api.job.intent import DAG_LABEL
+from training_api.fleet.wire import MAX_SEARCH_PAGE, SearchJobsRequest
+from training_api.job.labels import DAG_LABEL
 from training_api.states import JobState
 from training_api.wire import format_timestamp
 

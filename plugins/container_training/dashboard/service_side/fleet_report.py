@@ -11,9 +11,9 @@ from typing import Any
 from container_training.dashboard.service_side.fleet_jobs import FleetJob, Shape
 from training_api.causes import Cause
 from training_api.dialects.ml_v1.cost import PriceList
+from training_api.dialects.ml_v1.promised_room import machine_type, promised_room
 from training_api.errors import InvalidPrice
 from training_api.fleet.explanations import title_of
-from training_api.fleet.promised_room import machine_type, promised_room
 from training_api.fleet.time_buckets import Buckets, Interval, levels, means
 from training_api.job.capacity import Capacity, Load
 from training_api.states import JobState

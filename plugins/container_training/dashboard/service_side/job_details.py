@@ -8,12 +8,13 @@ from datetime import datetime
 from typing import Any
 
 from training_api.dialects.ml_v1.cost import PriceList
+from training_api.dialects.ml_v1.job_rows import JobRow
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.dialects.ml_v1.roles import ROLES
 from training_api.dialects.ml_v1.trials import best_trial, study_of, trial_rows
 from training_api.errors import InvalidImageRef, InvalidPrice
 from training_api.fleet.explanations import explain
-from training_api.fleet.wire import JobRow, Span, SpanKind
+from training_api.fleet.wire import Span, SpanKind
 from training_api.job.image_ref import parse_image_ref
 from training_api.job.python_package import runtime_image
 from training_api.job.tuning.trial_spec import trial_output_dir

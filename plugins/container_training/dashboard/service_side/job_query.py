@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from training_api.errors import FieldViolation, InvalidRequest
-from training_api.job.intent import DAG_LABEL
 from training_api.job.job_id import label_value
+from training_api.job.labels import DAG_LABEL
 from training_api.states import JobState
 from training_api.wire import format_timestamp
 

@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from training_api.dialects.ml_v1.cost import PriceList
+from training_api.dialects.ml_v1.job_rows import JobRow
 from training_api.dialects.ml_v1.resources import ScaleTier, TrainingInput
 from training_api.dialects.ml_v1.roles import machines_of
 from training_api.errors import InvalidPrice
-from training_api.fleet.wire import JobRow
 from training_api.states import JobState
 from training_api.wire import format_timestamp
 

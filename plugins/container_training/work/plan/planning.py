@@ -30,6 +30,7 @@ from container_training.work.submission.job_request import JobFields, job_reques
 from training_api.clients.iam import IamPoliciesClient
 from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.cost import PriceList
+from training_api.dialects.ml_v1.intent import request_hash
 from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.errors import (
@@ -38,7 +39,6 @@ from training_api.errors import (
     ResourceNotFound,
 )
 from training_api.iam.grants import access_need
-from training_api.job.intent import request_hash
 from training_api.job.job_spec import JobSpec
 from training_api.job.python_package import runtime_of
 

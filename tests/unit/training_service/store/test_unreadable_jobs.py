@@ -12,9 +12,10 @@ from tests.support.fakes.studies import Tuning
 from tests.support.fakes.world import IMAGE, PROJECT, World
 from training_api.causes import Cause
 from training_api.dialects.ml_v1.dialect import ML_V1
+from training_api.dialects.ml_v1.job_rows import SearchJobsResponse
 from training_api.dialects.ml_v1.resources import Job
 from training_api.dialects.registry import DIALECTS
-from training_api.fleet.wire import SearchJobsRequest, SearchJobsResponse
+from training_api.fleet.wire import SearchJobsRequest
 from training_api.states import JobState
 from training_service.store.database import writing
 from training_service.store.jobs.job_search import JobSearch

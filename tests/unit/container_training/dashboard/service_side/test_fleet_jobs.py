@@ -12,8 +12,9 @@ from container_training.dashboard.service_side import fleet_jobs
 from container_training.dashboard.service_side.fleet_jobs import HORIZON, FleetJob, Ledger
 from tests.support.fakes.job_rows import NOON, after, make_row
 from training_api.causes import Cause
+from training_api.dialects.ml_v1.job_rows import JobRow, SearchJobsResponse
 from training_api.errors import TransportError
-from training_api.fleet.wire import JobRow, SearchJobsRequest, SearchJobsResponse
+from training_api.fleet.wire import SearchJobsRequest
 from training_api.states import JobState
 
 

@@ -23,8 +23,8 @@ from container_training.dashboard.service_side.fleet_report import (
 from tests.support.fakes.job_rows import NOON
 from training_api.causes import Cause
 from training_api.dialects.ml_v1.cost import PriceList
+from training_api.dialects.ml_v1.promised_room import capacity_from
 from training_api.dialects.ml_v1.resources import TrainingInput
-from training_api.fleet.promised_room import capacity_from
 from training_api.fleet.time_buckets import Buckets
 from training_api.fleet.wire import Room
 from training_api.job.machines import GIB

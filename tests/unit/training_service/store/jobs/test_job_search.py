@@ -13,6 +13,7 @@ from container_engines.memory.scripted_reports import ScriptedReport
 from tests.support.fakes.world import IMAGE, PROJECT, World
 from training_api.causes import Cause
 from training_api.dialects.ml_v1.dialect import ML_V1
+from training_api.dialects.ml_v1.job_rows import SearchJobsResponse
 from training_api.dialects.ml_v1.resources import (
     Goal,
     HyperparameterSpec,
@@ -25,7 +26,7 @@ from training_api.dialects.ml_v1.resources import (
 )
 from training_api.dialects.registry import DIALECTS
 from training_api.errors import InvalidFilter, InvalidRequest
-from training_api.fleet.wire import JobReason, SearchJobsRequest, SearchJobsResponse
+from training_api.fleet.wire import JobReason, SearchJobsRequest
 from training_api.states import JobState
 from training_service.store.jobs.job_search import JobSearch
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from training_api.dialects.ml_v1.promised_room import capacity_from, machine_type, promised_room
 from training_api.dialects.ml_v1.resources import TrainingInput
-from training_api.fleet.promised_room import capacity_from, machine_type, promised_room
 from training_api.fleet.wire import Room
 from training_api.job.capacity import Load
 from training_api.job.machines import GIB

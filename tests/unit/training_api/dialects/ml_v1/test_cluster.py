@@ -10,14 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from training_api.job.cluster import (
-    CLUSTER_PORT,
-    ReplicaId,
-    ReplicaRole,
-    build_cluster,
-    cluster_environment,
-    replica_host,
-)
+from training_api.dialects.ml_v1.cluster import build_cluster, cluster_environment
+from training_api.job.cluster import CLUSTER_PORT, ReplicaId, ReplicaRole, replica_host
 
 JOB_ID = "digits_1"
 DIGEST = "dddfa8ed8c"

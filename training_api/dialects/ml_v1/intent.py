@@ -16,19 +16,16 @@ from enum import StrEnum
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import JobConflict
 from training_api.job.job_id import TaskKey, label_value
+from training_api.job.labels import (
+    DAG_LABEL,
+    DETACHED_LABEL,
+    OWNER_LABEL,
+    REQUEST_LABEL,
+    RUN_LABEL,
+    TASK_LABEL,
+)
 from training_api.states import JobState
 
-OWNER_LABEL = "airflow-owner"
-REQUEST_LABEL = "airflow-request"
-DAG_LABEL = "airflow-dag"
-TASK_LABEL = "airflow-task"
-RUN_LABEL = "airflow-run"
-#: They say whose task a job is of; people's rights to the job follow from it.
-ORIGIN_LABELS = (OWNER_LABEL, REQUEST_LABEL, DAG_LABEL, TASK_LABEL, RUN_LABEL)
-#: Users set it: which model a job trains; jobs of one model make one history.
-MODEL_LABEL = "model"
-#: On a job that is meant to outlive its DAG run.
-DETACHED_LABEL = "airflow-detached"
 #: Under which key a task's state store keeps its intent.
 INTENT_KEY = "job_intent"
 _REQUEST_LENGTH = 16
@@ -39,7 +36,7 @@ class Intent:
     """
     One job that a task means to exist.
 
-    :param request_hash: of the job as asked for, without its id and without the labels of this module.
+    :param request_hash: of the job as asked for, without its id and without the labels that say whose it is.
     :param owner: a token that only this task knows; a job with another one is somebody else's.
     :param attempt: 1 for the task's first job.
     """

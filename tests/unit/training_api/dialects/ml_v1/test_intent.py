@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.fakes.fake_service import make_job
-from training_api.dialects.ml_v1.resources import Job
-from training_api.errors import JobConflict
-from training_api.job.intent import (
+from training_api.dialects.ml_v1.intent import (
     Intent,
     Step,
     is_detached,
@@ -20,6 +18,8 @@ from training_api.job.intent import (
     owner_within,
     request_hash,
 )
+from training_api.dialects.ml_v1.resources import Job
+from training_api.errors import JobConflict
 from training_api.job.job_id import TaskKey
 from training_api.states import JobState
 
