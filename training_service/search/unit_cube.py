@@ -127,12 +127,16 @@ class Dimension:
 
     def _scaled(self, numbers: Array) -> Array:
         low, high = self._ends()
+        is_reverse = self.parameter.scale is ScaleType.REVERSE_LOG
+        if is_reverse:
+            numbers = high - numbers + low
+        if is_reverse or self.parameter.scale is ScaleType.LOG:
+            low, high, numbers = float(np.log(low)), float(np.log(high)), np.log(numbers)
+        # Of two neighbouring numbers the logarithms may be the same.
         if low == high:
             return np.full_like(numbers, 0.5)
-        if self.parameter.scale is ScaleType.LOG:
-            low, high, numbers = float(np.log(low)), float(np.log(high)), np.log(numbers)
-        elif self.parameter.scale is ScaleType.REVERSE_LOG:
-            return 1.0 - (np.log(high - numbers + low) - np.log(low)) / (np.log(high) - np.log(low))
+        if is_reverse:
+            return 1.0 - (numbers - low) / (high - low)
         # Halves: the difference of two finite numbers may be infinite.
         return (numbers / 2 - low / 2) / (high / 2 - low / 2)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -30,6 +32,15 @@ def test_a_value_lies_at_its_coordinate(item: Parameter, uniform: float) -> None
         assert there == pytest.approx(value, rel=1e-9, abs=0 if item.scale is ScaleType.LOG else digits)
     else:
         assert there == value
+
+
+@pytest.mark.parametrize("scale", LOG_SCALES)
+def test_ends_with_the_same_logarithm_are_one_point(scale: ScaleType) -> None:
+    low, high = 1e-9, math.nextafter(1e-9, 1)
+    dimension = Dimension(double("p", low, high, scale))
+
+    assert dimension.coordinate(low) == dimension.coordinate(high) == 0.5
+    assert low <= dimension.value(0.5) <= high
 
 
 @given(item=parameters("p"), uniform=UNIFORM, limit=st.integers(2, 20))
