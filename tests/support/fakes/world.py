@@ -19,6 +19,7 @@ from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingIn
 from training_api.dialects.registry import DIALECTS
 from training_api.errors import EngineError, EngineUnavailable
 from training_api.job.cluster import ReplicaRole
+from training_api.job.dialect import Dialects
 from training_api.job.image_ref import ImageRef, parse_image_ref
 from training_api.states import JobState, ReplicaState
 from training_service.access.image_access import ImageAccess
@@ -133,6 +134,8 @@ class World:
     secrets: SecretStore = field(default_factory=lambda: SecretStore(Path("/nonexistent/secrets")))
     #: As :class:`Actions` has it.
     before_engine: Callable[[], None] = lambda: None
+    #: What the loop knows; requests are of ml.v1.
+    dialects: Dialects = field(default_factory=lambda: DIALECTS)
     #: Why no job is admitted, as of the guard of the disks.
     disk_problem: str = ""
 
@@ -160,7 +163,7 @@ class World:
         timeline = Timeline(self.spans, clock)
         self.actions = Actions(
             store=self.store,
-            trials=TrialPlanner(self.trials, studies, DIALECTS),
+            trials=TrialPlanner(self.trials, studies, self.dialects),
             refusals=RefusalStore(self.database),
             engine=self.engine,
             metrics=self.metrics,
@@ -171,7 +174,7 @@ class World:
                 before_engine=lambda: self.before_engine(),
             ),
             launches=Launches(
-                dialects=DIALECTS,
+                dialects=self.dialects,
                 container_env={"STORAGE_EMULATOR_HOST": "http://store.test"},
                 pids_limit=100,
                 secrets=self.secrets,
@@ -192,7 +195,7 @@ class World:
             actions=self.actions,
             workers=self.workers,
             metrics=self.metrics,
-            dialects=DIALECTS,
+            dialects=self.dialects,
             capacity=lambda: host.capacity,
             studies=studies,
             stranger_grace=self.stranger_grace,
