@@ -121,7 +121,7 @@ class InvalidFilter(TrainingError, ValueError):
     """
     A list filter that breaks the filter language.
 
-    See ``training_api/dialects/ml_v1/filters.py``.
+    See ``training_api/filtering.py``.
     """
 
 

@@ -10,15 +10,18 @@ from fastapi import FastAPI
 from container_engines.base import Engine
 from container_engines.docker.engine import DockerEngine
 from container_engines.swarm.engine import SwarmEngine
+from training_api.dialects.ml_v1.dialect import ML_V1
+from training_api.dialects.registry import DIALECTS
 from training_api.job.job_spec import JobSpec
 from training_api.version import __version__
 from training_service.access.secret_store import SecretStore
 from training_service.api.app import TRUSTED_HOSTS, create_app
+from training_service.api.ml_v1.routes import ml_v1_routers
 from training_service.api.registry import registry_router
 from training_service.faults.board import FaultBoard
 from training_service.intake.cloud_storage import CloudStorage
 from training_service.intake.metric_collector import check_metrics_can_be_read
-from training_service.loop.launches import OWN_VARIABLES
+from training_service.loop.launches import own_variables
 from training_service.metadata.identities import JobIdentities
 from training_service.metadata.server import metadata_environment
 from training_service.model.container_runtimes import check_runtimes
@@ -120,7 +123,8 @@ def _build(
     check_studies_can_continue((job.spec for job in store.list_active()), missing)
 
     secrets = SecretStore(
-        settings.secrets_folder, {*OWN_VARIABLES, *settings.container_env, *metadata_environment("", 0)}
+        settings.secrets_folder,
+        {*own_variables(DIALECTS), *settings.container_env, *metadata_environment("", 0)},
     )
 
     def check(spec: JobSpec) -> None:
@@ -145,6 +149,7 @@ def _build(
         secrets=secrets,
         metadata=identities.metadata_server(JobIdentities(engine, asked)),
         has_tuning=not missing,
+        dialects=DIALECTS,
         faults=faults,
     ).build()
     scheduler = lifetime.scheduler
@@ -161,7 +166,7 @@ def _build(
     capacity = within(_CAPACITY_SECONDS, lambda: host.capacity)
     ops = Reports(
         jobs=asked,
-        search=JobSearch(databases.api, asked.queue_positions),
+        search=JobSearch(databases.api, asked.queue_positions, DIALECTS, ML_V1.filter_fields),
         spans=SpanStore(databases.api),
         usage=UsageStore(databases.api),
         curves=CurveBook(reported),
@@ -174,16 +179,18 @@ def _build(
     metrics.registry.register(HealthGauges(health.is_ok, heartbeat))
     policies = PolicyStore(databases.api)
     access = identities.control(policies)
+    jobs = Jobs(
+        ML_V1,
+        asked,
+        scheduler.notify,
+        check,
+        TuningOutputs(TrialStore(databases.api, logs), reported),
+        pin=_package_pins(settings, identities, policies),
+    )
+    runtimes = {version: image.python_versions for version, image in settings.runtime_images.items()}
     return create_app(
-        jobs=Jobs(
-            asked,
-            scheduler.notify,
-            check,
-            TuningOutputs(TrialStore(databases.api, logs), reported),
-            runtimes={version: image.python_versions for version, image in settings.runtime_images.items()},
-            pin=_package_pins(settings, identities, policies),
-        ),
-        job_policies=JobPolicies(asked, Policies(policies)),
+        jobs=jobs,
+        dialects=ml_v1_routers(jobs, JobPolicies(asked, Policies(policies)), access, runtimes),
         policies=Policies(policies),
         access=access,
         object_access=ObjectAccess(engine.job_at, asked, access.may),

@@ -172,7 +172,9 @@ def time_suggestions(method: str) -> list[float]:
         moments.append(time.process_time())
         return problem.evaluate(assignment)
 
-    timed = Problem(name=problem.name, evaluate=evaluate, spec=problem.spec, optimum=problem.optimum)
+    timed = Problem(
+        name=problem.name, evaluate=evaluate, parameters=problem.parameters, optimum=problem.optimum
+    )
     METHODS[method](timed, 1, 0, COMPLETED + 11)
     return [
         after - before for before, after in zip(moments[COMPLETED:], moments[COMPLETED + 1 :], strict=False)

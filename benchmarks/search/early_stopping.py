@@ -16,7 +16,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from benchmarks.report import Figure, median_figure
-from training_api.dialects.ml_v1.resources import Goal
+from training_api.job.tuning.search_terms import Goal
 from training_service.search.early_stopping import Curve, Point
 from training_service.search.stop_rules import MIN_COMPLETED, MIN_POINTS, should_stop
 

@@ -16,12 +16,12 @@ from typing import Any
 
 from benchmarks.search import problems
 from benchmarks.search.problems import Assignment, Problem
-from training_api.dialects.ml_v1.resources import (
+from training_api.job.tuning.search_terms import (
     Goal,
-    ParameterSpec,
-    ParameterType,
+    ParameterKind,
     ScaleType,
     SearchAlgorithm,
+    SearchParameter,
 )
 from training_service import search
 from training_service.search.search_space import SearchSpace
@@ -33,18 +33,18 @@ Search = Callable[[Problem, int, int, int], list[float]]
 
 def search_here(problem: Problem, parallel: int, seed: int, trials: int) -> list[float]:
     """Run this project's default search."""
-    return _search_with(SearchAlgorithm.ALGORITHM_UNSPECIFIED, problem, parallel, seed, trials)
+    return _search_with(SearchAlgorithm.BAYESIAN, problem, parallel, seed, trials)
 
 
 def search_at_random(problem: Problem, parallel: int, seed: int, trials: int) -> list[float]:
     """Run this project's random search."""
-    return _search_with(SearchAlgorithm.RANDOM_SEARCH, problem, parallel, seed, trials)
+    return _search_with(SearchAlgorithm.RANDOM, problem, parallel, seed, trials)
 
 
 def _search_with(
     algorithm: SearchAlgorithm, problem: Problem, parallel: int, seed: int, trials: int
 ) -> list[float]:
-    space = SearchSpace.from_spec(problem.spec)
+    space = SearchSpace.of(problem.parameters)
     history: list[Observation] = []
     while len(history) < trials:
         running: list[Assignment] = []
@@ -70,7 +70,7 @@ def run_optuna(sampler: str, problem: Problem, parallel: int, seed: int, trials:
     """Return what the trials of one of Optuna's samplers reported."""
     study = optuna_study(sampler, seed)
     values: list[float] = []
-    space = {str(item.parameter_name): optuna_distribution(item) for item in problem.spec.params or ()}
+    space = {item.name: optuna_distribution(item) for item in problem.parameters}
     while len(values) < trials:
         running = [study.ask(space) for _ in range(min(parallel, trials - len(values)))]
         for trial in running:
@@ -88,7 +88,7 @@ def optuna_study(sampler: str, seed: int) -> Any:
     return optuna.create_study(sampler=getattr(optuna.samplers, sampler)(seed=seed))
 
 
-def optuna_distribution(item: ParameterSpec) -> Any:
+def optuna_distribution(item: SearchParameter) -> Any:
     """
     Return a parameter in Optuna's terms.
 
@@ -96,13 +96,12 @@ def optuna_distribution(item: ParameterSpec) -> Any:
     """
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-    if item.type is ParameterType.CATEGORICAL:
-        return CategoricalDistribution(item.categorical_values or ())
-    low, high = float(item.min_value or 0), float(item.max_value or 0)
-    log = item.scale_type is ScaleType.UNIT_LOG_SCALE
-    if item.type is ParameterType.INTEGER:
-        return IntDistribution(int(low), int(high), log=log)
-    return FloatDistribution(low, high, log=log)
+    if item.kind is ParameterKind.CATEGORICAL:
+        return CategoricalDistribution([str(value) for value in item.values])
+    log = item.scale is ScaleType.LOG
+    if item.kind is ParameterKind.INTEGER:
+        return IntDistribution(int(item.low), int(item.high), log=log)
+    return FloatDistribution(item.low, item.high, log=log)
 
 
 METHODS: Mapping[str, Search] = {

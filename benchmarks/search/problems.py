@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from training_api.dialects.ml_v1.resources import HyperparameterSpec
+from training_api.job.tuning.search_terms import ParameterKind, ScaleType, SearchParameter
 
 Assignment = Mapping[str, Any]
 #: Digits that the classifiers learn from; the other 1,197 of the 1,797 judge them.
@@ -28,7 +28,7 @@ class Problem:
 
     name: str
     evaluate: Callable[[Assignment], float]
-    spec: HyperparameterSpec
+    parameters: tuple[SearchParameter, ...]
     optimum: float | None
 
 
@@ -139,42 +139,38 @@ def random_features(x: Assignment) -> float:
     return 1 - float(model.fit(train, train_labels).score(test, test_labels))
 
 
-def _double(name: str, low: float, high: float, scale: str = "UNIT_LINEAR_SCALE") -> dict[str, Any]:
-    return {"parameterName": name, "type": "DOUBLE", "minValue": low, "maxValue": high, "scaleType": scale}
+def _double(name: str, low: float, high: float, scale: ScaleType = ScaleType.LINEAR) -> SearchParameter:
+    return SearchParameter(name=name, kind=ParameterKind.DOUBLE, low=low, high=high, scale=scale)
 
 
-def _integer(name: str, low: int, high: int, scale: str = "UNIT_LINEAR_SCALE") -> dict[str, Any]:
-    return {**_double(name, low, high, scale), "type": "INTEGER"}
+def _integer(name: str, low: int, high: int, scale: ScaleType = ScaleType.LINEAR) -> SearchParameter:
+    return SearchParameter(name=name, kind=ParameterKind.INTEGER, low=low, high=high, scale=scale)
 
 
-def _category(name: str, *values: str) -> dict[str, Any]:
-    return {"parameterName": name, "type": "CATEGORICAL", "categoricalValues": list(values)}
+def _category(name: str, *values: str) -> SearchParameter:
+    return SearchParameter(name=name, kind=ParameterKind.CATEGORICAL, values=values)
 
 
-def _spec(*parameters: dict[str, Any]) -> HyperparameterSpec:
-    return HyperparameterSpec.model_validate({"goal": "MINIMIZE", "params": list(parameters)})
-
-
-def _cube(dimensions: int, low: float, high: float) -> HyperparameterSpec:
-    return _spec(*(_double(f"x{index}", low, high) for index in range(1, dimensions + 1)))
+def _cube(dimensions: int, low: float, high: float) -> tuple[SearchParameter, ...]:
+    return tuple(_double(f"x{index}", low, high) for index in range(1, dimensions + 1))
 
 
 PROBLEMS = (
     Problem(
         name="Branin-2",
         evaluate=branin,
-        spec=_spec(_double("x1", -5, 10), _double("x2", 0, 15)),
+        parameters=(_double("x1", -5, 10), _double("x2", 0, 15)),
         optimum=0.39788735772973816,
     ),
-    Problem(name="Hartmann-6", evaluate=hartmann, spec=_cube(6, 0, 1), optimum=-3.322368011415515),
-    Problem(name="Levy-4", evaluate=levy, spec=_cube(4, -10, 10), optimum=0.0),
-    Problem(name="Rosenbrock-5", evaluate=rosenbrock, spec=_cube(5, -5, 10), optimum=0.0),
+    Problem(name="Hartmann-6", evaluate=hartmann, parameters=_cube(6, 0, 1), optimum=-3.322368011415515),
+    Problem(name="Levy-4", evaluate=levy, parameters=_cube(4, -10, 10), optimum=0.0),
+    Problem(name="Rosenbrock-5", evaluate=rosenbrock, parameters=_cube(5, -5, 10), optimum=0.0),
     Problem(
         name="digits, 4 parameters",
         evaluate=support_vectors,
-        spec=_spec(
-            _double("C", 1e-3, 1e3, "UNIT_LOG_SCALE"),
-            _double("gamma", 1e-5, 10, "UNIT_LOG_SCALE"),
+        parameters=(
+            _double("C", 1e-3, 1e3, ScaleType.LOG),
+            _double("gamma", 1e-5, 10, ScaleType.LOG),
             _integer("degree", 1, 8),
             _category("kernel", "linear", "poly", "rbf", "sigmoid"),
         ),
@@ -183,14 +179,14 @@ PROBLEMS = (
     Problem(
         name="digits, 8 parameters",
         evaluate=random_features,
-        spec=_spec(
+        parameters=(
             _integer("components", 2, 60),
             _category("whiten", "yes", "no"),
-            _double("gamma", 1e-3, 10, "UNIT_LOG_SCALE"),
-            _integer("features", 10, 300, "UNIT_LOG_SCALE"),
+            _double("gamma", 1e-3, 10, ScaleType.LOG),
+            _integer("features", 10, 300, ScaleType.LOG),
             _category("loss", "hinge", "log_loss", "modified_huber"),
-            _double("alpha", 1e-7, 1e-1, "UNIT_LOG_SCALE"),
-            _double("eta0", 1e-3, 10, "UNIT_LOG_SCALE"),
+            _double("alpha", 1e-7, 1e-1, ScaleType.LOG),
+            _double("eta0", 1e-3, 10, ScaleType.LOG),
             _double("power_t", 0, 1),
         ),
         optimum=None,

@@ -14,8 +14,8 @@ from typing import Any
 from benchmarks.support.memory_service import IMAGE
 from benchmarks.support.stored_jobs import write_rows
 from training_api.causes import Cause
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
-from training_api.job.job_spec import job_spec_from_wire
 from training_service.model.reasons import Reason
 from training_service.store.database import to_us
 from training_service.store.jobs.job_rows import new_values
@@ -112,8 +112,9 @@ def _row(chance: random.Random, project: str, place: int, created: datetime, now
             "airflow-request": f"{place:016x}",
         }
     job_id = f"{dag or 'by_hand'}_{place:06d}"
-    job = Job(job_id=job_id, labels=labels, training_input=_training(machine, workers))
-    values = new_values(job_spec_from_wire(project, job), to_us(created))
+    training = _training(machine, workers)
+    spec = job_spec_from_wire(project, Job(job_id=job_id, labels=labels, training_input=training))
+    values = new_values(spec, training.to_wire(), to_us(created))
     reason = chance.choice(_FAILURES) if state == "FAILED" else _CANCELLED if state == "CANCELLED" else None
     return values | {
         "uid": f"{project[:8]}{place:08d}",

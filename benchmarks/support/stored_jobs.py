@@ -9,8 +9,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from benchmarks.support.memory_service import IMAGE
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
-from training_api.job.job_spec import job_spec_from_wire
 from training_service.store.database import open_database, writing
 from training_service.store.jobs.stored_spec import spec_to_json
 from training_service.store.tables import jobs
@@ -29,7 +29,7 @@ def stored_row(project: str, job_id: str, state: str, created_us: int, **others:
         "project": project,
         "job_id": job_id,
         "labels": {},
-        "training_input": TRAINING,
+        "request": TRAINING,
         "spec": _SPEC,
         "state": state,
         "priority": 0,

@@ -24,7 +24,7 @@ from container_training.runtime.daemon_threads import DaemonThreads
 from training_api.job.job_id import TaskKey
 
 if TYPE_CHECKING:
-    from training_api.job.intent import Intent
+    from training_api.dialects.ml_v1.intent import Intent
 
 # Whatever is heavier than this is imported where it is needed: every process of Airflow loads this module.
 _log = logging.getLogger(__name__)
@@ -119,7 +119,7 @@ def cancel_job_of_wait(key: TaskKey, rendered: Mapping[str, Any], is_success: bo
     :param is_success: the wait was marked as successful: then other tasks of the run may need the job.
     """
     from container_training.hooks.training import TrainingHook
-    from training_api.job.intent import owner_within, why_left_alone
+    from training_api.dialects.ml_v1.intent import owner_within, why_left_alone
 
     # A template leaves text.
     is_to_cancel = str(rendered.get("cancel_on_kill", True)).lower() not in ("false", "0", "")
@@ -152,8 +152,8 @@ def cancel_job_of_submission(key: TaskKey, rendered: Mapping[str, Any], is_succe
         may need the job.
     """
     from container_training.hooks.training import TrainingHook
+    from training_api.dialects.ml_v1.intent import why_left_alone
     from training_api.errors import JobNotFound
-    from training_api.job.intent import why_left_alone
 
     if not _is_stored(key) or _has_pushed(key, "return_value"):
         return
@@ -237,6 +237,6 @@ def _has_pushed(key: TaskKey, name: str) -> bool:
 def _stored_intent(key: TaskKey) -> Intent | None:
     """Return what the task stored before its request."""
     from container_training.airflow_internals.database import stored_state
-    from training_api.job.intent import INTENT_KEY, Intent
+    from training_api.dialects.ml_v1.intent import INTENT_KEY, Intent
 
     return Intent.from_json(stored_state(key, INTENT_KEY))

@@ -29,8 +29,8 @@ from container_training.sensors.training import TrainingJobSensor
 from container_training.step import CollectedJob, ResultArguments, is_tuning, output_of
 from container_training.work.results.collection import BILL_OF_MATERIALS_FILE
 from container_training.work.waiting.job_watch import Until
+from training_api.dialects.ml_v1.roles import OTHER_ROLES
 from training_api.errors import InvalidArgument
-from training_api.job.roles import OTHER_ROLES
 
 #: Roles that may have an image of their own: the start of their arguments of ``SubmitTrainingJobOperator``.
 _ROLES = tuple(role.name for role in OTHER_ROLES)

@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 
 from container_engines.memory.engine import MemoryEngine
 from tests.support.speed import scaled
-from training_api.dialects.ml_v1.log_wire import Severity
+from training_api.cloud_logging import Severity
 from training_service.settings import ServiceSettings
 from training_service.store.database import Databases, open_databases
 from training_service.store.jobs.job_store import JobStore

@@ -10,23 +10,20 @@ import json
 import random
 import statistics
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from tests.support.fakes.stored_jobs import store_job
+from tests.support.fakes.stored_jobs import machines_in, store_job
 from training_api.causes import Cause
-from training_api.dialects.ml_v1.resources import TrainingInput
-from training_api.errors import InvalidPrice
 from training_api.fleet.history import MAX_GROUPS, FleetHistory, FleetHistoryRequest
-from training_api.fleet.promised_room import machine_type, promised_room
 from training_api.job.capacity import Capacity
-from training_api.job.cost import PriceList
 from training_api.job.machines import GIB, Resources
 from training_api.states import TERMINAL, JobState
+from training_service.model.job_machines import RoleMachines, cost_per_second, machines_name, promised_room
 from training_service.use_cases.history_book import HistoryBook
 
 NOW = datetime(2026, 11, 20, 12, 34, 56, 789_012, tzinfo=UTC)
@@ -70,10 +67,10 @@ class Stored:
     cause: str = ""
     #: When its trials began and ended; ``None``: it is no tuning job.
     trials: list[tuple[int | None, int | None]] | None = None
-    training: TrainingInput = field(default_factory=TrainingInput)
 
-    def __post_init__(self) -> None:
-        self.training = TrainingInput.model_validate(self.request)
+    @property
+    def machines(self) -> tuple[RoleMachines, ...]:
+        return machines_in(self.request)
 
     @property
     def runs(self) -> float:
@@ -187,7 +184,7 @@ def held_spans(jobs: list[Stored], of: Any) -> list[tuple[int, int, float]]:
     for job in jobs:
         since = job.started if job.trials is not None else job.prepared or job.started
         if since is not None:
-            load = promised_room(job.training, CAPACITY)
+            load = promised_room(job.machines, CAPACITY)
             spans.append((since, job.ended or NOW_US, job.runs * of(load)))
     return spans
 
@@ -195,7 +192,7 @@ def held_spans(jobs: list[Stored], of: Any) -> list[tuple[int, int, float]]:
 def waits(jobs: list[Stored], since: int) -> dict[str, dict[str, list[float]]]:
     found: dict[str, dict[str, list[float]]] = {}
     for job in jobs:
-        phases = found.setdefault(machine_type(job.training), {"queue": [], "prepare": []})
+        phases = found.setdefault(machines_name(job.machines), {"queue": [], "prepare": []})
         left = job.prepared or job.started
         if left is not None and left > since:
             phases["queue"].append(max(left - job.created, 0) / 1e6)
@@ -208,15 +205,13 @@ def costs(
     jobs: list[Stored], label: str, buckets: list[tuple[int, int]]
 ) -> tuple[dict[Any, list[float]], int]:
     """Return the amounts of each group by bucket, and how many jobs ran without a price."""
-    prices = PriceList(source="prices", per_second=PRICES)
     groups: dict[Any, list[float]] = {}
     unpriced = 0
     for job in jobs:
         if job.started is None:
             continue
-        try:
-            rate = prices.cost_per_second(job.training)
-        except InvalidPrice:
+        rate = cost_per_second(job.machines, PRICES)
+        if rate is None:
             unpriced += 1
             continue
         amounts = groups.setdefault(job.labels.get(label, ""), [0.0] * len(buckets))

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from tests.support.fakes.world import PROJECT
 from tests.support.side_by_side import SIDE_BY_SIDE, at_once
-from training_api.dialects.ml_v1.log_wire import Severity
+from training_api.cloud_logging import Severity
 from training_service.store.database import open_database, to_us, writing
 from training_service.store.logs.log_store import LogStore, NewLogEntry
 from training_service.store.tables import counters, meta

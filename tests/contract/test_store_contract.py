@@ -14,10 +14,13 @@ import pytest
 import sqlalchemy as sa
 
 from container_engines.memory.engine import Behaviour
+from tests.support.fakes.older_rows import to_version_8
 from tests.support.fakes.studies import Tuning, search
 from tests.support.fakes.world import PROJECT, World
 from tests.support.side_by_side import SIDE_BY_SIDE, at_once
+from training_api.dialects.ml_v1.dialect import ML_V1
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.dialects.registry import DIALECTS
 from training_api.errors import InvalidFilter, JobConflict
 from training_api.fleet.wire import SearchJobsRequest, SpanKind
 from training_api.iam.wire import Policy
@@ -42,7 +45,7 @@ def active(world: World) -> JobRecord:
 
 
 def searched(world: World, filter_text: str = "") -> list[str]:
-    found = JobSearch(world.database, world.store.queue_positions).search(
+    found = JobSearch(world.database, world.store.queue_positions, DIALECTS, ML_V1.filter_fields).search(
         PROJECT, SearchJobsRequest(filter=filter_text)
     )
     return [job["jobId"] for job in found["jobs"]]
@@ -175,7 +178,7 @@ def test_of_trials_of_a_number_stored_at_once_one_is(world: World) -> None:
     world.submit("study", hyperparameters=search())
     study = active(world)
 
-    stored = at_once(lambda _: world.trials.insert(study, 1, {"lr": "0.1"}))
+    stored = at_once(lambda _: world.add_trial(study, 1, {"lr": "0.1"}))
 
     assert stored.count(True) == 1
     assert [trial.number for trial in world.trials.summaries([study.uid])] == [1]
@@ -231,7 +234,9 @@ def test_reports_are_the_same_on_every_database(world: World) -> None:
     world.settle()
     world.engine.advance(60)
     world.settle()
-    report = JobSearch(world.database, world.store.queue_positions, world.engine.clock)
+    report = JobSearch(
+        world.database, world.store.queue_positions, DIALECTS, ML_V1.filter_fields, world.engine.clock
+    )
 
     found = report.search(PROJECT, SearchJobsRequest(changed_after=NOON - timedelta(days=3650)))
 
@@ -239,6 +244,64 @@ def test_reports_are_the_same_on_every_database(world: World) -> None:
     assert len(SuccessStore(world.database).newest()) == 1
     assert report.oldest_queued() == (0, None)
     assert report.version(PROJECT)
+
+
+# Migrations
+
+
+def test_rows_of_version_8_are_the_same_jobs_in_version_9(url: str) -> None:
+    before = World(open_database(url), max_replicas=8)
+    before.submit(
+        "plain", job_dir="gs://bucket/plain", service_account="a@example.com", region="europe-west4"
+    )
+    before.submit("chief", use_chief_in_tf_config=True)
+    study = Tuning(before)
+    study.submit("tune", algorithm="GRID_SEARCH", params=PARAMETERS, enable_trial_early_stopping=True)
+    before.settle()
+    jobs = before.store.list_active()
+    shown = [before.get(job_id).to_wire() for job_id in ("plain", "chief", "tune")]
+    to_version_8(before.database)
+    before.database.dispose()
+
+    after = World(open_database(url), engine=before.engine, max_replicas=8)
+
+    assert after.store.list_active() == jobs
+    assert [after.get(job_id).to_wire() for job_id in ("plain", "chief", "tune")] == shown
+    assert read_meta(after.database, "schema_version") == str(SCHEMA_VERSION)
+    assert {job.spec.job_id for job in jobs if job.trial} == {"tune"}
+    after.database.dispose()
+
+
+def test_a_row_of_version_8_that_cannot_be_converted_stops_no_other(url: str) -> None:
+    before = World(open_database(url))
+    before.submit("good")
+    Tuning(before).submit("broken")
+    to_version_8(before.database)
+    with writing(before.database).begin() as connection:
+        change = """UPDATE jobs SET training_input = '{"hyperparameters": {}}' WHERE job_id = 'broken'"""
+        connection.exec_driver_sql(change)
+    before.database.dispose()
+
+    after = World(open_database(url), engine=before.engine)
+    active = after.store.read_active()
+
+    assert [job.spec.job_id for job in active.jobs] == ["good"]
+    (broken,) = active.unreadable
+    assert broken.record.spec.job_id == "broken"
+    assert broken.why == "its specification cannot be converted: KeyError('params')"
+    after.database.dispose()
+
+
+PARAMETERS = [
+    {"parameter_name": "units", "type": "INTEGER", "min_value": 1, "max_value": 3},
+    {"parameter_name": "kernel", "type": "CATEGORICAL", "categorical_values": ["a", "b"]},
+    {
+        "parameter_name": "rate",
+        "type": "DISCRETE",
+        "discrete_values": [0.5, 2],
+        "scale_type": "UNIT_LOG_SCALE",
+    },
+]
 
 
 # Policies

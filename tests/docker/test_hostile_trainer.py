@@ -43,7 +43,7 @@ from tests.support.ports import reserve_port
 from tests.support.run_id import current_run
 from tests.support.waiting import wait_until
 from training_api.clients.training import TrainingClient, job_log_filter
-from training_api.dialects.ml_v1.log_wire import LogEntry
+from training_api.cloud_logging import LogEntry
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
 from training_api.job.image_ref import ImageRef
 from training_api.states import JobState

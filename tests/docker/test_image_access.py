@@ -31,12 +31,12 @@ from training_api.job.image_ref import ImageRef, parse_image_ref
 from training_api.states import JobState
 from training_service.access.registry_tokens import ISSUER, SERVICE
 from training_service.access.signing_key import SigningKey
-from training_service.model.projects import project_config
+from training_service.model.projects import service_agent
 
 pytestmark = pytest.mark.docker
 
 OTHER = "other-project"
-AGENT = f"serviceAccount:{project_config('demo-project').service_account}"
+AGENT = f"serviceAccount:{service_agent('demo-project')}"
 
 
 def set_policy(stack: LocalStack, resource: str, role: str = "", member: str = "") -> None:

@@ -27,7 +27,7 @@ from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingIn
 from training_api.states import JobState
 from training_service.access.identity import IdentityTokens
 from training_service.access.signing_key import SigningKey
-from training_service.model.projects import project_config, project_number
+from training_service.model.projects import project_number, service_agent
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 
@@ -100,7 +100,7 @@ def test_a_trainer_is_its_jobs_account_and_reaches_the_object_store(
 
     (line,) = [line for line in lines if line.startswith("WHO ")]
     found = json.loads(line.removeprefix("WHO "))
-    email = account or project_config(PROJECT).service_account
+    email = account or service_agent(PROJECT)
     assert (found["project"], found["email"]) == (PROJECT, email)
     tokens = IdentityTokens(SigningKey.load_or_make(stack.settings.key_dir))
     assert tokens.principal_of(found["token"]) == f"serviceAccount:{email}"

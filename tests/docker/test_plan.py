@@ -32,12 +32,12 @@ from tests.support.docs_examples import Example, examples
 from tests.support.own_images import remove_own_images
 from training_api.clients.training import TrainingClient
 from training_api.job.image_ref import parse_image_ref
-from training_service.model.projects import project_config
+from training_service.model.projects import service_agent
 
 pytestmark = pytest.mark.docker
 
 OTHER = "other-project"
-AGENT = f"serviceAccount:{project_config(PROJECT).service_account}"
+AGENT = f"serviceAccount:{service_agent(PROJECT)}"
 READS = ("GET", "HEAD")
 
 

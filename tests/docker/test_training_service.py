@@ -18,7 +18,7 @@ from tests.support import web
 from tests.support.bed.real_parts import kill_service
 from tests.support.waiting import wait_until
 from training_api.clients.training import TrainingClient, job_log_filter
-from training_api.dialects.ml_v1.log_wire import LogEntry, Severity
+from training_api.cloud_logging import LogEntry, Severity
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
 from training_api.errors import TrainingError
 from training_api.job.image_ref import ImageRef

@@ -15,6 +15,7 @@ from tests.support.bed.job_watch import until_state
 from tests.support.bed.real_parts import PROJECT, kill_service
 from tests.support.waiting import wait_until
 from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import (
     Goal,
     HyperparameterOutput,
@@ -29,7 +30,6 @@ from training_api.dialects.ml_v1.resources import (
 )
 from training_api.errors import TrainingError
 from training_api.job.image_ref import ImageRef
-from training_api.job.job_spec import job_spec_from_wire
 from training_api.states import JobState
 from training_service.search.search_space import SearchSpace
 from training_service.search.suggest import Observation, suggest

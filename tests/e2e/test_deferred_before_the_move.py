@@ -22,7 +22,7 @@ from local_stack.settings import Part
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run, wait_until
 from training_api.clients.training import TrainingClient
-from training_api.job.intent import OWNER_LABEL
+from training_api.job.labels import OWNER_LABEL
 from training_api.states import JobState
 
 pytestmark = [pytest.mark.docker, pytest.mark.e2e]

@@ -25,9 +25,9 @@ from container_training.work.plan.run import apply_plan
 from tests.integration.live_service import LiveService
 from training_api.clients.iam import IamEndpoints, IamPoliciesClient
 from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.cost import PriceList
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import TransportError
-from training_api.job.cost import PriceList
 
 CONFIG = """
 jobId: census_7

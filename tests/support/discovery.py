@@ -10,7 +10,7 @@ import json
 from importlib.resources import files
 from typing import Any
 
-from training_api.dialects.ml_v1.resources import WireModel
+from training_api.wire import WireModel
 
 
 def document(name: str) -> dict[str, Any]:

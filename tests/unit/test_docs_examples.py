@@ -23,10 +23,11 @@ from local_stack.settings import StackSettings
 from tests.support.certificates import write_certificates
 from tests.support.docs_examples import PAGES, README, ROOT, Example, examples, examples_in
 from tests.support.public_operators import IN_THE_CLOUD, public_operators
+from training_api.dialects.ml_v1.cluster import cluster_environment
+from training_api.dialects.ml_v1.cost import parse_prices
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import TrainingInput
-from training_api.job.cluster import ReplicaId, ReplicaRole, cluster_environment, replica_host
-from training_api.job.cost import parse_prices
-from training_api.job.job_spec import job_spec_from_wire
+from training_api.job.cluster import ReplicaId, ReplicaRole, replica_host
 from training_service.settings import ServiceSettings
 from training_service.telemetry.gauges import GAUGES
 from training_service.telemetry.health_gauges import HEALTH_GAUGES
@@ -260,8 +261,9 @@ def test_a_job_file_is_read_and_runs_with_an_image_alone(example: Example) -> No
 
     request = job_request(None, JobFields(image=image), parse_job_file(example.code, "config.yaml"))
 
-    spec = job_spec_from_wire("demo-project", request.model_copy(update={"job_id": "j"}))
-    assert spec.training_input.to_wire() == {
+    assert job_spec_from_wire("demo-project", request.model_copy(update={"job_id": "j"})).master
+    assert request.training_input is not None
+    assert request.training_input.to_wire() == {
         **yaml.safe_load(example.code)["trainingInput"],
         "masterConfig": {"imageUri": image},
     }

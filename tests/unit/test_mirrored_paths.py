@@ -38,6 +38,7 @@ OF_NO_MODULE = {
     "object_store/test_random_requests.py": "of the whole store: what it answers to anything",
     "training_service/loop/test_cancels.py": "of the whole loop: cancels, by a user or by a limit",
     "training_service/loop/test_causes.py": "of the whole loop: the cause of each end",
+    "training_service/loop/test_dialects.py": "of the whole loop: jobs of several dialects side by side",
     "training_service/loop/test_distributed.py": "of the whole loop: jobs of several replicas",
     "training_service/loop/test_full_database.py": "of the whole loop: a database that takes no write",
     "training_service/loop/test_loop_thread.py": "the part of test_scheduler.py that is about its thread",

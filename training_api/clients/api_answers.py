@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import httpx
 from pydantic import ValidationError
 
-from training_api.dialects.ml_v1.resources import WireModel
 from training_api.errors import (
     AccessDenied,
     JobConflict,
@@ -21,6 +20,7 @@ from training_api.errors import (
     Throttled,
     TransportError,
 )
+from training_api.wire import WireModel
 
 #: What a request without an answer raises. A server may refuse a client's certificate after the handshake
 #: (TLS 1.3, RFC 8446, 4.4.2.4): httpx does not translate that error where asyncio meets it.

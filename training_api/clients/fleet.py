@@ -14,17 +14,17 @@ import httpx
 
 from training_api.clients.api_answers import read_model
 from training_api.clients.service_connection import ServiceConnection
-from training_api.dialects.ml_v1.resources import WireModel
+from training_api.dialects.ml_v1.job_rows import SearchJobsResponse
 from training_api.fleet.history import FleetHistory, FleetHistoryRequest
 from training_api.fleet.wire import (
     CurvesResponse,
     FleetResponse,
     SearchJobsRequest,
-    SearchJobsResponse,
     TimelineResponse,
     UsageResponse,
     VersionResponse,
 )
+from training_api.wire import WireModel
 
 _M = TypeVar("_M", bound=WireModel)
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from training_api.clients.training import job_log_filter
-from training_api.dialects.ml_v1.log_wire import SERVICE_TASK_NAME, ListLogEntriesResponse, LogEntry, Severity
-from training_api.dialects.ml_v1.resources import format_timestamp
+from training_api.cloud_logging import SERVICE_TASK_NAME, ListLogEntriesResponse, LogEntry, Severity
+from training_api.wire import format_timestamp
 
 _LEVELS: Mapping[Severity, int] = {
     Severity.DEBUG: logging.DEBUG,

@@ -18,9 +18,10 @@ import httpx
 from training_api.clients.api_answers import NO_ANSWER, read_answer, read_model, transport_error
 from training_api.clients.network import DEFAULT_NETWORK, Network
 from training_api.clients.service_connection import ADVICE, DEFAULT_TIMEOUT_SECONDS, ServiceConnection
-from training_api.dialects.ml_v1.log_wire import ListLogEntriesRequest, ListLogEntriesResponse
-from training_api.dialects.ml_v1.resources import GetConfigResponse, Job, ListJobsResponse, format_timestamp
+from training_api.cloud_logging import ListLogEntriesRequest, ListLogEntriesResponse
+from training_api.dialects.ml_v1.resources import GetConfigResponse, Job, ListJobsResponse
 from training_api.errors import ServiceError
+from training_api.wire import format_timestamp
 
 
 class _Requests:

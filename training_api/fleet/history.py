@@ -12,10 +12,10 @@ from typing import Annotated
 from pydantic import Field, ValidationInfo, field_validator
 
 from training_api.causes import Cause
-from training_api.dialects.ml_v1.resources import Int32, WireModel
 from training_api.fleet.wire import DagLabels
-from training_api.job.intent import DAG_LABEL
+from training_api.job.labels import DAG_LABEL
 from training_api.states import JobState
+from training_api.wire import Int32, WireModel
 
 #: Of one series: more than a screen is wide.
 MAX_BUCKETS = 500

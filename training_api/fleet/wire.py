@@ -13,8 +13,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from training_api.causes import Cause
-from training_api.dialects.ml_v1.resources import Int32, Timestamp, TrainingInput, WireModel
-from training_api.states import JobState
+from training_api.wire import Int32, Timestamp, WireModel
 
 #: Enough for a report on all jobs of a week at a job a minute.
 MAX_SEARCH_PAGE = 10_000
@@ -71,45 +70,6 @@ class JobReason(WireModel):
     replica: str = ""
     exit_code: Int32 | None = None
     failed_trials: Int32 = 0
-
-
-class JobRow(WireModel):
-    """
-    One job, as a table shows it.
-
-    :param prepare_time: when it left the queue.
-    :param start_time: when it was RUNNING.
-    :param reason: ``None``: it goes on or went well, or the service did not write reasons when it ended.
-    :param training_input: scale tier, region, replicas and what a study looks for; not the arguments.
-    :param billed_seconds: RUNNING so far; of a tuning job the sum over its trials.
-    """
-
-    job_id: str
-    state: JobState
-    labels: dict[str, str] = {}
-    create_time: Timestamp
-    prepare_time: Timestamp | None = None
-    start_time: Timestamp | None = None
-    end_time: Timestamp | None = None
-    error_message: str | None = None
-    reason: JobReason | None = None
-    job_position: int | None = None
-    training_input: TrainingInput = TrainingInput()
-    trials: TrialCounts | None = None
-    billed_seconds: float = 0.0
-
-
-class SearchJobsResponse(WireModel):
-    """
-    One page of jobs.
-
-    ``total`` and ``states`` count all matching jobs, whatever the page.
-    """
-
-    jobs: list[JobRow] = []
-    next_page_token: str = ""
-    total: int = 0
-    states: dict[JobState, int] = {}
 
 
 class SpanKind(StrEnum):

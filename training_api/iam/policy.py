@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from training_api.dialects.ml_v1.field_mask import parse_field_mask
 from training_api.errors import FieldViolation, InvalidRequest
+from training_api.field_mask import parse_field_mask
 from training_api.iam.wire import Binding, Policy, SetIamPolicyRequest
 
 #: Permissions on jobs [unverified: the IAM reference's list, recalled; ``ml.jobs.cancel`` is in the guide].

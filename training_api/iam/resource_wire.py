@@ -9,8 +9,8 @@ Names are those of the discovery documents ``cloudresourcemanager.v1``, ``artifa
 
 from __future__ import annotations
 
-from training_api.dialects.ml_v1.resources import Int32, Int64, WireModel
 from training_api.iam.wire import Binding
+from training_api.wire import Int32, Int64, WireModel
 
 
 class Project(WireModel):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from training_api.dialects.ml_v1.resources import Int32, WireModel
+from training_api.wire import Int32, WireModel
 
 
 class LogType(StrEnum):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from training_api.dialects.ml_v1.resources import AcceleratorType
+from training_api.job.accelerators import Accelerator
 
 GIB = 1024**3
 #: The API's machine tables count memory in GB of 2**30 bytes, as Compute Engine does.
@@ -45,7 +45,7 @@ class MachineType:
     cpus: int
     memory_bytes: int
     gpus: int = 0
-    gpu: AcceleratorType | None = None
+    gpu: Accelerator | None = None
     family: MachineFamily = MachineFamily.COMPUTE_ENGINE
     certain: bool = True
 
@@ -86,7 +86,7 @@ _N1 = [
 _BY_NAME = {machine.name: machine for machine in _N1}
 
 
-def _legacy(name: str, like: str, gpus: int = 0, gpu: AcceleratorType | None = None) -> MachineType:
+def _legacy(name: str, like: str, gpus: int = 0, gpu: Accelerator | None = None) -> MachineType:
     base = _BY_NAME[like]
     return MachineType(
         name=name,
@@ -99,8 +99,8 @@ def _legacy(name: str, like: str, gpus: int = 0, gpu: AcceleratorType | None = N
     )
 
 
-_K80, _P100 = AcceleratorType.NVIDIA_TESLA_K80, AcceleratorType.NVIDIA_TESLA_P100
-_V100, _A100 = AcceleratorType.NVIDIA_TESLA_V100, AcceleratorType.NVIDIA_TESLA_A100
+_K80, _P100 = Accelerator.NVIDIA_TESLA_K80, Accelerator.NVIDIA_TESLA_P100
+_V100, _A100 = Accelerator.NVIDIA_TESLA_V100, Accelerator.NVIDIA_TESLA_A100
 _LEGACY = [
     _legacy("standard", "n1-standard-4"),
     _legacy("large_model", "n1-highmem-8"),
@@ -133,14 +133,13 @@ MACHINE_TYPES: Mapping[str, MachineType] = {machine.name: machine for machine in
 
 #: Asks for a TPU in ``masterType`` or ``workerType`` [discovery]. There is no size to it.
 TPU_MACHINE = "cloud_tpu"
-TPU_TYPES = frozenset(kind for kind in AcceleratorType if kind.value.startswith("TPU_"))
 
 #: How many accelerators of a kind one machine may have [docs: using-gpus, recalled: unverified].
-ACCELERATOR_COUNTS: Mapping[AcceleratorType, tuple[int, ...]] = {
+ACCELERATOR_COUNTS: Mapping[Accelerator, tuple[int, ...]] = {
     _K80: (1, 2, 4, 8),
-    AcceleratorType.NVIDIA_TESLA_P4: (1, 2, 4),
+    Accelerator.NVIDIA_TESLA_P4: (1, 2, 4),
     _P100: (1, 2, 4),
-    AcceleratorType.NVIDIA_TESLA_T4: (1, 2, 4),
+    Accelerator.NVIDIA_TESLA_T4: (1, 2, 4),
     _V100: (1, 2, 4, 8),
     _A100: (1, 2, 4, 8, 16),
 }

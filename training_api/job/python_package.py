@@ -1,5 +1,5 @@
 """
-A job of Python packages instead of a container: the documented rules, and what it runs.
+A job of Python packages instead of a container: what it installs and runs.
 
 Such a job runs on the image of its runtime version. Which image that is, and which versions there are, only a
 service knows; this module names it by its version (``runtime_image``) and gives the arguments for the image's
@@ -9,71 +9,41 @@ entry point (``docker/runtime/run_package.py``).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from training_api.dialects.ml_v1.resources import ReplicaConfig, TrainingInput
-from training_api.errors import FieldViolation
 from training_api.job.image_ref import LOCAL_HOST, ImageRef
 
-#: discovery: TrainingInput.packageUris "The maximum number of package URIs is 100".
-MAX_PACKAGES = 100
-
 _RUNTIME_REPOSITORY = "container-training/runtime"
-_OBJECT = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]/(?:[^/\s][^\r\n]*)?[^/\s]")
-_MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
-_VERSION = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4}){1,2}")
-_FIELDS = ("package_uris", "python_module", "runtime_version", "python_version")
-_PATH = "trainingInput."
-
-#: Runtime versions and the versions of Python that each has; ``None``: not known here.
-Runtimes = Mapping[str, Collection[str]]
+#: A runtime version, or a version of Python.
+VERSION = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4}){1,2}")
 
 
-def is_package_job(training: TrainingInput) -> bool:
-    """Whether the job describes packages and no image; pure."""
-    return not _has_image(training) and any(getattr(training, name) for name in _FIELDS)
-
-
-def package_violations(training: TrainingInput, runtimes: Runtimes | None = None) -> list[FieldViolation]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonPackages:
     """
-    Return every rule of packages that the job breaks; none of a job without packages.
+    What a job installs and runs in place of an image of its own.
 
-    Pure.
-
-    :param runtimes: what the service has; ``None``, on a client: any version is taken.
-
-    Source: discovery, TrainingInput: "You must either specify this field or specify `masterConfig.imageUri`"
-    (runtimeVersion, pythonVersion), "Required" (packageUris, pythonModule), "Only one of
-    `masterConfig.imageUri` and `runtimeVersion` should be set" (masterConfig). That an image excludes the
-    other fields too is [unverified].
+    :param uris: objects in Cloud Storage, in the order in which they are installed.
+    :param module: the module to run, by its dotted name.
     """
-    if _has_image(training):
-        return [
-            _violation(name, "cannot be set together with masterConfig.imageUri")
-            for name in _FIELDS
-            if getattr(training, name)
-        ]
-    if not is_package_job(training):
-        return []
-    broken = [
-        _violation(name, "is required without masterConfig.imageUri")
-        for name in _FIELDS
-        if not getattr(training, name)
-    ]
-    return [*broken, *_uri_violations(training), *_name_violations(training, runtimes)]
+
+    uris: tuple[str, ...]
+    module: str
+    runtime_version: str
+    python_version: str
 
 
-def runtime_image(training: TrainingInput) -> ImageRef:
+def runtime_image(version: str) -> ImageRef:
     """
-    Return the name of the image of the job's runtime version. Pure.
+    Return the name of the image of a runtime version. Pure.
 
     A service replaces it by its own.
     """
-    version = training.runtime_version or ""
     return ImageRef(
         host=LOCAL_HOST,
         repository=_RUNTIME_REPOSITORY,
-        tag=version if _VERSION.fullmatch(version) else "unknown",
+        tag=version if VERSION.fullmatch(version) else "unknown",
     )
 
 
@@ -83,95 +53,28 @@ def runtime_of(image: ImageRef) -> str | None:
     return image.tag if is_runtime else None
 
 
-def runtime_args(training: TrainingInput) -> tuple[str, ...]:
+def runtime_args(packages: PythonPackages, args: Sequence[str]) -> tuple[str, ...]:
     """
     Return the arguments of a runtime image's entry point.
 
     What to install and run, ``--``, the trainer's own arguments.
 
-    Pure. ``--job-dir PATH`` follows the user's arguments, as for containers.
+    Pure.
     """
     return (
-        *(f"--package={uri}" for uri in training.package_uris or ()),
-        f"--module={training.python_module}",
-        f"--runtime-version={training.runtime_version}",
-        f"--python-version={training.python_version}",
+        *_package_args(packages.uris),
+        f"--module={packages.module}",
+        f"--runtime-version={packages.runtime_version}",
+        f"--python-version={packages.python_version}",
         "--",
-        *(training.args or ()),
-        *job_dir_args(training.job_dir),
+        *args,
     )
 
 
-def job_dir_args(job_dir: str | None) -> tuple[str, ...]:
-    """
-    Return the arguments that name a trainer's job folder, ``--job-dir PATH``. Pure.
-
-    None without a folder.
-    """
-    return ("--job-dir", job_dir) if job_dir else ()
+def with_uris(args: Sequence[str], uris: Sequence[str]) -> tuple[str, ...]:
+    """Return the arguments that ``runtime_args`` gave, with as many other packages. Pure."""
+    return (*_package_args(uris), *args[len(uris) :])
 
 
-def _has_image(training: TrainingInput) -> bool:
-    return bool(training.master_config and training.master_config.image_uri)
-
-
-def _uri_violations(training: TrainingInput) -> list[FieldViolation]:
-    uris = training.package_uris or []
-    broken = [
-        _violation(
-            "package_uris", f"must be an object in Cloud Storage, gs://BUCKET/NAME; got {uri!r}", index
-        )
-        for index, uri in enumerate(uris)
-        if not _OBJECT.fullmatch(uri)
-    ]
-    if len(uris) > MAX_PACKAGES:
-        broken.append(_violation("package_uris", f"must be at most {MAX_PACKAGES}; got {len(uris)}"))
-    return broken
-
-
-def _name_violations(training: TrainingInput, runtimes: Runtimes | None) -> list[FieldViolation]:
-    broken = []
-    module, version = training.python_module, training.runtime_version
-    if module and not _MODULE.fullmatch(module):
-        broken.append(
-            _violation("python_module", f"must be a module's dotted name, like trainer.task; got {module!r}")
-        )
-    if version and not _VERSION.fullmatch(version):
-        broken.append(_violation("runtime_version", f"must be a version like 2.11; got {version!r}"))
-    elif version and runtimes is not None:
-        broken += _version_violations(version, training.python_version, runtimes)
-    # discovery: containerCommand and containerArgs "cannot be set if custom container image is not provided".
-    config = training.master_config or ReplicaConfig()
-    for name, value in (
-        ("containerCommand", config.container_command),
-        ("containerArgs", config.container_args),
-    ):
-        if value:
-            broken.append(
-                FieldViolation(
-                    field=f"{_PATH}masterConfig.{name}", description="cannot be set without imageUri"
-                )
-            )
-    return broken
-
-
-def _version_violations(version: str, python: str | None, runtimes: Runtimes) -> list[FieldViolation]:
-    if not runtimes:
-        description = (
-            "this service has no runtime images (TRAINING_RUNTIME_IMAGES); set masterConfig.imageUri"
-        )
-        return [_violation("runtime_version", f"{description}; got {version!r}")]
-    if version not in runtimes:
-        return [_violation("runtime_version", f"must be one of {', '.join(runtimes)}; got {version!r}")]
-    if python and python not in runtimes[version]:
-        known = " or ".join(runtimes[version])
-        return [
-            _violation("python_version", f"must be {known} with runtime version {version}; got {python!r}")
-        ]
-    return []
-
-
-def _violation(name: str, description: str, index: int | None = None) -> FieldViolation:
-    head, *tail = name.split("_")
-    at = "" if index is None else f"[{index}]"
-    return FieldViolation(field=f"{_PATH}{head}{''.join(map(str.title, tail))}{at}", description=description)
+def _package_args(uris: Sequence[str]) -> tuple[str, ...]:
+    return tuple(f"--package={uri}" for uri in uris)

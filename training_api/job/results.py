@@ -6,8 +6,8 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from training_api.dialects.ml_v1.resources import Goal
 from training_api.job.pinned_uri import pinned
+from training_api.job.tuning.search_terms import Goal
 from training_api.states import JobState
 
 

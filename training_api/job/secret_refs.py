@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from training_api.errors import FieldViolation, InvalidJobSpec
-from training_api.job.rules.violations import Violations
+from training_api.job.violations import Violations
 
 LABEL_PREFIX = "secret-"
 SECRET_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,55}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from training_api.iam.wire import Policy
 from training_service.access.roles import ROLES
-from training_service.model.projects import project_config
+from training_service.model.projects import service_agent
 
 _PROJECT = re.compile(r"projects/(?P<project>[^/]+)(?:/.*)?")
 #: Container Registry's buckets; those of domain-scoped projects are ``P.DOMAIN.a.appspot.com``.
@@ -85,7 +85,7 @@ def may(caller: Caller, permission: str, resource: str, policies: Iterable[Polic
 
 def agent_of(project: str) -> str:
     """Return the principal as which jobs of ``project`` pull their images."""
-    return f"serviceAccount:{project_config(project).service_account}"
+    return f"serviceAccount:{service_agent(project)}"
 
 
 def is_member(principal: str, member: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
@@ -16,10 +16,7 @@ from training_service.api.database_errors import install_database_errors
 from training_service.api.errors import install_error_handlers
 from training_service.api.faults import faults_router
 from training_service.api.health import health_router
-from training_service.api.iam import job_iam_router
 from training_service.api.job_log import job_log_router
-from training_service.api.jobs import jobs_router, projects_router
-from training_service.api.locations import locations_router
 from training_service.api.logging import logging_router
 from training_service.api.middleware.audit_log import AuditLog
 from training_service.api.middleware.body_limit import BodyLimit
@@ -35,7 +32,6 @@ from training_service.store.logs.log_store import LogStore
 from training_service.telemetry.metrics import Metrics
 from training_service.use_cases.fleet_reports import Reports
 from training_service.use_cases.health import Health
-from training_service.use_cases.job_policies import JobPolicies
 from training_service.use_cases.jobs import Jobs
 from training_service.use_cases.object_access import ObjectAccess
 from training_service.use_cases.policies import Policies
@@ -49,7 +45,7 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 def create_app(
     *,
     jobs: Jobs,
-    job_policies: JobPolicies,
+    dialects: Sequence[APIRouter],
     policies: Policies,
     access: AccessControl,
     object_access: ObjectAccess,
@@ -67,6 +63,8 @@ def create_app(
     """
     Return the service's app.
 
+    :param jobs: those whose logs are shown.
+    :param dialects: the routes of each dialect.
     :param registry: the routes of the registry's token endpoint.
     :param faults: what goes wrong on purpose; default: nothing, and it cannot be set.
     :param running: entered when the app starts, left when it stops: the scheduler's life.
@@ -90,14 +88,11 @@ def create_app(
         # Browsers send a body without a type, or as text, to other sites without asking them first.
         strict_content_type=True,
     )
-    app.include_router(projects_router())
-    # Before the jobs: their path would take JOB:getIamPolicy for an id.
-    app.include_router(job_iam_router(job_policies, access))
-    app.include_router(jobs_router(jobs, access))
+    for router in dialects:
+        app.include_router(router)
     app.include_router(resource_manager_router(policies, access))
     app.include_router(artifact_registry_router(policies, access))
     app.include_router(bucket_iam_router(policies, access))
-    app.include_router(locations_router())
     app.include_router(logging_router(logs, audit, access))
     app.include_router(job_log_router(jobs, logs))
     app.include_router(ops_router(reports))

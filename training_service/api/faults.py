@@ -9,7 +9,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
-from training_api.dialects.ml_v1.resources import WireModel
+from training_api.wire import WireModel
 from training_service.faults.board import FaultBoard
 from training_service.faults.rules import Fault, SetFault
 

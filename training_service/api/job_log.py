@@ -9,8 +9,8 @@ from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
 
 from training_api.clients.log_cursor import log_line
-from training_api.dialects.ml_v1.log_wire import LogEntry
-from training_api.dialects.ml_v1.resources import format_timestamp
+from training_api.cloud_logging import LogEntry
+from training_api.wire import format_timestamp
 from training_service.api.paths import ProjectPath
 from training_service.store.logs.log_store import LogStore
 from training_service.use_cases.jobs import Jobs

@@ -7,7 +7,7 @@ import re
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
-from training_api.dialects.ml_v1.log_wire import ListLogEntriesRequest, ListLogEntriesResponse
+from training_api.cloud_logging import ListLogEntriesRequest, ListLogEntriesResponse
 from training_api.errors import FieldViolation, InvalidRequest
 from training_service.access.control import AccessControl
 from training_service.access.roles import LOG_LIST

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
-from training_api.dialects.ml_v1.resources import WireModel
+from training_api.wire import WireModel
 from training_service.api.middleware.audit_log import Deed, note_deed
 from training_service.api.openapi import errors
 from training_service.use_cases.object_access import ObjectAccess, ObjectQuestion

@@ -11,7 +11,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 
-from training_api.dialects.ml_v1.resources import WireModel
+from training_api.dialects.ml_v1.job_rows import SearchJobsResponse
 from training_api.fleet.history import FleetHistory, FleetHistoryRequest
 from training_api.fleet.wire import (
     CurvesResponse,
@@ -19,11 +19,11 @@ from training_api.fleet.wire import (
     MeasurementsRequest,
     MeasurementsResponse,
     SearchJobsRequest,
-    SearchJobsResponse,
     TimelineResponse,
     UsageResponse,
     VersionResponse,
 )
+from training_api.wire import WireModel
 from training_service.api.paths import ProjectPath
 from training_service.use_cases.fleet_reports import Reports
 

@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from rich.table import Table
 from rich.text import Text
 
+from training_api.cloud_logging import LogEntry, Severity
 from training_api.command_line.cells import duration_text, moment_text, printable, state_text
 from training_api.command_line.screen import Screen
-from training_api.dialects.ml_v1.log_wire import LogEntry, Severity
 from training_api.dialects.ml_v1.resources import Job
-from training_api.job.tuning.trials import progress_line, study_result
+from training_api.dialects.ml_v1.trials import progress_line, study_result
 from training_api.states import JobState
 from training_service.cli.trials_table import trials_table
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from training_api.clients.training import TrainingClient
+from training_api.cloud_logging import Severity
 from training_api.command_line import connection
 from training_api.command_line.outcome import ExitStatus, run_command
-from training_api.dialects.ml_v1.log_wire import Severity
 from training_api.dialects.ml_v1.resources import Job, ListJobsResponse
 from training_api.states import JobState
 from training_service.cli.job_screen import JobScreen

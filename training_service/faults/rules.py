@@ -16,8 +16,8 @@ from typing import Annotated
 
 from pydantic import Field, StrictBool
 
-from training_api.dialects.ml_v1.resources import WireModel
 from training_api.errors import FieldViolation, InvalidRequest
+from training_api.wire import WireModel
 
 _MAX_SECONDS = 86_400.0
 

@@ -16,8 +16,8 @@ from datetime import datetime
 from itertools import chain
 
 from container_engines.base import LogLine
-from training_api.dialects.ml_v1.log_wire import Severity
-from training_api.dialects.ml_v1.resources import format_timestamp
+from training_api.cloud_logging import Severity
+from training_api.wire import format_timestamp
 from training_service.intake.log_limiter import (
     END_SUFFIX,
     LOSS_SUFFIX,

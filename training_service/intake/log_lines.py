@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
 from container_engines.base import LogStream
-from training_api.dialects.ml_v1.log_wire import Severity
+from training_api.cloud_logging import Severity
 
 #: The Logging API takes entries up to 256 KB; a longer line is cut, and says so.
 MAX_TEXT_CHARACTERS = 200_000

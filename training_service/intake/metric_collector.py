@@ -331,7 +331,7 @@ def check_metrics_can_be_read(spec: JobSpec, engine: Engine) -> None:
         raise InvalidJobSpec(
             [
                 FieldViolation(
-                    field="trainingInput.hyperparameters",
+                    field="study",
                     description="tuning needs an engine on the machine of the service, which reads the metrics of trials from a "
                     "folder; this service uses a swarm, or an engine on another machine",
                 )

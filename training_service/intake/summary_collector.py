@@ -101,7 +101,7 @@ class SummaryCollector:
     def follow(self, record: JobRecord, observed: ObservedReplica) -> None:
         """Make sure that the files of the container's trial are read; returns at once."""
         container = observed.container_id
-        job_dir = record.spec.training_input.job_dir or ""
+        job_dir = record.spec.output_dir
         # Only the master's end is waited for: it decides when the trial has ended.
         is_read = observed.replica.role is ReplicaRole.MASTER and record.trial is not None
         with self._lock:

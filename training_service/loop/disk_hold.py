@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import sqlalchemy as sa
 import structlog
 
-from training_api.dialects.ml_v1.log_wire import Severity
+from training_api.cloud_logging import Severity
 from training_api.states import JobState
 from training_service.model.records import JobRecord
 from training_service.model.work import Action, Transition

@@ -5,34 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from container_engines.base import METRIC_FILE, ReplicaLaunch
-from training_api.job.cluster import cluster_environment, replica_host
+from training_api.job.dialect import Dialects, ReplicaContext
 from training_api.job.machines import Resources
-from training_api.job.python_package import is_package_job
 from training_api.job.replica_spec import ReplicaSpec
-from training_api.job.tuning.study_spec import StudySpec
-from training_api.job.tuning.trial_spec import trial_environment
 from training_service.access.secret_store import SecretStore
 from training_service.intake.metric_collector import MetricCollector
 from training_service.model.container_runtimes import RuntimeSetting, runtime_for
 from training_service.model.records import JobRecord
 
-#: Variables that a container has from the service, beside those of the settings.
-OWN_VARIABLES = frozenset(
-    {
-        "GOOGLE_CLOUD_PROJECT",
-        "CLUSTER_SPEC",
-        "TF_CONFIG",
-        "CLOUD_ML_TRIAL_ID",
-        "CLOUD_ML_HP_METRIC_TAG",
-        "CLOUD_ML_HP_METRIC_FILE",
-    }
-)
+#: Variables that a container has from the service, beside those of its dialect and of the settings.
+_PROJECT, _METRIC_FILE = "GOOGLE_CLOUD_PROJECT", "CLOUD_ML_HP_METRIC_FILE"
+
+
+def own_variables(dialects: Dialects) -> frozenset[str]:
+    """Return the variables that containers have from the service, whatever their dialect."""
+    return frozenset({_PROJECT, _METRIC_FILE}).union(*(each.variables for each in dialects.values()))
 
 
 class Launches:
     """
     Makes the launch of a replica; safe for threads.
 
+    :param dialects: by the name that a job carries.
     :param container_env: variables that every container gets.
     :param disk_bytes: what the root of each may grow to, where the engine can limit it; 0: no limit.
     :param metric_folders: where trials report their metrics; ``None``: nowhere.
@@ -43,6 +37,7 @@ class Launches:
     def __init__(
         self,
         *,
+        dialects: Dialects,
         container_env: Mapping[str, str],
         pids_limit: int,
         secrets: SecretStore,
@@ -50,6 +45,7 @@ class Launches:
         metric_folders: MetricCollector | None = None,
         runtime: RuntimeSetting = "",
     ) -> None:
+        self._dialects = dialects
         self._container_env = dict(container_env)
         self._pids_limit = pids_limit
         self._secrets = secrets
@@ -63,22 +59,17 @@ class Launches:
 
         :raises EngineError: the folder cannot be made, or a secret cannot be read.
         """
-        spec = job.spec
+        spec, dialect = job.spec, self._dialects[job.spec.dialect]
+        context = ReplicaContext(
+            spec=spec, request=job.request, replica=replica.replica, trial_id=job.trial_id
+        )
         secrets = self._secrets.given(spec)
         metric_folder = self._metric_folders.prepare(job, replica.replica) if self._metric_folders else ""
         environment = {
-            "GOOGLE_CLOUD_PROJECT": spec.project,
+            _PROJECT: spec.project,
             **self._container_env,
-            **cluster_environment(
-                job_id=spec.job_id,
-                replica=replica.replica,
-                replicas=[other.replica for other in spec.replicas],
-                job_parameters=spec.training_input.to_wire(),
-                use_chief=spec.use_chief,
-                trial_id=job.trial_id,
-            ),
-            **_trial_environment(job),
-            **({"CLOUD_ML_HP_METRIC_FILE": METRIC_FILE} if metric_folder else {}),
+            **dialect.environment(context),
+            **({_METRIC_FILE: METRIC_FILE} if metric_folder else {}),
         }
         return ReplicaLaunch(
             job_uid=job.uid,
@@ -88,7 +79,7 @@ class Launches:
             replica=replica.replica,
             attempt=job.attempts.of(replica.replica),
             image_id=job.images[replica.image.pullable],
-            host_name=replica_host(spec.job_id, replica.replica),
+            host_name=dialect.host_name(spec.job_id, replica.replica),
             command=replica.command,
             args=replica.args,
             environment=environment,
@@ -97,17 +88,10 @@ class Launches:
             metric_folder=metric_folder,
             secrets=secrets,
             disk_bytes=self._disk_bytes,
-            runtime=runtime_for(
-                self._runtime, gpus=granted.gpus, is_package=is_package_job(spec.training_input)
-            ),
+            runtime=runtime_for(self._runtime, gpus=granted.gpus, is_package=spec.packages is not None),
         )
 
     def remove(self, job_uid: str) -> None:
         """Remove what was made for a job's containers on this machine."""
         if self._metric_folders:
             self._metric_folders.remove(job_uid)
-
-
-def _trial_environment(job: JobRecord) -> dict[str, str]:
-    study = job.spec.training_input.hyperparameters
-    return trial_environment(StudySpec.from_wire(study), job.trial_id) if job.trial and study else {}

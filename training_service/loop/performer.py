@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from container_engines.base import Engine, ObservedReplica, StillStarting
 from container_engines.pull_watch import PullAbandoned
-from training_api.dialects.ml_v1.log_wire import Severity
+from training_api.cloud_logging import Severity
 from training_api.errors import (
     DiskFull,
     EngineBusy,

@@ -15,6 +15,7 @@ from datetime import datetime
 from container_engines.base import EngineView, ObservedReplica
 from training_api.job.capacity import Capacity
 from training_api.job.cluster import ReplicaId
+from training_api.job.dialect import Dialect, Dialects
 from training_api.job.replica_spec import ReplicaSpec
 from training_api.states import JobState, ReplicaState
 from training_service.loop.admission import admitted
@@ -44,6 +45,7 @@ def reconcile(
     busy: Collection[str],
     now: datetime,
     capacity: Capacity,
+    dialects: Dialects,
     studies: Mapping[str, StudyView] | None = None,
     unreadable: Sequence[UnreadableJob] = (),
     strangers: Collection[str] = (),
@@ -58,6 +60,7 @@ def reconcile(
     :param drained: container ids whose log is stored to its last line.
     :param busy: uids of jobs with an action in progress; of these, only a cancel is decided.
     :param capacity: what may be promised to jobs that prepare, run or are being cancelled side by side.
+    :param dialects: those of ``jobs``, at least.
     :param studies: by uid, what is known of the tuning jobs among ``jobs``.
     :param unreadable: the jobs that have not ended and cannot be read.
     :param strangers: uids of unknown jobs whose containers are kept for now.
@@ -72,15 +75,20 @@ def reconcile(
         observed[replica.job_uid].append(replica)
     actions: list[Action] = [end_of(job, now) for job in unreadable]
     for job in jobs:
+        dialect = dialects[job.spec.dialect]
         if job.spec.study:
-            steps = study_steps(job, studies[job.uid], trials[job.uid], now)
+            steps = study_steps(job, studies[job.uid], trials[job.uid], now, dialect)
         else:
-            steps = _next_steps(job, observed[job.uid], drained, now)
+            steps = _next_steps(job, observed[job.uid], drained, now, dialect)
             if job.trial:
-                steps = trial_steps(job, studies.get(job.trial.study_uid), steps, now)
+                steps = trial_steps(job, studies.get(job.trial.study_uid), steps, now, dialect)
         actions += filter(_is_cancel, steps) if job.uid in busy else steps
     active = [job for job in jobs if job.state is not JobState.QUEUED]
-    queued = [job for job in jobs if job.state is JobState.QUEUED and not limit_reached(job, now)]
+    queued = [
+        job
+        for job in jobs
+        if job.state is JobState.QUEUED and not limit_reached(job, now, dialects[job.spec.dialect])
+    ]
     queued += [job for job in jobs for _ in range(_trials_to_plan(job, studies, trials))]
     actions += [
         Transition(job=job, to=JobState.PREPARING, at=now) for job in admitted(active, queued, capacity)
@@ -106,14 +114,18 @@ def _trials_to_plan(
 
 
 def _next_steps(
-    job: JobRecord, observed: Sequence[ObservedReplica], drained: Collection[str], now: datetime
+    job: JobRecord,
+    observed: Sequence[ObservedReplica],
+    drained: Collection[str],
+    now: datetime,
+    dialect: Dialect,
 ) -> list[Action]:
     if job.state is JobState.CANCELLING:
         return _wind_down(job, observed, drained, now, JobState.CANCELLED)
     if job.outcome:
         return _wind_down(job, observed, drained, now, job.outcome)
     current = {each.replica: each for each in observed if each.attempt == job.attempts.of(each.replica)}
-    expired = limit_reached(job, now)
+    expired = limit_reached(job, now, dialect)
     master = current.get(job.spec.master.replica)
     # A master that ended in time counts, however late the loop sees it.
     if expired and not (master and master.state is ReplicaState.EXITED):
@@ -122,7 +134,7 @@ def _next_steps(
         case JobState.PREPARING:
             return _prepare(job, current)
         case JobState.RUNNING:
-            return _run(job, observed, current, drained)
+            return _run(job, observed, current, drained, dialect)
     return []
 
 
@@ -140,8 +152,9 @@ def _run(
     observed: Sequence[ObservedReplica],
     current: dict[ReplicaId, ObservedReplica],
     drained: Collection[str],
+    dialect: Dialect,
 ) -> list[Action]:
-    verdict = judge(job, current, drained)
+    verdict = judge(job, current, drained, dialect)
     if isinstance(verdict, Over):
         return [Conclude(job=job, outcome=verdict.outcome, reason=verdict.reason)]
     if verdict is not None:

@@ -22,6 +22,7 @@ import structlog
 from container_engines.base import Engine, EngineView, ObservedReplica, StillStarting
 from training_api.errors import EngineError, RegistryUnavailable
 from training_api.job.capacity import Capacity
+from training_api.job.dialect import Dialects
 from training_api.retrying import draw_jitter
 from training_service.loop.disk_hold import DiskHold
 from training_service.loop.pauses import Pauses
@@ -31,7 +32,7 @@ from training_service.loop.reconcile import reconcile
 from training_service.loop.strangers import Strangers
 from training_service.model.clock import Clock, utc_now
 from training_service.model.heartbeat import Heartbeat
-from training_service.model.records import JobRecord
+from training_service.model.records import ActiveJobs, JobRecord
 from training_service.model.work import Action, Decision, RemoveJob, Work
 from training_service.store.jobs.job_store import JobStore
 from training_service.store.leadership import NotActive
@@ -86,6 +87,7 @@ class Scheduler:
     """
     Moves every job towards its end.
 
+    :param dialects: those of jobs; a job of another is ended as one that cannot be read.
     :param capacity: the machine's capacity; raises ``EngineUnavailable`` while it is unknown.
     :param studies: what is known of tuning jobs' trials.
     :param faults: default: no injected faults.
@@ -107,6 +109,7 @@ class Scheduler:
         actions: Actions,
         workers: Workers,
         metrics: Metrics,
+        dialects: Dialects,
         capacity: Callable[[], Capacity],
         studies: Studies,
         faults: Faults | None = None,
@@ -123,6 +126,7 @@ class Scheduler:
         self._actions = actions
         self._workers = workers
         self._metrics = metrics
+        self._dialects = dialects
         self._capacity = capacity
         self._studies = studies
         self._faults = faults
@@ -175,11 +179,11 @@ class Scheduler:
             busy = frozenset(self._busy)
         # Read jobs before the engine: a job that is too new then misses no containers, and the read below
         # protects a container whose job is too new.
-        active = self._store.read_active()
+        active = self._read_active()
         view = self._engine.observe()
         unknown = view.job_uids - active.uids
         if unknown and self._store.active_uids(among=unknown):
-            active = self._store.read_active()
+            active = self._read_active()
         jobs = list(active.jobs)
         for broken in active.unreadable:
             logger.error("job cannot be read", **_names(broken.record), reason=broken.why)
@@ -196,6 +200,7 @@ class Scheduler:
             busy=busy,
             now=now,
             capacity=self._capacity(),
+            dialects=self._dialects,
             studies=self._studies.look(jobs),
             unreadable=active.unreadable,
             strangers=self._strangers.kept(view, active.uids, now),
@@ -207,6 +212,9 @@ class Scheduler:
             actions = self._hold.allowed(actions)
         self._perform_all(actions, now)
         return bool(alive)
+
+    def _read_active(self) -> ActiveJobs:
+        return self._store.read_active().of_dialects(self._dialects)
 
     def _perform_all(self, actions: list[Action], now: datetime) -> None:
         decisions = [action for action in actions if isinstance(action, Decision)]

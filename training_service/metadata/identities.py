@@ -31,12 +31,11 @@ class JobIdentities:
         record = self._store.find_by_uid(uid) if uid else None
         if record is None or record.state.is_terminal:
             return None
-        training = record.spec.training_input
         return JobIdentity(
             project=record.spec.project,
             number=project_number(record.spec.project),
             email=account_of(record.spec),
             job_id=record.spec.job_id,
             job_uid=record.uid,
-            region=training.region or DEFAULT_REGION,
+            region=record.spec.region or DEFAULT_REGION,
         )

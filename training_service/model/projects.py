@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 
-from training_api.dialects.ml_v1.resources import GetConfigResponse
 from training_api.job.job_spec import JobSpec
 
 #: A project's id or number, domain-scoped ids (``example.com:project``) included. The real rule is stricter
@@ -13,21 +12,19 @@ PROJECT_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9.:_-]{0,127}$"
 _MAX_NUMBER_DIGITS = 18  # of a 64-bit number
 
 
-def project_config(project: str) -> GetConfigResponse:
+def service_agent(project: str) -> str:
     """
-    Return the project's service agent.
+    Return the email of the project's service agent.
 
     Pure. Locally a project has no number, so twelve digits are derived from its id, always the same ones.
     Source of the form: the guide, ``service-PROJECT_NUMBER@cloud-ml.google.com.iam.gserviceaccount.com``.
     """
-    number = project_number(project)
-    agent = f"service-{number}@cloud-ml.google.com.iam.gserviceaccount.com"
-    return GetConfigResponse(service_account=agent, service_account_project=number)
+    return f"service-{project_number(project)}@cloud-ml.google.com.iam.gserviceaccount.com"
 
 
 def account_of(spec: JobSpec) -> str:
-    """Return the email of a job's account: its ``serviceAccount``, else the service agent."""
-    return spec.training_input.service_account or str(project_config(spec.project).service_account)
+    """Return the email of a job's account: the one that it names, else the service agent."""
+    return spec.service_account or service_agent(spec.project)
 
 
 def project_number(project: str) -> int:

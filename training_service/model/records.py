@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
-from training_api.dialects.ml_v1.resources import Job, TrainingOutput
 from training_api.job.image_ref import ImageRef
 from training_api.job.job_spec import JobSpec
 from training_api.job.restarts import Attempts
 from training_api.states import JobState
 from training_service.model.reasons import Reason
 
-#: The states that ``errorMessage`` explains.
+#: The states that an error explains.
 _EXPLAINED = frozenset({JobState.FAILED, JobState.CANCELLING, JobState.CANCELLED})
 
 
@@ -73,6 +73,20 @@ class ActiveJobs:
     jobs: Sequence[JobRecord]
     unreadable: Sequence[UnreadableJob] = ()
 
+    def of_dialects(self, known: Container[str]) -> ActiveJobs:
+        """Return the jobs with those as unreadable whose dialect is not ``known``."""
+        strange = [job for job in self.jobs if job.spec.dialect not in known]
+        if not strange:
+            return self
+        why = "this version of the service does not speak the dialect {!r}"
+        return ActiveJobs(
+            jobs=[job for job in self.jobs if job.spec.dialect in known],
+            unreadable=[
+                *self.unreadable,
+                *(UnreadableJob(record=job, why=why.format(job.spec.dialect)) for job in strange),
+            ],
+        )
+
     @property
     def uids(self) -> frozenset[str]:
         """Return the uids of all of them."""
@@ -86,6 +100,8 @@ class JobRecord:
 
     :param uid: key of the job on the engine; random, so that the same job id in two projects never collides.
     :param sequence: grows with every job; orders the queue and the list.
+    :param request: what was asked, as it was sent, in the canonical JSON of the job's dialect; of a trial
+        what its containers are told.
     :param images: the engine's ids of the pulled images, by reference.
     :param reason: why it does not succeed, once that is known; ``None``: it is active, or succeeded.
     :param attempts: the restarts so far.
@@ -109,6 +125,7 @@ class JobRecord:
     outcome: JobState | None = None
     version: int = 1
     trial: Trial | None = None
+    request: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def trial_id(self) -> str:
@@ -131,27 +148,14 @@ class JobRecord:
         wanted = dict.fromkeys(replica.image for replica in self.spec.replicas)
         return tuple(image for image in wanted if image.pullable not in self.images)
 
-    def to_wire(self, *, position: int | None = None, output: TrainingOutput | None = None) -> Job:
+    @property
+    def error_message(self) -> str:
         """
-        Return the API's resource.
+        Why the job does not succeed, for people; empty: it does, or may.
 
-        :param position: the 1-based place in the queue.
-        :param output: a tuning job's trials.
+        While replicas are being stopped, the outcome is decided but not shown yet.
         """
-        return Job(
-            job_id=self.spec.job_id,
-            labels=self.spec.labels or None,
-            training_input=self.spec.training_input,
-            training_output=output,
-            state=self.state,
-            create_time=self.created_at,
-            start_time=self.running_at,
-            end_time=self.ended_at,
-            # While replicas are being stopped, the outcome is decided but not shown yet.
-            error_message=self.reason.message or None if self.reason and self.state in _EXPLAINED else None,
-            job_position=position,
-            etag=etag(self.version),
-        )
+        return self.reason.message if self.reason and self.state in _EXPLAINED else ""
 
 
 def etag(version: int) -> str:

@@ -8,16 +8,13 @@ from dataclasses import dataclass
 from container_engines.base import ObservedReplica
 from training_api.causes import Cause
 from training_api.job.cluster import ReplicaId
+from training_api.job.dialect import Dialect, ReplicaFailure
 from training_api.job.exit_causes import exit_cause
-from training_api.job.python_package import is_package_job
-from training_api.job.restarts import MAX_JOB_RETRIES, MAX_REPLICA_RESTARTS, Attempts, is_retryable
+from training_api.job.restarts import MAX_JOB_RETRIES, MAX_REPLICA_RESTARTS, Attempts
 from training_api.states import JobState, ReplicaState
 from training_service.model.reasons import Reason
 from training_service.model.records import JobRecord
 
-#: 128 + SIGKILL: the exit code of a process killed by signal 9, in a shell and in the engine.
-_KILLED = 137
-_SIGKILL = 9
 #: If several replicas have ended, the job fails for the first of these: causes that would recur come first.
 _BY_WEIGHT = (
     Cause.OUT_OF_MEMORY,
@@ -46,7 +43,10 @@ class Again:
 
 
 def judge(
-    job: JobRecord, current: Mapping[ReplicaId, ObservedReplica], drained: Collection[str]
+    job: JobRecord,
+    current: Mapping[ReplicaId, ObservedReplica],
+    drained: Collection[str],
+    dialect: Dialect,
 ) -> Over | Again | None:
     """
     Return what the replicas' ends mean for the job; ``None``: nothing (yet).
@@ -56,6 +56,7 @@ def judge(
 
     :param current: the newest run of each replica, if present.
     :param drained: ids of containers whose log is stored to its last line.
+    :param dialect: the job's.
     """
     ended = [observed for observed in current.values() if observed.state is ReplicaState.EXITED]
     master = current.get(job.spec.master.replica)
@@ -71,14 +72,10 @@ def judge(
     ]
     if not failed and not lost:
         return None
-    reason = failure_of(failed, lost, uses_packages=is_package_job(job.spec.training_input))
-    if not all(_may_run_again(each) for each in failed):
+    reason = failure_of(failed, lost, dialect, uses_packages=job.spec.packages is not None)
+    if not all(dialect.is_retryable(_failure(each)) for each in failed):
         return Over(outcome=JobState.FAILED, reason=reason)
     return _again(job, [*(each.replica for each in failed), *lost], reason)
-
-
-def _may_run_again(failed: ObservedReplica) -> bool:
-    return failed.lost or is_retryable(failed.exit_code or 0, out_of_memory=failed.out_of_memory)
 
 
 def _again(job: JobRecord, ended: Sequence[ReplicaId], reason: Reason) -> Over | Again:
@@ -98,14 +95,20 @@ def _again(job: JobRecord, ended: Sequence[ReplicaId], reason: Reason) -> Over |
 
 
 def failure_of(
-    failed: Sequence[ObservedReplica], lost: Sequence[ReplicaId] = (), *, uses_packages: bool = False
+    failed: Sequence[ObservedReplica],
+    lost: Sequence[ReplicaId],
+    dialect: Dialect,
+    *,
+    uses_packages: bool = False,
 ) -> Reason:
     """
     Return why a job fails whose replicas failed or are gone; there is at least one.
 
+    :param dialect: whose words the message is in.
     :param uses_packages: whether the job installs Python packages.
     """
-    message = failure_message(failed, lost)
+    failures = [*map(_failure, failed), *(ReplicaFailure(replica=who, is_removed=True) for who in lost)]
+    message = " ".join(map(dialect.failure_text, failures))
     if not failed:
         return Reason(cause=Cause.REPLICA_LOST, message=message, replica=str(lost[0]))
     causes = [_cause_of(each, uses_packages=uses_packages) for each in failed]
@@ -121,23 +124,10 @@ def _cause_of(failed: ObservedReplica, *, uses_packages: bool) -> Cause:
     return exit_cause(failed.exit_code or 0, out_of_memory=failed.out_of_memory, uses_packages=uses_packages)
 
 
-def failure_message(failed: Sequence[ObservedReplica], lost: Sequence[ReplicaId] = ()) -> str:
-    """
-    Return the ``errorMessage`` for replicas that failed or are gone.
-
-    Pure. Forms: [issues: rstudio/cloudml#130, tensorflow/models#4294]; out of memory [issue:
-    tensorflow/models#5591]; lost: ours.
-    """
-    gone = (f"The replica {replica} was lost: its container was removed from the engine." for replica in lost)
-    return " ".join([*map(_failure_of, failed), *gone])
-
-
-def _failure_of(observed: ObservedReplica) -> str:
-    name = f"The replica {observed.replica}"
-    code = observed.exit_code
-    if observed.lost:
-        return f"{name} was lost: the engine or its machine stopped while it ran."
-    if observed.out_of_memory:
-        status = f"{_SIGKILL}(SIGKILL)" if code == _KILLED else str(code)
-        return f"{name} ran out-of-memory and exited with a non-zero status of {status}."
-    return f"{name} exited with a non-zero status of {code}."
+def _failure(observed: ObservedReplica) -> ReplicaFailure:
+    return ReplicaFailure(
+        replica=observed.replica,
+        exit_code=observed.exit_code,
+        out_of_memory=observed.out_of_memory,
+        is_lost=observed.lost,
+    )

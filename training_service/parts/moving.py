@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from container_engines.base import Engine
 from container_engines.pull_watch import PullWatch
-from training_api.dialects.ml_v1.log_wire import Severity
+from training_api.cloud_logging import Severity
+from training_api.job.dialect import Dialects
 from training_service.access.secret_store import SecretStore
 from training_service.faults.board import FaultBoard
 from training_service.faults.of_jobs import FaultyJobs
@@ -81,6 +82,7 @@ class MovingParts:
     secrets: SecretStore
     metadata: MetadataServer | None
     has_tuning: bool
+    dialects: Dialects
     faults: FaultBoard | None
 
     def build(self) -> Lifetime:
@@ -107,7 +109,7 @@ class MovingParts:
         timeline = Timeline(SpanStore(loop))
         sampler = UsageSampler(self.engine, UsageStore(self.moving.intake))
         collector = self._log_collector(notify)
-        actions = self._actions(TrialPlanner(trials, studies), reports, timeline)
+        actions = self._actions(TrialPlanner(trials, studies, self.dialects), reports, timeline)
         watch = self._disk_watch(actions, notify)
         scheduler = Scheduler(
             store=self.store,
@@ -116,6 +118,7 @@ class MovingParts:
             actions=actions,
             workers=Pools(),
             metrics=self.metrics,
+            dialects=self.dialects,
             capacity=lambda: self.host.capacity,
             studies=studies,
             stranger_grace=timedelta(seconds=self.settings.stranger_grace_seconds),
@@ -164,6 +167,7 @@ class MovingParts:
                 before_engine=self.moving.check,
             ),
             launches=Launches(
+                dialects=self.dialects,
                 container_env={**(address if self.metadata else {}), **settings.container_env},
                 pids_limit=settings.pids_limit,
                 secrets=self.secrets,

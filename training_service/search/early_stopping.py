@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from training_api.dialects.ml_v1.resources import Goal
+from training_api.job.tuning.search_terms import Goal
 from training_service.search.wilson import wilson_interval
 
 #: Of the trials that a rule would stop, so many run on, to tell what the rules cost.

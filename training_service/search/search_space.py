@@ -10,43 +10,31 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from training_api.dialects.ml_v1.resources import HyperparameterSpec, ParameterSpec, ParameterType, ScaleType
+from training_api.job.tuning.search_terms import ParameterKind, ScaleType, SearchParameter
 
 #: Parameter name -> value: a float (DOUBLE, DISCRETE), an int (INTEGER) or a string (CATEGORICAL).
 Assignment = Mapping[str, float | int | str]
-_NUMBERS = (ParameterType.DOUBLE, ParameterType.INTEGER)
-_LOG_SCALES = (ScaleType.UNIT_LOG_SCALE, ScaleType.UNIT_REVERSE_LOG_SCALE)
+_NUMBERS = (ParameterKind.DOUBLE, ParameterKind.INTEGER)
+_LOG_SCALES = (ScaleType.LOG, ScaleType.REVERSE_LOG)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
+class Parameter(SearchParameter):
     """
-    One searched dimension.
+    One searched dimension that has values.
 
-    :param low: the least value of a DOUBLE or INTEGER, inclusive; whole for an INTEGER.
-    :param high: the greatest, inclusive.
-    :param values: the choices of a CATEGORICAL (strings) or a DISCRETE (floats, ascending); empty otherwise.
     :raises ValueError: there is no such dimension: no value to choose, or a log scale of what is not
         positive.
     """
 
-    name: str
-    type: ParameterType
-    low: float = 0.0
-    high: float = 0.0
-    scale: ScaleType = ScaleType.NONE
-    values: tuple[str, ...] | tuple[float, ...] = ()
-
     def __post_init__(self) -> None:
-        if self.type in _NUMBERS:
+        if self.kind in _NUMBERS:
             self._check_range()
-        elif self.type is ParameterType.PARAMETER_TYPE_UNSPECIFIED:
-            raise ValueError(f"parameter {self.name!r} must have a type")
         elif not self.values or len(set(self.values)) != len(self.values):
             raise ValueError(
                 f"parameter {self.name!r} must have at least one value, each once; got {self.values!r}"
             )
-        numbers = (self.low,) if self.type in _NUMBERS else self.values
+        numbers = (self.low,) if self.kind in _NUMBERS else self.values
         if self.scale in _LOG_SCALES and any(
             isinstance(value, float | int) and value <= 0 for value in numbers
         ):
@@ -61,7 +49,7 @@ class Parameter:
                 f"parameter {self.name!r} must have minValue <= maxValue, both finite; got {self.low}, "
                 f"{self.high}"
             )
-        if self.type is ParameterType.INTEGER and not (self.low.is_integer() and self.high.is_integer()):
+        if self.kind is ParameterKind.INTEGER and not (self.low.is_integer() and self.high.is_integer()):
             raise ValueError(
                 f"parameter {self.name!r} is an INTEGER: its bounds must be whole, got {self.low}, "
                 f"{self.high}"
@@ -70,9 +58,9 @@ class Parameter:
     @property
     def size(self) -> int | None:
         """Number of values; ``None``: a DOUBLE of more than one value."""
-        if self.type is ParameterType.INTEGER:
+        if self.kind is ParameterKind.INTEGER:
             return int(self.high) - int(self.low) + 1
-        if self.type is ParameterType.DOUBLE:
+        if self.kind is ParameterKind.DOUBLE:
             return 1 if self.low == self.high else None
         return len(self.values)
 
@@ -82,24 +70,24 @@ class Parameter:
 
         Ascending, or that of the request.
         """
-        if self.type is ParameterType.INTEGER:
+        if self.kind is ParameterKind.INTEGER:
             return int(self.low) + index
-        return self.low if self.type is ParameterType.DOUBLE else self.values[index]
+        return self.low if self.kind is ParameterKind.DOUBLE else self.values[index]
 
     def contains(self, value: object) -> bool:
         """Whether ``value`` is of the right type and one of the parameter's values."""
-        if self.type is ParameterType.CATEGORICAL:
+        if self.kind is ParameterKind.CATEGORICAL:
             return isinstance(value, str) and value in self.values
         if isinstance(value, bool) or not isinstance(value, float | int):
             return False
-        if self.type is ParameterType.DISCRETE:
+        if self.kind is ParameterKind.DISCRETE:
             return value in self.values
-        whole = self.type is ParameterType.DOUBLE or isinstance(value, int)
+        whole = self.kind is ParameterKind.DOUBLE or isinstance(value, int)
         return whole and self.low <= value <= self.high
 
     def render(self, value: float | int | str) -> str:
         """Return ``value`` as the API and the containers see it."""
-        if isinstance(value, float) and self.type is ParameterType.DISCRETE and value.is_integer():
+        if isinstance(value, float) and self.kind is ParameterKind.DISCRETE and value.is_integer():
             return str(int(value))
         return value if isinstance(value, str) else repr(value)
 
@@ -110,9 +98,9 @@ class Parameter:
         :raises ValueError: ``text`` is no value of this parameter.
         """
         value: float | int | str = text
-        if self.type is ParameterType.INTEGER:
+        if self.kind is ParameterKind.INTEGER:
             value = int(text)
-        elif self.type is not ParameterType.CATEGORICAL:
+        elif self.kind is not ParameterKind.CATEGORICAL:
             value = float(text)
         if not self.contains(value):
             raise ValueError(f"{text!r} is no value of the parameter {self.name!r}")
@@ -135,9 +123,9 @@ class SearchSpace:
             raise ValueError(f"a study must have at least one parameter, each name once; got {names!r}")
 
     @classmethod
-    def from_spec(cls, spec: HyperparameterSpec) -> SearchSpace:
-        """Return the space of a request whose rules were checked. Pure."""
-        return cls(tuple(_parameter(wire) for wire in spec.params or ()))
+    def of(cls, parameters: Iterable[SearchParameter]) -> SearchSpace:
+        """Return the space of a study's parameters. Pure."""
+        return cls(tuple(_parameter(each) for each in parameters))
 
     @property
     def size(self) -> int | None:
@@ -211,21 +199,12 @@ class SearchSpace:
         return None
 
 
-def _parameter(wire: ParameterSpec) -> Parameter:
-    kind = wire.type or ParameterType.PARAMETER_TYPE_UNSPECIFIED
-    values: tuple[str, ...] | tuple[float, ...] = ()
-    low = high = 0.0
-    if kind is ParameterType.CATEGORICAL:
-        values = tuple(wire.categorical_values or ())
-    elif kind is ParameterType.DISCRETE:
-        values = tuple(float(value) for value in wire.discrete_values or ())
-    else:
-        low, high = float(wire.min_value or 0.0), float(wire.max_value or 0.0)
+def _parameter(asked: SearchParameter) -> Parameter:
     return Parameter(
-        name=wire.parameter_name or "",
-        type=kind,
-        low=low,
-        high=high,
-        scale=wire.scale_type or ScaleType.NONE,
-        values=values,
+        name=asked.name,
+        kind=asked.kind,
+        low=asked.low,
+        high=asked.high,
+        scale=asked.scale,
+        values=asked.values,
     )

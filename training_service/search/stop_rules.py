@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from training_api.dialects.ml_v1.resources import Goal
+from training_api.job.tuning.search_terms import Goal
 from training_service.search.curve_forecast import Track, chance_to_exceed
 from training_service.search.early_stopping import Curve, StopReason, StopRule
 

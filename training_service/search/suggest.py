@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from training_api.dialects.ml_v1.resources import Goal, SearchAlgorithm
+from training_api.job.tuning.search_terms import Goal, SearchAlgorithm
 from training_service.search.search_space import Assignment, SearchSpace
 from training_service.search.unit_cube import UnitCube
 
@@ -65,12 +65,12 @@ def suggest(
     history = [trial for trial in history if space.contains(trial.assignment)]
     running = [assignment for assignment in running if space.contains(assignment)]
     seen = [*(trial.assignment for trial in history), *running]
-    if algorithm is SearchAlgorithm.GRID_SEARCH:
+    if algorithm is SearchAlgorithm.GRID:
         return space.first_unseen(seen)
     random = np.random.default_rng([seed % 2**64, len(seen)])
     cube = UnitCube.of(space)
     points: Sequence[Array] = ()
-    if algorithm is not SearchAlgorithm.RANDOM_SEARCH:
+    if algorithm is not SearchAlgorithm.RANDOM:
         # SciPy takes half a second and 60 MiB: only a service that tunes pays for it.
         from training_service.search.bayesian import propose_points
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from training_api.dialects.ml_v1.resources import ParameterType, ScaleType
+from training_api.job.tuning.search_terms import ParameterKind, ScaleType
 from training_service.search.search_space import Assignment, Parameter, SearchSpace
 
 Array = NDArray[np.float64]
@@ -28,7 +28,7 @@ class Dimension:
     @property
     def is_category(self) -> bool:
         """Whether two values are either the same or not, and no nearer or farther."""
-        return self.parameter.type is ParameterType.CATEGORICAL
+        return self.parameter.kind is ParameterKind.CATEGORICAL
 
     @property
     def is_continuous(self) -> bool:
@@ -37,7 +37,7 @@ class Dimension:
 
     def coordinate(self, value: float | int | str) -> float:
         """Return the coordinate of one of the parameter's values."""
-        if self.parameter.type in (ParameterType.CATEGORICAL, ParameterType.DISCRETE):
+        if self.parameter.kind in (ParameterKind.CATEGORICAL, ParameterKind.DISCRETE):
             index = self.parameter.values.index(value)
             return float(index) if self.is_category else float(self.marks()[index])
         return float(self._scaled(np.array([float(value)]))[0])
@@ -46,10 +46,10 @@ class Dimension:
         """Return the parameter's value at ``coordinate``, or the nearest one."""
         if self.is_category:
             return self.parameter.value_at(int(coordinate))
-        if self.parameter.type is ParameterType.DISCRETE:
+        if self.parameter.kind is ParameterKind.DISCRETE:
             return self.parameter.value_at(int(np.argmin(np.abs(self.marks() - coordinate))))
         number = float(self._unscaled(np.array([coordinate]))[0])
-        if self.parameter.type is ParameterType.INTEGER:
+        if self.parameter.kind is ParameterKind.INTEGER:
             return int(min(max(round(number), int(self.parameter.low)), int(self.parameter.high)))
         return min(max(number, self.parameter.low), self.parameter.high)
 
@@ -59,7 +59,7 @@ class Dimension:
 
         Each of a few values is equally likely.
         """
-        if not self.is_category and self.parameter.type is not ParameterType.DISCRETE:
+        if not self.is_category and self.parameter.kind is not ParameterKind.DISCRETE:
             return self.snap(uniform)
         size = len(self.parameter.values)
         indices = np.minimum((uniform * size).astype(np.intp), size - 1)
@@ -71,7 +71,7 @@ class Dimension:
             return np.clip(coordinates, 0.0, 1.0)
         if self.is_category:
             return np.clip(np.rint(coordinates), 0, len(self.parameter.values) - 1)
-        if self.parameter.type is ParameterType.DISCRETE:
+        if self.parameter.kind is ParameterKind.DISCRETE:
             marks = self.marks()
             return marks[np.argmin(np.abs(coordinates[:, None] - marks[None, :]), axis=1)]
         low, high = self.parameter.low, self.parameter.high
@@ -107,40 +107,44 @@ class Dimension:
     def _index(self, coordinate: float) -> float:
         if self.is_category:
             return coordinate
-        if self.parameter.type is ParameterType.DISCRETE:
+        if self.parameter.kind is ParameterKind.DISCRETE:
             return float(np.argmin(np.abs(self.marks() - coordinate)))
         return float(self.value(coordinate)) - self.parameter.low
 
     def _at(self, indices: Array) -> Array:
         if self.is_category:
             return indices
-        if self.parameter.type is ParameterType.DISCRETE:
+        if self.parameter.kind is ParameterKind.DISCRETE:
             return self.marks()[indices.astype(np.intp)]
         return self._scaled(indices + self.parameter.low)
 
     def _ends(self) -> tuple[float, float]:
-        if self.parameter.type is ParameterType.DISCRETE:
+        if self.parameter.kind is ParameterKind.DISCRETE:
             return float(self.parameter.values[0]), float(self.parameter.values[-1])
         # Half a step beyond the ends: the first and the last integer are as likely as any other.
-        margin = 0.5 if self.parameter.type is ParameterType.INTEGER else 0.0
+        margin = 0.5 if self.parameter.kind is ParameterKind.INTEGER else 0.0
         return self.parameter.low - margin, self.parameter.high + margin
 
     def _scaled(self, numbers: Array) -> Array:
         low, high = self._ends()
+        is_reverse = self.parameter.scale is ScaleType.REVERSE_LOG
+        if is_reverse:
+            numbers = high - numbers + low
+        if is_reverse or self.parameter.scale is ScaleType.LOG:
+            low, high, numbers = float(np.log(low)), float(np.log(high)), np.log(numbers)
+        # Of two neighbouring numbers the logarithms may be the same.
         if low == high:
             return np.full_like(numbers, 0.5)
-        if self.parameter.scale is ScaleType.UNIT_LOG_SCALE:
-            low, high, numbers = float(np.log(low)), float(np.log(high)), np.log(numbers)
-        elif self.parameter.scale is ScaleType.UNIT_REVERSE_LOG_SCALE:
-            return 1.0 - (np.log(high - numbers + low) - np.log(low)) / (np.log(high) - np.log(low))
+        if is_reverse:
+            return 1.0 - (numbers - low) / (high - low)
         # Halves: the difference of two finite numbers may be infinite.
         return (numbers / 2 - low / 2) / (high / 2 - low / 2)
 
     def _unscaled(self, coordinates: Array) -> Array:
         low, high = self._ends()
-        if self.parameter.scale is ScaleType.UNIT_LOG_SCALE:
+        if self.parameter.scale is ScaleType.LOG:
             return np.exp(np.log(low) * (1 - coordinates) + np.log(high) * coordinates)
-        if self.parameter.scale is ScaleType.UNIT_REVERSE_LOG_SCALE:
+        if self.parameter.scale is ScaleType.REVERSE_LOG:
             # Source: discovery, ScaleType: "values close to the top of the feasible space are spread out
             # more".
             return high + low - np.exp(np.log(low) * coordinates + np.log(high) * (1 - coordinates))

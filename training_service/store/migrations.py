@@ -12,10 +12,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from training_api.dialects.ml_v1.reader import accepted_job_spec, read_request
 from training_api.dialects.ml_v1.resources import Job
-from training_api.job.job_spec import JobSpec, accepted_job_spec
-from training_api.job.tuning.trial_spec import trial_spec
-from training_service.store.jobs.stored_spec import UNREADABLE, read_request, spec_to_json, waits_until_us
+from training_api.dialects.ml_v1.trial_spec import trial_of
+from training_api.job.job_spec import JobSpec
+from training_service.store.form_2 import to_form_2
+from training_service.store.jobs.stored_spec import UNREADABLE, mapping_of, spec_to_json, waits_until_us
 from training_service.store.logs.log_takeover import note_takeover
 
 #: Rows that are read, and written, at once.
@@ -73,19 +75,19 @@ def _jobs_of_4(connection: sa.Connection, after: int) -> list[Any]:
 def _decided(row: Any) -> dict[str, Any]:
     """Return a job's new columns, with a trial's request; if it is unreadable, they say why."""
     try:
-        spec = _spec_of(row)
+        spec, request = _spec_of(row)
     except UNREADABLE as error:
         return {"spec": {"unreadable": str(error) or repr(error)}}
     values = {"spec": spec_to_json(spec), "waits_until_us": waits_until_us(row.created_us, spec)}
-    return values | ({"training_input": spec.training_input.to_wire()} if row.study_uid else {})
+    return values | ({"training_input": request} if row.study_uid else {})
 
 
-def _spec_of(row: Any) -> JobSpec:
+def _spec_of(row: Any) -> tuple[JobSpec, dict[str, Any]]:
     trial = row.trial if row.study_uid else None
-    request = read_request(row.training_input)
-    job = Job(job_id=trial["job_id"] if trial else row.job_id, training_input=request)
-    spec = accepted_job_spec(row.project, job)
-    return trial_spec(spec, trial["number"], trial["hyperparameters"]) if trial else spec
+    asked = read_request(mapping_of(row.training_input))
+    job = Job(job_id=trial["job_id"] if trial else row.job_id, training_input=asked)
+    spec, request = accepted_job_spec(row.project, job), asked.to_wire()
+    return trial_of(spec, request, trial["number"], trial["hyperparameters"]) if trial else (spec, request)
 
 
 def _to_6(connection: sa.Connection) -> None:
@@ -148,6 +150,35 @@ def _to_8(connection: sa.Connection) -> None:
             connection.exec_driver_sql(f"ALTER TABLE {table} {changes}")
 
 
+def _to_9(connection: sa.Connection) -> None:
+    """Jobs of several dialects: the name of each, its request, and a specification that is read without it."""
+    _add_column(connection, "jobs", "dialect", f"{_text(connection)} NOT NULL DEFAULT 'ml_v1'")
+    if "training_input" in _columns(connection, "jobs"):
+        connection.exec_driver_sql("ALTER TABLE jobs RENAME COLUMN training_input TO request")
+    _c = _JOBS_9.c
+    last = 0
+    while rows := list(
+        connection.execute(
+            sa.select(_c.sequence, _c.request, _c.spec)
+            .where(_c.sequence > last)
+            .order_by(_c.sequence)
+            .limit(_ROWS_AT_ONCE)
+        )
+    ):
+        changed = [
+            {"key": row.sequence, "form_2": to_form_2(row.spec, mapping_of(row.request))}
+            for row in rows
+            if mapping_of(row.spec).get("form") == 1
+        ]
+        if changed:
+            update = sa.update(_JOBS_9).where(_c.sequence == sa.bindparam("key"))
+            connection.execute(update.values(spec=sa.bindparam("form_2")), changed)
+        last = rows[-1].sequence
+
+
+_JOBS_9 = sa.table("jobs", sa.column("sequence"), *(sa.column(name, sa.JSON) for name in ("request", "spec")))
+
+
 #: Version -> its migration from the version before. All in one transaction.
 MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {
     2: _to_2,
@@ -157,6 +188,7 @@ MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {
     6: _to_6,
     7: _to_7,
     8: _to_8,
+    9: _to_9,
 }
 #: Grows when the tables change; a service refuses a database that is newer than itself.
 SCHEMA_VERSION = max(MIGRATIONS)
@@ -164,5 +196,14 @@ SCHEMA_VERSION = max(MIGRATIONS)
 
 def _add_column(connection: sa.Connection, table: str, name: str, definition: str) -> None:
     """Add a column, unless the whole table is new and has it."""
-    if name not in {column["name"] for column in sa.inspect(connection).get_columns(table)}:
+    if name not in _columns(connection, table):
         connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {name} {definition}")
+
+
+def _columns(connection: sa.Connection, table: str) -> set[str]:
+    return {column["name"] for column in sa.inspect(connection).get_columns(table)}
+
+
+def _text(connection: sa.Connection) -> str:
+    """Return the type of text in the order of code points."""
+    return "TEXT" if connection.dialect.name == "sqlite" else 'TEXT COLLATE "C"'

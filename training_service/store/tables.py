@@ -65,8 +65,10 @@ jobs = sa.Table(
     sa.Column("project", Text, nullable=False),
     sa.Column("job_id", Text, nullable=False),
     sa.Column("labels", sa.JSON, nullable=False),
-    # As it was sent: the API shows it. What runs is in spec.
-    sa.Column("training_input", sa.JSON, nullable=False),
+    # In which dialect of the API the job was asked for, and the request as it was sent: the API shows it.
+    # What runs is in spec.
+    sa.Column("dialect", Text, nullable=False, server_default="ml_v1"),
+    sa.Column("request", sa.JSON, nullable=False),
     sa.Column("spec", sa.JSON, nullable=False, server_default="{}"),
     sa.Column("state", Text, nullable=False),
     sa.Column("priority", sa.Integer, nullable=False),

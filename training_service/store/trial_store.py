@@ -12,8 +12,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from training_api.dialects.ml_v1.log_wire import Severity
-from training_api.job.tuning.trial_spec import trial_spec
+from training_api.cloud_logging import Severity
+from training_api.job.job_spec import JobSpec
 from training_api.states import TERMINAL, JobState
 from training_service.model.clock import Clock, utc_now
 from training_service.model.job_messages import queued_message
@@ -56,12 +56,19 @@ class TrialStore:
         self._logs = logs
         self._clock = clock
 
-    def insert(self, study: JobRecord, number: int, hyperparameters: Mapping[str, str]) -> bool:
+    def insert(
+        self,
+        study: JobRecord,
+        number: int,
+        hyperparameters: Mapping[str, str],
+        made: tuple[JobSpec, Mapping[str, Any]],
+    ) -> bool:
         """
         Store a new QUEUED trial of the tuning job ``study``, unless it is ending or has it.
 
         The trial runs the images that were pulled for the study, even if a tag has moved since.
 
+        :param made: what the trial runs, and the request that its containers are told.
         :return: whether it was stored.
         """
         trial = {
@@ -70,8 +77,7 @@ class TrialStore:
             "number": number,
             "hyperparameters": dict(hyperparameters),
         }
-        spec = trial_spec(study.spec, number, hyperparameters)
-        values = new_values(spec, to_us(self._clock())) | {
+        values = new_values(*made, to_us(self._clock())) | {
             "uid": secrets.token_hex(6),
             "job_id": f"{study.uid}/{number}",
             "images": dict(study.images),

@@ -7,7 +7,6 @@ from importlib.metadata import PackageNotFoundError, distribution
 
 from training_api.errors import FieldViolation, InvalidJobSpec, TrainingError
 from training_api.job.job_spec import JobSpec
-from training_api.job.python_package import is_package_job
 
 #: The distributions of the extra.
 TUNING = (
@@ -38,13 +37,13 @@ def check_tuning_is_installed(spec: JobSpec, missing: Sequence[str]) -> None:
     Refuse a tuning job where something is missing for it.
 
     :param missing: distributions that are not installed.
-    :raises InvalidJobSpec: ``spec`` tunes, and ``missing`` is not empty.
+    :raises InvalidJobSpec: in the specification's words; ``spec`` tunes, and ``missing`` is not empty.
     """
     if spec.study and missing:
         raise InvalidJobSpec(
             [
                 FieldViolation(
-                    field="trainingInput.hyperparameters",
+                    field="study",
                     description=f"this service cannot tune without {', '.join(missing)}: {_INSTALL}",
                 )
             ]
@@ -56,13 +55,13 @@ def check_packages_can_be_pinned(spec: JobSpec, missing: Sequence[str]) -> None:
     Refuse a job of packages where something is missing that reads the object store.
 
     :param missing: distributions that are not installed.
-    :raises InvalidJobSpec: ``spec`` has packages, and ``missing`` is not empty.
+    :raises InvalidJobSpec: in the specification's words; ``spec`` has packages, and ``missing`` is not empty.
     """
-    if missing and is_package_job(spec.training_input):
+    if missing and spec.packages is not None:
         raise InvalidJobSpec(
             [
                 FieldViolation(
-                    field="trainingInput.packageUris",
+                    field="packages.uris",
                     description="with TRAINING_STORAGE_ENDPOINT set, this service cannot tell the versions of "
                     f"packages without {', '.join(missing)}: {_INSTALL}",
                 )

@@ -1,13 +1,12 @@
-"""A tuning job's ``trainingOutput``: its trials, as the API shows them."""
+"""The trials of tuning jobs with their measurements, to be shown."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from training_api.dialects.ml_v1.resources import HyperparameterMetric, HyperparameterOutput, TrainingOutput
-from training_api.states import JobState
 from training_service.model.records import JobRecord, TrialSummary
+from training_service.model.tuning_output import TrialOutput, TuningOutput
 from training_service.store.measurement_store import Measurement, MeasurementStore
 from training_service.store.trial_store import TrialStore
 
@@ -23,11 +22,11 @@ class TuningOutputs:
         self._trials = trials
         self._measurements = measurements
 
-    def of(self, jobs: Sequence[JobRecord], *, with_curves: bool = False) -> dict[str, TrainingOutput]:
+    def of(self, jobs: Sequence[JobRecord], *, with_curves: bool = False) -> dict[str, TuningOutput]:
         """
         Return the outputs of the tuning jobs among ``jobs``, by uid.
 
-        :param with_curves: include the last measurements, as ``allMetrics``; else only each trial's newest.
+        :param with_curves: include the last measurements, else only each trial's newest.
         """
         tuning = {job.uid: job for job in jobs if job.spec.study}
         by_study = defaultdict(list)
@@ -40,46 +39,30 @@ class TuningOutputs:
             latest = self._measurements.latest(uids, tag)
             each = max(min(MAX_METRICS_OF_TRIAL, MAX_METRICS // max(len(uids), 1)), 1)
             curves = self._measurements.last_of_many(uids, tag, each) if with_curves else {}
-            outputs[uid] = training_output(tag, by_study[uid], latest, curves)
+            outputs[uid] = tuning_output(tag, by_study[uid], latest, curves)
         return outputs
 
 
-def training_output(
+def tuning_output(
     metric_tag: str,
     trials: Sequence[TrialSummary],
     latest: Mapping[str, Measurement],
     curves: Mapping[str, Sequence[Measurement]],
-) -> TrainingOutput:
+) -> TuningOutput:
     """
     Return the output of one tuning job. Pure.
-
-    All trials are shown, including those that run or failed, and ``state`` tells them apart. The document
-    says "for each SUCCESSFUL trial" [discovery].
 
     :param latest: by trial uid, its newest measurement.
     :param curves: by trial uid, its last measurements in order; may be empty.
     """
-    return TrainingOutput(
-        is_hyperparameter_tuning_job=True,
-        hyperparameter_metric_tag=metric_tag,
-        completed_trial_count=sum(trial.state is JobState.SUCCEEDED for trial in trials),
+    return TuningOutput(
+        metric_tag=metric_tag,
         trials=[
-            HyperparameterOutput(
-                trial_id=str(trial.number),
-                hyperparameters=dict(trial.hyperparameters),
-                state=trial.state,
-                start_time=trial.running_at,
-                end_time=trial.ended_at,
-                final_metric=_metric(latest[trial.uid]) if trial.uid in latest else None,
-                all_metrics=[_metric(each) for each in curves.get(trial.uid, ())] or None,
-                is_trial_stopped_early=True if trial.stopped else None,
+            TrialOutput(
+                trial=trial,
+                final=latest[trial.uid].report if trial.uid in latest else None,
+                reports=[each.report for each in curves.get(trial.uid, ())],
             )
             for trial in trials
-        ]
-        or None,
+        ],
     )
-
-
-def _metric(measurement: Measurement) -> HyperparameterMetric:
-    report = measurement.report
-    return HyperparameterMetric(objective_value=report.value, training_step=report.step)

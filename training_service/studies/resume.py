@@ -1,12 +1,10 @@
-"""Whether a tuning job can resume an earlier one (``resumePreviousJobId``). Pure."""
+"""Whether a tuning job can resume an earlier one and go on with its trials. Pure."""
 
 from __future__ import annotations
 
 from training_api.errors import FieldViolation, InvalidJobSpec
 from training_api.job.tuning.study_spec import StudySpec
 from training_service.model.records import JobRecord
-
-_PATH = "trainingInput.hyperparameters"
 
 
 def check_resume(study: StudySpec, previous: JobRecord) -> None:
@@ -17,21 +15,21 @@ def check_resume(study: StudySpec, previous: JobRecord) -> None:
     trials outside the new ranges are left out. The rules are ours [unverified]: the document only says
     "resume the study".
 
-    :raises InvalidJobSpec: with every broken rule.
+    :raises InvalidJobSpec: in the specification's words, with every broken rule.
     """
     name = previous.spec.job_id
     before = previous.spec.study
     if before is None:
-        raise InvalidJobSpec([_violation("resumePreviousJobId", f"job {name!r} is no tuning job")])
+        raise InvalidJobSpec([_violation("resume_job_id", f"job {name!r} is no tuning job")])
     found = []
     if not previous.state.is_terminal:
         found.append(
-            _violation("resumePreviousJobId", f"job {name!r} is {previous.state}; wait until it has ended")
+            _violation("resume_job_id", f"job {name!r} is {previous.state}; wait until it has ended")
         )
     if study.metric_tag != before.metric_tag:
         found.append(
             _violation(
-                "hyperparameterMetricTag",
+                "metric_tag",
                 f"must be {before.metric_tag!r}, as in job {name!r}; got {study.metric_tag!r}",
             )
         )
@@ -40,7 +38,7 @@ def check_resume(study: StudySpec, previous: JobRecord) -> None:
     if _parameters(study) != _parameters(before):
         found.append(
             _violation(
-                "params",
+                "parameters",
                 f"must have the names and types of job {name!r}: {_text(before)}; got {_text(study)}",
             )
         )
@@ -49,7 +47,7 @@ def check_resume(study: StudySpec, previous: JobRecord) -> None:
 
 
 def _parameters(study: StudySpec) -> dict[str, str]:
-    return {each.parameter_name or "": each.type.value for each in study.search.params or () if each.type}
+    return {each.name: each.kind.value for each in study.parameters}
 
 
 def _text(study: StudySpec) -> str:
@@ -57,4 +55,4 @@ def _text(study: StudySpec) -> str:
 
 
 def _violation(field: str, description: str) -> FieldViolation:
-    return FieldViolation(field=f"{_PATH}.{field}", description=description)
+    return FieldViolation(field=f"study.{field}", description=description)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from training_api.dialects.ml_v1.resources import Goal
+from training_api.job.tuning.search_terms import Goal
 from training_service.search.early_stopping import Point, is_shadow
 from training_service.search.kept_curve import KeptCurve
 from training_service.store.measurement_store import MeasurementStore

@@ -13,9 +13,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from training_api.dialects.ml_v1.resources import SearchAlgorithm
 from training_api.errors import JobNotFound
 from training_api.job.job_spec import JobSpec
+from training_api.job.tuning.search_terms import SearchAlgorithm
 from training_api.job.tuning.study_spec import StudySpec
 from training_api.states import JobState
 from training_service.model.records import JobRecord, Trial
@@ -169,9 +169,9 @@ def _in_order(known: _Known) -> tuple[EndedTrial, ...]:
 
 def trial_count(study: StudySpec, prior: Sequence[EndedTrial]) -> int:
     """Return how many trials a study can have: ``maxTrials``, or fewer if its grid ends. Pure."""
-    if study.algorithm is not SearchAlgorithm.GRID_SEARCH:
+    if study.algorithm is not SearchAlgorithm.GRID:
         return study.max_trials
-    space = SearchSpace.from_spec(study.search)
+    space = SearchSpace.of(study.parameters)
     if space.size is None:
         return study.max_trials
     known = {tuple(sorted(trial.hyperparameters.items())) for trial in prior if is_within(space, trial)}

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from training_api.causes import Cause
+from training_api.job.dialect import Dialect
 from training_api.job.tuning.study_spec import StudySpec
 from training_api.states import JobState
 from training_service.model.reasons import Reason
@@ -24,7 +25,7 @@ from training_service.search.early_stopping import (
     early_stopping_report,
 )
 
-#: With maxFailedTrials 0, "the service decides when a hyperparameter job should fail" (discovery). Our
+#: With a maximum of 0, "the service decides when a hyperparameter job should fail" (discovery). Our
 #: decision [unverified]: after this many failed trials without a success, or at the end if no trial has
 #: succeeded.
 FAILURES_WITHOUT_SUCCESS = 5
@@ -101,17 +102,23 @@ def free_slots(view: StudyView, active: int) -> int:
     return max(min(view.spec.max_parallel_trials, view.trial_count - len(view.ended)) - active, 0)
 
 
-def judge_study(view: StudyView, active: int) -> Over | None:
+def judge_study(view: StudyView, active: int, dialect: Dialect) -> Over | None:
     """
     Return how the tuning job ends; ``None``: it continues.
 
-    It fails with ``maxFailedTrials``, and succeeds when all trials have ended and one of them has succeeded.
+    It fails with too many failed trials, and succeeds when all trials have ended and one of them has
+    succeeded.
+
+    :param dialect: whose words a reason is in.
     """
     failed = [trial for trial in view.ended if trial.state is not JobState.SUCCEEDED]
     succeeded = len(view.ended) - len(failed)
     limit = view.spec.max_failed_trials
     if limit and len(failed) >= limit:
-        return Over(outcome=JobState.FAILED, reason=_failure(failed, f"maxFailedTrials is {limit}"))
+        return Over(
+            outcome=JobState.FAILED,
+            reason=_failure(failed, f"{dialect.word('study.max_failed_trials')} is {limit}"),
+        )
     is_done = not active and len(view.ended) >= view.trial_count
     if not succeeded and failed and (is_done or (not limit and len(failed) >= FAILURES_WITHOUT_SUCCESS)):
         return Over(outcome=JobState.FAILED, reason=_failure(failed, "none has succeeded"))
@@ -128,7 +135,7 @@ def report_stops(view: StudyView) -> EarlyStoppingReport | None:
     return early_stopping_report(outcomes, view.spec.goal) if view.spec.stops_early and outcomes else None
 
 
-def judge_trial(study: StudySpec, over: Over, reported: Reported) -> Over:
+def judge_trial(study: StudySpec, over: Over, reported: Reported, dialect: Dialect) -> Over:
     """Return how a trial ends, given its replicas' end: without its metric it has failed."""
     if over.outcome is not JobState.SUCCEEDED:
         return over
@@ -137,7 +144,8 @@ def judge_trial(study: StudySpec, over: Over, reported: Reported) -> Over:
         said = f"it reported {tags}" if tags else "it reported nothing"
         message = (
             f"The trial ended without a value of the metric {study.metric_tag!r}: {said}. "
-            "Report it with cloudml-hypertune under this tag, or name another in hyperparameterMetricTag."
+            "Report it with cloudml-hypertune under this tag, or name another in "
+            f"{dialect.word('study.metric_tag')}."
         )
         return Over(outcome=JobState.FAILED, reason=Reason(cause=Cause.METRIC, message=message))
     if not math.isfinite(reported.value):

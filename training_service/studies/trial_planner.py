@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from training_api.job.dialect import Dialects
 from training_service.model.records import JobRecord
 from training_service.search.search_space import SearchSpace
 from training_service.store.trial_store import TrialStore
@@ -14,8 +15,9 @@ from training_service.studies.study import EndedTrial
 class TrialPlanner:
     """Decides about trials; safe for threads, one call a tuning job at a time."""
 
-    def __init__(self, trials: TrialStore, studies: Studies) -> None:
+    def __init__(self, trials: TrialStore, studies: Studies, dialects: Dialects) -> None:
         self._trials = trials
+        self._dialects = dialects
         self._studies = studies
 
     def add(self, job: JobRecord) -> None:
@@ -32,7 +34,7 @@ class TrialPlanner:
         study = job.spec.study
         if study is None:
             raise ValueError(f"job {job.spec.job_id!r} is no tuning job")
-        space = SearchSpace.from_spec(study.search)
+        space = SearchSpace.of(study.parameters)
         prior = [trial for trial in self._studies.prior(job) if is_within(space, trial)]
         # Read the active ones first: one that ends meanwhile is then in both lists, never in none.
         running = self._trials.active(job.uid)
@@ -57,7 +59,9 @@ class TrialPlanner:
         )
         if assignment is None:
             return
-        self._trials.insert(job, self._next_number(job, ended, running), space.render(assignment))
+        number, given = self._next_number(job, ended, running), space.render(assignment)
+        made = self._dialects[job.spec.dialect].trial(job.spec, job.request, number, given)
+        self._trials.insert(job, number, given, made)
 
     def stop_early(self, trial: JobRecord, reason: str, *, is_spared: bool) -> bool:
         """Write that a running trial is stopped, or spared; return whether this call did it."""

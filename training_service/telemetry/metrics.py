@@ -16,7 +16,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from training_api.causes import Cause
-from training_api.job.intent import DAG_LABEL
+from training_api.job.labels import DAG_LABEL
 from training_api.job.machines import MACHINE_TYPES
 from training_api.job.restarts import Attempts
 from training_api.states import JobState

@@ -158,7 +158,7 @@ class DiskWatch:
         return over_limit(one.observed.replica, where, use, METRICS_LIMIT)
 
     def _look_at_objects(self, one: _Watched) -> Reason | None:
-        directory = one.record.spec.training_input.job_dir
+        directory = one.record.spec.output_dir
         if one.observed.replica.role is not ReplicaRole.MASTER or not directory or self._objects is None:
             return None
         # What an earlier job has left there is not this one's.

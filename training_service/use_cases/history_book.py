@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
-from training_api.errors import EngineError, InvalidPrice
+from training_api.errors import EngineError
 from training_api.fleet.history import (
     MAX_GROUPS,
     MAX_KEYS,
@@ -26,11 +26,10 @@ from training_api.fleet.history import (
     Percentiles,
     Series,
 )
-from training_api.fleet.promised_room import machine_type, promised_room
 from training_api.job.capacity import Capacity
-from training_api.job.cost import PriceList
 from training_api.states import TERMINAL, JobState
 from training_service.model.clock import Clock, utc_now
+from training_service.model.job_machines import cost_per_second, machines_name, promised_room
 from training_service.store.database import to_us
 from training_service.store.jobs.job_history import JobHistory
 from training_service.store.jobs.job_rows import state_of
@@ -58,16 +57,15 @@ class HistoryBook:
             capacity = self._capacity()
         except EngineError:
             capacity = None
-        prices = PriceList(source="prices", per_second=request.prices)
         with self._database.connect() as connection:
             past = JobHistory(connection, project, request.dags, buckets.start, now_us)
             found, states = past.machines(MAX_MACHINES), past.states()
-            machines = {row.key: _machines(row.key, capacity, prices) for row in found}
+            machines = {row.key: _machines(row.key, capacity, request.prices) for row in found}
             use = _levels(past.use(machines, buckets), KINDS, buckets)
             if not (capacity and capacity.total.gpus) and not any(use["gpus"].peak):
                 del use["gpus"]
             cost = None
-            if prices.per_second:
+            if request.prices:
                 priced = {key: each for key, each in machines.items() if each["rate"] is not None}
                 cost_buckets = buckets_until(now_us, request.window_seconds, request.cost_step_seconds)
                 rows = past.costs(priced, request.cost_label, cost_buckets, MAX_GROUPS)
@@ -98,15 +96,12 @@ class HistoryBook:
             )
 
 
-def _machines(key: str, capacity: Capacity | None, prices: PriceList) -> dict[str, Any]:
-    training = machines_of_key(key)
-    load = promised_room(training, capacity)
-    try:
-        rate = prices.cost_per_second(training)
-    except InvalidPrice:
-        rate = None
+def _machines(key: str, capacity: Capacity | None, prices: Mapping[str, float]) -> dict[str, Any]:
+    roles = machines_of_key(key)
+    load = promised_room(roles, capacity)
     sizes = (load.cpus, load.memory_bytes, load.gpus, load.replicas)
-    return {**dict(zip(KINDS, sizes, strict=True)), "name": machine_type(training), "rate": rate}
+    rate = cost_per_second(roles, prices)
+    return {**dict(zip(KINDS, sizes, strict=True)), "name": machines_name(roles), "rate": rate}
 
 
 def _levels(rows: Sequence[Any], names: Sequence[str], buckets: range) -> dict[str, Series]:

@@ -1,12 +1,12 @@
-"""The use cases of the jobs API: create, get, list, patch, cancel. No HTTP or engine words."""
+"""The use cases of a jobs API: create, get, list, label, cancel. No HTTP or engine words, and no dialect's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from training_api.causes import Cause
-from training_api.dialects.ml_v1.field_mask import parse_field_mask
-from training_api.dialects.ml_v1.resources import Job, ListJobsResponse, TrainingOutput
 from training_api.errors import (
     EditConflict,
     FieldViolation,
@@ -14,16 +14,16 @@ from training_api.errors import (
     InvalidRequest,
     JobNotFound,
 )
-from training_api.job.intent import ORIGIN_LABELS
-from training_api.job.job_spec import JobSpec, job_spec_from_wire
-from training_api.job.python_package import Runtimes
-from training_api.job.rules.job_rules import label_violations
+from training_api.job.dialect import Dialect
+from training_api.job.job_spec import JobSpec
+from training_api.job.labels import ORIGIN_LABELS
 from training_api.job.secret_refs import LABEL_PREFIX
 from training_api.states import JobState
 from training_service.model import paging
 from training_service.model.clock import Clock, utc_now
 from training_service.model.reasons import Reason
 from training_service.model.records import JobRecord, etag
+from training_service.model.tuning_output import TuningOutput
 from training_service.store.jobs.job_store import JobStore
 from training_service.studies.output import TuningOutputs
 from training_service.studies.resume import check_resume
@@ -32,70 +32,94 @@ from training_service.studies.resume import check_resume
 DEFAULT_PAGE_SIZE = 20
 MAX_PAGE_SIZE = 100
 
-#: discovery: jobs.patch, "the only supported update masks are `labels` and `etag`".
-PATCH_MASK = frozenset({"labels", "etag"})
-
 CANCELLED_BY_USER = Reason(cause=Cause.CANCELLED, message="The job was cancelled on request.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView:
+    """
+    One job with what its record does not hold.
+
+    :param position: the 1-based place in the queue; ``None``: it does not wait.
+    :param tuning: a tuning job's trials; ``None``: it is none, or is new.
+    """
+
+    record: JobRecord
+    position: int | None = None
+    tuning: TuningOutput | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPage:
+    """A page of a list; ``next_page_token`` is empty on the last one."""
+
+    jobs: Sequence[JobView]
+    next_page_token: str = ""
 
 
 class Jobs:
     """
-    The jobs of all projects.
+    The jobs of one dialect, in all projects: those of another are not found.
 
     :param notify: called after a write that the loop should see; wakes it.
     :param check_quota: raises ``QuotaExceeded`` for a job that this machine can never run.
     :param outputs: the trials of tuning jobs.
-    :param runtimes: runtime versions, and the versions of Python that each has.
     :param pin: returns a job with its packages as they are now; default: they are as they will be.
     """
 
     def __init__(
         self,
+        dialect: Dialect,
         store: JobStore,
         notify: Callable[[], None],
         check_quota: Callable[[JobSpec], None],
         outputs: TuningOutputs,
         clock: Clock = utc_now,
         *,
-        runtimes: Runtimes | None = None,
         pin: Callable[[JobSpec], JobSpec] = lambda spec: spec,
     ) -> None:
+        self._dialect = dialect
         self._store = store
         self._notify = notify
         self._check_quota = check_quota
         self._outputs = outputs
         self._clock = clock
-        self._runtimes = runtimes or {}
         self._pin = pin
 
-    def create(self, project: str, job: Job, *, owner: str = "") -> Job:
+    def create(self, spec: JobSpec, request: Mapping[str, Any], *, owner: str = "") -> JobView:
         """
-        Validate and queue ``job``; it is stored when this returns.
+        Queue the job ``spec``; it is stored when this returns.
 
+        :param request: as it was sent, in the canonical JSON of the dialect.
         :param owner: principal who gets ``roles/ml.jobOwner`` on it; empty: nobody.
 
-        :raises InvalidJobSpec: it breaks a rule, or a package of it is not there.
+        :raises InvalidJobSpec: it cannot run here, or a package of it is not there.
         :raises ServiceUnavailable: the object store, which has the packages, does not answer.
         :raises QuotaExceeded: it asks for accelerators that this machine does not have.
         :raises JobConflict: its id is taken.
         """
-        spec = job_spec_from_wire(project, job, self._runtimes)
-        self._check_quota(spec)
-        if spec.study and spec.study.resume_job_id:
-            check_resume(spec.study, self._resumed(project, spec.study.resume_job_id))
-        record = self._store.insert(self._pin(spec), owner)
+        try:
+            self._check_quota(spec)
+            if spec.study and spec.study.resume_job_id:
+                check_resume(spec.study, self._resumed(spec.project, spec.study.resume_job_id))
+            pinned = self._pin(spec)
+        except InvalidJobSpec as error:
+            raise self._in_words(error) from error
+        record = self._store.insert(pinned, request, owner)
         self._notify()
         position = self._store.queue_positions([record.uid], are_new=True).get(record.uid)
-        return record.to_wire(position=position)
+        return JobView(record=record, position=position)
 
-    def get(self, project: str, job_id: str) -> Job:
+    def get(self, project: str, job_id: str) -> JobView:
         """Return one job. :raises JobNotFound: there is none."""
-        record = self._store.get(project, job_id)
-        return self._wire(record, self._outputs.of([record], with_curves=True).get(record.uid))
+        record = self._record(project, job_id)
+        position = self._positions([record]).get(record.uid)
+        tuning = self._outputs.of([record], with_curves=True).get(record.uid)
+        return JobView(record=record, position=position, tuning=tuning)
 
     def list_page(
         self, project: str, filter_text: str = "", page_size: int = 0, page_token: str = ""
-    ) -> ListJobsResponse:
+    ) -> JobPage:
         """
         Return a page of jobs, newest first.
 
@@ -104,39 +128,40 @@ class Jobs:
         """
         size = paging.page_size(page_size, default=DEFAULT_PAGE_SIZE, maximum=MAX_PAGE_SIZE)
         records, token = self._store.list_page(
-            project, filter_text=filter_text, page_size=size, page_token=page_token
+            project, dialect=self._dialect, filter_text=filter_text, page_size=size, page_token=page_token
         )
         positions = self._positions(records)
         outputs = self._outputs.of(records)
-        wire = [
-            record.to_wire(position=positions.get(record.uid), output=outputs.get(record.uid))
+        views = [
+            JobView(record=record, position=positions.get(record.uid), tuning=outputs.get(record.uid))
             for record in records
         ]
-        return ListJobsResponse(jobs=wire or None, next_page_token=token or None)
+        return JobPage(jobs=views, next_page_token=token)
 
-    def patch(self, project: str, job_id: str, job: Job, update_mask: str) -> Job:
+    def set_labels(
+        self, project: str, job_id: str, labels: Mapping[str, str] | None, *, sent_etag: str = ""
+    ) -> JobView:
         """
-        Replace the job's labels by those of ``job``, in any state, and return the job.
+        Replace the job's labels, in any state, and return the job.
 
-        :param job: only what the mask names is read, and ``etag``, which is compared whenever it is set.
-        :param update_mask: ``labels``, ``etag`` or both, joined by a comma.
-        :raises InvalidRequest: the mask, or a label, breaks a rule, or a label would change that says of
-            which task the job is, or which secrets it has.
+        :param labels: all that it gets; ``None``: they stay.
+        :param sent_etag: compared with the job's, unless empty.
+        :raises InvalidRequest: a label would change that says of which task the job is, or which secrets it
+            has.
         :raises JobNotFound: there is none.
-        :raises EditConflict: ``job.etag`` is not the stored job's.
+        :raises EditConflict: ``sent_etag`` is not the stored job's.
         """
-        mask = _patch_mask(job, update_mask)
-        record = self._store.get(project, job_id)
+        record = self._record(project, job_id)
         while True:
-            if job.etag and job.etag != etag(record.version):
+            if sent_etag and sent_etag != etag(record.version):
                 raise EditConflict(
-                    f"job {job_id!r} has changed since etag {job.etag!r} was read; get it again and retry"
+                    f"job {job_id!r} has changed since etag {sent_etag!r} was read; get it again and retry"
                 )
-            if "labels" in mask:
-                _check_fixed(record.spec.labels or {}, job.labels or {})
-            if "labels" not in mask or self._store.set_labels(record, job.labels or {}):
+            if labels is not None:
+                _check_fixed(record.spec.labels, labels)
+            if labels is None or self._store.set_labels(record, labels):
                 return self.get(project, job_id)
-            record = self._store.get(project, job_id)
+            record = self._record(project, job_id)
 
     def cancel(self, project: str, job_id: str) -> None:
         """
@@ -146,7 +171,7 @@ class Jobs:
 
         :raises JobNotFound: there is none.
         """
-        record = self._store.get(project, job_id)
+        record = self._record(project, job_id)
         while not record.is_ending:
             asked = self._store.advance(
                 record,
@@ -158,24 +183,35 @@ class Jobs:
             if asked:
                 self._notify()
                 return
-            record = self._store.get(project, job_id)
+            record = self._record(project, job_id)
+
+    def _record(self, project: str, job_id: str) -> JobRecord:
+        record = self._store.get(project, job_id)
+        if record.spec.dialect != self._dialect.name:
+            raise JobNotFound(f"job {job_id!r} not found in project {project!r}")
+        return record
 
     def _resumed(self, project: str, job_id: str) -> JobRecord:
         try:
-            return self._store.get(project, job_id)
+            return self._record(project, job_id)
         except JobNotFound as error:
-            field = "trainingInput.hyperparameters.resumePreviousJobId"
-            raise InvalidJobSpec([FieldViolation(field=field, description=str(error))]) from error
+            violation = FieldViolation(field="study.resume_job_id", description=str(error))
+            raise InvalidJobSpec([violation]) from error
+
+    def _in_words(self, error: InvalidJobSpec) -> InvalidJobSpec:
+        """Return ``error`` with the paths of the dialect's requests."""
+        return InvalidJobSpec(
+            [
+                FieldViolation(field=self._dialect.path(each.field), description=each.description)
+                for each in error.violations
+            ]
+        )
 
     def _positions(self, records: Iterable[JobRecord]) -> dict[str, int]:
         """Return the places in the queue of the waiting ones among ``records``, by uid."""
         return self._store.queue_positions(
             [record.uid for record in records if record.state is JobState.QUEUED]
         )
-
-    def _wire(self, record: JobRecord, output: TrainingOutput | None = None) -> Job:
-        position = self._positions([record]).get(record.uid)
-        return record.to_wire(position=position, output=output)
 
 
 def _check_fixed(present: Mapping[str, str], wanted: Mapping[str, str]) -> None:
@@ -195,16 +231,3 @@ def _check_fixed(present: Mapping[str, str], wanted: Mapping[str, str]) -> None:
     ]
     if violations:
         raise InvalidRequest(violations)
-
-
-def _patch_mask(job: Job, update_mask: str) -> frozenset[str]:
-    """Return the fields to write; check all that ``job`` says about them."""
-    mask = parse_field_mask(update_mask, PATCH_MASK)
-    violations = label_violations(job.labels or {}) if "labels" in mask else []
-    if not mask:
-        violations.append(FieldViolation(field="updateMask", description="is required: labels, etag or both"))
-    if "etag" in mask and not job.etag:
-        violations.append(FieldViolation(field="etag", description="must be set, as updateMask names it"))
-    if violations:
-        raise InvalidRequest(violations)
-    return mask

@@ -123,7 +123,7 @@ def is_own(job: JobRecord, question: ObjectQuestion) -> bool:
 
 def _directory(job: JobRecord) -> str:
     """Return ``gs://BUCKET/FOLDER/``; empty: the job has none."""
-    directory = job.spec.training_input.job_dir
+    directory = job.spec.output_dir
     return f"{directory.rstrip('/')}/" if directory else ""
 
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Protocol
 
 from training_api.errors import FieldViolation, InvalidJobSpec, ServiceUnavailable
 from training_api.job.job_spec import JobSpec
 from training_api.job.pinned_uri import pinned, split_pinned
-from training_api.job.python_package import is_package_job
-from training_api.job.replica_spec import replicas_from_wire
-from training_api.job.rules.violations import Violations
 from training_service.access.bucket_access import BucketRefused
 from training_service.intake.cloud_storage import StorageUnavailable
 
@@ -41,30 +37,26 @@ class PackagePins:
         """
         Return the job with its packages as they are now.
 
-        :raises InvalidJobSpec: a package is not there, or the job may not read it. [unverified: the real
+        :raises InvalidJobSpec: in the specification's words; a package is not there, or the job may not read it. [unverified: the real
             service's answer]
         :raises ServiceUnavailable: the object store does not answer.
         """
-        training = spec.training_input
-        if not is_package_job(training):
+        if spec.packages is None:
             return spec
         broken: list[FieldViolation] = []
         uris: list[str] = []
-        for index, uri in enumerate(training.package_uris or []):
+        for index, uri in enumerate(spec.packages.uris):
             try:
                 uris.append(self._pinned(spec, uri))
             except (BucketRefused, LookupError) as error:
-                field = f"trainingInput.packageUris[{index}]"
-                broken.append(FieldViolation(field=field, description=str(error)))
+                broken.append(FieldViolation(field=f"packages.uris[{index}]", description=str(error)))
             except StorageUnavailable as error:
                 raise ServiceUnavailable(
                     f"the object store does not say which version {uri} has: {error}; ask again"
                 ) from error
         if broken:
             raise InvalidJobSpec(broken)
-        # The arguments of every replica, made of the same rules as before.
-        fixed = replicas_from_wire(Violations(), training.model_copy(update={"package_uris": uris}))
-        return replace(spec, replicas=fixed)
+        return spec.with_package_uris(uris)
 
     def _pinned(self, spec: JobSpec, uri: str) -> str:
         """Return ``uri`` with a generation. :raises LookupError: it has none."""

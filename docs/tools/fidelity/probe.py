@@ -16,12 +16,14 @@ from pydantic import ValidationError
 
 from docs.tools.fidelity.notes import Sample
 from training_api.causes import Cause
-from training_api.dialects.ml_v1.resources import Job
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
+from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.errors import FieldViolation, InvalidJobSpec
-from training_api.job.job_spec import JobSpec, job_spec_from_wire
 from training_api.states import JobState
+from training_service.api.ml_v1.writer import job_of
 from training_service.model.reasons import Reason
 from training_service.model.records import JobRecord
+from training_service.use_cases.jobs import JobView
 
 _WHEN = datetime(2026, 1, 31, 12, tzinfo=UTC)
 #: The smallest good job.
@@ -77,18 +79,19 @@ def is_echoed(path: str, sample: Sample) -> bool:
     """Whether a job created with the sample at ``path`` is answered with the same value there."""
     sent = _request(path, sample)
     try:
-        spec = job_spec_from_wire("project", Job.model_validate(sent))
+        record = _record(Job.model_validate(sent), JobState.QUEUED)
     except (InvalidJobSpec, ValidationError):
         return False
-    answer = _record(spec, JobState.QUEUED).to_wire().to_wire()
+    answer = job_of(JobView(record=record)).to_wire()
     return list(_values(answer, path)) == list(_values(sent, path))
 
 
-def _record(spec: JobSpec, state: JobState) -> JobRecord:
+def _record(job: Job, state: JobState) -> JobRecord:
     return JobRecord(
         uid="uid",
         sequence=1,
-        spec=spec,
+        spec=job_spec_from_wire("project", job),
+        request=(job.training_input or TrainingInput()).to_wire(),
         state=state,
         created_at=_WHEN,
         preparing_at=_WHEN,
@@ -100,8 +103,8 @@ def _record(spec: JobSpec, state: JobState) -> JobRecord:
 
 def answered_paths() -> set[str]:
     """Return the path of every field in the answer for a job that has all that can be set."""
-    spec = job_spec_from_wire("project", Job.model_validate(_MINIMAL))
-    return set(_paths(_record(spec, state).to_wire(position=1).to_wire() for state in JobState))
+    records = (_record(Job.model_validate(_MINIMAL), state) for state in JobState)
+    return set(_paths(job_of(JobView(record=record, position=1)).to_wire() for record in records))
 
 
 def _values(tree: Any, path: str) -> Iterator[Any]:

@@ -20,10 +20,10 @@ from training_api.clients.fleet import OpsClient
 from training_api.clients.network import DEFAULT_NETWORK, Network
 from training_api.clients.patience import patiently
 from training_api.clients.training import AsyncTrainingClient, TrainingClient, job_log_filter
-from training_api.dialects.ml_v1.log_wire import SERVICE_TASK_NAME, LogEntry
+from training_api.cloud_logging import SERVICE_TASK_NAME, LogEntry
+from training_api.dialects.ml_v1.cost import PriceList, parse_prices
 from training_api.dialects.ml_v1.resources import GetConfigResponse, Job, ListJobsResponse
 from training_api.errors import InvalidArgument, JobNotFound, TrainingError
-from training_api.job.cost import PriceList, parse_prices
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection

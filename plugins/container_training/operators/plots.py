@@ -21,10 +21,10 @@ from container_training.work.object_store import ObjectStore
 from container_training.work.results.job_report import JobReport
 from container_training.work.results.plots.trial_plots import best_so_far, parallel_coordinates
 from training_api.dialects.ml_v1.resources import Job
+from training_api.dialects.ml_v1.trials import study_of, trial_rows
 from training_api.errors import ResultsMissing
 from training_api.job.results import TrialRow
 from training_api.job.tuning.study_spec import StudySpec
-from training_api.job.tuning.trials import study_of, trial_rows
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

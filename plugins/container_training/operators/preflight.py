@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from container_training.hooks.failures import final_unless_transient
@@ -25,15 +26,17 @@ from container_training.work.preflight.report import (
 )
 from container_training.work.submission.job_attempt import for_attempt
 from container_training.work.template_values import is_unset, number, shell_words, whole_number
+from training_api.dialects.ml_v1.dialect import ML_V1
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
+from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.errors import PreflightFailed
 from training_api.job.capacity import Capacity, grants
-from training_api.job.cluster import cluster_environment, replica_host
+from training_api.job.dialect import ReplicaContext
 from training_api.job.job_id import TaskKey, job_id_for
-from training_api.job.job_spec import JobSpec, job_spec_from_wire
+from training_api.job.job_spec import JobSpec
 from training_api.job.machines import usable
 from training_api.job.replica_spec import ReplicaSpec
 from training_api.job.results import ResultFile
-from training_api.job.tuning.trial_spec import trial_environment
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -118,7 +121,7 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
             job = preflight_job(job, key.digest)
             spec = job_spec_from_wire(TrainingHook(self.training_conn_id).project, job)
             replicas = preflight_replicas(spec, self._args())
-            outcomes = self._run(spec, replicas, f"airflow-{key.digest}", grace_seconds)
+            outcomes = self._run(spec, job, replicas, f"airflow-{key.digest}", grace_seconds)
             rows = replica_rows(outcomes, grace_seconds)
             report = PreflightReport.of([*rows, *self._job_dir_rows(spec), *_accelerator_rows(replicas)])
             table = _table(report.rows)
@@ -141,11 +144,11 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
         )
 
     def _run(
-        self, spec: JobSpec, replicas: Sequence[ReplicaSpec], owner: str, grace_seconds: float
+        self, spec: JobSpec, job: Job, replicas: Sequence[ReplicaSpec], owner: str, grace_seconds: float
     ) -> list[ReplicaOutcome]:
         from container_training.work.preflight.cluster_run import run_cluster
 
-        launches = self._launches(spec, replicas)
+        launches = self._launches(spec, job, replicas)
         for replica, launch in launches.items():
             self.log.info(
                 "%s: %s %s",
@@ -164,7 +167,9 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
             cancellation=self._new_cancellation(),
         )
 
-    def _launches(self, spec: JobSpec, replicas: Sequence[ReplicaSpec]) -> dict[ReplicaId, ContainerLaunch]:
+    def _launches(
+        self, spec: JobSpec, job: Job, replicas: Sequence[ReplicaSpec]
+    ) -> dict[ReplicaId, ContainerLaunch]:
         from container_engines.docker.driver import ContainerLaunch, DockerDriver, machine_of
 
         given = None if is_unset(self.memory_bytes) else whole_number("memory_bytes", self.memory_bytes)
@@ -172,23 +177,23 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
         room = usable(machine_of(DockerDriver(self.hook.api_client).info()))
         limits = grants(replicas, Capacity(each=room, total=room))
         environment = training_environment(self.training_conn_id)
-        trial_id = "1" if spec.study else ""
+        started = replace(spec, replicas=tuple(replicas))
+        request = (job.training_input or TrainingInput()).to_wire()
         return {
             item.replica: ContainerLaunch(
                 image=item.image.pullable,
                 command=item.command,
                 args=item.args,
-                environment=cluster_environment(
-                    job_id=spec.job_id,
-                    replica=item.replica,
-                    replicas=[other.replica for other in replicas],
-                    job_parameters=spec.training_input.to_wire(),
-                    use_chief=spec.use_chief,
-                    trial_id=trial_id,
+                environment=ML_V1.environment(
+                    ReplicaContext(
+                        spec=started,
+                        request=request,
+                        replica=item.replica,
+                        trial_id="1" if spec.study else "",
+                    )
                 )
-                | (trial_environment(spec.study, trial_id) if spec.study else {})
                 | environment,
-                host_name=replica_host(spec.job_id, item.replica),
+                host_name=ML_V1.host_name(spec.job_id, item.replica),
                 memory_bytes=given or granted.memory_bytes,
                 cpus=granted.cpus,
             )
@@ -199,7 +204,7 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
         """Try to write to the preflight's folder; what the trainer wrote there is named and removed."""
         from container_training.work.preflight.folder_probe import probe_folder
 
-        folder = spec.training_input.job_dir
+        folder = spec.output_dir
         if not folder:
             return [_folder_row("this worker", Verdict.NOT_CHECKED, "the job has no job directory")]
         with StorageHook(self.gcp_conn_id) as storage:

@@ -27,12 +27,12 @@ from container_training.work.results.collection import (
 )
 from container_training.work.results.job_report import JobReport
 from container_training.work.template_values import flag, whole_number
-from training_api.dialects.ml_v1.log_wire import LogEntry
+from training_api.cloud_logging import LogEntry
+from training_api.dialects.ml_v1.cost import Meter
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
+from training_api.dialects.ml_v1.trials import progress_line, study_result, trial_line
 from training_api.errors import ResultsMissing, ServiceError
-from training_api.job.cost import Meter
 from training_api.job.results import JobResult, ResultFile, StudyResult
-from training_api.job.tuning.trials import progress_line, study_result, trial_line
 from training_api.retrying import TRANSIENT
 from training_api.states import JobState
 

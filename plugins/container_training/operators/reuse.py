@@ -22,9 +22,8 @@ from container_training.work.submission.content import (
     images_without_digest,
 )
 from container_training.work.submission.earlier_jobs import EarlierJobs, data_versions
-from training_api.dialects.ml_v1.resources import Job
+from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.job.job_spec import JobSpec
-from training_api.job.python_package import is_package_job
 
 #: Under which key a task's state store keeps what the data of its job were.
 _RECORD_KEY = "job_data"
@@ -36,6 +35,7 @@ class JobContent:
 
     It is read on first use and then kept.
 
+    :param request: what the service is asked for.
     :param data_uris: what the job reads.
     :param is_reused: an earlier job of the same content will do.
     :param store: the object store, made when it is needed: importing its client takes a second.
@@ -47,6 +47,7 @@ class JobContent:
     def __init__(
         self,
         spec: JobSpec,
+        request: TrainingInput,
         *,
         data_uris: Sequence[str],
         is_reused: bool,
@@ -57,6 +58,7 @@ class JobContent:
         say: Callable[[int, str], None],
     ) -> None:
         self._spec = spec
+        self._request = request
         self._data_uris = data_uris
         self._is_reused = is_reused
         self._hook = hook
@@ -76,7 +78,7 @@ class JobContent:
         """
         if not (self._is_reused or self._data_uris):
             return []
-        packages = self._spec.training_input.package_uris or [] if self._is_package else []
+        packages = self._spec.packages.uris if self._spec.packages else ()
         uris = [*self._data_uris, *packages]
         versions = data_versions(self._store(), uris) if uris else []
         for version in versions:
@@ -99,7 +101,7 @@ class JobContent:
                 "not found later; name images by digest, as PushImageOperator returns them",
             )
             return {}
-        return {CONTENT_LABEL: content_hash(self._spec.training_input, self.data)}
+        return {CONTENT_LABEL: content_hash(self._request, self.data)}
 
     def store_record(self, store: Any) -> None:
         """
@@ -153,7 +155,3 @@ class JobContent:
             f"trained again; {report_of(self._hook, self.taken).record_url}",
         )
         return self.taken
-
-    @property
-    def _is_package(self) -> bool:
-        return is_package_job(self._spec.training_input)

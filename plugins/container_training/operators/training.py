@@ -28,10 +28,8 @@ from container_training.work.results.job_report import JobReport
 from container_training.work.submission.job_attempt import for_attempt
 from container_training.work.template_values import flag
 from training_api.clients.patience import patiently
-from training_api.dialects.ml_v1.resources import Job, TrainingInput
-from training_api.errors import InvalidArgument, JobConflict, JobNotFound
-from training_api.job.cost import parse_max_cost
-from training_api.job.intent import (
+from training_api.dialects.ml_v1.cost import parse_max_cost
+from training_api.dialects.ml_v1.intent import (
     INTENT_KEY,
     Intent,
     Step,
@@ -40,8 +38,11 @@ from training_api.job.intent import (
     request_hash,
     why_left_alone,
 )
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
+from training_api.dialects.ml_v1.resources import Job, TrainingInput
+from training_api.errors import InvalidArgument, JobConflict, JobNotFound
 from training_api.job.job_id import TaskKey, job_id_for, numbered_job_id
-from training_api.job.job_spec import JobSpec, job_spec_from_wire
+from training_api.job.job_spec import JobSpec
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -180,7 +181,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         key = TaskKey.of(self._task_instance)
         with self.hook, StorageHook(self.gcp_conn_id) as storage, final_unless_transient():
             request = self._request(context)
-            content = self._content(self._check(request, key), storage)
+            content = self._content(self._check(request, key), request, storage)
             intent = self._stored_intent(context)
             job = self._earlier_job(key, request, content, context) if intent is None else None
             if job is None:
@@ -254,9 +255,10 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
             self.hook.prices.cost_per_second(request.training_input or TrainingInput())
         return spec
 
-    def _content(self, spec: JobSpec, storage: StorageHook) -> JobContent:
+    def _content(self, spec: JobSpec, request: Job, storage: StorageHook) -> JobContent:
         return JobContent(
             spec,
+            request.training_input or TrainingInput(),
             data_uris=self._data_uris,
             is_reused=flag("reuse_results", self.reuse_results),
             hook=self.hook,

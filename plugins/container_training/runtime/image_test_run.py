@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from container_training.hooks.image import training_environment
 from container_training.work.submission.job_request import JobFields, job_request
 from container_training.work.template_values import is_unset, mapping, number, seconds, whole_number
-from training_api.job.cluster import ReplicaId, ReplicaRole, cluster_environment, replica_host
+from training_api.dialects.ml_v1.cluster import cluster_environment
+from training_api.dialects.ml_v1.packages import job_dir_args
+from training_api.job.cluster import ReplicaId, ReplicaRole, replica_host
 from training_api.job.job_id import TaskKey, job_id_for
-from training_api.job.python_package import job_dir_args
 
 if TYPE_CHECKING:
     from docker.api import APIClient

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from container_training.work.waiting.job_watch import JobWatch
-from training_api.job.cost import Meter
+from training_api.dialects.ml_v1.cost import Meter
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

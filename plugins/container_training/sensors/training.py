@@ -31,10 +31,15 @@ from container_training.runtime.watch_memory import remember, remembered_watch
 from container_training.triggers.training import POLL_SECONDS, JobTrigger
 from container_training.work.results.job_report import JobReport
 from container_training.work.template_values import flag, is_unset
-from container_training.work.waiting.job_watch import JobWatch, Until, WaitEvent, poll_timeout
+from container_training.work.waiting.job_watch import (
+    JobWatch,
+    Until,
+    WaitEvent,
+    poll_timeout,
+)
+from training_api.dialects.ml_v1.cost import Meter, parse_max_cost
+from training_api.dialects.ml_v1.intent import owner_within, why_left_alone
 from training_api.dialects.ml_v1.resources import Job
-from training_api.job.cost import Meter, parse_max_cost
-from training_api.job.intent import owner_within, why_left_alone
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -18,10 +18,10 @@ from container_training.triggers.shown_log import ShownLog, read_shown_log
 from container_training.work.waiting.job_watch import JobWatch, Outcome, Until, WaitEvent, WatchMemory
 from training_api.clients.log_cursor import LogQuestion, log_line
 from training_api.clients.training import AsyncTrainingClient
+from training_api.dialects.ml_v1.cost import Meter
+from training_api.dialects.ml_v1.intent import owner_within, why_left_alone
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import ServiceError, TrainingError
-from training_api.job.cost import Meter
-from training_api.job.intent import owner_within, why_left_alone
 from training_api.retrying import TRANSIENT, backoff_seconds, draw_jitter
 from training_api.states import JobState
 

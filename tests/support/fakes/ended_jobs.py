@@ -58,7 +58,7 @@ def end_job(
     )
     record = world.store.get(project, job_id)
     for number in range(1, trials + 1):
-        assert world.trials.insert(record, number, {"lr": "0.5"})
+        assert world.add_trial(record, number, {"lr": "0.5"})
     ended_us = to_us(world.engine.now - timedelta(days=days_ago))
     with writing(world.database).begin() as connection:
         own = sa.or_(jobs.c.uid == record.uid, jobs.c.study_uid == record.uid)

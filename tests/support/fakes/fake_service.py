@@ -14,9 +14,10 @@ from typing import Any
 
 import httpx
 
-from training_api.dialects.ml_v1.filters import And, Comparison, Filter, Or, parse_filter
-from training_api.dialects.ml_v1.resources import Job, format_timestamp
+from training_api.dialects.ml_v1.resources import Job
+from training_api.filtering import And, Comparison, Filter, Or, parse_filter
 from training_api.states import JobState
+from training_api.wire import format_timestamp
 
 EPOCH = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 PROJECT = "demo"

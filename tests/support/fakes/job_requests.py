@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.errors import InvalidJobSpec
-from training_api.job.job_spec import JobSpec, job_spec_from_wire
+from training_api.job.job_spec import JobSpec
 
 IMAGE = "gcr.io/demo/train:1"
 

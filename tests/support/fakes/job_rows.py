@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from training_api.fleet.wire import JobRow
+from training_api.dialects.ml_v1.job_rows import JobRow
 from training_api.states import JobState
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

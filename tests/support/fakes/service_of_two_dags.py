@@ -10,7 +10,7 @@ import httpx
 from container_training.dashboard.airflow_side.rights import Rights
 from tests.support.fakes.fake_service import error
 from tests.support.fakes.job_rows import make_row
-from training_api.fleet.wire import JobRow, SearchJobsResponse
+from training_api.dialects.ml_v1.job_rows import JobRow, SearchJobsResponse
 from training_api.states import JobState
 
 MINE, THEIRS = {"airflow-dag": "mine"}, {"airflow-dag": "theirs"}

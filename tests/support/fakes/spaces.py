@@ -6,29 +6,29 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from training_api.dialects.ml_v1.resources import ParameterType, ScaleType
+from training_api.job.tuning.search_terms import ParameterKind, ScaleType
 from training_service.search.search_space import Parameter, SearchSpace
 
 SCALES = list(ScaleType)
-LOG_SCALES = (ScaleType.UNIT_LOG_SCALE, ScaleType.UNIT_REVERSE_LOG_SCALE)
+LOG_SCALES = (ScaleType.LOG, ScaleType.REVERSE_LOG)
 
 
 def double(
     name: str = "x", low: float = 0.0, high: float = 1.0, scale: ScaleType = ScaleType.NONE
 ) -> Parameter:
-    return Parameter(name=name, type=ParameterType.DOUBLE, low=low, high=high, scale=scale)
+    return Parameter(name=name, kind=ParameterKind.DOUBLE, low=low, high=high, scale=scale)
 
 
 def integer(name: str = "n", low: int = 1, high: int = 8, scale: ScaleType = ScaleType.NONE) -> Parameter:
-    return Parameter(name=name, type=ParameterType.INTEGER, low=float(low), high=float(high), scale=scale)
+    return Parameter(name=name, kind=ParameterKind.INTEGER, low=float(low), high=float(high), scale=scale)
 
 
 def category(name: str = "c", *values: str) -> Parameter:
-    return Parameter(name=name, type=ParameterType.CATEGORICAL, values=values or ("a", "b", "c"))
+    return Parameter(name=name, kind=ParameterKind.CATEGORICAL, values=values or ("a", "b", "c"))
 
 
 def discrete(name: str = "d", *values: float, scale: ScaleType = ScaleType.NONE) -> Parameter:
-    return Parameter(name=name, type=ParameterType.DISCRETE, values=values or (0.1, 0.5, 16.0), scale=scale)
+    return Parameter(name=name, kind=ParameterKind.DISCRETE, values=values or (0.1, 0.5, 16.0), scale=scale)
 
 
 def cube(dimensions: int, low: float = 0.0, high: float = 1.0) -> SearchSpace:

@@ -6,8 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 from tests.support.fakes.fake_service import EPOCH, make_job
-from training_api.dialects.ml_v1.resources import Job, format_timestamp
+from training_api.dialects.ml_v1.resources import Job
 from training_api.states import JobState
+from training_api.wire import format_timestamp
 
 SEARCH: dict[str, Any] = {
     "goal": "MAXIMIZE",

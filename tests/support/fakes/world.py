@@ -14,13 +14,17 @@ import sqlalchemy as sa
 
 from container_engines.base import ObservedReplica
 from container_engines.memory.engine import Behaviour, MemoryEngine
+from training_api.dialects.ml_v1.dialect import ML_V1
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.dialects.registry import DIALECTS
 from training_api.errors import EngineError, EngineUnavailable
 from training_api.job.cluster import ReplicaRole
+from training_api.job.dialect import Dialects
 from training_api.job.image_ref import ImageRef, parse_image_ref
 from training_api.states import JobState, ReplicaState
 from training_service.access.image_access import ImageAccess
 from training_service.access.secret_store import SecretStore
+from training_service.api.ml_v1.wire_jobs import WireJobs
 from training_service.intake.log_batch import LogBatch
 from training_service.intake.log_collector import log_source
 from training_service.loop.collectors import Collectors
@@ -130,6 +134,8 @@ class World:
     secrets: SecretStore = field(default_factory=lambda: SecretStore(Path("/nonexistent/secrets")))
     #: As :class:`Actions` has it.
     before_engine: Callable[[], None] = lambda: None
+    #: What the loop knows; requests are of ml.v1.
+    dialects: Dialects = field(default_factory=lambda: DIALECTS)
     #: Why no job is admitted, as of the guard of the disks.
     disk_problem: str = ""
 
@@ -157,7 +163,7 @@ class World:
         timeline = Timeline(self.spans, clock)
         self.actions = Actions(
             store=self.store,
-            trials=TrialPlanner(self.trials, studies),
+            trials=TrialPlanner(self.trials, studies, self.dialects),
             refusals=RefusalStore(self.database),
             engine=self.engine,
             metrics=self.metrics,
@@ -168,6 +174,7 @@ class World:
                 before_engine=lambda: self.before_engine(),
             ),
             launches=Launches(
+                dialects=self.dialects,
                 container_env={"STORAGE_EMULATOR_HOST": "http://store.test"},
                 pids_limit=100,
                 secrets=self.secrets,
@@ -188,6 +195,7 @@ class World:
             actions=self.actions,
             workers=self.workers,
             metrics=self.metrics,
+            dialects=self.dialects,
             capacity=lambda: host.capacity,
             studies=studies,
             stranger_grace=self.stranger_grace,
@@ -197,14 +205,16 @@ class World:
             jitter=lambda: 1.0,
             clock=clock,
         )
-        self.jobs = Jobs(
+        jobs = Jobs(
+            ML_V1,
             self.store,
             lambda: None,
             host.check_quota,
             TuningOutputs(self.trials, self.measurements),
             clock,
-            runtimes={version: runtime.python_versions for version, runtime in self.runtimes.items()},
         )
+        runtimes = {version: runtime.python_versions for version, runtime in self.runtimes.items()}
+        self.jobs = WireJobs(jobs, runtimes)
 
     def add_image(self, behaviour: Behaviour | None = None, image: str = IMAGE) -> ImageRef:
         ref = parse_image_ref(image)
@@ -214,6 +224,11 @@ class World:
     def submit(self, job_id: str = "job", image: str = IMAGE, **training_input: Any) -> Job:
         training = TrainingInput(**{"master_config": ReplicaConfig(image_uri=image)} | training_input)
         return self.jobs.create(PROJECT, Job(job_id=job_id, training_input=training))
+
+    def add_trial(self, study: JobRecord, number: int, hyperparameters: dict[str, str]) -> bool:
+        """Store a trial, as the loop does."""
+        made = ML_V1.trial(study.spec, study.request, number, hyperparameters)
+        return self.trials.insert(study, number, hyperparameters, made)
 
     def get(self, job_id: str = "job") -> Job:
         return self.jobs.get(PROJECT, job_id)

@@ -21,7 +21,7 @@ from container_training.listener import (
 )
 from container_training.operators.training import SubmitTrainingJobOperator
 from tests.support.fakes.fake_service import FakeService, error, make_job
-from training_api.job.intent import Intent
+from training_api.dialects.ml_v1.intent import Intent
 from training_api.job.job_id import TaskKey
 from training_api.states import JobState
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.unit.trainers.trainer_modules import trainer_modules
-from training_api.job.cluster import ReplicaId, ReplicaRole, cluster_environment, replica_host
+from training_api.dialects.ml_v1.cluster import cluster_environment
+from training_api.job.cluster import ReplicaId, ReplicaRole, replica_host
 
 MASTER = ReplicaId(role=ReplicaRole.MASTER)
 WORKERS = [ReplicaId(role=ReplicaRole.WORKER, index=index) for index in range(2)]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from training_api.dialects.ml_v1.resources import AcceleratorType, WireModel
+from training_api.dialects.ml_v1.resources import AcceleratorType
+from training_api.wire import WireModel
 
 
 class CapabilityType(StrEnum):

@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from training_api.job.intent import DAG_LABEL, MODEL_LABEL
+from training_api.job.labels import DAG_LABEL, MODEL_LABEL
 from training_api.states import TERMINAL, JobState
 from training_service.model.resources import job_resource
 from training_service.store.database import to_us, writing
@@ -37,7 +37,7 @@ KEPT_SUCCESSES = 3
 BATCH_JOBS = 50
 #: Rows that one transaction removes at most.
 STEP_ROWS = 2000
-_RESUMES = jobs.c.training_input[("hyperparameters", "resumePreviousJobId")].as_string()
+_RESUMES = jobs.c.spec[("study", "resume_job_id")].as_string()
 #: What belongs to a job by its uid, and the key by which rows of it are removed.
 _CHILDREN: tuple[tuple[sa.Table, tuple[sa.Column[Any], ...]], ...] = (
     (measurements, (measurements.c.id,)),
@@ -153,7 +153,7 @@ class EndedJobs:
                 jobs.c.project,
                 jobs.c.job_id,
                 jobs.c.ended_us,
-                jobs.c.training_input,
+                jobs.c.spec,
             )
             .where(
                 is_job,
@@ -189,7 +189,7 @@ class EndedJobs:
 
     def _resumed(self, rows: Sequence[Any]) -> set[tuple[str, str]]:
         """Return those of the rows' jobs, as project and id, that other jobs resume."""
-        studies = [row.job_id for row in rows if "hyperparameters" in mapping_of(row.training_input)]
+        studies = [row.job_id for row in rows if mapping_of(row.spec).get("study")]
         if not studies:
             return set()
         query = sa.select(jobs.c.project, _RESUMES).where(is_job, _RESUMES.in_(studies))

@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from training_api.causes import Cause
-from training_api.job.intent import MODEL_LABEL
+from training_api.job.labels import MODEL_LABEL
 from training_api.states import JobState
 from training_service.store.jobs.job_list import of_dags
 from training_service.store.jobs.machine_keys import KINDS, Machines, machines_key, table_of
@@ -35,7 +35,7 @@ _EMPTY = sa.literal("", sa.Text)
 _labels = JsonObject(jobs.c.labels)
 #: A state that this version does not know is a failure, as everywhere.
 _has_failed = jobs.c.state.not_in([state.value for state in JobState if state is not JobState.FAILED])
-_is_study = JsonObject(jobs.c.training_input)["hyperparameters"].as_string().is_not(None)
+_is_study = JsonObject(jobs.c.spec)["study"].as_string().is_not(None)
 _left_queue = sa.func.coalesce(jobs.c.preparing_us, jobs.c.running_us)
 _ends = (jobs.c.ended_us, jobs.c.created_us, jobs.c.sequence)
 

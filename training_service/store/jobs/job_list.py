@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
-from training_api.dialects.ml_v1.filters import parse_filter
-from training_api.job.intent import DAG_LABEL
+from training_api.filtering import Filter, parse_filter
+from training_api.job.dialect import JobField
+from training_api.job.labels import DAG_LABEL
 from training_service.model.paging import foreign_token
 from training_service.store.sql.any_of import any_of
 from training_service.store.sql.filter_sql import FieldSql, filter_to_sql, text_field, time_field
@@ -19,27 +20,35 @@ from training_service.store.tables import is_job, jobs
 #: A page token: when the page's last job was created, and its sequence. 18 digits fit into 64 bits.
 _TOKEN = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 _ORDER = (jobs.c.created_us, jobs.c.sequence)
-_FIELDS: dict[str, FieldSql] = {
-    "jobId": text_field(jobs.c.job_id),
-    "state": text_field(jobs.c.state),
-    "createTime": time_field(jobs.c.created_us),
-    "startTime": time_field(jobs.c.running_us),
-    "endTime": time_field(jobs.c.ended_us),
+_FIELDS: dict[JobField, FieldSql] = {
+    JobField.JOB_ID: text_field(jobs.c.job_id),
+    JobField.STATE: text_field(jobs.c.state),
+    JobField.CREATED: time_field(jobs.c.created_us),
+    JobField.STARTED: time_field(jobs.c.running_us),
+    JobField.ENDED: time_field(jobs.c.ended_us),
 }
 
 
-def wanted_jobs(project: str, filter_text: str) -> sa.ColumnElement[bool]:
+def wanted_jobs(project: str, filter_text: str, names: Mapping[str, JobField]) -> sa.ColumnElement[bool]:
     """
     Return the condition for the jobs of ``project`` that match ``filter_text``.
 
+    :param names: what the filter calls the fields.
     :raises InvalidFilter: it cannot be read.
     """
     tree = parse_filter(filter_text)
-    wanted = any_of(project, tree)
+    wanted = any_of(project, tree, names)
     if wanted is not None:
         return wanted
-    condition = sa.true() if tree is None else filter_to_sql(tree, _FIELDS, {"labels.": label_field})
+    condition = sa.true() if tree is None else plain_condition(tree, names)
     return sa.and_(is_job, jobs.c.project == project, condition)
+
+
+def plain_condition(tree: Filter, names: Mapping[str, JobField]) -> sa.ColumnElement[bool]:
+    """Return the condition of ``tree`` alone. :raises InvalidFilter: a field or a value is unknown."""
+    fields = {name: _FIELDS[field] for name, field in names.items() if field in _FIELDS}
+    maps = {name: label_field for name, field in names.items() if field is JobField.LABELS}
+    return filter_to_sql(tree, fields, maps)
 
 
 def label_field(key: str) -> FieldSql:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from training_api.dialects.ml_v1.log_wire import SERVICE_TASK_NAME, Severity
+from training_api.cloud_logging import SERVICE_TASK_NAME, Severity
 from training_api.job.job_spec import JobSpec
 from training_api.job.restarts import Attempts
 from training_api.states import JobState
@@ -17,7 +18,6 @@ from training_service.store.database import from_us
 from training_service.store.jobs.stored_spec import (
     UNREADABLE,
     mapping_of,
-    read_request,
     spec_from_json,
     spec_to_json,
     waits_until_us,
@@ -58,7 +58,7 @@ def bare_record(row: Any) -> JobRecord:
         project=row.project,
         job_id=str(mapping_of(row.trial).get("job_id", row.job_id)),
         replicas=(),
-        training_input=read_request(row.training_input),
+        dialect=row.dialect,
         labels=_labels(row),
         priority=row.priority,
     )
@@ -78,12 +78,13 @@ def state_of(stored: str) -> JobState:
     return JobState(stored) if stored in [*JobState] else JobState.FAILED
 
 
-def new_values(spec: JobSpec, created_us: int) -> dict[str, Any]:
+def new_values(spec: JobSpec, request: Mapping[str, Any], created_us: int) -> dict[str, Any]:
     """Return the columns of a new job, or trial, for its specification and its state."""
     return {
         "project": spec.project,
         "labels": spec.labels,
-        "training_input": spec.training_input.to_wire(),
+        "dialect": spec.dialect,
+        "request": dict(request),
         "spec": spec_to_json(spec),
         "state": JobState.QUEUED.value,
         "priority": spec.priority,
@@ -107,6 +108,7 @@ def _record(row: Any, **fields: Any) -> JobRecord:
         ended_at=moment_of(row.ended_us),
         reason=Reason.from_json(row.error_message, mapping_of(row.reason)),
         version=row.version,
+        request=mapping_of(row.request),
         **fields,
     )
 
@@ -116,9 +118,9 @@ def _spec(row: Any) -> JobSpec:
         row.spec,
         project=row.project,
         job_id=row.trial["job_id"] if row.study_uid else row.job_id,
+        dialect=row.dialect,
         labels=row.labels,
         priority=row.priority,
-        request=read_request(row.training_input),
     )
 
 

@@ -7,16 +7,16 @@ What is stored was checked when it came in. It is passed on as it is, because re
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
-from training_api.dialects.ml_v1.resources import format_timestamp
 from training_api.fleet.wire import DEFAULT_SEARCH_PAGE, MAX_SEARCH_PAGE, SearchJobsRequest
-from training_api.job.roles import ROLES
+from training_api.job.dialect import Dialects, JobField
 from training_api.states import LIVING, JobState
+from training_api.wire import format_timestamp
 from training_service.model.clock import Clock, utc_now
 from training_service.model.paging import page_size
 from training_service.store.database import from_us, to_us
@@ -26,15 +26,6 @@ from training_service.store.jobs.stored_spec import mapping_of
 from training_service.store.sql.any_of import TERMINAL_VALUES
 from training_service.store.tables import is_job, is_queued, is_trial, jobs
 
-#: The fields of a job's input that a row shows: where it runs, on what, and what a study searches.
-_INPUT_FIELDS = (
-    "scaleTier",
-    "region",
-    *(f"{role.wire}{what}" for role in ROLES for what in ("Type", "Count")),
-)
-_CONFIGS = tuple(f"{role.wire}Config" for role in ROLES)
-_CONFIG_FIELDS = ("imageUri", "acceleratorConfig")
-_STUDY_FIELDS = ("goal", "maxTrials", "maxParallelTrials", "hyperparameterMetricTag")
 _MAX_ERROR_CHARACTERS = 2000
 _COLUMNS = (
     jobs.c.uid,
@@ -42,7 +33,8 @@ _COLUMNS = (
     jobs.c.job_id,
     jobs.c.state,
     jobs.c.labels,
-    jobs.c.training_input,
+    jobs.c.dialect,
+    jobs.c.request,
     jobs.c.created_us,
     jobs.c.preparing_us,
     jobs.c.running_us,
@@ -57,16 +49,22 @@ class JobSearch:
     Reads ``jobs``; safe for threads.
 
     :param positions: the places in the queue of some jobs, by uid.
+    :param dialects: which sum up the requests of jobs.
+    :param names: what filters call the fields of jobs.
     """
 
     def __init__(
         self,
         engine: sa.Engine,
         positions: Callable[[Sequence[str]], Mapping[str, int]],
+        dialects: Dialects,
+        names: Mapping[str, JobField],
         clock: Clock = utc_now,
     ) -> None:
         self._engine = engine
         self._positions = positions
+        self._dialects = dialects
+        self._names = names
         self._clock = clock
 
     def search(self, project: str, request: SearchJobsRequest) -> dict[str, Any]:
@@ -77,7 +75,7 @@ class JobSearch:
         :raises InvalidRequest: the page token, or the page size, is invalid.
         """
         size = page_size(request.page_size, default=DEFAULT_SEARCH_PAGE, maximum=MAX_SEARCH_PAGE)
-        wanted = sa.and_(wanted_jobs(project, request.filter), of_dags(request.dags))
+        wanted = sa.and_(wanted_jobs(project, request.filter, self._names), of_dags(request.dags))
         if request.changed_after:
             since = to_us(request.changed_after)
             wanted = sa.and_(wanted, sa.or_(jobs.c.ended_us.is_(None), jobs.c.ended_us > since))
@@ -90,13 +88,14 @@ class JobSearch:
             states: Counter[str] = Counter()
             for row in connection.execute(counted):
                 states[state_of(row.state)] += row.number
-            studies = self._studies(
-                connection, [row.uid for row in rows if "hyperparameters" in mapping_of(row.training_input)]
-            )
+            shown = {row.uid: self._shown(row) for row in rows}
+            studies = self._studies(connection, [uid for uid, asked in shown.items() if _is_tuning(asked)])
         places = self._positions([row.uid for row in rows if row.state == JobState.QUEUED.value])
         now_us = to_us(self._clock())
         return {
-            "jobs": [_row(row, studies.get(row.uid), places.get(row.uid), now_us) for row in rows],
+            "jobs": [
+                _row(row, shown[row.uid], studies.get(row.uid), places.get(row.uid), now_us) for row in rows
+            ],
             "nextPageToken": token,
             "total": states.total(),
             "states": states,
@@ -129,6 +128,11 @@ class JobSearch:
             parts += [value for row in connection.execute(living) for value in row]
         return "-".join(str(part or 0) for part in parts)
 
+    def _shown(self, row: Any) -> Mapping[str, Any]:
+        """Return what a row's table shows of the request; nothing of an unknown dialect."""
+        dialect = self._dialects.get(row.dialect)
+        return dialect.summary(mapping_of(row.request)) if dialect else {}
+
     def _studies(self, connection: sa.Connection, uids: Sequence[str]) -> dict[str, Any]:
         """Return the sums over the trials of tuning jobs, by the job's uid."""
         now_us = to_us(self._clock())
@@ -146,9 +150,10 @@ class JobSearch:
         return {row.study_uid: row for row in connection.execute(query)} if uids else {}
 
 
-def _row(row: Any, trials: Any, position: int | None, now_us: int) -> dict[str, Any]:
+def _row(
+    row: Any, asked: Mapping[str, Any], trials: Any, position: int | None, now_us: int
+) -> dict[str, Any]:
     """Return the JSON form of a :class:`JobRow`."""
-    training_input = mapping_of(row.training_input)
     fields = {
         "jobId": row.job_id,
         "state": state_of(row.state),
@@ -160,25 +165,18 @@ def _row(row: Any, trials: Any, position: int | None, now_us: int) -> dict[str, 
         "errorMessage": row.error_message[:_MAX_ERROR_CHARACTERS] or None,
         "reason": mapping_of(row.reason) or None,
         "jobPosition": position,
-        "trainingInput": dict(_shown_input(training_input)),
+        "trainingInput": asked,
     }
     shown = {name: value for name, value in fields.items() if value is not None}
-    if "hyperparameters" in training_input:
+    if _is_tuning(asked):
         counts = {"total": trials.total, "ended": trials.ended} if trials else {"total": 0, "ended": 0}
         return {**shown, "trials": counts, "billedSeconds": trials.seconds if trials else 0.0}
     ran_us = (row.ended_us or now_us) - row.running_us if row.running_us else 0
     return {**shown, "billedSeconds": max(ran_us, 0) / 1e6}
 
 
-def _shown_input(stored: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name in _INPUT_FIELDS:
-        if name in stored:
-            yield name, stored[name]
-    for name in _CONFIGS:
-        if config := stored.get(name):
-            yield name, {field: config[field] for field in _CONFIG_FIELDS if field in config}
-    if study := stored.get("hyperparameters"):
-        yield "hyperparameters", {field: study[field] for field in _STUDY_FIELDS if field in study}
+def _is_tuning(asked: Mapping[str, Any]) -> bool:
+    return "hyperparameters" in asked
 
 
 def _time(microseconds: int | None) -> str | None:

@@ -18,8 +18,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from training_api.dialects.ml_v1.log_wire import Severity
+from training_api.cloud_logging import Severity
 from training_api.errors import JobConflict, JobNotFound
+from training_api.job.dialect import Dialect
 from training_api.job.job_spec import JobSpec
 from training_api.job.restarts import Attempts
 from training_api.states import LIVING, TERMINAL, JobState, advance
@@ -78,14 +79,15 @@ class JobStore:
         #: Marks this service's containers on the engine, also after a restart.
         self.service_id = read_meta(engine, "service_id")
 
-    def insert(self, spec: JobSpec, owner: str = "") -> JobRecord:
+    def insert(self, spec: JobSpec, request: Mapping[str, Any], owner: str = "") -> JobRecord:
         """
         Store a new QUEUED job, and with it the policy that makes ``owner``, if given, its owner.
 
+        :param request: the job as it was asked for, in the canonical JSON of its dialect.
         :raises JobConflict: the project has a job of this id, ended or not.
         """
         key = {"uid": secrets.token_hex(6), "job_id": spec.job_id}
-        values = key | new_values(spec, to_us(self._clock()))
+        values = key | new_values(spec, request, to_us(self._clock()))
         try:
             with writing(self._engine).begin() as connection:
                 row = connection.execute(sa.insert(jobs).values(**values).returning(jobs)).one()
@@ -121,14 +123,18 @@ class JobStore:
             return set(connection.execute(query).scalars())
 
     def list_page(
-        self, project: str, *, filter_text: str, page_size: int, page_token: str
+        self, project: str, *, dialect: Dialect, filter_text: str, page_size: int, page_token: str
     ) -> tuple[list[JobRecord], str]:
         """
         Return a page of a project's jobs, newest first, and the next page's token (empty: none).
 
+        :param dialect: that of the jobs, and of the filter.
         :raises InvalidFilter: the filter or the token cannot be read.
         """
-        query = newest_first(sa.select(jobs).where(wanted_jobs(project, filter_text)), page_size, page_token)
+        wanted = sa.and_(
+            wanted_jobs(project, filter_text, dialect.filter_fields), jobs.c.dialect == dialect.name
+        )
+        query = newest_first(sa.select(jobs).where(wanted), page_size, page_token)
         with self._engine.connect() as connection:
             page, token = one_page(list(connection.execute(query)), page_size)
         return [shown_record(row) for row in page], token

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import json
-import operator
 from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
 
-from training_api.dialects.ml_v1.resources import TrainingInput
-from training_api.job.roles import OTHER_ROLES, ROLES
-from training_service.store.jobs.stored_spec import read_request
-from training_service.store.sql.json_sql import JsonObject
+from training_api.job.cluster import ReplicaRole
+from training_service.model.job_machines import RoleMachines
+from training_service.store.sql.json_sql import JsonObject, json_values
 from training_service.store.sql.series_sql import at_once
 from training_service.store.tables import jobs
 
@@ -21,30 +18,26 @@ from training_service.store.tables import jobs
 KINDS = ("cpus", "memoryBytes", "gpus", "replicas")
 #: By key: ``name``, of the master's machine type, :data:`KINDS` and ``rate``.
 Machines = Mapping[str, Mapping[str, Any]]
-_FIELDS = (
-    ("scaleTier",),
-    *((f"{role.wire}Type",) for role in ROLES),
-    *((f"{role.wire}Count",) for role in OTHER_ROLES),
-)
-_ACCELERATORS = tuple((f"{role.wire}Config", "acceleratorConfig") for role in ROLES)
-#: After each field; no machine type has it.
-_END = "\x1f"
+#: What a stored specification says of a role's machines.
+_FIELDS = ("machine", "count", "gpus", "gpu")
+_PATHS = tuple(("roles", place, name) for place in range(len(ReplicaRole)) for name in _FIELDS)
 
 
 def machines_key() -> sa.ColumnElement[str]:
     """Return the expression that is equal for jobs on the same machines."""
-    request, empty = JsonObject(jobs.c.training_input), sa.literal("", sa.Text)
-    fields = (sa.func.coalesce(request[path].as_string(), empty) for path in (*_FIELDS, *_ACCELERATORS))
-    return functools.reduce(operator.add, (part for field in fields for part in (field, sa.literal(_END))))
+    return json_values(JsonObject(jobs.c.spec), _PATHS)
 
 
-def machines_of_key(key: str) -> TrainingInput:
-    """Return a request for the machines of ``key``. Pure."""
-    parts = dict(zip((*_FIELDS, *_ACCELERATORS), key.split(_END), strict=False))
-    fields: dict[str, Any] = {path[0]: parts[path] for path in _FIELDS if parts[path]}
-    # The database returns objects as their JSON; whatever else a row has there is read as no accelerator.
-    given = {path: parts[path] for path in _ACCELERATORS if parts[path].startswith("{")}
-    return read_request(fields | {path[0]: {path[1]: json.loads(text)} for path, text in given.items()})
+def machines_of_key(key: str) -> tuple[RoleMachines, ...]:
+    """Return the machines of ``key``, the master's first; none of a job that cannot be read. Pure."""
+    values = json.loads(key)
+    return tuple(
+        RoleMachines(machine=machine, count=count, gpus=gpus, gpu=gpu or "")
+        for machine, count, gpus, gpu in (
+            values[at : at + len(_FIELDS)] for at in range(0, len(values), len(_FIELDS))
+        )
+        if isinstance(machine, str) and isinstance(count, int) and isinstance(gpus, int)
+    )
 
 
 def table_of(machines: Machines) -> sa.CTE:

@@ -1,8 +1,8 @@
 """
-A job's specification and request as stored: JSON that outlives the code that wrote it.
+A job's specification as stored: JSON that outlives the code that wrote it.
 
 The specification is fixed when the job is created, and read from here ever after: later rules, defaults and
-models of the API do not change it. The request is stored as it was sent, to be shown. Pure.
+models of the API do not change it. The request is stored beside it as it was sent, to be shown. Pure.
 """
 
 from __future__ import annotations
@@ -13,19 +13,27 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from pydantic import ValidationError
-
-from training_api.dialects.ml_v1.resources import AcceleratorType, Goal, SearchAlgorithm, TrainingInput
+from training_api.job.accelerators import Accelerator
 from training_api.job.cluster import ReplicaId, ReplicaRole
 from training_api.job.image_ref import parse_image_ref
 from training_api.job.job_spec import JobSpec
 from training_api.job.machines import MACHINE_TYPES, MachineType
+from training_api.job.python_package import PythonPackages
 from training_api.job.replica_spec import ReplicaSpec
 from training_api.job.secret_refs import SecretRef
+from training_api.job.tuning.search_terms import (
+    Goal,
+    ParameterKind,
+    ScaleType,
+    SearchAlgorithm,
+    SearchParameter,
+    Selection,
+    Stopping,
+)
 from training_api.job.tuning.study_spec import StudySpec
 
 #: Grows when the form changes; a migration then converts what is stored.
-FORM = 1
+FORM = 2
 #: The errors from stored JSON that is not as it should be; they concern that one row only.
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _MICROSECOND = timedelta(microseconds=1)
@@ -36,24 +44,13 @@ def mapping_of(stored: Any) -> dict[str, Any]:
     return stored if isinstance(stored, dict) else {}
 
 
-def read_request(stored: Any) -> TrainingInput:
-    """Return a stored ``trainingInput``, without fields that this version's models do not know."""
-    fields = mapping_of(stored)
-    try:
-        return TrainingInput.model_validate(fields, extra="ignore")
-    except ValidationError as error:
-        strange = {each["loc"][0] for each in error.errors()}
-        known = {name: value for name, value in fields.items() if name not in strange}
-        return TrainingInput.model_validate(known, extra="ignore")
-
-
 def waits_until_us(created_us: int, spec: JobSpec) -> int | None:
     """Return the microseconds since the epoch until which a job may wait; ``None``: for ever."""
     return None if spec.max_wait is None else created_us + spec.max_wait // _MICROSECOND
 
 
 def spec_to_json(spec: JobSpec) -> dict[str, Any]:
-    """Return what ``spec_from_json`` needs besides the columns: request, labels and priority."""
+    """Return what ``spec_from_json`` needs besides the columns: dialect, labels and priority."""
     return {
         "form": FORM,
         "roles": list(_roles_to_json(spec)),
@@ -61,6 +58,11 @@ def spec_to_json(spec: JobSpec) -> dict[str, Any]:
         "max_running_us": spec.max_running // _MICROSECOND,
         "study": _study_to_json(spec.study) if spec.study else None,
         "secrets": {ref.name: ref.variable for ref in spec.secrets},
+        "output_dir": spec.output_dir,
+        "use_chief": spec.use_chief,
+        "service_account": spec.service_account,
+        "region": spec.region,
+        "packages": _packages_to_json(spec.packages) if spec.packages else None,
     }
 
 
@@ -69,14 +71,13 @@ def spec_from_json(
     *,
     project: str,
     job_id: str,
+    dialect: str,
     labels: Mapping[str, str],
     priority: int,
-    request: TrainingInput,
 ) -> JobSpec:
     """
     Return the job that ``spec_to_json`` stored.
 
-    :param request: the request.
     :raises Exception: one of ``UNREADABLE``: the form is another or missing, or a name is unknown.
     """
     if stored.get("form") != FORM:
@@ -89,16 +90,20 @@ def spec_from_json(
         project=project,
         job_id=job_id,
         replicas=replicas,
-        training_input=request,
+        dialect=dialect,
         labels=dict(labels),
         max_wait=None if max_wait_us is None else max_wait_us * _MICROSECOND,
         max_running=stored["max_running_us"] * _MICROSECOND,
         priority=priority,
-        study=_study(stored["study"], request) if stored["study"] else None,
-        # Jobs of earlier versions have none.
+        study=_study(stored["study"]) if stored["study"] else None,
         secrets=tuple(
-            SecretRef(name=name, variable=variable) for name, variable in stored.get("secrets", {}).items()
+            SecretRef(name=name, variable=variable) for name, variable in stored["secrets"].items()
         ),
+        output_dir=stored["output_dir"],
+        use_chief=stored["use_chief"],
+        service_account=stored["service_account"],
+        region=stored["region"],
+        packages=_packages(stored["packages"]) if stored["packages"] else None,
     )
 
 
@@ -127,7 +132,7 @@ def _replicas(role: Mapping[str, Any]) -> Iterator[ReplicaSpec]:
         command=tuple(role["command"]),
         args=tuple(role["args"]),
         gpus=role["gpus"],
-        gpu=AcceleratorType(role["gpu"]) if role["gpu"] else None,
+        gpu=Accelerator(role["gpu"]) if role["gpu"] else None,
     )
     for index in range(role["count"]):
         yield replace(first, replica=ReplicaId(role=first.replica.role, index=index))
@@ -139,31 +144,71 @@ def _machine(name: str) -> MachineType:
     return MACHINE_TYPES[name]
 
 
-def _study_to_json(study: StudySpec) -> dict[str, Any]:
-    """Return all but the parameters, which are read from the request."""
+def _packages_to_json(packages: PythonPackages) -> dict[str, Any]:
     return {
+        "uris": list(packages.uris),
+        "module": packages.module,
+        "runtime_version": packages.runtime_version,
+        "python_version": packages.python_version,
+    }
+
+
+def _packages(stored: Mapping[str, Any]) -> PythonPackages:
+    return PythonPackages(
+        uris=tuple(stored["uris"]),
+        module=stored["module"],
+        runtime_version=stored["runtime_version"],
+        python_version=stored["python_version"],
+    )
+
+
+def _study_to_json(study: StudySpec) -> dict[str, Any]:
+    return {
+        "parameters": [_parameter_to_json(each) for each in study.parameters],
         "goal": study.goal.value,
         "metric_tag": study.metric_tag,
         "max_trials": study.max_trials,
         "max_parallel_trials": study.max_parallel_trials,
         "max_failed_trials": study.max_failed_trials,
         "algorithm": study.algorithm.value,
-        "stops_early": study.stops_early,
+        "stopping": study.stopping.value,
+        "selection": study.selection.value,
         "resume_job_id": study.resume_job_id,
     }
 
 
-def _study(stored: Mapping[str, Any], request: TrainingInput) -> StudySpec:
-    if request.hyperparameters is None:
-        raise ValueError("its search cannot be read")
+def _study(stored: Mapping[str, Any]) -> StudySpec:
     return StudySpec(
-        search=request.hyperparameters,
+        parameters=tuple(map(_parameter, stored["parameters"])),
         goal=Goal(stored["goal"]),
         metric_tag=stored["metric_tag"],
         max_trials=stored["max_trials"],
         max_parallel_trials=stored["max_parallel_trials"],
         max_failed_trials=stored["max_failed_trials"],
         algorithm=SearchAlgorithm(stored["algorithm"]),
-        stops_early=stored["stops_early"],
+        stopping=Stopping(stored["stopping"]),
+        selection=Selection(stored["selection"]),
         resume_job_id=stored["resume_job_id"],
+    )
+
+
+def _parameter_to_json(parameter: SearchParameter) -> dict[str, Any]:
+    return {
+        "name": parameter.name,
+        "kind": parameter.kind.value,
+        "low": parameter.low,
+        "high": parameter.high,
+        "scale": parameter.scale.value,
+        "values": list(parameter.values),
+    }
+
+
+def _parameter(stored: Mapping[str, Any]) -> SearchParameter:
+    return SearchParameter(
+        name=stored["name"],
+        kind=ParameterKind(stored["kind"]),
+        low=stored["low"],
+        high=stored["high"],
+        scale=ScaleType(stored["scale"]),
+        values=tuple(stored["values"]),
     )

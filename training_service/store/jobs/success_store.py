@@ -8,14 +8,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from training_api.job.intent import DAG_LABEL, MODEL_LABEL
+from training_api.job.labels import DAG_LABEL, MODEL_LABEL
 from training_service.store.database import from_us
 from training_service.store.jobs.stored_spec import mapping_of
 from training_service.store.sql.conflicts import conflict_insert
 from training_service.store.tables import last_successes
 
 _c = last_successes.c
-#: What the columns hold; labels are shorter (training_api/job/rules/job_rules.py).
+#: What the columns hold; labels are shorter (the dialects' rules).
 _LENGTH = 128
 
 

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
-from training_api.dialects.ml_v1.filters import And, Comparison, Filter
-from training_api.dialects.ml_v1.log_wire import JOB_RESOURCE_TYPE, Severity
+from training_api.cloud_logging import JOB_RESOURCE_TYPE, Severity
+from training_api.filtering import And, Comparison, Filter
 from training_service.store.logs.insert_ids import NO_PLACE
 from training_service.store.sql.filter_sql import (
     FieldSql,

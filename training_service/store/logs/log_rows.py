@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from training_api.dialects.ml_v1.log_wire import Severity
+from training_api.cloud_logging import Severity
 from training_service.store.database import to_us
 from training_service.store.logs.insert_ids import split_insert_id
 from training_service.store.sql.conflicts import conflict_insert

@@ -17,8 +17,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from training_api.dialects.ml_v1.filters import parse_filter
-from training_api.dialects.ml_v1.log_wire import LogEntry, MonitoredResource, Severity
+from training_api.cloud_logging import LogEntry, MonitoredResource, Severity
+from training_api.filtering import parse_filter
 from training_service.model.clock import Clock, utc_now
 from training_service.model.paging import foreign_token
 from training_service.store.database import LOG_ARRIVALS, from_us, to_us, writing

@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 import structlog
 
-from training_api.dialects.ml_v1.log_wire import Severity
+from training_api.cloud_logging import Severity
 from training_service.store.logs.insert_ids import NO_PLACE
 from training_service.store.tables import meta
 

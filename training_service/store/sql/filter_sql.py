@@ -1,5 +1,5 @@
 """
-Filters (``training_api/dialects/ml_v1/filters.py``) as SQL.
+Filters (``training_api/filtering.py``) as SQL.
 
 Says which fields may be asked for, and how each is compared.
 
@@ -19,8 +19,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 
-from training_api.dialects.ml_v1.filters import And, Comparison, Filter, Not, Or, shortened
 from training_api.errors import InvalidFilter
+from training_api.filtering import And, Comparison, Filter, Not, Or, shortened
 from training_service.store.database import to_us
 from training_service.store.sql.json_sql import JsonValue
 

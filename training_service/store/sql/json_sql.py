@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -82,6 +83,35 @@ def _object_in_sqlite(element: JsonObject, compiler: Any, **options: Any) -> str
 def _object_in_postgresql(element: JsonObject, compiler: Any, **options: Any) -> str:
     column = compiler.process(element.clauses, **options)
     return f"(CASE WHEN json_typeof({column}) = 'object' THEN {column} ELSE '{{}}' END)"
+
+
+class _JsonValues(sa.sql.functions.FunctionElement[str]):
+    """Values as the text of a JSON array. Its two clauses: in SQLite, and in PostgreSQL."""
+
+    type = sa.Text()
+    name = "json_values"
+    inherit_cache = True
+
+
+@compiles(_JsonValues, "sqlite")
+def _values_in_sqlite(element: _JsonValues, compiler: Any, **options: Any) -> str:
+    return str(compiler.process(element.clauses.clauses[0], **options))
+
+
+@compiles(_JsonValues, "postgresql")
+def _values_in_postgresql(element: _JsonValues, compiler: Any, **options: Any) -> str:
+    return str(compiler.process(element.clauses.clauses[1], **options))
+
+
+def json_values(
+    column: sa.ColumnElement[Any], paths: Sequence[tuple[str | int, ...]]
+) -> sa.ColumnElement[str]:
+    """Return the values at ``paths`` as the text of one JSON array, null for what is not there."""
+    quoted = (
+        "$" + "".join(f"[{key}]" if isinstance(key, int) else f'."{key}"' for key in path) for path in paths
+    )
+    array = sa.func.json_build_array(*(column[path] for path in paths))
+    return _JsonValues(sa.func.json_extract(column, *quoted), sa.cast(array, sa.Text))
 
 
 class JsonValue:

@@ -21,8 +21,8 @@ from container_training.work.models.age import parse_limits
 from training_api.clients.fleet import OpsClient
 from training_api.clients.network import Network
 from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.cost import PriceList, parse_prices
 from training_api.errors import InvalidPrice, InvalidRetrainingLimit, TrainingError
-from training_api.job.cost import PriceList, parse_prices
 
 CONN_TYPE = TrainingHook.conn_type
 DEFAULT_CONN_ID = TrainingHook.default_conn_name

@@ -15,9 +15,9 @@ from sqlalchemy.orm import Session
 from container_training.airflow_internals.database import run_type_and_user, runs_with_labels, tasks_of_runs
 from container_training.dashboard.airflow_side.rights import Rights
 from container_training.dashboard.views.views import Origin
-from training_api.fleet.wire import JobRow
-from training_api.job.intent import RUN_LABEL, TASK_LABEL
+from training_api.dialects.ml_v1.job_rows import JobRow
 from training_api.job.job_id import TaskKey, job_id_for, label_value
+from training_api.job.labels import RUN_LABEL, TASK_LABEL
 
 
 def find_origins(jobs: Sequence[JobRow], rights: Rights, session: Session) -> dict[str, Origin]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from training_api.job.intent import DAG_LABEL
 from training_api.job.job_id import label_value
+from training_api.job.labels import DAG_LABEL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,9 +18,10 @@ from container_training.airflow_internals.database import (
 )
 from container_training.work.orphans.airflow_api import LIVE_STATES
 from container_training.work.orphans.orphans import TaskView
+from training_api.dialects.ml_v1.intent import INTENT_KEY, Intent
 from training_api.dialects.ml_v1.resources import Job
-from training_api.job.intent import INTENT_KEY, RUN_LABEL, Intent
 from training_api.job.job_id import TaskKey
+from training_api.job.labels import RUN_LABEL
 
 _log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from container_training.work.orphans.search import ALIVE, OrphanSearch
 from training_api.dialects.ml_v1.resources import Job
 from training_api.fleet.history import FleetHistoryRequest
 from training_api.fleet.wire import MAX_SEARCH_PAGE, FleetResponse, Room, SearchJobsRequest
-from training_api.job.intent import DAG_LABEL
+from training_api.job.labels import DAG_LABEL
 
 router = APIRouter(prefix="/api", include_in_schema=False)
 #: Two looks at all live tasks of Airflow are so far apart.

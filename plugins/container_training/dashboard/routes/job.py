@@ -33,10 +33,11 @@ from container_training.dashboard.views.series import curves_view, usage_view
 from container_training.dashboard.views.timeline import timeline_view
 from container_training.dashboard.views.views import job_view
 from container_training.work.results.plots.trial_plots import best_so_far, parallel_coordinates
-from training_api.dialects.ml_v1.resources import format_timestamp
+from training_api.dialects.ml_v1.job_rows import JobRow
+from training_api.dialects.ml_v1.trials import study_of, trial_rows
 from training_api.errors import JobNotFound
-from training_api.fleet.wire import JobRow, SearchJobsRequest, Span
-from training_api.job.tuning.trials import study_of, trial_rows
+from training_api.fleet.wire import SearchJobsRequest, Span
+from training_api.wire import format_timestamp
 
 router = APIRouter(prefix="/api/jobs/{job_id}", include_in_schema=False)
 JobId = Annotated[str, Path(max_length=128)]

@@ -15,9 +15,10 @@ from container_training.dashboard.airflow_side.rights import Rights
 from container_training.dashboard.service_side.job_query import PAGE_SIZE, JobQuery
 from container_training.dashboard.shared import ANSWERS, SERVICES, readable_job
 from container_training.dashboard.views.views import job_view, state_counts
-from training_api.dialects.ml_v1.resources import format_timestamp
-from training_api.fleet.wire import SearchJobsRequest, SearchJobsResponse
+from training_api.dialects.ml_v1.job_rows import SearchJobsResponse
+from training_api.fleet.wire import SearchJobsRequest
 from training_api.states import JobState
+from training_api.wire import format_timestamp
 
 router = APIRouter(prefix="/api", include_in_schema=False)
 ConnId = Annotated[str, Query(max_length=250)]

@@ -22,7 +22,7 @@ from container_training.dashboard.views.log import (
     newest_arrival,
     plain_line,
 )
-from training_api.dialects.ml_v1.log_wire import ListLogEntriesResponse, Severity
+from training_api.cloud_logging import ListLogEntriesResponse, Severity
 from training_api.errors import TrainingError
 
 router = APIRouter(prefix="/api/jobs/{job_id}", include_in_schema=False)

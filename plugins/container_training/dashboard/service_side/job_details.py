@@ -7,16 +7,18 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from training_api.dialects.ml_v1.resources import Job, TrainingInput, format_timestamp
+from training_api.dialects.ml_v1.cost import PriceList
+from training_api.dialects.ml_v1.job_rows import JobRow
+from training_api.dialects.ml_v1.resources import Job, TrainingInput
+from training_api.dialects.ml_v1.roles import ROLES
+from training_api.dialects.ml_v1.trials import best_trial, study_of, trial_rows
 from training_api.errors import InvalidImageRef, InvalidPrice
 from training_api.fleet.explanations import explain
-from training_api.fleet.wire import JobRow, Span, SpanKind
-from training_api.job.cost import PriceList
+from training_api.fleet.wire import Span, SpanKind
 from training_api.job.image_ref import parse_image_ref
 from training_api.job.python_package import runtime_image
-from training_api.job.roles import ROLES
-from training_api.job.tuning.trial_spec import trial_job_dir
-from training_api.job.tuning.trials import best_trial, study_of, trial_rows
+from training_api.job.tuning.trial_spec import trial_output_dir
+from training_api.wire import format_timestamp
 
 
 def explanation_view(row: JobRow) -> dict[str, str] | None:
@@ -42,7 +44,8 @@ def images_view(job: Job, spans: Sequence[Span]) -> list[dict[str, str | None]]:
             found.append({"role": role.title, "uri": uri, "pinned": pinned})
     if not found and training.runtime_version:
         uri = f"runtime version {training.runtime_version}"
-        found.append({"role": "master", "uri": uri, "pinned": pulled.get(str(runtime_image(training)))})
+        name = str(runtime_image(training.runtime_version))
+        found.append({"role": "master", "uri": uri, "pinned": pulled.get(name)})
     return found
 
 
@@ -118,7 +121,7 @@ def results_folder(job: Job, now: datetime) -> str:
     if not job_dir or study is None:
         return job_dir
     best = best_trial(trial_rows(job, now), study.goal)
-    return trial_job_dir(job_dir, best.trial_id) if best else ""
+    return trial_output_dir(job_dir, best.trial_id) if best else ""
 
 
 def person_view(run: Mapping[str, str] | None) -> str | None:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from training_api.dialects.ml_v1.resources import format_timestamp
 from training_api.errors import FieldViolation, InvalidRequest
-from training_api.job.intent import DAG_LABEL
 from training_api.job.job_id import label_value
+from training_api.job.labels import DAG_LABEL
 from training_api.states import JobState
+from training_api.wire import format_timestamp
 
 #: Rows of a page.
 PAGE_SIZE = 50

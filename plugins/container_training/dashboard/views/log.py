@@ -9,8 +9,8 @@ from typing import Any
 
 from container_training.dashboard.service_side.job_query import quoted
 from training_api.clients.training import job_log_filter
-from training_api.dialects.ml_v1.log_wire import SERVICE_TASK_NAME, TRIAL_LABEL, LogEntry, Severity
-from training_api.dialects.ml_v1.resources import format_timestamp
+from training_api.cloud_logging import SERVICE_TASK_NAME, TRIAL_LABEL, LogEntry, Severity
+from training_api.wire import format_timestamp
 
 #: Lines of an answer; the service gives at most 1000.
 PAGE_LINES = 500

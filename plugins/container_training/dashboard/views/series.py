@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from training_api.dialects.ml_v1.trials import trial_number
 from training_api.fleet.thinning import kept_places
 from training_api.fleet.wire import Curve, UsageSeries
-from training_api.job.tuning.trials import trial_number
 
 #: Points of one curve: about two a pixel.
 MAX_POINTS = 1500

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
+from training_api.dialects.ml_v1.job_rows import JobRow
+from training_api.dialects.ml_v1.trials import trial_number
 from training_api.fleet.stragglers import Delay, Stretch, find_stragglers
-from training_api.fleet.wire import JobRow, Span, SpanKind
+from training_api.fleet.wire import Span, SpanKind
 from training_api.job.restarts import Attempt
-from training_api.job.tuning.trials import trial_number
 
 #: More lanes than anybody looks at; the first trials are kept.
 MAX_LANES = 300

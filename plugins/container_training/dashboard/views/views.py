@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from training_api.dialects.ml_v1.resources import ScaleTier, TrainingInput, format_timestamp
+from training_api.dialects.ml_v1.cost import PriceList
+from training_api.dialects.ml_v1.job_rows import JobRow
+from training_api.dialects.ml_v1.resources import ScaleTier, TrainingInput
+from training_api.dialects.ml_v1.roles import machines_of
 from training_api.errors import InvalidPrice
-from training_api.fleet.wire import JobRow
-from training_api.job.cost import PriceList
-from training_api.job.roles import machines_of
 from training_api.states import JobState
+from training_api.wire import format_timestamp
 
 #: Labels that say who submitted a job; a row shows them as a link.
 _OWN_PREFIX = "airflow-"

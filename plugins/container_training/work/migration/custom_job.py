@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from training_api.dialects.ml_v1.roles import ROLES, RoleFields
 from training_api.job.cluster import ReplicaRole
-from training_api.job.roles import ROLES, RoleFields
 
 #: Takes what a decision is about, and its text.
 Decide = Callable[[str, str], None]

@@ -21,11 +21,11 @@ from container_training.work.migration.gcloud_values import FlagValues
 from container_training.work.migration.shell_text import ShellText
 from container_training.work.submission.job_attempt import JOB_ID_MARK
 from container_training.work.submission.job_request import DEFAULT_REGION
+from training_api.dialects.ml_v1.packages import is_package_job
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
+from training_api.dialects.ml_v1.roles import ROLES
 from training_api.errors import InvalidCommand, InvalidJobSpec
-from training_api.job.job_spec import job_spec_from_wire
-from training_api.job.python_package import is_package_job
-from training_api.job.roles import ROLES
 
 _GCS = "gs://"
 _ROLE_FLAGS = {

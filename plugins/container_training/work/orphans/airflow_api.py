@@ -12,10 +12,11 @@ from container_training.work.orphans.orphans import TaskView
 from training_api.clients.api_answers import read_answer, transport_error
 from training_api.clients.http_session import HttpSession
 from training_api.clients.network import DEFAULT_NETWORK
+from training_api.dialects.ml_v1.intent import INTENT_KEY, Intent
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import TransportError
-from training_api.job.intent import INTENT_KEY, RUN_LABEL, Intent
 from training_api.job.job_id import MAX_LABEL_LENGTH
+from training_api.job.labels import RUN_LABEL
 
 DEFAULT_TIMEOUT_SECONDS = 30.0
 #: The largest page that Airflow returns ([api] maximum_page_limit).

@@ -1,7 +1,7 @@
 """
 Which jobs are orphans: those whose Airflow task, and every task after it, is over.
 
-A job's labels name the task that submitted it (``training_api/job/intent.py``). Labels are cut and
+A job's labels name the task that submitted it (``training_api/dialects/ml_v1/intent.py``). Labels are cut and
 lower-cased, so tasks are compared by their labels; the owner token in a task's state store decides which one
 submitted the job.
 """
@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from training_api.dialects.ml_v1.intent import is_detached
 from training_api.dialects.ml_v1.resources import Job
-from training_api.job.intent import DAG_LABEL, OWNER_LABEL, RUN_LABEL, TASK_LABEL, is_detached
 from training_api.job.job_id import label_value
+from training_api.job.labels import DAG_LABEL, OWNER_LABEL, RUN_LABEL, TASK_LABEL
 from training_api.states import JobState
 
 #: States after which a task instance does nothing more unless it is cleared.

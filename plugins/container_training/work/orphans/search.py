@@ -19,7 +19,7 @@ from container_training.work.orphans.orphans import (
 )
 from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import Job
-from training_api.job.intent import OWNER_LABEL
+from training_api.job.labels import OWNER_LABEL
 from training_api.states import JobState
 
 #: The filter for jobs that may be orphans.

@@ -29,16 +29,17 @@ from container_training.work.submission.job_file_reader import load_job_file
 from container_training.work.submission.job_request import JobFields, job_request
 from training_api.clients.iam import IamPoliciesClient
 from training_api.clients.training import TrainingClient
-from training_api.dialects.ml_v1.resources import Job
+from training_api.dialects.ml_v1.cost import PriceList
+from training_api.dialects.ml_v1.intent import request_hash
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
+from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.errors import (
     InvalidPrice,
     JobNotFound,
     ResourceNotFound,
 )
 from training_api.iam.grants import access_need
-from training_api.job.cost import PriceList
-from training_api.job.intent import request_hash
-from training_api.job.job_spec import JobSpec, job_spec_from_wire
+from training_api.job.job_spec import JobSpec
 from training_api.job.python_package import runtime_of
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def make_plan(inputs: PlanInputs, sources: PlanSources, now: datetime) -> Plan:
         images=[*job_images(spec, built, sources.find_login)],
         access=[*_access(spec, sources)],
         machines=[*_machines(spec)],
-        cost=_cost(spec, sources.prices),
+        cost=_cost(job, spec, sources.prices),
         blockers=[*_blockers(job, sources)],
     ).sealed()
 
@@ -153,10 +154,10 @@ def _machines(spec: JobSpec) -> Iterator[PlannedMachines]:
         )
 
 
-def _cost(spec: JobSpec, prices: PriceList) -> PlannedCost:
+def _cost(job: Job, spec: JobSpec, prices: PriceList) -> PlannedCost:
     parallel = spec.study.max_parallel_trials if spec.study else 1
     try:
-        rate = prices.cost_per_second(spec.training_input)
+        rate = prices.cost_per_second(job.training_input or TrainingInput())
     except InvalidPrice as error:
         return PlannedCost(currency=prices.currency, parallel_trials=parallel, reason=str(error))
     # Rounded, so that sums in another order are the same cost.

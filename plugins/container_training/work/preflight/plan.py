@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from training_api.dialects.ml_v1.packages import job_dir_args
 from training_api.dialects.ml_v1.resources import Job
+from training_api.dialects.ml_v1.roles import OTHER_ROLES
 from training_api.errors import FieldViolation, InvalidJobSpec
 from training_api.job.job_spec import JobSpec
-from training_api.job.python_package import is_package_job, job_dir_args
 from training_api.job.replica_spec import ReplicaSpec
-from training_api.job.roles import OTHER_ROLES
 from training_api.job.tuning.trial_spec import hyperparameter_args, sample_hyperparameters
 
 #: Two replicas check each other, which one cannot; more of the same check nothing new.
@@ -49,12 +49,12 @@ def preflight_replicas(spec: JobSpec, args: Sequence[str] | None) -> list[Replic
         still follows. ``None`` or empty: keep the job's arguments.
     :raises InvalidJobSpec: the job runs packages, which the service installs.
     """
-    if is_package_job(spec.training_input):
+    if spec.packages:
         rule = "a preflight starts images; this job runs packages, which only the service's runtime images install"
         raise InvalidJobSpec([FieldViolation(field="trainingInput.packageUris", description=rule)])
     replicas = [item for item in spec.replicas if item.replica.index < MAX_REPLICAS_PER_ROLE]
     if args:
-        own = (*args, *job_dir_args(spec.training_input.job_dir))
+        own = (*args, *job_dir_args(spec.output_dir))
         replicas = [replace(item, args=own) if item.args == spec.master.args else item for item in replicas]
     tried = hyperparameter_args(sample_hyperparameters(spec.study)) if spec.study else ()
     return [replace(item, args=(*item.args, *tried)) for item in replicas]

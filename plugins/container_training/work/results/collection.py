@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from training_api.dialects.ml_v1.log_wire import LogEntry
+from training_api.cloud_logging import LogEntry
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import JobFailed, ResultsMissing
 from training_api.job.results import StateTimes, StudyResult

@@ -15,10 +15,10 @@ from typing import Any
 
 from container_training.work.submission.content import CONTENT_LABEL
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
+from training_api.dialects.ml_v1.roles import configs_of
 from training_api.errors import InvalidImageRef
 from training_api.job.image_ref import parse_image_ref
 from training_api.job.results import JobResult
-from training_api.job.roles import configs_of
 
 _SCHEME = "gs://"
 

@@ -17,7 +17,6 @@ from pydantic import JsonValue
 from training_api.dialects.ml_v1.resources import Job, ScaleTier, TrainingInput
 from training_api.job.image_ref import parse_image_ref
 from training_api.job.job_spec import JobSpec
-from training_api.job.python_package import is_package_job
 from training_api.job.results import ResultModel
 from training_api.states import JobState
 
@@ -102,7 +101,7 @@ def images_without_digest(spec: JobSpec) -> list[str]:
 
     Pure. A job of packages has none: its image is the service's own.
     """
-    if is_package_job(spec.training_input):
+    if spec.packages:
         return []
     return list(dict.fromkeys(str(r.image) for r in spec.replicas if r.image.digest is None))
 

@@ -9,8 +9,8 @@ from container_training.work.job_buckets import BucketRefused, JobBuckets
 from container_training.work.object_store import ObjectStore
 from container_training.work.submission.content import DataVersion, content_filter, has_content
 from training_api.dialects.ml_v1.resources import Job, ListJobsResponse, TrainingInput
+from training_api.dialects.ml_v1.trials import study_result
 from training_api.errors import AccessDenied, DataMissing, JobNotFound, ResultsMissing
-from training_api.job.tuning.trials import study_result
 
 #: Of more jobs with the same content the newest are looked at.
 _MAX_JOBS = 20

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from training_api.job.roles import OTHER_ROLES
+from training_api.dialects.ml_v1.roles import OTHER_ROLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,8 +22,9 @@ from typing import Annotated, Any, TypeAlias, get_args, get_origin
 from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
-from training_api.dialects.ml_v1.resources import Job, TrainingInput, WireModel
+from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.errors import FieldViolation, InvalidJobSpec
+from training_api.wire import WireModel
 
 #: Stands for the file as a whole in a ``FieldViolation``: the argument of the operator that names it.
 WHOLE_FILE = "config_file"

@@ -10,10 +10,11 @@ from typing import Any, NotRequired, TypedDict
 
 from container_training.work.waiting.progress import Progress, is_to_be_cancelled, limit_text, look_at
 from training_api.clients.log_cursor import LogCursor
-from training_api.dialects.ml_v1.resources import Job, format_timestamp
+from training_api.dialects.ml_v1.cost import Meter
+from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import InvalidArgument, JobFailed, PollTimeout
-from training_api.job.cost import Meter
 from training_api.states import JobState
+from training_api.wire import format_timestamp
 
 
 class Until(StrEnum):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from training_api.dialects.ml_v1.cost import Meter
 from training_api.dialects.ml_v1.resources import Job
-from training_api.job.cost import Meter
+from training_api.dialects.ml_v1.trials import best_text, progress_line, study_result
 from training_api.job.results import Cost, StudyResult
-from training_api.job.tuning.trials import best_text, progress_line, study_result
 from training_api.states import JobState
 
 

@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from training_api.dialects.ml_v1.resources import Job, format_timestamp
+from training_api.dialects.ml_v1.resources import Job
 from training_api.states import JobState
+from training_api.wire import format_timestamp
 
 #: discovery: ListJobs page_size, "the maximum page size is 100".
 PAGE_SIZE = 100

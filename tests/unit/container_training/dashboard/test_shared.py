@@ -11,8 +11,8 @@ from container_training.work.job_buckets import JobBuckets
 from tests.support.fakes.service_of_two_dags import RIGHTS, ServiceOfTwoDags
 from training_api.clients.fleet import OpsClient
 from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.cost import PriceList
 from training_api.errors import JobNotFound, TransportError
-from training_api.job.cost import PriceList
 
 pytestmark = pytest.mark.usefixtures("kept_answers")
 

@@ -17,7 +17,7 @@ from tests.support.fakes.fake_bucket import FakeBucket
 from tests.support.fakes.fake_service import EPOCH, FakeService, make_job
 from tests.support.fakes.tuning_jobs import make_trial, make_tuning_job
 from tests.support.speed import scaled
-from training_api.job.tuning.trials import study_of, trial_rows
+from training_api.dialects.ml_v1.trials import study_of, trial_rows
 
 JOB = make_tuning_job(
     make_trial(1, 0.9),

@@ -18,7 +18,7 @@ from tests.support.fakes.fake_service import EPOCH, PROJECT, FakeService, make_j
 from tests.support.fakes.tuning_jobs import make_trial, make_tuning_job
 from tests.support.fakes.virtual_time import VirtualClock
 from tests.unit.container_training.triggers.test_training import run_trigger
-from training_api.job.cost import Meter, parse_prices
+from training_api.dialects.ml_v1.cost import Meter, parse_prices
 from training_api.states import JobState
 
 

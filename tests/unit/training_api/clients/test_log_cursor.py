@@ -15,7 +15,7 @@ import pytest
 
 from training_api.clients.log_cursor import LogCursor, LogQuestion, log_line
 from training_api.clients.training import job_log_filter
-from training_api.dialects.ml_v1.log_wire import ListLogEntriesResponse, LogEntry, Severity
+from training_api.cloud_logging import ListLogEntriesResponse, LogEntry, Severity
 
 EPOCH = datetime(2026, 11, 20, 9, tzinfo=UTC)
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.support.fakes.training_answers import ENDPOINT, Call, Recorder, answer, call_sync
 from training_api.clients.training import TrainingClient, job_log_filter
-from training_api.dialects.ml_v1.filters import And, Comparison, parse_filter
 from training_api.dialects.ml_v1.resources import GetConfigResponse, Job, ListJobsResponse, TrainingInput
 from training_api.errors import ServiceError
+from training_api.filtering import And, Comparison, parse_filter
 from training_api.states import JobState
 
 JOB = {"jobId": "digits_1", "state": "RUNNING"}

@@ -8,14 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from training_api.fleet.wire import (
-    MAX_SEARCH_PAGE,
-    Curve,
-    JobRow,
-    SearchJobsRequest,
-    SearchJobsResponse,
-    Span,
-)
+from training_api.dialects.ml_v1.job_rows import JobRow, SearchJobsResponse
+from training_api.fleet.wire import MAX_SEARCH_PAGE, Curve, SearchJobsRequest, Span
 from training_api.states import JobState
 
 NOON = "2026-11-20T12:00:00Z"

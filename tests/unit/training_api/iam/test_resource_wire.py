@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.discovery import schemas, wire_names
-from training_api.dialects.ml_v1.resources import WireModel
 from training_api.iam import resource_wire
+from training_api.wire import WireModel
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from tests.support.discovery import schemas, wire_names
-from training_api.dialects.ml_v1.resources import WireModel
 from training_api.iam import wire
+from training_api.wire import WireModel
 
 SCHEMAS = schemas("ml.v1")
 #: What only Resource Manager has, which asks for a policy by POST.

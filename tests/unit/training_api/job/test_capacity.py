@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.job.capacity import Capacity, Load, grants, has_room, load_of
-from training_api.job.job_spec import job_spec_from_wire
 from training_api.job.machines import GIB, Resources
 from training_api.job.replica_spec import ReplicaSpec
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from training_api.dialects.ml_v1.job_rules import label_violations
+from training_api.dialects.ml_v1.reader import accepted_job_spec, job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
 from training_api.errors import InvalidJobSpec
-from training_api.job.job_spec import accepted_job_spec, job_spec_from_wire
-from training_api.job.rules.job_rules import label_violations
 from training_api.job.secret_refs import SecretRef, secret_labels
 
 #: What somebody pasted who took a label for the place of the value.

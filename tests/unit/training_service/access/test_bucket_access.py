@@ -11,10 +11,10 @@ from training_api.iam.wire import Binding, Policy
 from training_api.job.job_spec import JobSpec
 from training_service.access.bucket_access import BucketAccess, BucketRefused
 from training_service.access.decision import Caller, may
-from training_service.model.projects import project_config
+from training_service.model.projects import service_agent
 from training_service.store.database import open_database
 
-AGENT = f"serviceAccount:{project_config(PROJECT).service_account}"
+AGENT = f"serviceAccount:{service_agent(PROJECT)}"
 TRAINER = "trainer@p.iam.gserviceaccount.com"
 
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from container_engines.base import GivenSecrets
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
 from training_api.errors import InvalidJobSpec, SecretUnusable
-from training_api.job.job_spec import JobSpec, job_spec_from_wire
+from training_api.job.job_spec import JobSpec
 from training_service.access.secret_store import MAX_BYTES, SecretStore
 
 VALUE = "a-value-that-nobody-shows"

@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from container_engines.base import LogLine, LogStream
-from training_api.dialects.ml_v1.log_wire import Severity
+from training_api.cloud_logging import Severity
 from training_service.intake.log_batch import LogBatch
 from training_service.intake.log_limiter import JobBudget, LogLimit, Loss
 from training_service.intake.log_lines import MAX_TEXT_CHARACTERS

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from container_engines.base import LogStream
-from training_api.dialects.ml_v1.log_wire import Severity
+from training_api.cloud_logging import Severity
 from training_service.intake.log_lines import MAX_TEXT_CHARACTERS, Payload, read_payload, severity_of
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

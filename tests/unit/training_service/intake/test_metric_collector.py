@@ -344,5 +344,5 @@ def test_tuning_is_refused_where_nobody_could_read_the_metrics(world: World) -> 
 
     check_metrics_can_be_read(study, world.engine)
     check_metrics_can_be_read(training, far)
-    with pytest.raises(InvalidJobSpec, match="hyperparameters"):
+    with pytest.raises(InvalidJobSpec, match="study: tuning needs an engine"):
         check_metrics_can_be_read(study, far)

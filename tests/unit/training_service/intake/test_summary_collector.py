@@ -146,8 +146,7 @@ def test_a_bucket_that_the_job_may_not_read_is_told_once_and_not_read(world: Wor
 
 def test_a_trial_without_a_folder_and_a_worker_are_not_waited_for(world: World) -> None:
     following = Following(world, job_dir="gs://bucket/jobs/1")
-    training = following.record.spec.training_input.model_copy(update={"job_dir": None})
-    following.record = replace(following.record, spec=replace(following.record.spec, training_input=training))
+    following.record = replace(following.record, spec=replace(following.record.spec, output_dir=""))
 
     following.see(ReplicaState.RUNNING)
 

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from container_engines.memory.engine import Behaviour
 from tests.support.fakes.world import World
-from training_api.dialects.ml_v1.log_wire import Severity
+from training_api.cloud_logging import Severity
 from training_api.states import JobState
 from training_service.loop.disk_hold import DiskHold
 from training_service.model.records import JobRecord

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from container_engines.base import EngineView
 from container_engines.memory.engine import Behaviour, MemoryEngine
 from tests.support.fakes.world import PROJECT, World
+from training_api.dialects.ml_v1.dialect import ML_V1
 from training_api.dialects.ml_v1.resources import ReplicaConfig
 from training_api.errors import QuotaExceeded
 from training_api.job.cluster import ReplicaId, ReplicaRole
 from training_api.job.machines import GIB, Resources
 from training_api.states import JobState, ReplicaState
+from training_service.api.ml_v1.wire_jobs import WireJobs
 from training_service.model.host_capacity import Accelerators, HostCapacity
 from training_service.store.database import open_database
 from training_service.studies.output import TuningOutputs
@@ -338,7 +340,8 @@ def test_replicas_side_by_side_stay_within_the_room_and_every_job_ends(
 
 def gpu_job(world: World, check: HostCapacity) -> None:
     outputs = TuningOutputs(world.trials, world.measurements)
-    world.jobs = Jobs(world.store, lambda: None, check.check_quota, outputs, world.engine.clock)
+    jobs = Jobs(ML_V1, world.store, lambda: None, check.check_quota, outputs, world.engine.clock)
+    world.jobs = WireJobs(jobs, {})
     world.submit(
         scale_tier="CUSTOM",
         master_type="n1-standard-4",

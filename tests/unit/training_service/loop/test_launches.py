@@ -10,10 +10,11 @@ from container_engines.memory.engine import Behaviour
 from tests.support.fakes.world import IMAGE, PROJECT, World
 from training_api.causes import Cause
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.dialects.registry import DIALECTS
 from training_api.job.cluster import ReplicaId, ReplicaRole
 from training_api.states import JobState
 from training_service.access.secret_store import SecretStore
-from training_service.loop.launches import OWN_VARIABLES
+from training_service.loop.launches import own_variables
 from training_service.store.database import open_database
 
 MASTER = ReplicaId(role=ReplicaRole.MASTER)
@@ -93,4 +94,4 @@ def test_what_the_service_sets_is_known_as_its_own(world: World) -> None:
 
     (launch,) = world.engine.launches()
 
-    assert set(launch.environment) - {"STORAGE_EMULATOR_HOST"} <= OWN_VARIABLES
+    assert set(launch.environment) - {"STORAGE_EMULATOR_HOST"} <= own_variables(DIALECTS)

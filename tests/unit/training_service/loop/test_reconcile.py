@@ -10,10 +10,12 @@ import pytest
 
 from container_engines.base import EngineView, ObservedReplica
 from training_api.causes import Cause
+from training_api.dialects.ml_v1.dialect import ML_V1
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, Scheduling, TrainingInput
+from training_api.dialects.registry import DIALECTS
 from training_api.job.capacity import Capacity
 from training_api.job.cluster import ReplicaId, ReplicaRole
-from training_api.job.job_spec import job_spec_from_wire
 from training_api.job.machines import GIB, Resources
 from training_api.job.restarts import Attempt, Attempts
 from training_api.states import JobState, ReplicaState
@@ -72,7 +74,7 @@ def make_replica(state: ReplicaState, exit_code: int | None = None, **changes: A
 def look(record: JobRecord, *replicas: ObservedReplica, **changes: Any) -> list[Action]:
     view = EngineView(replicas=replicas, job_uids=frozenset(replica.job_uid for replica in replicas))
     arguments: dict[str, Any] = {"drained": (), "busy": (), "now": NOW, "capacity": ROOM}
-    return reconcile(jobs=[record], view=view, **(arguments | changes))
+    return reconcile(jobs=[record], view=view, dialects=DIALECTS, **(arguments | changes))
 
 
 EXITED = make_replica(ReplicaState.EXITED, 0)
@@ -230,7 +232,9 @@ def test_failures_of_several_replicas_are_joined() -> None:
         [
             make_replica(ReplicaState.EXITED, 1),
             make_replica(ReplicaState.EXITED, 137, replica=worker, out_of_memory=True),
-        ]
+        ],
+        [],
+        ML_V1,
     )
 
     assert reason == Reason(

@@ -9,9 +9,11 @@ import pytest
 
 from container_engines.base import EngineView
 from training_api.causes import Cause
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.dialects.registry import DIALECTS
 from training_api.job.capacity import Capacity
-from training_api.job.job_spec import JobSpec, job_spec_from_wire
+from training_api.job.job_spec import JobSpec
 from training_api.job.machines import GIB, Resources
 from training_api.states import JobState
 from training_service.loop.reconcile import reconcile
@@ -27,7 +29,7 @@ ROOM = Capacity(each=MACHINE, total=MACHINE, replicas=4)
 
 
 def make_broken(state: JobState = JobState.RUNNING, outcome: JobState | None = None) -> UnreadableJob:
-    spec = JobSpec(project="project", job_id="job", replicas=(), training_input=TrainingInput())
+    spec = JobSpec(project="project", job_id="job", replicas=())
     record = JobRecord(uid="uid", sequence=1, spec=spec, state=state, created_at=NOW, outcome=outcome)
     return UnreadableJob(record=record, why="no form")
 
@@ -69,7 +71,16 @@ def test_its_containers_stay_until_its_end_is_written() -> None:
     broken = make_broken()
     view = EngineView(job_uids=frozenset({"uid", "stray"}))
 
-    actions = reconcile(jobs=[], view=view, drained=(), busy=(), now=NOW, capacity=ROOM, unreadable=[broken])
+    actions = reconcile(
+        jobs=[],
+        view=view,
+        drained=(),
+        busy=(),
+        now=NOW,
+        capacity=ROOM,
+        dialects=DIALECTS,
+        unreadable=[broken],
+    )
 
     assert actions == [end_of(broken, NOW), RemoveJob(job_uid="stray")]
 
@@ -87,6 +98,7 @@ def test_a_trial_whose_study_cannot_be_read_ends_with_it() -> None:
         busy=(),
         now=NOW,
         capacity=ROOM,
+        dialects=DIALECTS,
         unreadable=[make_broken()],
     )
 

@@ -7,7 +7,7 @@ import pytest
 from container_engines.memory.engine import Behaviour
 from tests.support.fakes.world import PROJECT, World
 from training_service.metadata.identities import JobIdentities
-from training_service.model.projects import project_config
+from training_service.model.projects import service_agent
 from training_service.store.database import open_database
 
 ADDRESS = "127.1.0.1"
@@ -35,7 +35,7 @@ def test_a_running_job_is_its_account_or_the_service_agent(world: World) -> None
     assert first is not None
     assert second is not None
     assert (first.job_id, first.project) == ("first", PROJECT)
-    assert first.email == project_config(PROJECT).service_account
+    assert first.email == service_agent(PROJECT)
     assert (second.email, second.region) == (account, "europe-west4")
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training_service.model.projects import project_config, project_number
+from training_service.model.projects import project_number, service_agent
 
 
 @pytest.mark.parametrize("number", ["12", "123456789012", "9" * 18])
@@ -25,8 +25,5 @@ def test_a_number_that_no_64_bits_hold_is_a_name() -> None:
 
 
 def test_the_service_agent_is_named_after_the_number() -> None:
-    config = project_config("12")
-
-    assert config.service_account == "service-12@cloud-ml.google.com.iam.gserviceaccount.com"
-    assert config.service_account_project == 12
-    assert project_config("demo").service_account != project_config("demo2").service_account
+    assert service_agent("12") == "service-12@cloud-ml.google.com.iam.gserviceaccount.com"
+    assert service_agent("demo") != service_agent("demo2")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training_api.dialects.ml_v1.resources import Goal
+from training_api.job.tuning.search_terms import Goal
 from training_service.search.early_stopping import (
     SHADOW_SHARE,
     Ending,

@@ -11,35 +11,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.fakes.spaces import category, discrete, double, integer, spaces
-from training_api.dialects.ml_v1.resources import HyperparameterSpec, ParameterType, ScaleType
+from training_api.job.tuning.search_terms import ParameterKind, ScaleType, SearchParameter
 from training_service.search.search_space import Parameter, SearchSpace
 from training_service.search.unit_cube import UnitCube
 
 UNIFORM = st.floats(0, 1)
 
 
-def test_a_request_becomes_a_space() -> None:
-    spec = HyperparameterSpec.model_validate(
-        {
-            "params": [
-                {
-                    "parameterName": "lr",
-                    "type": "DOUBLE",
-                    "minValue": 1e-4,
-                    "maxValue": 0.1,
-                    "scaleType": "UNIT_LOG_SCALE",
-                },
-                {"parameterName": "units", "type": "INTEGER", "minValue": 16, "maxValue": 256},
-                {"parameterName": "optimizer", "type": "CATEGORICAL", "categoricalValues": ["adam", "sgd"]},
-                {"parameterName": "batch", "type": "DISCRETE", "discreteValues": [16, 32.5]},
-            ]
-        }
+def test_the_parameters_of_a_study_become_a_space() -> None:
+    space = SearchSpace.of(
+        [
+            SearchParameter(name="lr", kind=ParameterKind.DOUBLE, low=1e-4, high=0.1, scale=ScaleType.LOG),
+            SearchParameter(name="units", kind=ParameterKind.INTEGER, low=16.0, high=256.0),
+            SearchParameter(name="optimizer", kind=ParameterKind.CATEGORICAL, values=("adam", "sgd")),
+            SearchParameter(name="batch", kind=ParameterKind.DISCRETE, values=(16.0, 32.5)),
+        ]
     )
 
-    space = SearchSpace.from_spec(spec)
-
     assert space.parameters == (
-        double("lr", 1e-4, 0.1, ScaleType.UNIT_LOG_SCALE),
+        double("lr", 1e-4, 0.1, ScaleType.LOG),
         integer("units", 16, 256),
         category("optimizer", "adam", "sgd"),
         discrete("batch", 16.0, 32.5),
@@ -106,14 +96,13 @@ def test_a_space_contains_whole_assignments_of_its_values_only(
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"type": ParameterType.DOUBLE, "low": 2.0, "high": 1.0},
-        {"type": ParameterType.DOUBLE, "low": 0.0, "high": float("inf")},
-        {"type": ParameterType.INTEGER, "low": 0.5, "high": 1.0},
-        {"type": ParameterType.CATEGORICAL},
-        {"type": ParameterType.CATEGORICAL, "values": ("a", "a")},
-        {"type": ParameterType.DOUBLE, "low": 0.0, "high": 1.0, "scale": ScaleType.UNIT_LOG_SCALE},
-        {"type": ParameterType.DISCRETE, "values": (-1.0, 1.0), "scale": ScaleType.UNIT_REVERSE_LOG_SCALE},
-        {"type": ParameterType.PARAMETER_TYPE_UNSPECIFIED},
+        {"kind": ParameterKind.DOUBLE, "low": 2.0, "high": 1.0},
+        {"kind": ParameterKind.DOUBLE, "low": 0.0, "high": float("inf")},
+        {"kind": ParameterKind.INTEGER, "low": 0.5, "high": 1.0},
+        {"kind": ParameterKind.CATEGORICAL},
+        {"kind": ParameterKind.CATEGORICAL, "values": ("a", "a")},
+        {"kind": ParameterKind.DOUBLE, "low": 0.0, "high": 1.0, "scale": ScaleType.LOG},
+        {"kind": ParameterKind.DISCRETE, "values": (-1.0, 1.0), "scale": ScaleType.REVERSE_LOG},
     ],
 )
 def test_a_dimension_that_cannot_be_is_refused_by_name(wrong: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from benchmarks.search.early_stopping import (
     median_only,
     run_study,
 )
-from training_api.dialects.ml_v1.resources import Goal
+from training_api.job.tuning.search_terms import Goal
 from training_service.search.early_stopping import Curve, Point, StopRule
 from training_service.search.stop_rules import should_stop
 

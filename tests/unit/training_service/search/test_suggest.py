@@ -19,16 +19,16 @@ from hypothesis import strategies as st
 
 from tests.support.fakes.spaces import category, cube, discrete, double, integer, spaces
 from tests.support.speed import scaled
-from training_api.dialects.ml_v1.resources import Goal, ScaleType, SearchAlgorithm
+from training_api.job.tuning.search_terms import Goal, ScaleType, SearchAlgorithm
 from training_service.search.search_space import SearchSpace
 from training_service.search.suggest import Observation, suggest
 
-BAYESIAN = SearchAlgorithm.ALGORITHM_UNSPECIFIED
+BAYESIAN = SearchAlgorithm.BAYESIAN
 MIXED = SearchSpace(
     (
-        double("lr", 1e-5, 1.0, ScaleType.UNIT_LOG_SCALE),
-        integer("units", 1, 512, ScaleType.UNIT_LOG_SCALE),
-        double("momentum", 0.5, 0.999, ScaleType.UNIT_REVERSE_LOG_SCALE),
+        double("lr", 1e-5, 1.0, ScaleType.LOG),
+        integer("units", 1, 512, ScaleType.LOG),
+        double("momentum", 0.5, 0.999, ScaleType.REVERSE_LOG),
         category("optimizer", "adam", "sgd", "rmsprop"),
         discrete("dropout", 0.0, 0.1, 0.5),
     )
@@ -78,7 +78,7 @@ def run_study(
 @given(
     space=spaces(),
     seed=st.integers(-(2**63), 2**64),
-    algorithm=st.sampled_from([BAYESIAN, SearchAlgorithm.RANDOM_SEARCH]),
+    algorithm=st.sampled_from([BAYESIAN, SearchAlgorithm.RANDOM]),
     goal=st.sampled_from([Goal.MINIMIZE, Goal.MAXIMIZE]),
     values=st.lists(st.none() | st.floats(), min_size=14, max_size=14),
 )
@@ -95,7 +95,7 @@ def test_any_space_and_any_report_gives_new_assignments_inside_the_space(
     assert len(keys) == min(len(values), space.size or len(values))
 
 
-@pytest.mark.parametrize("algorithm", [BAYESIAN, SearchAlgorithm.RANDOM_SEARCH])
+@pytest.mark.parametrize("algorithm", [BAYESIAN, SearchAlgorithm.RANDOM])
 def test_a_countable_space_is_tried_out_before_anything_repeats(algorithm: SearchAlgorithm) -> None:
     history = run_study(COUNTABLE, lambda x: x["n"] + x["d"], 40, parallel=4, algorithm=algorithm)
 
@@ -112,7 +112,7 @@ def test_a_space_of_one_point_has_that_point(space: SearchSpace) -> None:
 
 
 def test_a_grid_is_complete_and_then_ends() -> None:
-    grid = SearchAlgorithm.GRID_SEARCH
+    grid = SearchAlgorithm.GRID
     history = run_study(COUNTABLE, lambda x: None if x["n"] == 2 else 1.0, 34, algorithm=grid)
     running = []
     for _ in range(2):
@@ -125,13 +125,13 @@ def test_a_grid_is_complete_and_then_ends() -> None:
 
 def test_a_grid_has_no_real_numbers() -> None:
     with pytest.raises(ValueError, match="DOUBLE"):
-        suggest(cube(1), [], [], 0, goal=Goal.MINIMIZE, algorithm=SearchAlgorithm.GRID_SEARCH)
+        suggest(cube(1), [], [], 0, goal=Goal.MINIMIZE, algorithm=SearchAlgorithm.GRID)
 
 
 def test_random_search_is_uniform_on_the_scale() -> None:
-    space = SearchSpace((double("x", 1e-6, 1.0, ScaleType.UNIT_LOG_SCALE), integer("n", 1, 4)))
+    space = SearchSpace((double("x", 1e-6, 1.0, ScaleType.LOG), integer("n", 1, 4)))
 
-    history = run_study(space, lambda _: 0.0, 400, algorithm=SearchAlgorithm.RANDOM_SEARCH)
+    history = run_study(space, lambda _: 0.0, 400, algorithm=SearchAlgorithm.RANDOM)
 
     decades = np.histogram([math.log10(trial.assignment["x"]) for trial in history], bins=6, range=(-6, 0))[0]
     numbers = np.bincount([trial.assignment["n"] for trial in history])[1:]
@@ -254,7 +254,7 @@ def test_four_at_a_time_it_finds_hartmanns_minimum_which_a_random_search_does_no
     ours = statistics.median(regret(BAYESIAN, seed) for seed in range(3))
 
     assert ours < 0.2
-    assert statistics.median(regret(SearchAlgorithm.RANDOM_SEARCH, seed) for seed in range(3)) > 0.5
+    assert statistics.median(regret(SearchAlgorithm.RANDOM, seed) for seed in range(3)) > 0.5
 
 
 def test_a_mixed_space_is_searched_to_its_best_categories() -> None:

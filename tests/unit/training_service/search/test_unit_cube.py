@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.fakes.spaces import LOG_SCALES, category, discrete, double, integer, parameters, spaces
-from training_api.dialects.ml_v1.resources import ParameterType, ScaleType
+from training_api.job.tuning.search_terms import ParameterKind, ScaleType
 from training_service.search.search_space import Parameter, SearchSpace
 from training_service.search.unit_cube import Dimension, UnitCube
 
@@ -22,18 +24,23 @@ def test_a_value_lies_at_its_coordinate(item: Parameter, uniform: float) -> None
 
     there = dimension.value(dimension.coordinate(value))
 
-    if isinstance(value, float) and item.type is ParameterType.DOUBLE:
+    if isinstance(value, float) and item.kind is ParameterKind.DOUBLE:
         # The reverse log scale is measured from the top: near the bottom only the top's digits count.
         digits = 1e-9 * (
-            item.high
-            if item.scale is ScaleType.UNIT_REVERSE_LOG_SCALE
-            else max(abs(item.low), abs(item.high))
+            item.high if item.scale is ScaleType.REVERSE_LOG else max(abs(item.low), abs(item.high))
         )
-        assert there == pytest.approx(
-            value, rel=1e-9, abs=0 if item.scale is ScaleType.UNIT_LOG_SCALE else digits
-        )
+        assert there == pytest.approx(value, rel=1e-9, abs=0 if item.scale is ScaleType.LOG else digits)
     else:
         assert there == value
+
+
+@pytest.mark.parametrize("scale", LOG_SCALES)
+def test_ends_with_the_same_logarithm_are_one_point(scale: ScaleType) -> None:
+    low, high = 1e-9, math.nextafter(1e-9, 1)
+    dimension = Dimension(double("p", low, high, scale))
+
+    assert dimension.coordinate(low) == dimension.coordinate(high) == 0.5
+    assert low <= dimension.value(0.5) <= high
 
 
 @given(item=parameters("p"), uniform=UNIFORM, limit=st.integers(2, 20))
@@ -54,9 +61,9 @@ def test_neighbours_are_other_values(item: Parameter, uniform: float, limit: int
     ("scale", "middle"),
     [
         (ScaleType.NONE, 500.5),
-        (ScaleType.UNIT_LINEAR_SCALE, 500.5),
-        (ScaleType.UNIT_LOG_SCALE, 1000**0.5),
-        (ScaleType.UNIT_REVERSE_LOG_SCALE, 1001 - 1000**0.5),
+        (ScaleType.LINEAR, 500.5),
+        (ScaleType.LOG, 1000**0.5),
+        (ScaleType.REVERSE_LOG, 1001 - 1000**0.5),
     ],
 )
 def test_half_of_the_interval_lies_below_the_scales_middle(scale: ScaleType, middle: float) -> None:

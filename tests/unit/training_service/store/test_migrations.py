@@ -16,6 +16,8 @@ from container_engines.base import LogLine, LogStream, ReplicaLaunch
 from container_engines.memory.engine import Behaviour, MemoryEngine
 from tests.support.fakes.world import IMAGE, PROJECT, World
 from training_api.causes import Cause
+from training_api.dialects.ml_v1.dialect import ML_V1
+from training_api.dialects.registry import DIALECTS
 from training_api.fleet.wire import SearchJobsRequest
 from training_api.job.cluster import ReplicaId, ReplicaRole, replica_host
 from training_api.job.machines import Resources
@@ -249,7 +251,9 @@ def test_the_trials_are_there_with_what_they_reported(world: World) -> None:
 
 
 def test_what_ended_before_has_an_unknown_cause_and_keeps_its_message(world: World) -> None:
-    search = JobSearch(world.database, world.store.queue_positions, world.engine.clock)
+    search = JobSearch(
+        world.database, world.store.queue_positions, DIALECTS, ML_V1.filter_fields, world.engine.clock
+    )
     rows = {row["jobId"]: row for row in search.search(PROJECT, SearchJobsRequest())["jobs"]}
 
     assert "reason" not in rows["bad"]
@@ -264,11 +268,11 @@ def test_each_row_has_what_it_runs_beside_what_was_asked_for(world: World) -> No
     assert [str(replica.replica) for replica in running.spec.replicas] == ["master 0", "worker 0", "worker 1"]
     assert running.spec.master.args == ("--epochs", "9", "--job-dir", "gs://bucket/running")
     assert trial.spec.master.args[:4] == ("--epochs", "3", "--job-dir", "gs://bucket/tune/2")
-    assert trial.spec.training_input.job_dir == "gs://bucket/tune/2"
+    assert trial.spec.output_dir == "gs://bucket/tune/2"
     assert active(world, "waiting").spec.priority == 5
     with world.database.connect() as connection:
         forms = connection.execute(sa.select(jobs.c.spec)).scalars().all()
-    assert {form["form"] for form in forms} == {1}
+    assert {form["form"] for form in forms} == {2}
 
 
 def test_the_loop_goes_on_with_what_runs(world: World) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.support.database_work import database_work
 from tests.support.fakes.studies import Tuning
 from tests.support.fakes.world import PROJECT, World
+from training_api.dialects.ml_v1.dialect import ML_V1
 from training_api.states import JobState
 from training_service.model.records import JobRecord
 from training_service.store.database import open_database
@@ -25,7 +26,7 @@ def test_a_trial_is_looked_for_and_stored_by_one_statement(tuning: Tuning) -> No
     study = study_of(tuning)
 
     with database_work(tuning.world.database) as work:
-        stored = tuning.world.trials.insert(study, 1, {"lr": "0.1"})
+        stored = tuning.world.add_trial(study, 1, {"lr": "0.1"})
 
     assert stored
     assert [each.split(maxsplit=3)[:3] for each in work.statements if " jobs" in each] == [
@@ -36,7 +37,7 @@ def test_a_trial_is_looked_for_and_stored_by_one_statement(tuning: Tuning) -> No
 def test_a_trial_has_what_was_decided_about_it(tuning: Tuning) -> None:
     study = study_of(tuning)
 
-    tuning.world.trials.insert(study, 3, {"lr": "0.1"})
+    tuning.world.add_trial(study, 3, {"lr": "0.1"})
 
     (trial,) = tuning.world.trials.active(study.uid)
     assert trial.trial is not None
@@ -52,10 +53,12 @@ def test_of_writers_on_two_connections_one_stores_a_trial(tmp_path: Path) -> Non
     stores = [TrialStore(database, LogStore(database)) for database in databases]
     together = threading.Barrier(len(stores))
     stored: list[bool] = []
+    given = {"lr": "0.1"}
+    made = ML_V1.trial(study.spec, study.request, 1, given)
 
     def insert(store: TrialStore) -> None:
         together.wait(timeout=60)
-        stored.append(store.insert(study, 1, {"lr": "0.1"}))
+        stored.append(store.insert(study, 1, given, made))
 
     threads = [threading.Thread(target=insert, args=(store,)) for store in stores]
     for thread in threads:
@@ -74,7 +77,7 @@ def test_a_study_that_has_been_cancelled_meanwhile_gets_no_trial(tuning: Tuning)
     study = study_of(tuning)
     tuning.world.jobs.cancel(PROJECT, "job")
 
-    stored = tuning.world.trials.insert(study, 1, {"lr": "0.1"})
+    stored = tuning.world.add_trial(study, 1, {"lr": "0.1"})
 
     assert not stored
     assert tuning.world.trials.active(study.uid) == []

@@ -11,15 +11,27 @@ from container_engines.memory.engine import Behaviour
 from tests.support.fakes.studies import Tuning
 from tests.support.fakes.world import IMAGE, PROJECT, World
 from training_api.causes import Cause
+from training_api.dialects.ml_v1.dialect import ML_V1
+from training_api.dialects.ml_v1.job_rows import SearchJobsResponse
 from training_api.dialects.ml_v1.resources import Job
-from training_api.fleet.wire import SearchJobsRequest, SearchJobsResponse
+from training_api.dialects.registry import DIALECTS
+from training_api.fleet.wire import SearchJobsRequest
 from training_api.states import JobState
 from training_service.store.database import writing
 from training_service.store.jobs.job_search import JobSearch
 
 #: What a column may have come to, so that the job cannot run.
 BROKEN = {
-    "spec": ["{}", "[]", "null", "{", '{"form": 99}', '{"form": 1, "roles": []}', '{"form": 1}'],
+    "spec": [
+        "{}",
+        "[]",
+        "null",
+        "{",
+        '{"form": 99}',
+        '{"form": 1}',
+        '{"form": 2, "roles": []}',
+        '{"form": 2}',
+    ],
     "attempts": ["[]", "{"],
     "images": ["3"],
     "labels": ["null", "["],
@@ -63,7 +75,7 @@ def test_a_request_with_a_field_of_another_version_stops_no_job(world: World) ->
     run_two(world)
     request = {"masterConfig": {"imageUri": IMAGE}, "fieldOfAnotherVersion": True}
 
-    write(world, "broken", training_input=json.dumps(request))
+    write(world, "broken", request=json.dumps(request))
     end(world)
 
     assert [job.job_id for job in world.jobs.list_page(PROJECT).jobs or []] == ["other", "broken"]
@@ -95,7 +107,7 @@ def test_a_row_that_cannot_be_read_fails_its_job_and_no_other(world: World, colu
 
 def test_the_reason_is_in_the_message_and_in_the_log_of_the_job(world: World) -> None:
     run_two(world)
-    spec = {"form": 1, "roles": [{"role": "master", "image": IMAGE, "machine": "n9-huge"}]}
+    spec = {"form": 2, "roles": [{"role": "master", "image": IMAGE, "machine": "n9-huge"}]}
 
     write(world, "broken", spec=json.dumps(spec))
     world.settle()
@@ -165,7 +177,9 @@ def test_those_who_ask_see_the_job_before_the_loop_does(world: World) -> None:
     write(world, "broken", spec="{}", labels="null")
 
     job = world.get("broken")
-    rows = JobSearch(world.database, world.store.queue_positions).search(PROJECT, SearchJobsRequest())
+    rows = JobSearch(world.database, world.store.queue_positions, DIALECTS, ML_V1.filter_fields).search(
+        PROJECT, SearchJobsRequest()
+    )
 
     assert (job.state, job.labels) == (JobState.RUNNING, None)
     assert job.training_input is not None
@@ -183,7 +197,9 @@ def test_a_state_that_this_version_does_not_know_stops_no_reader(world: World) -
 
     assert world.state("broken") is JobState.FAILED
     assert world.store.count_by_state() == {JobState.FAILED: 1, JobState.SUCCEEDED: 1}
-    rows = JobSearch(world.database, world.store.queue_positions).search(PROJECT, SearchJobsRequest())
+    rows = JobSearch(world.database, world.store.queue_positions, DIALECTS, ML_V1.filter_fields).search(
+        PROJECT, SearchJobsRequest()
+    )
     assert SearchJobsResponse.model_validate(rows).states == {JobState.FAILED: 1, JobState.SUCCEEDED: 1}
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.support.fakes.tuning_jobs import make_tuning_job
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import InvalidJobSpec
-from training_api.job.job_spec import JobSpec, job_spec_from_wire
+from training_api.job.job_spec import JobSpec
 from training_service.studies.installed import (
     TuningNotInstalled,
     check_packages_can_be_pinned,
@@ -54,7 +55,7 @@ def test_a_job_of_packages_is_refused_where_their_versions_cannot_be_told() -> N
     job = Job.model_validate({"jobId": "j", "trainingInput": packages})
     spec = job_spec_from_wire("p", job)
 
-    with pytest.raises(InvalidJobSpec, match=r"packageUris: .* without numpy: pip install"):
+    with pytest.raises(InvalidJobSpec, match=r"packages.uris: .* without numpy: pip install"):
         check_packages_can_be_pinned(spec, ["numpy"])
     check_packages_can_be_pinned(spec, [])
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.database_work import database_work
 from tests.support.fakes.world import InlineExecutor
-from training_api.dialects.ml_v1.resources import Goal
 from training_api.job.tuning.measurement import Report
+from training_api.job.tuning.search_terms import Goal
 from training_service.search.kept_curve import MAX_POINTS
 from training_service.store.database import open_database
 from training_service.store.measurement_store import Measurement, MeasurementStore

@@ -11,6 +11,8 @@ import pytest
 from container_engines.memory.engine import Behaviour
 from tests.support.fakes.studies import Tuning, report
 from tests.support.fakes.world import PROJECT, World
+from training_api.dialects.ml_v1.dialect import ML_V1
+from training_api.dialects.registry import DIALECTS
 from training_api.errors import EngineUnavailable, JobNotFound
 from training_api.fleet.wire import FleetResponse, MeasurementsRequest, SearchJobsRequest
 from training_api.job.capacity import Capacity
@@ -49,7 +51,7 @@ def reports(world: World, room: Room) -> Reports:
 def reports_of(world: World, room: Room) -> Reports:
     return Reports(
         jobs=world.store,
-        search=JobSearch(world.database, world.store.queue_positions),
+        search=JobSearch(world.database, world.store.queue_positions, DIALECTS, ML_V1.filter_fields),
         spans=world.spans,
         usage=UsageStore(world.database),
         curves=CurveBook(world.measurements),

@@ -328,7 +328,7 @@ def test_jobs_on_rare_machines_are_counted_and_said_to_be_counted_alone(
     assert (found.cost.total, found.cost.unpriced) == (56, 1)
 
 
-@pytest.mark.parametrize("column", ["labels", "training_input", "reason"])
+@pytest.mark.parametrize("column", ["labels", "spec", "reason"])
 @pytest.mark.parametrize("text", ["[", "null", "3", '["model"]', '"x"'])
 def test_a_row_that_cannot_be_read_counts_as_far_as_it_can(
     job: Store, database: sa.Engine, report: Report, column: str, text: str

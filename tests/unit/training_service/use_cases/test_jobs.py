@@ -7,7 +7,7 @@ import pytest
 from tests.support.fakes.world import IMAGE, PROJECT, World
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
 from training_api.errors import EditConflict, InvalidRequest, JobNotFound
-from training_api.job.intent import ORIGIN_LABELS
+from training_api.job.labels import ORIGIN_LABELS
 from training_api.states import JobState
 
 

@@ -12,7 +12,7 @@ from tests.support.fakes.world import PROJECT, World
 from training_api.errors import EngineUnavailable, ServiceUnavailable
 from training_api.iam.wire import Binding, Policy
 from training_service.access.decision import Caller, may
-from training_service.model.projects import project_config
+from training_service.model.projects import service_agent
 from training_service.store.database import open_database
 from training_service.use_cases.object_access import ObjectAccess, ObjectAnswer, ObjectQuestion
 
@@ -73,7 +73,7 @@ def test_a_job_writes_nowhere_else(rules: Rules, name: str) -> None:
     assert not answer.allowed
     assert f"job {PROJECT}/first does not have {CREATE} on gs://team/{name}" in answer.reason
     assert "writes below its job directory gs://team/jobs/first/" in answer.reason
-    agent = project_config(PROJECT).service_account
+    agent = service_agent(PROJECT)
     assert f"add-iam-policy-binding gs://team --member=serviceAccount:{agent}" in answer.reason
 
 
@@ -115,7 +115,7 @@ def test_a_policy_gives_more_to_an_account(rules: Rules) -> None:
 
 
 def test_who_may_create_and_not_delete_replaces_nothing(rules: Rules) -> None:
-    agent = project_config(PROJECT).service_account
+    agent = service_agent(PROJECT)
     rules.grant("team", "roles/storage.objectCreator", f"serviceAccount:{agent}")
 
     assert rules.ask("x") == NEW_ONLY

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import HyperparameterSpec, Job, TrainingInput
+from training_api.dialects.ml_v1.trial_spec import trial_spec
 from training_api.errors import InvalidJobSpec, ServiceUnavailable
-from training_api.job.job_spec import JobSpec, job_spec_from_wire
-from training_api.job.tuning.trial_spec import trial_spec
+from training_api.job.job_spec import JobSpec
 from training_service.access.bucket_access import BucketRefused
 from training_service.intake.cloud_storage import StorageUnavailable
 from training_service.use_cases.package_pins import PackagePins
@@ -62,7 +63,7 @@ def pinned(store: Store, spec: JobSpec) -> JobSpec:
     return PackagePins(store, store.check_bucket).pin(spec)
 
 
-def test_every_replica_gets_the_generations_and_the_request_stays_as_it_was_sent(store: Store) -> None:
+def test_every_replica_gets_the_generations_and_the_rest_stays(store: Store) -> None:
     spec = spec_of(
         TRAINER, HELPERS, scale_tier="CUSTOM", master_type="standard", worker_type="standard", worker_count=2
     )
@@ -74,7 +75,8 @@ def test_every_replica_gets_the_generations_and_the_request_stays_as_it_was_sent
     ] * 3
     # What follows is as it was, the trainer's own arguments among it.
     assert [replica.args[2:] for replica in found.replicas] == [replica.args[2:] for replica in spec.replicas]
-    assert found.training_input == spec.training_input
+    assert found.packages is not None
+    assert found.packages.uris == (f"{TRAINER}#9", f"{HELPERS}#3")
 
 
 def test_trials_get_the_generations_of_their_job(store: Store) -> None:
@@ -102,8 +104,8 @@ def test_all_packages_that_are_not_there_are_named_at_once(store: Store) -> None
         pinned(store, spec_of("gs://ours/a.whl", TRAINER, "gs://ours/b.whl"))
 
     assert [violation.field for violation in caught.value.violations] == [
-        "trainingInput.packageUris[0]",
-        "trainingInput.packageUris[2]",
+        "packages.uris[0]",
+        "packages.uris[2]",
     ]
     assert "there is no gs://ours/a.whl, or this service may not read it; upload it" in str(caught.value)
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from training_api.dialects.ml_v1.resources import ParameterSpec, ParameterType, ScaleType
+from training_api.job.tuning.search_terms import ParameterKind, ScaleType, SearchParameter
 
-_LOG = {ScaleType.UNIT_LOG_SCALE: "log scale", ScaleType.UNIT_REVERSE_LOG_SCALE: "reverse log scale"}
+_LOG = {ScaleType.LOG: "log scale", ScaleType.REVERSE_LOG: "reverse log scale"}
 #: Ticks closer than this to an end of the axis would run into its label.
 _CLEARANCE = 0.06
 _MOST_TICKS = 9
@@ -30,16 +30,14 @@ class PlotAxis:
     place: Callable[[str], float | None]
 
 
-def parameter_axis(parameter: ParameterSpec) -> PlotAxis:
+def parameter_axis(parameter: SearchParameter) -> PlotAxis:
     """Return the axis of a searched parameter, in the parameter's own scale. Pure."""
-    name = parameter.parameter_name or ""
-    if parameter.type is ParameterType.CATEGORICAL:
-        return _category_axis(name, parameter.categorical_values or [])
-    values = parameter.discrete_values or []
-    low = values[0] if values else parameter.min_value or 0.0
-    high = values[-1] if values else parameter.max_value or 0.0
-    scale = parameter.scale_type if parameter.scale_type in _LOG and 0 < low < high else None
-    return number_axis(name, low, high, scale=scale, values=values)
+    if parameter.kind is ParameterKind.CATEGORICAL:
+        return _category_axis(parameter.name, [str(value) for value in parameter.values])
+    values = [float(value) for value in parameter.values]
+    low, high = (values[0], values[-1]) if values else (parameter.low, parameter.high)
+    scale = parameter.scale if parameter.scale in _LOG and 0 < low < high else None
+    return number_axis(parameter.name, low, high, scale=scale, values=values)
 
 
 def number_axis(
@@ -97,9 +95,9 @@ def _category_axis(name: str, categories: Sequence[str]) -> PlotAxis:
 def _to_unit(low: float, high: float, scale: ScaleType | None) -> Callable[[float], float]:
     if high <= low:
         return lambda value: 0.5
-    if scale is ScaleType.UNIT_LOG_SCALE:
+    if scale is ScaleType.LOG:
         return lambda value: math.log(value / low) / math.log(high / low)
-    if scale is ScaleType.UNIT_REVERSE_LOG_SCALE:
+    if scale is ScaleType.REVERSE_LOG:
         # discovery, ScaleType: "values close to the top of the feasible space are spread out more".
         return lambda value: 1 - math.log((high + low - value) / low) / math.log(high / low)
     return lambda value: (value - low) / (high - low)
@@ -113,12 +111,12 @@ def _ticks(low: float, high: float, scale: ScaleType | None) -> list[float]:
     """
     if high <= low:
         return []
-    if scale is ScaleType.UNIT_LOG_SCALE:
+    if scale is ScaleType.LOG:
         powers = [
             10.0**power for power in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
         ]
         return powers[:: max(len(powers) // _MOST_TICKS + 1, 1)]
-    if scale is ScaleType.UNIT_REVERSE_LOG_SCALE:
+    if scale is ScaleType.REVERSE_LOG:
         return [high + low - low * (high / low) ** part for part in (0.75, 0.5, 0.25)]
     raw = (high - low) / 5
     size = 10 ** math.floor(math.log10(raw))

@@ -17,10 +17,10 @@ from container_training.work.results.plots.parts import (
     plain_text,
     status_encoding,
 )
-from training_api.dialects.ml_v1.resources import Goal, ScaleType
+from training_api.dialects.ml_v1.trials import best_trial, is_better
 from training_api.job.results import TrialRow
+from training_api.job.tuning.search_terms import Goal, ScaleType
 from training_api.job.tuning.study_spec import StudySpec
-from training_api.job.tuning.trials import best_trial, is_better
 from training_api.states import JobState
 
 _BEST_COLOR = "#d95f02"
@@ -47,7 +47,7 @@ def parallel_coordinates(job_id: str, study: StudySpec, rows: Sequence[TrialRow]
     last axis. The darker the better; the best trial is drawn on top, in a colour of its own.
     """
     best = best_trial(rows, study.goal)
-    axes = [*map(parameter_axis, study.search.params or []), _objective_axis(study, rows)]
+    axes = [*map(parameter_axis, study.parameters), _objective_axis(study, rows)]
     points = [point for row in rows for point in _points(study, axes, row)]
     best_points = [point for point in points if best and point["trial"] == best.trial_id]
     last = max(len(axes) - 1, 1)
@@ -244,7 +244,7 @@ def _points(study: StudySpec, axes: Sequence[PlotAxis], row: TrialRow) -> Iterat
 
 def _objective_axis(study: StudySpec, rows: Sequence[TrialRow]) -> PlotAxis:
     known = _objectives(rows) or [0.0]
-    scale = ScaleType.UNIT_LOG_SCALE if _is_wide(known) else None
+    scale = ScaleType.LOG if _is_wide(known) else None
     return number_axis(
         study.metric_tag, min(known), max(known), scale=scale, note=_direction(study, is_log=bool(scale))
     )

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from container_training.dashboard.airflow_side.rights import Rights
 from container_training.dashboard.views.views import Origin
 from tests.support.fakes.job_rows import make_row
-from training_api.fleet.wire import JobRow
-from training_api.job.intent import Intent, owner_labels
+from training_api.dialects.ml_v1.intent import Intent, owner_labels
+from training_api.dialects.ml_v1.job_rows import JobRow
 from training_api.job.job_id import TaskKey, job_id_for
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import pytest
 from container_training.work.orphans.orphans import Orphan, Verdict
 from container_training.work.orphans.search import OrphanSearch
 from tests.support.fakes.job_rows import NOON
+from training_api.dialects.ml_v1.intent import INTENT_KEY, Intent, owner_labels
 from training_api.dialects.ml_v1.resources import Job
-from training_api.job.intent import INTENT_KEY, Intent, owner_labels
 from training_api.job.job_id import TaskKey
 from training_api.states import JobState
 

@@ -17,7 +17,7 @@ from container_training.dashboard.airflow_side.rights import Rights
 from tests.support.fakes.service_of_two_dags import RIGHTS, ServiceOfTwoDags
 from training_api.clients.fleet import OpsClient
 from training_api.clients.training import TrainingClient
-from training_api.job.cost import PriceList
+from training_api.dialects.ml_v1.cost import PriceList
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session

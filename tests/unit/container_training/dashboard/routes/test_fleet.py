@@ -17,11 +17,11 @@ from container_training.dashboard.airflow_side.rights import Rights
 from tests.support.fakes.job_rows import make_row
 from tests.support.fakes.stored_jobs import store_row
 from tests.unit.container_training.dashboard.routes.conftest import OpenPages
+from training_api.dialects.ml_v1.cost import PriceList
+from training_api.dialects.ml_v1.job_rows import JobRow, SearchJobsResponse
 from training_api.errors import EngineUnavailable
 from training_api.fleet.history import FleetHistoryRequest
-from training_api.fleet.wire import JobRow, SearchJobsResponse
 from training_api.job.capacity import Capacity
-from training_api.job.cost import PriceList
 from training_api.job.machines import GIB, Resources
 from training_api.states import JobState
 from training_service.store.database import open_database

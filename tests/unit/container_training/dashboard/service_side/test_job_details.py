@@ -14,9 +14,9 @@ from container_training.dashboard.service_side.job_details import (
     trials_view,
 )
 from tests.support.fakes.job_rows import NOON, after
+from training_api.dialects.ml_v1.cost import PriceList
 from training_api.dialects.ml_v1.resources import Job
 from training_api.fleet.wire import Span, SpanKind
-from training_api.job.cost import PriceList
 
 DIGEST = f"sha256:{'a' * 64}"
 FREE = PriceList(source="extra.prices", per_second={})

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from container_training.dashboard.service_side.job_query import JobQuery, of_task
-from training_api.dialects.ml_v1.filters import And, Comparison, parse_filter
 from training_api.errors import InvalidRequest
+from training_api.filtering import And, Comparison, parse_filter
 from training_api.states import JobState
 
 NOW = datetime(2026, 11, 20, 12, 0, 42, tzinfo=UTC)

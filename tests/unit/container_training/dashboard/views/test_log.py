@@ -14,8 +14,8 @@ from container_training.dashboard.views.log import (
     plain_line,
 )
 from tests.support.fakes.job_rows import NOON, after
-from training_api.dialects.ml_v1.filters import parse_filter
-from training_api.dialects.ml_v1.log_wire import LogEntry, MonitoredResource, Severity
+from training_api.cloud_logging import LogEntry, MonitoredResource, Severity
+from training_api.filtering import parse_filter
 
 
 def entry(**changes: Any) -> LogEntry:

@@ -12,9 +12,9 @@ from container_training.dashboard.views.views import (
     state_counts,
 )
 from tests.support.fakes.job_rows import NOON, after, make_row
+from training_api.dialects.ml_v1.cost import PriceList
+from training_api.dialects.ml_v1.job_rows import JobRow
 from training_api.dialects.ml_v1.resources import TrainingInput
-from training_api.fleet.wire import JobRow
-from training_api.job.cost import PriceList
 from training_api.states import JobState
 
 PRICES = PriceList(source="prices", per_second={"n1-standard-4": 0.01}, currency="EUR")

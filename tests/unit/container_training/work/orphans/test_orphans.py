@@ -19,9 +19,10 @@ from container_training.work.orphans.orphans import (
     may_be_orphan,
     submitted,
 )
+from training_api.dialects.ml_v1.intent import Intent, owner_labels
 from training_api.dialects.ml_v1.resources import Job
-from training_api.job.intent import DETACHED_LABEL, Intent, owner_labels
 from training_api.job.job_id import TaskKey
+from training_api.job.labels import DETACHED_LABEL
 from training_api.states import JobState
 
 NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)

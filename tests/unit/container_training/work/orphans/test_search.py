@@ -19,8 +19,8 @@ from container_training.work.orphans.orphans import Orphan, Verdict
 from container_training.work.orphans.search import OrphanSearch
 from tests.support.fakes.fake_service import EPOCH, PROJECT, make_job
 from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.intent import INTENT_KEY, Intent, owner_labels
 from training_api.errors import AccessDenied, TransportError
-from training_api.job.intent import INTENT_KEY, Intent, owner_labels
 from training_api.job.job_id import TaskKey
 from training_api.states import JobState
 

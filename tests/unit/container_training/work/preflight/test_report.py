@@ -21,10 +21,12 @@ from container_training.work.preflight.report import (
     cluster_hint,
     replica_rows,
 )
+from training_api.dialects.ml_v1.cluster import cluster_environment
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import InvalidJobSpec
-from training_api.job.cluster import ReplicaId, ReplicaRole, cluster_environment, replica_host
-from training_api.job.job_spec import JobSpec, job_spec_from_wire
+from training_api.job.cluster import ReplicaId, ReplicaRole, replica_host
+from training_api.job.job_spec import JobSpec
 
 DIGEST = "0123456789abcdef"
 MASTER = ReplicaId(role=ReplicaRole.MASTER)

@@ -14,7 +14,7 @@ from container_training.work.results.collection import (
     state_times,
 )
 from tests.support.fakes.fake_service import EPOCH, make_job
-from training_api.dialects.ml_v1.log_wire import LogEntry, MonitoredResource
+from training_api.cloud_logging import LogEntry, MonitoredResource
 from training_api.errors import JobFailed, ResultsMissing
 from training_api.states import JobState
 

@@ -14,8 +14,8 @@ from container_training.work.submission.content import (
     has_content,
     images_without_digest,
 )
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
-from training_api.job.job_spec import job_spec_from_wire
 from training_api.states import JobState
 
 DIGEST = "sha256:" + "a" * 64

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from container_training.work.submission.job_file import MAX_PROBLEMS
 from container_training.work.submission.job_file_reader import MAX_BYTES, MAX_DEPTH, parse_job_file
-from training_api.dialects.ml_v1.resources import Goal, Job, TrainingInput, WireModel
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
+from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.errors import FieldViolation, InvalidJobSpec
-from training_api.job.job_spec import job_spec_from_wire
+from training_api.job.tuning.search_terms import Goal
+from training_api.wire import WireModel
 
 #: Example 2 of the guide "Submit a training job", "Format your configuration parameters".
 GUIDE = """\
@@ -120,9 +122,9 @@ trainingInput:
 
     assert spec.study is not None
     assert (spec.study.goal, spec.study.max_trials, spec.study.stops_early) == (Goal.MINIMIZE, 20, True)
-    params = spec.study.search.params or []
-    assert [param.parameter_name for param in params] == ["rate", "units", "kernel", "depth"]
-    assert params[3].discrete_values == [1.5, 2.0, 4.0]
+    parameters = spec.study.parameters
+    assert [parameter.name for parameter in parameters] == ["rate", "units", "kernel", "depth"]
+    assert parameters[3].values == (1.5, 2.0, 4.0)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from container_training.work.submission.job_request import JobFields, job_request
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import InvalidJobSpec
-from training_api.job.job_spec import job_spec_from_wire
 
 IMAGE = "127.0.0.1:5000/demo/trainer:1"
 #: One chief, two workers and a parameter server, as a DAG describes them.

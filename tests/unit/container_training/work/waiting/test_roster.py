@@ -14,8 +14,8 @@ from container_training.work.waiting.roster import (
     Roster,
     log_pause_seconds,
 )
-from training_api.dialects.ml_v1.filters import Or, parse_filter
 from training_api.dialects.ml_v1.resources import Job
+from training_api.filtering import Or, parse_filter
 from training_api.states import JobState
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

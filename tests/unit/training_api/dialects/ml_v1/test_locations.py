@@ -7,7 +7,7 @@ import pytest
 from tests.support.discovery import schemas, wire_names
 from training_api.dialects.ml_v1 import locations
 from training_api.dialects.ml_v1.locations import REGIONS, Region, location_of
-from training_api.dialects.ml_v1.resources import WireModel
+from training_api.wire import WireModel
 
 SCHEMAS = schemas("ml.v1")
 

@@ -16,7 +16,8 @@ from pydantic import ValidationError
 
 from tests.support.discovery import schemas, wire_names
 from training_api.dialects.ml_v1 import resources as wire
-from training_api.dialects.ml_v1.resources import Job, TrainingInput, WireModel, format_timestamp
+from training_api.dialects.ml_v1.resources import Job, TrainingInput
+from training_api.wire import WireModel, format_timestamp
 
 SCHEMAS = schemas("ml.v1")
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job
-from training_api.job.job_spec import JobSpec, job_spec_from_wire
+from training_api.dialects.ml_v1.trial_spec import trial_environment, trial_spec
+from training_api.job.job_spec import JobSpec
 from training_api.job.tuning.study_spec import StudySpec
-from training_api.job.tuning.trial_spec import (
-    hyperparameter_args,
-    sample_hyperparameters,
-    trial_environment,
-    trial_job_dir,
-    trial_spec,
-)
+from training_api.job.tuning.trial_spec import hyperparameter_args, sample_hyperparameters, trial_output_dir
 
 SEARCH: dict[str, Any] = {
     "hyperparameterMetricTag": "accuracy",
@@ -68,7 +64,10 @@ def test_without_a_job_directory_a_trial_has_none_either() -> None:
 
 
 def test_a_trainer_is_told_its_trial_and_the_metric() -> None:
-    assert trial_environment(study(), "7") == {"CLOUD_ML_TRIAL_ID": "7", "CLOUD_ML_HP_METRIC_TAG": "accuracy"}
+    assert trial_environment("accuracy", "7") == {
+        "CLOUD_ML_TRIAL_ID": "7",
+        "CLOUD_ML_HP_METRIC_TAG": "accuracy",
+    }
 
 
 def test_a_sample_of_the_space_is_its_lower_corner_as_it_is_written_on_a_command_line() -> None:
@@ -82,4 +81,4 @@ def test_a_sample_of_the_space_is_its_lower_corner_as_it_is_written_on_a_command
 
 def test_the_arguments_of_a_trial_survive_odd_values() -> None:
     assert hyperparameter_args({"a b": "x y", "n": "-1"}) == ("--a b=x y", "--n=-1")
-    assert trial_job_dir("gs://bucket/jobs/", "3") == "gs://bucket/jobs/3"
+    assert trial_output_dir("gs://bucket/jobs/", "3") == "gs://bucket/jobs/3"

@@ -10,7 +10,9 @@ import sqlalchemy as sa
 
 from tests.support.database_work import database_work
 from tests.support.fakes.world import PROJECT, World
+from training_api.dialects.ml_v1.dialect import ML_V1
 from training_api.dialects.ml_v1.resources import Scheduling
+from training_api.dialects.registry import DIALECTS
 from training_api.states import JobState
 from training_service.store.database import open_database, to_us, writing
 from training_service.store.jobs.job_search import JobSearch
@@ -96,7 +98,7 @@ def test_few_places_and_many_are_the_same(world: World) -> None:
 
 def test_the_oldest_of_a_project_is_found_by_an_index(tmp_path: Path) -> None:
     world = world_with(tmp_path, 100, created_us=0)
-    search = JobSearch(world.database, world.store.queue_positions)
+    search = JobSearch(world.database, world.store.queue_positions, DIALECTS, ML_V1.filter_fields)
 
     assert search.oldest_queued() == search.oldest_queued(PROJECT)
     count, since = search.oldest_queued()

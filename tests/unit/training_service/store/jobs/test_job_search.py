@@ -12,6 +12,8 @@ from container_engines.memory.engine import Behaviour
 from container_engines.memory.scripted_reports import ScriptedReport
 from tests.support.fakes.world import IMAGE, PROJECT, World
 from training_api.causes import Cause
+from training_api.dialects.ml_v1.dialect import ML_V1
+from training_api.dialects.ml_v1.job_rows import SearchJobsResponse
 from training_api.dialects.ml_v1.resources import (
     Goal,
     HyperparameterSpec,
@@ -22,8 +24,9 @@ from training_api.dialects.ml_v1.resources import (
     ScaleTier,
     TrainingInput,
 )
+from training_api.dialects.registry import DIALECTS
 from training_api.errors import InvalidFilter, InvalidRequest
-from training_api.fleet.wire import JobReason, SearchJobsRequest, SearchJobsResponse
+from training_api.fleet.wire import JobReason, SearchJobsRequest
 from training_api.states import JobState
 from training_service.store.jobs.job_search import JobSearch
 
@@ -32,7 +35,9 @@ TAG = "accuracy"
 
 @pytest.fixture
 def search(world: World) -> JobSearch:
-    return JobSearch(world.database, world.store.queue_positions, world.engine.clock)
+    return JobSearch(
+        world.database, world.store.queue_positions, DIALECTS, ML_V1.filter_fields, world.engine.clock
+    )
 
 
 def ask(search: JobSearch, **request: Any) -> SearchJobsResponse:

@@ -143,7 +143,7 @@ def test_job_that_was_accepted_before_a_rule_existed_is_still_read(world: World)
     world.submit()
     old = {"masterConfig": {"imageUri": IMAGE}, "pythonVersion": "3.7"}  # refused by today's rules
     with writing(world.database).begin() as connection:
-        connection.execute(jobs.update().values(training_input=old))
+        connection.execute(jobs.update().values(request=old))
 
     world.settle()
 
@@ -242,8 +242,9 @@ def test_database_of_the_first_version_is_brought_to_this_one(tmp_path: Path) ->
     with writing(world.database).begin() as connection:
         for index in sa.inspect(connection).get_indexes("jobs"):
             connection.execute(sa.text(f"DROP INDEX {index['name']}"))
-        older = ("images", "attempts", "outcome", "study_uid", "trial", "reason", "spec", "waits_until_us")
-        for column in older:
+        connection.execute(sa.text("ALTER TABLE jobs RENAME COLUMN request TO training_input"))
+        newer = ("images", "attempts", "outcome", "study_uid", "trial", "reason", "spec", "waits_until_us")
+        for column in (*newer, "dialect"):
             connection.execute(sa.text(f"ALTER TABLE jobs DROP COLUMN {column}"))
         connection.execute(sa.text("ALTER TABLE jobs ADD COLUMN image_id VARCHAR(128) NOT NULL DEFAULT ''"))
         connection.execute(meta.update().where(meta.c.key == "schema_version").values(value="1"))

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
-from training_api.job.job_spec import JobSpec, job_spec_from_wire
-from training_api.job.tuning.trial_spec import trial_spec
+from training_api.dialects.ml_v1.trial_spec import trial_spec
+from training_api.job.job_spec import JobSpec
 from training_service.store.jobs.stored_spec import (
     UNREADABLE,
-    read_request,
+    mapping_of,
     spec_from_json,
     spec_to_json,
     waits_until_us,
@@ -77,7 +78,7 @@ def read_back(spec: JobSpec, **changes: Any) -> JobSpec:
         job_id=spec.job_id,
         labels=spec.labels,
         priority=spec.priority,
-        request=read_request(json.loads(json.dumps(spec.training_input.to_wire()))),
+        dialect=spec.dialect,
     )
 
 
@@ -88,24 +89,13 @@ def test_a_specification_is_read_back_as_it_was_decided(name: str) -> None:
     assert read_back(spec) == spec
 
 
-def test_a_specification_of_before_names_no_secrets() -> None:
-    spec = make_spec("the least")
-    stored = {name: value for name, value in spec_to_json(spec).items() if name != "secrets"}
-
-    read = spec_from_json(
-        stored, project="project", job_id="job", labels=spec.labels, priority=0, request=spec.training_input
-    )
-
-    assert read.secrets == ()
-
-
 @pytest.mark.parametrize("name", ["many roles", "packages", "a study"])
 def test_a_trial_is_read_back_with_its_own_arguments_and_folder(name: str) -> None:
     trial = trial_spec(make_spec(name), 3, {"lr": "0.5"})
 
     assert read_back(trial) == trial
     assert trial.study is None
-    assert trial.training_input.job_dir == "gs://bucket/job/3"
+    assert trial.output_dir == "gs://bucket/job/3"
     for replica in trial.replicas:
         assert replica.args[-3:] == ("--job-dir", "gs://bucket/job/3", "--lr=0.5")
         assert "gs://bucket/job" not in replica.args
@@ -120,10 +110,10 @@ def test_a_trial_without_a_folder_has_the_arguments_of_its_study_and_its_values(
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"form": 99}, "not of the form 1"),
+        ({"form": 99}, "not of the form 2"),
         ({"form": None, "unreadable": "it has no image"}, "it has no image"),
         ({"roles": []}, "has no master"),
-        ({"study": {"goal": "MINIMIZE"}}, "its search cannot be read"),
+        ({"study": {"parameters": [], "goal": "FASTER"}}, "FASTER"),
     ],
 )
 def test_what_cannot_be_read_says_why(changes: dict[str, Any], why: str) -> None:
@@ -150,26 +140,9 @@ def test_a_role_that_is_not_known_cannot_be_read(role: dict[str, Any]) -> None:
         read_back(spec, roles=[master | role])
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"fieldOfAnotherVersion": 1},
-        {"scaleTier": "TIER_OF_ANOTHER_VERSION"},
-        {"scheduling": {"priority": "high"}},
-        {"masterConfig": IMAGE | {"another": 1}},
-    ],
-)
-def test_what_is_not_known_of_a_request_is_left_out_of_it(changes: dict[str, Any]) -> None:
-    request = read_request({"region": "us-central1", "masterConfig": IMAGE} | changes)
-
-    assert request.region == "us-central1"
-    assert request.master_config is not None
-    assert request.master_config.image_uri == IMAGE["imageUri"]
-
-
 @pytest.mark.parametrize("stored", [None, [], "text", 3])
-def test_a_request_that_is_no_object_is_empty(stored: object) -> None:
-    assert read_request(stored) == TrainingInput()
+def test_json_that_is_no_object_is_empty(stored: object) -> None:
+    assert mapping_of(stored) == {}
 
 
 def test_a_job_waits_until_its_limit_or_for_ever() -> None:

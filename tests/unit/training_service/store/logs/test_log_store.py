@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from training_api.clients.training import job_log_filter
-from training_api.dialects.ml_v1.log_wire import LogEntry, Severity
+from training_api.cloud_logging import LogEntry, Severity
 from training_api.errors import InvalidFilter, InvalidRequest
 from training_service.store.database import open_database
 from training_service.store.logs.log_store import LogSource, LogStore, NewLogEntry

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from training_api.dialects.ml_v1.filters import parse_filter
+from training_api.dialects.ml_v1.dialect import ML_V1
+from training_api.filtering import parse_filter
 from training_service.store.database import from_us, open_database, writing
-from training_service.store.jobs.job_list import _FIELDS
+from training_service.store.jobs.job_list import plain_condition
 from training_service.store.sql.any_of import any_of
-from training_service.store.sql.filter_sql import filter_to_sql
 from training_service.store.tables import is_job, jobs
 
 _START_US = 1_700_000_000_000_000
@@ -38,7 +38,7 @@ def _row(project: str, place: int) -> dict[str, Any]:
         "project": project,
         "job_id": f"job_{place:03d}",
         "labels": {},
-        "training_input": {},
+        "request": {},
         "state": state,
         "priority": 0,
         "created_us": created_us,
@@ -67,10 +67,10 @@ def test_the_answer_is_that_of_the_plain_condition(database: sa.Engine, filter_t
     tree = parse_filter(filter_text)
     assert tree is not None
 
-    condition = any_of("p", tree)
+    condition = any_of("p", tree, ML_V1.filter_fields)
 
     assert condition is not None
-    plain = sa.and_(is_job, jobs.c.project == "p", filter_to_sql(tree, _FIELDS, {}))
+    plain = sa.and_(is_job, jobs.c.project == "p", plain_condition(tree, ML_V1.filter_fields))
     assert found(database, condition) == found(database, plain) != []
 
 
@@ -88,11 +88,13 @@ def test_the_answer_is_that_of_the_plain_condition(database: sa.Engine, filter_t
     ],
 )
 def test_what_no_index_finds_is_left_to_others(filter_text: str) -> None:
-    assert any_of("p", parse_filter(filter_text)) is None
+    assert any_of("p", parse_filter(filter_text), ML_V1.filter_fields) is None
 
 
 def test_no_job_is_looked_at_that_is_not_in_the_answer(database: sa.Engine) -> None:
-    condition = any_of("p", parse_filter(CHANGES.format(since=from_us(_START_US).isoformat())))
+    condition = any_of(
+        "p", parse_filter(CHANGES.format(since=from_us(_START_US).isoformat())), ML_V1.filter_fields
+    )
     assert condition is not None
     query = sa.select(jobs).where(condition).order_by(jobs.c.created_us.desc()).limit(101)
     text = query.compile(database, compile_kwargs={"literal_binds": True})

@@ -18,15 +18,15 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from training_api.dialects.ml_v1.filters import And, Comparison, Filter, Not, Or, parse_filter
-from training_api.dialects.ml_v1.log_wire import Severity
+from training_api.cloud_logging import Severity
+from training_api.dialects.ml_v1.dialect import ML_V1
 from training_api.errors import InvalidFilter
+from training_api.filtering import And, Comparison, Filter, Not, Or, parse_filter
 from training_service.store.database import open_database, writing
-from training_service.store.jobs.job_list import _FIELDS as JOB_FIELDS
-from training_service.store.jobs.job_list import label_field
+from training_service.store.jobs.job_list import plain_condition
 from training_service.store.logs.log_filters import log_condition
 from training_service.store.logs.log_store import LogStore, NewLogEntry
-from training_service.store.sql.filter_sql import MAX_PART, filter_to_sql
+from training_service.store.sql.filter_sql import MAX_PART
 from training_service.store.tables import jobs, log_lines
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -221,7 +221,7 @@ def test_an_absent_field_fits_no_comparison_and_every_negation(
 )
 def test_jobs_without_a_label_or_a_time_follow_the_same_rule(filter_text: str, expected: list[str]) -> None:
     engine = open_database("sqlite://")
-    common = {"project": "p", "training_input": {}, "state": "RUNNING", "priority": 0, "created_us": 1}
+    common = {"project": "p", "request": {}, "state": "RUNNING", "priority": 0, "created_us": 1}
     rows = [
         {"job_id": "none", "labels": {}, "ended_us": None},
         {"job_id": "one", "labels": {"team": "a"}, "ended_us": 2 * 10**15},
@@ -232,7 +232,7 @@ def test_jobs_without_a_label_or_a_time_follow_the_same_rule(filter_text: str, e
     tree = parse_filter(filter_text)
     assert tree is not None
 
-    condition = filter_to_sql(tree, JOB_FIELDS, {"labels.": label_field})
+    condition = plain_condition(tree, ML_V1.filter_fields)
 
     with engine.connect() as connection:
         found = connection.execute(sa.select(jobs.c.job_id).where(condition)).scalars().all()

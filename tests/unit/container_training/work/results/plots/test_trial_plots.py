@@ -9,8 +9,9 @@ import pytest
 from container_training.work.results.plots.trial_plots import best_curve, best_so_far, parallel_coordinates
 from tests.support.fakes.fake_service import EPOCH
 from tests.support.fakes.tuning_jobs import SEARCH, make_trial, make_tuning_job
-from training_api.dialects.ml_v1.resources import Goal, Job
-from training_api.job.tuning.trials import study_of, trial_rows
+from training_api.dialects.ml_v1.resources import Job
+from training_api.dialects.ml_v1.trials import study_of, trial_rows
+from training_api.job.tuning.search_terms import Goal
 
 JOB = make_tuning_job(
     make_trial(1, 0.9, start=0),

@@ -1,0 +1,73 @@
+"""AI Platform Training v1, as the service asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from training_api.dialects.ml_v1.cluster import cluster_environment
+from training_api.dialects.ml_v1.failure_words import failure_text
+from training_api.dialects.ml_v1.reader import NAME, read_request
+from training_api.dialects.ml_v1.summary import summary
+from training_api.dialects.ml_v1.trial_spec import trial_environment, trial_of
+from training_api.job.cluster import replica_host
+from training_api.job.dialect import Dialect, JobField, ReplicaContext, ReplicaFailure
+from training_api.job.restarts import is_retryable
+from training_api.job.tuning.study_spec import DEFAULT_METRIC_TAG
+
+_STUDY = "trainingInput.hyperparameters"
+
+
+def _environment(context: ReplicaContext) -> dict[str, str]:
+    spec, request = context.spec, context.request
+    cluster = cluster_environment(
+        job_id=spec.job_id,
+        replica=context.replica,
+        replicas=[other.replica for other in spec.replicas],
+        job_parameters=request,
+        use_chief=spec.use_chief,
+        trial_id=context.trial_id,
+    )
+    if not context.trial_id:
+        return cluster
+    return {**cluster, **trial_environment(_metric_tag(request), context.trial_id)}
+
+
+def _metric_tag(request: Mapping[str, Any]) -> str:
+    search = read_request(request).hyperparameters
+    return (search.hyperparameter_metric_tag if search else None) or DEFAULT_METRIC_TAG
+
+
+def _is_retryable(failure: ReplicaFailure) -> bool:
+    return failure.is_lost or is_retryable(failure.exit_code or 0, out_of_memory=failure.out_of_memory)
+
+
+ML_V1 = Dialect(
+    name=NAME,
+    environment=_environment,
+    variables=frozenset({"CLUSTER_SPEC", "TF_CONFIG", "CLOUD_ML_TRIAL_ID", "CLOUD_ML_HP_METRIC_TAG"}),
+    trial=trial_of,
+    host_name=replica_host,
+    is_retryable=_is_retryable,
+    failure_text=failure_text,
+    fields={
+        "max_wait": "trainingInput.scheduling.maxWaitTime",
+        "max_running": "trainingInput.scheduling.maxRunningTime",
+        "study": _STUDY,
+        "study.goal": f"{_STUDY}.goal",
+        "study.metric_tag": f"{_STUDY}.hyperparameterMetricTag",
+        "study.max_failed_trials": f"{_STUDY}.maxFailedTrials",
+        "study.parameters": f"{_STUDY}.params",
+        "study.resume_job_id": f"{_STUDY}.resumePreviousJobId",
+        "packages.uris": "trainingInput.packageUris",
+    },
+    filter_fields={
+        "jobId": JobField.JOB_ID,
+        "state": JobField.STATE,
+        "createTime": JobField.CREATED,
+        "startTime": JobField.STARTED,
+        "endTime": JobField.ENDED,
+        "labels.": JobField.LABELS,
+    },
+    summary=summary,
+)

@@ -1,0 +1,28 @@
+"""What ``errorMessage`` says of a replica that failed. Pure."""
+
+from __future__ import annotations
+
+from training_api.job.dialect import ReplicaFailure
+
+#: 128 + SIGKILL: the exit code of a process killed by signal 9, in a shell and in the engine.
+_KILLED = 137
+_SIGKILL = 9
+
+
+def failure_text(failure: ReplicaFailure) -> str:
+    """
+    Return the sentence about one replica. Pure.
+
+    Forms: [issues: rstudio/cloudml#130, tensorflow/models#4294]; out of memory [issue:
+    tensorflow/models#5591]; lost: ours.
+    """
+    name = f"The replica {failure.replica}"
+    if failure.is_removed:
+        return f"{name} was lost: its container was removed from the engine."
+    if failure.is_lost:
+        return f"{name} was lost: the engine or its machine stopped while it ran."
+    code = failure.exit_code
+    if failure.out_of_memory:
+        status = f"{_SIGKILL}(SIGKILL)" if code == _KILLED else str(code)
+        return f"{name} ran out-of-memory and exited with a non-zero status of {status}."
+    return f"{name} exited with a non-zero status of {code}."

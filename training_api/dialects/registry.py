@@ -1,0 +1,8 @@
+"""The dialects that this version speaks: a new one is one more value here."""
+
+from __future__ import annotations
+
+from training_api.dialects.ml_v1.dialect import ML_V1
+from training_api.job.dialect import Dialects
+
+DIALECTS: Dialects = {each.name: each for each in (ML_V1,)}

@@ -1,0 +1,104 @@
+"""
+What the service asks a dialect of its API, beside what its routes do: the one value that a dialect is.
+
+A job is neutral (``JobSpec``). But its containers are told who they are in the words of the dialect, its
+errors are written in them, and its trials are made by their rules. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from training_api.job.cluster import ReplicaId
+from training_api.job.job_spec import JobSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaContext:
+    """
+    A replica that is about to start, for its environment.
+
+    :param request: the job's, or the trial's, in the canonical JSON of its dialect.
+    :param trial_id: ``1`` and up in a tuning job, else empty.
+    """
+
+    spec: JobSpec
+    request: Mapping[str, Any]
+    replica: ReplicaId
+    trial_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaFailure:
+    """
+    A replica that ended badly.
+
+    :param exit_code: its status; ``None``: unknown.
+    :param is_lost: the engine, or its machine, stopped while it ran.
+    :param is_removed: its container is gone from the engine.
+    """
+
+    replica: ReplicaId
+    exit_code: int | None = None
+    out_of_memory: bool = False
+    is_lost: bool = False
+    is_removed: bool = False
+
+
+class JobField(StrEnum):
+    """What of a job a list can be filtered by."""
+
+    JOB_ID = "job_id"
+    STATE = "state"
+    CREATED = "created"
+    STARTED = "started"
+    ENDED = "ended"
+    #: A map: the name in a filter is a prefix, ``labels.``, which a label's key follows.
+    LABELS = "labels"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """
+    One dialect of the API.
+
+    :param name: as jobs carry it.
+    :param environment: what a replica's containers are told of their job, as variables.
+    :param variables: all names that ``environment`` may use.
+    :param trial: a tuning job's specification and request, a number, and hyperparameters -> the trial's
+        specification and request.
+    :param host_name: a job's id and a replica -> the replica's name in its job's network.
+    :param is_retryable: whether a replica that failed so may succeed next time.
+    :param failure_text: the sentence about a replica in the job's error.
+    :param fields: what the service may find wrong in a specification -> the field's path in a request.
+    :param filter_fields: names in the filter of a list; those of maps end with a dot.
+    :param summary: what the tables of the ops API show of a request, as ``trainingInput``
+        (``training_api/fleet/wire.py``); it has ``hyperparameters`` if the job tunes.
+    """
+
+    name: str
+    environment: Callable[[ReplicaContext], dict[str, str]]
+    variables: frozenset[str]
+    trial: Callable[[JobSpec, Mapping[str, Any], int, Mapping[str, str]], tuple[JobSpec, dict[str, Any]]]
+    host_name: Callable[[str, ReplicaId], str]
+    is_retryable: Callable[[ReplicaFailure], bool]
+    failure_text: Callable[[ReplicaFailure], str]
+    fields: Mapping[str, str]
+    filter_fields: Mapping[str, JobField]
+    summary: Callable[[Mapping[str, Any]], dict[str, Any]]
+
+    def word(self, field: str, parts: int = 1) -> str:
+        """Return what users call ``field``: the last part, or parts, of its path."""
+        return ".".join(self.fields[field].split(".")[-parts:])
+
+    def path(self, field: str) -> str:
+        """Return the path in a request of ``field``, or of an element of it: ``packages.uris[2]``."""
+        name, bracket, index = field.partition("[")
+        return f"{self.fields.get(name, name)}{bracket}{index}"
+
+
+#: The dialects of a service, by name.
+Dialects = Mapping[str, Dialect]

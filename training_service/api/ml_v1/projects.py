@@ -1,0 +1,25 @@
+"""``projects.getConfig`` of the v1 API."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse
+
+from training_api.dialects.ml_v1.resources import GetConfigResponse
+from training_service.api.paths import ProjectPath
+from training_service.model.projects import project_number, service_agent
+
+
+def projects_router() -> APIRouter:
+    """Return the routes of projects themselves."""
+    router = APIRouter(prefix="/v1", tags=["projects"])
+
+    @router.get("/projects/{project}:getConfig", response_model=GetConfigResponse)
+    def get_config(project: ProjectPath) -> JSONResponse:
+        """Return the project's service agent."""
+        config = GetConfigResponse(
+            service_account=service_agent(project), service_account_project=project_number(project)
+        )
+        return JSONResponse(config.to_wire())
+
+    return router
