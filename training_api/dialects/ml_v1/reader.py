@@ -36,7 +36,11 @@ NAME = "ml_v1"
 
 
 def read_request(stored: Mapping[str, Any]) -> TrainingInput:
-    """Return a ``trainingInput`` that was accepted once, without fields that today's models do not know."""
+    """
+    Return a ``trainingInput`` that was accepted once.
+
+    Without fields that today's models do not know.
+    """
     try:
         return TrainingInput.model_validate(stored, extra="ignore")
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""The use cases of jobs in the words of AI Platform Training v1: requests in, resources out. No HTTP."""
+"""The use cases of jobs in the words of AI Platform Training v1, without HTTP."""
 
 from __future__ import annotations
 
@@ -60,7 +60,11 @@ class WireJobs:
         return job_of(self._jobs.set_labels(project, job_id, labels, sent_etag=job.etag or ""))
 
     def cancel(self, project: str, job_id: str) -> None:
-        """Ask a job to end; do nothing if it is ending or has ended. :raises JobNotFound: there is none."""
+        """
+        Ask a job to end; do nothing if it is ending or has ended.
+
+        :raises JobNotFound: there is none.
+        """
         self._jobs.cancel(project, job_id)
 
 
