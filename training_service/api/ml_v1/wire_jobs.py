@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from training_api.dialects.ml_v1.job_rules import label_violations
 from training_api.dialects.ml_v1.packages import Runtimes
 from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, ListJobsResponse, TrainingInput
+from training_api.dialects.ml_v1.rules.job_rules import label_violations
 from training_api.errors import FieldViolation, InvalidRequest
 from training_api.field_mask import parse_field_mask
 from training_service.api.ml_v1.writer import job_of, page_of
