@@ -142,7 +142,7 @@ PURE_ROOMS = (
     "training_api.iam",
     "training_api.dialects",
 )
-#: Rooms that know jobs and no dialect of the API: a dialect reaches them as one value, which wiring passes in.
+#: Rooms that know jobs and no dialect of the API: wiring passes a dialect in, as one value.
 NEUTRAL_ROOMS = (
     "container_engines",
     "training_api.job",

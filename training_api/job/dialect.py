@@ -1,5 +1,5 @@
 """
-What the service asks a dialect of its API, beside what its routes do: the one value that a dialect is.
+What the service asks a dialect of its API, beside what its routes do.
 
 A job is neutral (``JobSpec``). But its containers are told who they are in the words of the dialect, its
 errors are written in them, and its trials are made by their rules. Pure.

@@ -23,9 +23,9 @@ _PACKAGE = "--package="
 
 def to_form_2(spec: Mapping[str, Any], request: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Return the specification in form 2; one that cannot be converted says why, and stays as it was.
+    Return the specification in form 2.
 
-    Pure.
+    Pure. One that cannot be converted says why, and stays as it was.
 
     :param request: the ``trainingInput`` of the job, all that there was at that time.
     """

@@ -151,7 +151,7 @@ def _to_8(connection: sa.Connection) -> None:
 
 
 def _to_9(connection: sa.Connection) -> None:
-    """Jobs of several dialects: the name of each, its request, and a specification that is read without it."""
+    """Jobs of several dialects, with specifications that are read without the request."""
     _add_column(connection, "jobs", "dialect", f"{_text(connection)} NOT NULL DEFAULT 'ml_v1'")
     if "training_input" in _columns(connection, "jobs"):
         connection.exec_driver_sql("ALTER TABLE jobs RENAME COLUMN training_input TO request")

@@ -1,4 +1,8 @@
-"""The use cases of a jobs API: create, get, list, label, cancel. No HTTP or engine words, and no dialect's."""
+"""
+The use cases of a jobs API: create, get, list, label, cancel.
+
+No words of HTTP, of an engine or of a dialect.
+"""
 
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ class PackagePins:
         """
         Return the job with its packages as they are now.
 
-        :raises InvalidJobSpec: in the specification's words; a package is not there, or the job may not read it. [unverified: the real
-            service's answer]
+        :raises InvalidJobSpec: in the specification's words; a package is not there, or the job may not read
+            it. [unverified: the real service's answer]
         :raises ServiceUnavailable: the object store does not answer.
         """
         if spec.packages is None:

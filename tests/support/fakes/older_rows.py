@@ -1,4 +1,4 @@
-"""A database as version 8 had it: specifications of form 1, which were read together with the request."""
+"""A database as version 8 had it, with specifications of form 1."""
 
 from __future__ import annotations
 

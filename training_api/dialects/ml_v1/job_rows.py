@@ -1,4 +1,8 @@
-"""Tables of jobs as the ops API gives them (``training_api/fleet/wire.py``): what was asked, in ml.v1's words."""
+"""
+Tables of jobs as the ops API gives them, with what was asked in ml.v1's words.
+
+The rest of that protocol: ``training_api/fleet/wire.py``.
+"""
 
 from __future__ import annotations
 

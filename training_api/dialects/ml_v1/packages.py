@@ -1,5 +1,7 @@
 """
-The fields of a request that describe Python packages instead of a container, and their documented rules.
+The fields of a request that describe Python packages instead of a container.
+
+With their documented rules.
 
 What such a job runs: ``training_api/job/python_package.py``.
 """

@@ -14,16 +14,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from training_api.dialects.ml_v1.hyperparameter_rules import check_hyperparameters
-from training_api.dialects.ml_v1.job_rules import (
+from training_api.dialects.ml_v1.packages import Runtimes, packages_from_wire
+from training_api.dialects.ml_v1.replicas import replicas_from_wire
+from training_api.dialects.ml_v1.resources import Job, Scheduling, TrainingInput
+from training_api.dialects.ml_v1.rules.hyperparameter_rules import check_hyperparameters
+from training_api.dialects.ml_v1.rules.job_rules import (
     check_formats,
     check_identity,
     check_supported,
     limits_from_wire,
 )
-from training_api.dialects.ml_v1.packages import Runtimes, packages_from_wire
-from training_api.dialects.ml_v1.replicas import replicas_from_wire
-from training_api.dialects.ml_v1.resources import Job, Scheduling, TrainingInput
 from training_api.dialects.ml_v1.search import study_from_wire
 from training_api.errors import InvalidJobSpec
 from training_api.job.cluster import ReplicaRole
@@ -36,7 +36,11 @@ NAME = "ml_v1"
 
 
 def read_request(stored: Mapping[str, Any]) -> TrainingInput:
-    """Return a ``trainingInput`` that was accepted once, without fields that today's models do not know."""
+    """
+    Return a ``trainingInput`` that was accepted once.
+
+    Without fields that today's models do not know.
+    """
     try:
         return TrainingInput.model_validate(stored, extra="ignore")
     except ValidationError as error:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from training_api.dialects.ml_v1.accelerator_rules import NO_TPU, accelerators_from_wire
 from training_api.dialects.ml_v1.packages import (
     Runtimes,
     is_package_job,
@@ -26,6 +25,7 @@ from training_api.dialects.ml_v1.resources import (
     TrainingInput,
 )
 from training_api.dialects.ml_v1.roles import OTHER_ROLES, RoleMachines, machines_of
+from training_api.dialects.ml_v1.rules.accelerator_rules import NO_TPU, accelerators_from_wire
 from training_api.errors import InvalidImageRef
 from training_api.job.cluster import ReplicaId, ReplicaRole
 from training_api.job.image_ref import ImageRef, parse_image_ref

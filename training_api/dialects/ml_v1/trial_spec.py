@@ -19,7 +19,7 @@ def trial_of(
     study: JobSpec, request: Mapping[str, Any], trial_id: int, hyperparameters: Mapping[str, str]
 ) -> tuple[JobSpec, dict[str, Any]]:
     """
-    Return what trial ``trial_id`` of the tuning job ``study`` runs, and the request that its containers see.
+    Return what a trial of ``study`` runs, and the request that its containers see.
 
     Pure.
 

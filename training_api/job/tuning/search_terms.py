@@ -1,4 +1,4 @@
-"""The words of a search, whatever dialect a request speaks: goals, methods, parameters, scales. Pure."""
+"""The words of a search in any dialect: goals, methods, parameters, scales. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ParameterKind(StrEnum):
 
 
 class ScaleType(StrEnum):
-    """How a parameter is mapped onto the unit interval; NONE: evenly, and a DISCRETE by its places."""
+    """How a parameter is mapped onto the unit interval; NONE spreads DISCRETE values evenly."""
 
     NONE = "NONE"
     LINEAR = "LINEAR"

@@ -1,11 +1,11 @@
-"""The use cases of jobs in the words of AI Platform Training v1: requests in, resources out. No HTTP."""
+"""The use cases of jobs in the words of AI Platform Training v1, without HTTP."""
 
 from __future__ import annotations
 
-from training_api.dialects.ml_v1.job_rules import label_violations
 from training_api.dialects.ml_v1.packages import Runtimes
 from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, ListJobsResponse, TrainingInput
+from training_api.dialects.ml_v1.rules.job_rules import label_violations
 from training_api.errors import FieldViolation, InvalidRequest
 from training_api.field_mask import parse_field_mask
 from training_service.api.ml_v1.writer import job_of, page_of
@@ -60,7 +60,11 @@ class WireJobs:
         return job_of(self._jobs.set_labels(project, job_id, labels, sent_etag=job.etag or ""))
 
     def cancel(self, project: str, job_id: str) -> None:
-        """Ask a job to end; do nothing if it is ending or has ended. :raises JobNotFound: there is none."""
+        """
+        Ask a job to end; do nothing if it is ending or has ended.
+
+        :raises JobNotFound: there is none.
+        """
         self._jobs.cancel(project, job_id)
 
 

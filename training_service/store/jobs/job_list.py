@@ -45,7 +45,11 @@ def wanted_jobs(project: str, filter_text: str, names: Mapping[str, JobField]) -
 
 
 def plain_condition(tree: Filter, names: Mapping[str, JobField]) -> sa.ColumnElement[bool]:
-    """Return the condition of ``tree`` alone. :raises InvalidFilter: a field or a value is unknown."""
+    """
+    Return the condition of ``tree`` alone.
+
+    :raises InvalidFilter: a field or a value is unknown.
+    """
     fields = {name: _FIELDS[field] for name, field in names.items() if field in _FIELDS}
     maps = {name: label_field for name, field in names.items() if field is JobField.LABELS}
     return filter_to_sql(tree, fields, maps)

@@ -13,7 +13,7 @@ from container_training.runtime import killing
 from container_training.runtime.killing import TaskFate
 from tests.support.fakes.fake_service import FakeService, error, make_job
 from tests.support.fakes.submissions import make_operator, submit
-from training_api.dialects.ml_v1.job_rules import JOB_ID
+from training_api.dialects.ml_v1.rules.job_rules import JOB_ID
 from training_api.errors import JobConflict, TransportError
 from training_api.states import JobState
 

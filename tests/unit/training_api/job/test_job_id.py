@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training_api.dialects.ml_v1.job_rules import JOB_ID
+from training_api.dialects.ml_v1.rules.job_rules import JOB_ID
 from training_api.job.job_id import TaskKey, job_id_for, label_value, numbered_job_id
 
 KEYS = st.builds(

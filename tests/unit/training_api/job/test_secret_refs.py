@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from training_api.dialects.ml_v1.job_rules import label_violations
 from training_api.dialects.ml_v1.reader import accepted_job_spec, job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.dialects.ml_v1.rules.job_rules import label_violations
 from training_api.errors import InvalidJobSpec
 from training_api.job.secret_refs import SecretRef, secret_labels
 

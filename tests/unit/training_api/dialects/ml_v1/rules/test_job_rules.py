@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.support.fakes.job_requests import make_job, make_spec, violations_of
-from training_api.dialects.ml_v1.job_rules import DEFAULT_RUNNING, JOB_ID_RULE, parse_duration
 from training_api.dialects.ml_v1.reader import job_spec_from_wire
+from training_api.dialects.ml_v1.rules.job_rules import DEFAULT_RUNNING, JOB_ID_RULE, parse_duration
 
 JOB_DIR_RULE = "must be a Cloud Storage path gs://BUCKET/FOLDER; got "
 KMS_RULE = "must be projects/PROJECT/locations/REGION/keyRings/RING/cryptoKeys/KEY; got "

@@ -13,7 +13,6 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from training_api.dialects.ml_v1.job_rules import JOB_ID, JOB_ID_RULE
 from training_api.dialects.ml_v1.resources import (
     HyperparameterSpec,
     Job,
@@ -22,6 +21,7 @@ from training_api.dialects.ml_v1.resources import (
     ScaleType,
     SearchAlgorithm,
 )
+from training_api.dialects.ml_v1.rules.job_rules import JOB_ID, JOB_ID_RULE
 from training_api.job.violations import Violations
 
 PATH = "trainingInput.hyperparameters"
