@@ -131,6 +131,8 @@ docs: setup
 	@mv docs/kill-table.md.new docs/kill-table.md
 	@echo "writing the arguments in docs/reference" >&2
 	@$(PYTHON) -m docs.tools.operator_reference
+	@echo "writing the messages of Vertex AI" >&2
+	@$(PYTHON) -m docs.tools.vertex_messages
 
 # What images install, each with its requirements.in.
 OF_IMAGES := $(wildcard docker/frameworks/*/requirements.in docker/trainers/*/requirements.in)

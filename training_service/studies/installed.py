@@ -15,7 +15,6 @@ TUNING = (
     "google-cloud-storage",
     "google-crc32c",
     "numpy",
-    "protobuf",
     "requests",
     "scipy",
     "threadpoolctl",
