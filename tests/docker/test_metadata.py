@@ -24,10 +24,11 @@ from tests.support import web
 from tests.support.bed.job_watch import until_end
 from training_api.clients.training import TrainingClient, job_log_filter
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.job.project_number import project_number
 from training_api.states import JobState
 from training_service.access.identity import IdentityTokens
 from training_service.access.signing_key import SigningKey
-from training_service.model.projects import project_number, service_agent
+from training_service.model.projects import service_agent
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 

@@ -49,5 +49,10 @@ def replica_host(job_id: str, replica: ReplicaId) -> str:
     Pure; a valid DNS label (at most 63 characters) for every job id. The pattern is that of public trainers'
     logs.
     """
+    return host_label(replica.role, job_id, replica.index)
+
+
+def host_label(name: str, job_id: str, index: int) -> str:
+    """Return the host name of the replica ``index`` of those that are called ``name``. Pure."""
     digest = hashlib.sha256(job_id.encode()).hexdigest()[:10]
-    return f"cmle-training-{replica.role}-{digest}-{replica.index}"
+    return f"cmle-training-{name}-{digest}-{index}"

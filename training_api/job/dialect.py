@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from training_api.filtering import Filter, parse_filter
 from training_api.job.cluster import ReplicaId
 from training_api.job.job_spec import JobSpec
+from training_api.job.restarts import RestartScope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +54,19 @@ class JobField(StrEnum):
     """What of a job a list can be filtered by."""
 
     JOB_ID = "job_id"
+    #: What the caller calls it, where that is not the id; it may be compared with a pattern.
+    DISPLAY_NAME = "display_name"
     STATE = "state"
     CREATED = "created"
     STARTED = "started"
     ENDED = "ended"
     #: A map: the name in a filter is a prefix, ``labels.``, which a label's key follows.
     LABELS = "labels"
+
+
+def _as_it_is(text: str, variables: Mapping[str, str]) -> str:
+    del variables
+    return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,12 +80,14 @@ class Dialect:
     :param trial: a tuning job's specification and request, a number, and hyperparameters -> the trial's
         specification and request.
     :param host_name: a job's id and a replica -> the replica's name in its job's network.
-    :param is_retryable: whether a replica that failed so may succeed next time.
+    :param restart_scope: what is started again after such a failure.
     :param failure_text: the sentence about a replica in the job's error.
     :param fields: what the service may find wrong in a specification -> the field's path in a request.
     :param filter_fields: names in the filter of a list; those of maps end with a dot.
     :param summary: what the tables of the ops API show of a request, as ``trainingInput``
         (``training_api/fleet/wire.py``); it has ``hyperparameters`` if the job tunes.
+    :param read_filter: the filter of a list -> its tree, in which states have their neutral words.
+    :param expanded: a word of a command, and the variables of its container -> the word that is run.
     """
 
     name: str
@@ -84,11 +95,13 @@ class Dialect:
     variables: frozenset[str]
     trial: Callable[[JobSpec, Mapping[str, Any], int, Mapping[str, str]], tuple[JobSpec, dict[str, Any]]]
     host_name: Callable[[str, ReplicaId], str]
-    is_retryable: Callable[[ReplicaFailure], bool]
+    restart_scope: Callable[[ReplicaFailure], RestartScope]
     failure_text: Callable[[ReplicaFailure], str]
     fields: Mapping[str, str]
     filter_fields: Mapping[str, JobField]
     summary: Callable[[Mapping[str, Any]], dict[str, Any]]
+    read_filter: Callable[[str], Filter | None] = parse_filter
+    expanded: Callable[[str, Mapping[str, str]], str] = _as_it_is
 
     def word(self, field: str, parts: int = 1) -> str:
         """Return what users call ``field``: the last part, or parts, of its path."""

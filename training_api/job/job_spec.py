@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from training_api.job.python_package import PythonPackages, with_uris
 from training_api.job.replica_spec import ReplicaSpec
+from training_api.job.restarts import RestartScope
 from training_api.job.secret_refs import SecretRef
 from training_api.job.tuning.study_spec import StudySpec
 
@@ -33,6 +34,7 @@ class JobSpec:
     :param service_account: whose rights its containers have; empty: the project's service agent.
     :param region: where it is said to run; empty: nowhere in particular.
     :param packages: what it installs; ``None``: it runs an image of its own.
+    :param restarts: what is at least started again after a failure that may pass.
     """
 
     project: str
@@ -50,6 +52,7 @@ class JobSpec:
     service_account: str = ""
     region: str = ""
     packages: PythonPackages | None = None
+    restarts: RestartScope = RestartScope.REPLICA
 
     @property
     def master(self) -> ReplicaSpec:

@@ -9,6 +9,10 @@ from training_api.job.cluster import ReplicaId
 from training_api.job.image_ref import ImageRef
 from training_api.job.machines import MachineType
 
+#: Replicas of one job, all roles together. A bound of this service's own, against a count with a digit too
+#: many.
+MAX_REPLICAS = 128
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaSpec:

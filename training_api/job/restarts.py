@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any
 
 from training_api.job.cluster import ReplicaId
@@ -37,6 +38,23 @@ def is_retryable(exit_code: int, *, out_of_memory: bool) -> bool:
     A full memory would be full again.
     """
     return exit_code in RETRYABLE_EXIT_CODES and not out_of_memory
+
+
+class RestartScope(StrEnum):
+    """
+    What is started again after a failure.
+
+    The order is that of their weight: of several, the last one counts.
+    """
+
+    REPLICA = "REPLICA"  #: the replica that failed; after its last restart, the job
+    JOB = "JOB"  #: all replicas
+    NONE = "NONE"  #: nothing: the job fails
+
+
+def widest(scopes: Iterable[RestartScope]) -> RestartScope:
+    """Return what is started again where all of ``scopes``, at least one, apply. Pure."""
+    return max(scopes, key=list(RestartScope).index)
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -23,11 +23,11 @@ from training_api.iam.wire import (
     TestIamPermissionsRequest,
     TestIamPermissionsResponse,
 )
+from training_api.job.project_number import project_number
 from training_service.access.control import AccessControl
 from training_service.api.access import CurrentCaller
 from training_service.api.openapi import errors
 from training_service.api.paths import ProjectPath
-from training_service.model.projects import project_number
 from training_service.use_cases.policies import Policies
 
 #: As ``ProjectPath``, but a colon only after a domain: ``P:someMethod`` is no project.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from container_engines.base import Engine
 from training_api.errors import EngineError
+from training_api.job.project_number import project_number
 from training_service.metadata.tree import DEFAULT_REGION, JobIdentity
-from training_service.model.projects import account_of, project_number
+from training_service.model.projects import account_of
 from training_service.store.jobs.job_store import JobStore
 
 

@@ -10,7 +10,13 @@ from training_api.causes import Cause
 from training_api.job.cluster import ReplicaId
 from training_api.job.dialect import Dialect, ReplicaFailure
 from training_api.job.exit_causes import exit_cause
-from training_api.job.restarts import MAX_JOB_RETRIES, MAX_REPLICA_RESTARTS, Attempts
+from training_api.job.restarts import (
+    MAX_JOB_RETRIES,
+    MAX_REPLICA_RESTARTS,
+    Attempts,
+    RestartScope,
+    widest,
+)
 from training_api.states import JobState, ReplicaState
 from training_service.model.reasons import Reason
 from training_service.model.records import JobRecord
@@ -73,14 +79,15 @@ def judge(
     if not failed and not lost:
         return None
     reason = failure_of(failed, lost, dialect, uses_packages=job.spec.packages is not None)
-    if not all(dialect.is_retryable(_failure(each)) for each in failed):
+    scope = widest([job.spec.restarts, *map(dialect.restart_scope, _failures(failed, lost))])
+    if scope is RestartScope.NONE:
         return Over(outcome=JobState.FAILED, reason=reason)
-    return _again(job, [*(each.replica for each in failed), *lost], reason)
+    return _again(job, [*(each.replica for each in failed), *lost], reason, scope)
 
 
-def _again(job: JobRecord, ended: Sequence[ReplicaId], reason: Reason) -> Over | Again:
+def _again(job: JobRecord, ended: Sequence[ReplicaId], reason: Reason, scope: RestartScope) -> Over | Again:
     attempts = job.attempts
-    if all(attempts.may_restart(replica) for replica in ended):
+    if scope is RestartScope.REPLICA and all(attempts.may_restart(replica) for replica in ended):
         after = attempts.restarted(ended)
         counts = ", ".join(
             f"{replica.task_name} restart {after.of(replica).restart} of {MAX_REPLICA_RESTARTS}"
@@ -107,8 +114,7 @@ def failure_of(
     :param dialect: whose words the message is in.
     :param uses_packages: whether the job installs Python packages.
     """
-    failures = [*map(_failure, failed), *(ReplicaFailure(replica=who, is_removed=True) for who in lost)]
-    message = " ".join(map(dialect.failure_text, failures))
+    message = " ".join(map(dialect.failure_text, _failures(failed, lost)))
     if not failed:
         return Reason(cause=Cause.REPLICA_LOST, message=message, replica=str(lost[0]))
     causes = [_cause_of(each, uses_packages=uses_packages) for each in failed]
@@ -122,6 +128,10 @@ def _cause_of(failed: ObservedReplica, *, uses_packages: bool) -> Cause:
     if failed.lost:
         return Cause.REPLICA_LOST
     return exit_cause(failed.exit_code or 0, out_of_memory=failed.out_of_memory, uses_packages=uses_packages)
+
+
+def _failures(failed: Sequence[ObservedReplica], lost: Sequence[ReplicaId]) -> list[ReplicaFailure]:
+    return [*map(_failure, failed), *(ReplicaFailure(replica=who, is_removed=True) for who in lost)]
 
 
 def _failure(observed: ObservedReplica) -> ReplicaFailure:

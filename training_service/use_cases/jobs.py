@@ -122,17 +122,29 @@ class Jobs:
         return JobView(record=record, position=position, tuning=tuning)
 
     def list_page(
-        self, project: str, filter_text: str = "", page_size: int = 0, page_token: str = ""
+        self,
+        project: str,
+        filter_text: str = "",
+        page_size: int = 0,
+        page_token: str = "",
+        *,
+        region: str = "",
     ) -> JobPage:
         """
         Return a page of jobs, newest first.
 
+        :param region: only those that are said to run there; empty: all.
         :raises InvalidFilter: the filter cannot be read.
         :raises InvalidRequest: the page token, or the page size, is invalid.
         """
         size = paging.page_size(page_size, default=DEFAULT_PAGE_SIZE, maximum=MAX_PAGE_SIZE)
         records, token = self._store.list_page(
-            project, dialect=self._dialect, filter_text=filter_text, page_size=size, page_token=page_token
+            project,
+            dialect=self._dialect,
+            filter_text=filter_text,
+            page_size=size,
+            page_token=page_token,
+            region=region,
         )
         positions = self._positions(records)
         outputs = self._outputs.of(records)

@@ -12,7 +12,7 @@ from training_api.dialects.ml_v1.summary import summary
 from training_api.dialects.ml_v1.trial_spec import trial_environment, trial_of
 from training_api.job.cluster import replica_host
 from training_api.job.dialect import Dialect, JobField, ReplicaContext, ReplicaFailure
-from training_api.job.restarts import is_retryable
+from training_api.job.restarts import RestartScope, is_retryable
 from training_api.job.tuning.study_spec import DEFAULT_METRIC_TAG
 
 _STUDY = "trainingInput.hyperparameters"
@@ -38,8 +38,11 @@ def _metric_tag(request: Mapping[str, Any]) -> str:
     return (search.hyperparameter_metric_tag if search else None) or DEFAULT_METRIC_TAG
 
 
-def _is_retryable(failure: ReplicaFailure) -> bool:
-    return failure.is_lost or is_retryable(failure.exit_code or 0, out_of_memory=failure.out_of_memory)
+def _restart_scope(failure: ReplicaFailure) -> RestartScope:
+    if failure.is_lost or failure.is_removed:
+        return RestartScope.REPLICA
+    passes = is_retryable(failure.exit_code or 0, out_of_memory=failure.out_of_memory)
+    return RestartScope.REPLICA if passes else RestartScope.NONE
 
 
 ML_V1 = Dialect(
@@ -48,7 +51,7 @@ ML_V1 = Dialect(
     variables=frozenset({"CLUSTER_SPEC", "TF_CONFIG", "CLOUD_ML_TRIAL_ID", "CLOUD_ML_HP_METRIC_TAG"}),
     trial=trial_of,
     host_name=replica_host,
-    is_retryable=_is_retryable,
+    restart_scope=_restart_scope,
     failure_text=failure_text,
     fields={
         "max_wait": "trainingInput.scheduling.maxWaitTime",

@@ -31,12 +31,9 @@ from training_api.job.cluster import ReplicaId, ReplicaRole
 from training_api.job.image_ref import ImageRef, parse_image_ref
 from training_api.job.machines import MACHINE_TYPES, TPU_MACHINE, MachineType
 from training_api.job.python_package import runtime_args, runtime_image
-from training_api.job.replica_spec import ReplicaSpec
+from training_api.job.replica_spec import MAX_REPLICAS, ReplicaSpec
 from training_api.job.violations import Violations
 
-#: Replicas of one job, all roles together. A bound of this service's own, against a count with a digit too
-#: many.
-MAX_REPLICAS = 128
 #: discovery: DiskConfig.bootDiskType "Valid values".
 _DISK_TYPES = ("pd-ssd", "pd-standard")
 

@@ -6,8 +6,9 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
 from training_api.dialects.ml_v1.resources import GetConfigResponse
+from training_api.job.project_number import project_number
 from training_service.api.paths import ProjectPath
-from training_service.model.projects import project_number, service_agent
+from training_service.model.projects import service_agent
 
 
 def projects_router() -> APIRouter:

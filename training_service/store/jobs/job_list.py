@@ -8,12 +8,18 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from training_api.filtering import Filter, parse_filter
+from training_api.filtering import Filter
 from training_api.job.dialect import JobField
 from training_api.job.labels import DAG_LABEL
 from training_service.model.paging import foreign_token
 from training_service.store.sql.any_of import any_of
-from training_service.store.sql.filter_sql import FieldSql, filter_to_sql, text_field, time_field
+from training_service.store.sql.filter_sql import (
+    FieldSql,
+    filter_to_sql,
+    pattern_field,
+    text_field,
+    time_field,
+)
 from training_service.store.sql.json_sql import JsonObject
 from training_service.store.tables import is_job, jobs
 
@@ -22,6 +28,7 @@ _TOKEN = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 _ORDER = (jobs.c.created_us, jobs.c.sequence)
 _FIELDS: dict[JobField, FieldSql] = {
     JobField.JOB_ID: text_field(jobs.c.job_id),
+    JobField.DISPLAY_NAME: pattern_field(jobs.c.request["displayName"].as_string()),
     JobField.STATE: text_field(jobs.c.state),
     JobField.CREATED: time_field(jobs.c.created_us),
     JobField.STARTED: time_field(jobs.c.running_us),
@@ -29,14 +36,13 @@ _FIELDS: dict[JobField, FieldSql] = {
 }
 
 
-def wanted_jobs(project: str, filter_text: str, names: Mapping[str, JobField]) -> sa.ColumnElement[bool]:
+def wanted_jobs(project: str, tree: Filter | None, names: Mapping[str, JobField]) -> sa.ColumnElement[bool]:
     """
-    Return the condition for the jobs of ``project`` that match ``filter_text``.
+    Return the condition for the jobs of ``project`` that match ``tree``.
 
     :param names: what the filter calls the fields.
-    :raises InvalidFilter: it cannot be read.
+    :raises InvalidFilter: it asks for what there is not.
     """
-    tree = parse_filter(filter_text)
     wanted = any_of(project, tree, names)
     if wanted is not None:
         return wanted
@@ -53,6 +59,12 @@ def plain_condition(tree: Filter, names: Mapping[str, JobField]) -> sa.ColumnEle
     fields = {name: _FIELDS[field] for name, field in names.items() if field in _FIELDS}
     maps = {name: label_field for name, field in names.items() if field is JobField.LABELS}
     return filter_to_sql(tree, fields, maps)
+
+
+def in_region(region: str) -> sa.ColumnElement[bool]:
+    """Return the condition that a job is said to run in ``region``."""
+    condition: sa.ColumnElement[bool] = jobs.c.spec["region"].as_string() == region
+    return condition
 
 
 def label_field(key: str) -> FieldSql:

@@ -13,6 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from training_api.filtering import parse_filter
 from training_api.fleet.wire import DEFAULT_SEARCH_PAGE, MAX_SEARCH_PAGE, SearchJobsRequest
 from training_api.job.dialect import Dialects, JobField
 from training_api.states import LIVING, JobState
@@ -75,7 +76,9 @@ class JobSearch:
         :raises InvalidRequest: the page token, or the page size, is invalid.
         """
         size = page_size(request.page_size, default=DEFAULT_SEARCH_PAGE, maximum=MAX_SEARCH_PAGE)
-        wanted = sa.and_(wanted_jobs(project, request.filter, self._names), of_dags(request.dags))
+        wanted = sa.and_(
+            wanted_jobs(project, parse_filter(request.filter), self._names), of_dags(request.dags)
+        )
         if request.changed_after:
             since = to_us(request.changed_after)
             wanted = sa.and_(wanted, sa.or_(jobs.c.ended_us.is_(None), jobs.c.ended_us > since))

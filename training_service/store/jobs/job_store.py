@@ -30,7 +30,7 @@ from training_service.model.reasons import Reason
 from training_service.model.records import ActiveJobs, JobRecord, UnreadableJob
 from training_service.model.resources import job_resource, owner_policy
 from training_service.store.database import read_meta, to_us, writing
-from training_service.store.jobs.job_list import newest_first, one_page, wanted_jobs
+from training_service.store.jobs.job_list import in_region, newest_first, one_page, wanted_jobs
 from training_service.store.jobs.job_queue import ACTIVE, BY_UID, places_in_queue
 from training_service.store.jobs.job_rows import (
     bare_record,
@@ -102,6 +102,12 @@ class JobStore:
             ) from error
         return record
 
+    def projects(self) -> list[str]:
+        """Return the projects that have jobs."""
+        query = sa.select(jobs.c.project).where(is_job).distinct()
+        with self._engine.connect() as connection:
+            return list(connection.execute(query).scalars())
+
     def get(self, project: str, job_id: str) -> JobRecord:
         """Return one job. :raises JobNotFound: there is none."""
         with self._engine.connect() as connection:
@@ -123,16 +129,26 @@ class JobStore:
             return set(connection.execute(query).scalars())
 
     def list_page(
-        self, project: str, *, dialect: Dialect, filter_text: str, page_size: int, page_token: str
+        self,
+        project: str,
+        *,
+        dialect: Dialect,
+        filter_text: str,
+        page_size: int,
+        page_token: str,
+        region: str = "",
     ) -> tuple[list[JobRecord], str]:
         """
         Return a page of a project's jobs, newest first, and the next page's token (empty: none).
 
         :param dialect: that of the jobs, and of the filter.
+        :param region: only jobs that are said to run there; empty: all.
         :raises InvalidFilter: the filter or the token cannot be read.
         """
         wanted = sa.and_(
-            wanted_jobs(project, filter_text, dialect.filter_fields), jobs.c.dialect == dialect.name
+            wanted_jobs(project, dialect.read_filter(filter_text), dialect.filter_fields),
+            jobs.c.dialect == dialect.name,
+            *([in_region(region)] if region else []),
         )
         query = newest_first(sa.select(jobs).where(wanted), page_size, page_token)
         with self._engine.connect() as connection:

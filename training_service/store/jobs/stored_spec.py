@@ -17,9 +17,11 @@ from training_api.job.accelerators import Accelerator
 from training_api.job.cluster import ReplicaId, ReplicaRole
 from training_api.job.image_ref import parse_image_ref
 from training_api.job.job_spec import JobSpec
-from training_api.job.machines import MACHINE_TYPES, MachineType
+from training_api.job.machines import MachineType
+from training_api.job.newer_machines import ALL_MACHINE_TYPES
 from training_api.job.python_package import PythonPackages
 from training_api.job.replica_spec import ReplicaSpec
+from training_api.job.restarts import RestartScope
 from training_api.job.secret_refs import SecretRef
 from training_api.job.tuning.search_terms import (
     Goal,
@@ -63,6 +65,7 @@ def spec_to_json(spec: JobSpec) -> dict[str, Any]:
         "service_account": spec.service_account,
         "region": spec.region,
         "packages": _packages_to_json(spec.packages) if spec.packages else None,
+        "restarts": spec.restarts.value,
     }
 
 
@@ -104,6 +107,8 @@ def spec_from_json(
         service_account=stored["service_account"],
         region=stored["region"],
         packages=_packages(stored["packages"]) if stored["packages"] else None,
+        # Absent in jobs that were stored before any dialect could say it.
+        restarts=RestartScope(stored.get("restarts", RestartScope.REPLICA)),
     )
 
 
@@ -139,9 +144,9 @@ def _replicas(role: Mapping[str, Any]) -> Iterator[ReplicaSpec]:
 
 
 def _machine(name: str) -> MachineType:
-    if name not in MACHINE_TYPES:
+    if name not in ALL_MACHINE_TYPES:
         raise ValueError(f"there is no machine type {name!r}")
-    return MACHINE_TYPES[name]
+    return ALL_MACHINE_TYPES[name]
 
 
 def _packages_to_json(packages: PythonPackages) -> dict[str, Any]:

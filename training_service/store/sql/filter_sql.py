@@ -26,6 +26,8 @@ from training_service.store.sql.json_sql import JsonValue
 
 #: SQLite takes patterns of at most 50,000 bytes, and the time of a search grows with them.
 MAX_PART = 1000
+#: In a pattern: each multiplies the places at which a database may look.
+MAX_WILDCARDS = 10
 #: A number as JSON writes it. ``float`` alone would also read "nan", "1_000" and other scripts' digits.
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 #: Numbers of severities have three digits.
@@ -109,6 +111,29 @@ def text_field(column: sa.ColumnElement[Any], default: str | None = None) -> Fie
     return build
 
 
+def pattern_field(column: sa.ColumnElement[Any]) -> FieldSql:
+    """
+    Compare text as :func:`text_field` does, but ``:`` by a pattern.
+
+    In a pattern ``*`` stands for any text.
+
+    A pattern without ``*`` is the whole text [unverified].
+    """
+    exactly = text_field(column)
+
+    def build(comparison: Comparison) -> sa.ColumnElement[bool]:
+        if comparison.op != ":":
+            return exactly(comparison)
+        if comparison.value.count("*") > MAX_WILDCARDS:
+            raise InvalidFilter(
+                f"text after '{comparison.path}:' must have at most {MAX_WILDCARDS} '*', "
+                f"got {comparison.value.count('*')}; compare a part of it"
+            )
+        return _is_like(column, comparison, _escaped(comparison.value).replace("*", "%"))
+
+    return build
+
+
 class InCodePoints(sa.sql.functions.GenericFunction[str]):
     """Text that is compared by code points, whatever the language of the database."""
 
@@ -128,15 +153,22 @@ def _collated(element: Any, compiler: Any, **options: Any) -> str:
 
 
 def _contains(column: sa.ColumnElement[Any], comparison: Comparison) -> sa.ColumnElement[bool]:
+    return _is_like(column, comparison, f"%{_escaped(comparison.value)}%")
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([/%_])", r"/\1", text)
+
+
+def _is_like(column: sa.ColumnElement[Any], comparison: Comparison, pattern: str) -> sa.ColumnElement[bool]:
     if len(comparison.value) > MAX_PART:
         raise InvalidFilter(
             f"text after '{comparison.path}:' must be at most {MAX_PART} characters, "
             f"got {len(comparison.value)}; compare a part of it"
         )
-    part = re.sub(r"([/%_])", r"/\1", comparison.value)
     # The database lowers both, A to Z only: databases differ in other letters.
-    pattern = sa.func.lower(InCodePoints(sa.literal(f"%{part}%")))
-    return sa.func.lower(InCodePoints(column)).like(pattern, escape="/")
+    lowered = sa.func.lower(InCodePoints(sa.literal(pattern)))
+    return sa.func.lower(InCodePoints(column)).like(lowered, escape="/")
 
 
 def constant_field(value: str) -> FieldSql:

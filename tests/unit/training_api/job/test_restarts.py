@@ -14,7 +14,9 @@ from training_api.job.restarts import (
     MAX_REPLICA_RESTARTS,
     Attempt,
     Attempts,
+    RestartScope,
     is_retryable,
+    widest,
 )
 
 MASTER = ReplicaId(role=ReplicaRole.MASTER)
@@ -35,6 +37,14 @@ def test_every_other_status_is_permanent(exit_code: int) -> None:
 @given(st.builds(Attempt, st.integers(0, 9), st.integers(0, 9)))
 def test_an_attempt_reads_back_what_it_writes(attempt: Attempt) -> None:
     assert Attempt.parse(str(attempt)) == attempt
+
+
+def test_of_several_scopes_the_widest_counts() -> None:
+    replica, job, none = RestartScope.REPLICA, RestartScope.JOB, RestartScope.NONE
+
+    assert widest([replica]) is replica
+    assert widest([replica, job, replica]) is job
+    assert widest([job, none, replica]) is none
 
 
 def test_a_replica_has_five_restarts_and_the_job_three_retries() -> None:

@@ -17,6 +17,7 @@ from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingIn
 from training_api.errors import JobNotFound
 from training_api.job.dialect import JobField
 from training_api.job.job_spec import JobSpec
+from training_api.job.restarts import RestartScope
 from training_api.states import JobState
 from training_service.model.records import JobRecord
 from training_service.studies.output import TuningOutputs
@@ -33,7 +34,7 @@ OTHER = replace(
         replace(spec, study=None, output_dir=f"{number}"),
         {**request, "trial": str(number)},
     ),
-    is_retryable=lambda failure: failure.exit_code == 77,
+    restart_scope=lambda failure: RestartScope.REPLICA if failure.exit_code == 77 else RestartScope.NONE,
     failure_text=lambda failure: f"{failure.replica.role} failed: {failure.exit_code}.",
     fields=ML_V1.fields | {"max_running": "spec.limits.timeout", "study.metric_tag": "spec.metric"},
     filter_fields={"id": JobField.JOB_ID},

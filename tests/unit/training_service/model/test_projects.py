@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training_service.model.projects import project_number, service_agent
+from training_api.job.project_number import project_number
+from training_service.model.projects import service_agent
 
 
 @pytest.mark.parametrize("number", ["12", "123456789012", "9" * 18])

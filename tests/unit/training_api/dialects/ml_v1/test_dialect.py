@@ -12,6 +12,7 @@ from training_api.dialects.ml_v1.dialect import ML_V1
 from training_api.dialects.registry import DIALECTS
 from training_api.job.cluster import ReplicaId, ReplicaRole
 from training_api.job.dialect import JobField, ReplicaContext, ReplicaFailure
+from training_api.job.restarts import RestartScope
 
 MASTER = ReplicaId(role=ReplicaRole.MASTER)
 SEARCH = {"params": [{"parameterName": "lr", "type": "DOUBLE", "minValue": 0, "maxValue": 1}]}
@@ -70,16 +71,16 @@ def test_a_trial_without_a_folder_has_the_request_of_its_study() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failure", "again"),
+    ("failure", "scope"),
     [
-        (ReplicaFailure(replica=MASTER, exit_code=1), False),
-        (ReplicaFailure(replica=MASTER, exit_code=137), True),
-        (ReplicaFailure(replica=MASTER, exit_code=137, out_of_memory=True), False),
-        (ReplicaFailure(replica=MASTER, exit_code=255, is_lost=True), True),
+        (ReplicaFailure(replica=MASTER, exit_code=1), RestartScope.NONE),
+        (ReplicaFailure(replica=MASTER, exit_code=137), RestartScope.REPLICA),
+        (ReplicaFailure(replica=MASTER, exit_code=137, out_of_memory=True), RestartScope.NONE),
+        (ReplicaFailure(replica=MASTER, exit_code=255, is_lost=True), RestartScope.REPLICA),
     ],
 )
-def test_what_speaks_of_the_machine_is_tried_again(failure: ReplicaFailure, again: bool) -> None:
-    assert ML_V1.is_retryable(failure) is again
+def test_what_speaks_of_the_machine_is_tried_again(failure: ReplicaFailure, scope: RestartScope) -> None:
+    assert ML_V1.restart_scope(failure) is scope
 
 
 def test_fields_are_named_as_in_a_request_and_in_a_sentence() -> None:
@@ -90,4 +91,5 @@ def test_fields_are_named_as_in_a_request_and_in_a_sentence() -> None:
 
 
 def test_a_list_can_be_filtered_by_every_field() -> None:
-    assert set(ML_V1.filter_fields.values()) == set(JobField)
+    # Its jobs have no name beside their id.
+    assert set(ML_V1.filter_fields.values()) == set(JobField) - {JobField.DISPLAY_NAME}
