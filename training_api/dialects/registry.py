@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from training_api.dialects.ml_v1.dialect import ML_V1
+from training_api.dialects.vertex_v1.dialect import VERTEX_V1
 from training_api.job.dialect import Dialects
 
-DIALECTS: Dialects = {each.name: each for each in (ML_V1,)}
+DIALECTS: Dialects = {each.name: each for each in (ML_V1, VERTEX_V1)}

@@ -1,0 +1,18 @@
+"""What a table of jobs shows of a CustomJob."""
+
+from __future__ import annotations
+
+from tests.support.fakes.custom_jobs import IMAGE, make_custom_job, make_pool
+from training_api.dialects.vertex_v1.summary import summary
+
+
+def test_a_row_shows_machines_images_and_accelerators_by_role() -> None:
+    gpu = {"machineType": "n1-standard-4", "acceleratorType": "NVIDIA_TESLA_T4", "acceleratorCount": 1}
+
+    assert summary(make_custom_job({**make_pool(), "machineSpec": gpu}, {}, make_pool(2))) == {
+        "masterType": "n1-standard-4",
+        "masterConfig": {"imageUri": IMAGE, "acceleratorConfig": {"type": "NVIDIA_TESLA_T4", "count": "1"}},
+        "parameterServerType": "n1-standard-4",
+        "parameterServerCount": "2",
+        "parameterServerConfig": {"imageUri": IMAGE},
+    }

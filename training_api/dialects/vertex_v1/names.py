@@ -1,0 +1,27 @@
+"""
+Names of resources: ``projects/P/locations/L/customJobs/ID``. Pure.
+
+Requests name a project by its id or its number; answers always have the number.
+"""
+
+from __future__ import annotations
+
+LOCATION_PATTERN = r"^[a-z][a-z0-9-]{0,62}$"
+_LARGEST = 2**63 - 1
+#: 19 digits, as the ones that users saw (3958704668489547776), and each within 64 bits.
+_SMALLEST = 10**18
+
+
+def new_id(random: int) -> str:
+    """Return the id that ``random``, any number that is not negative, stands for."""
+    return str(_SMALLEST + random % (_LARGEST - _SMALLEST))
+
+
+def location_name(project: str | int, location: str) -> str:
+    """Return the name of a location, which is the parent of its jobs."""
+    return f"projects/{project}/locations/{location}"
+
+
+def job_name(project: str | int, location: str, collection: str, job_id: str) -> str:
+    """Return the name of a job. :param collection: ``customJobs``, for one."""
+    return f"{location_name(project, location)}/{collection}/{job_id}"

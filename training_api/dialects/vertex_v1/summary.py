@@ -1,0 +1,31 @@
+"""What a table of many jobs shows of a request, in the words that the table knows. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+#: What the ops API calls the roles of the pools, by their place.
+_ROLES = ("master", "worker", "parameterServer", "evaluator")
+
+
+def summary(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a stored CustomJob that a row shows; those of a study, if it tunes."""
+    pools = request.get("jobSpec", {}).get("workerPoolSpecs", [])
+    return dict(
+        field for role, pool in zip(_ROLES, pools, strict=False) if pool for field in _shown(role, pool)
+    )
+
+
+def _shown(role: str, pool: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    machine = pool.get("machineSpec", {})
+    yield f"{role}Type", machine.get("machineType", "")
+    if role != "master":
+        yield f"{role}Count", pool.get("replicaCount", "0")
+    config: dict[str, Any] = {"imageUri": pool.get("containerSpec", {}).get("imageUri", "")}
+    if machine.get("acceleratorCount"):
+        config["acceleratorConfig"] = {
+            "type": machine["acceleratorType"],
+            "count": str(machine["acceleratorCount"]),
+        }
+    yield f"{role}Config", config
