@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from functools import partial
 
 from fastapi import FastAPI
 
@@ -12,12 +13,17 @@ from container_engines.docker.engine import DockerEngine
 from container_engines.swarm.engine import SwarmEngine
 from training_api.dialects.ml_v1.dialect import ML_V1
 from training_api.dialects.registry import DIALECTS
+from training_api.dialects.vertex_v1.dialect import VERTEX_V1
 from training_api.job.job_spec import JobSpec
 from training_api.version import __version__
 from training_service.access.secret_store import SecretStore
 from training_service.api.app import TRUSTED_HOSTS, create_app
 from training_service.api.ml_v1.routes import ml_v1_routers
 from training_service.api.registry import registry_router
+from training_service.api.vertex_v1.job_methods import CustomJobs
+from training_service.api.vertex_v1.operations import Operations
+from training_service.api.vertex_v1.project_numbers import ProjectIds
+from training_service.api.vertex_v1.routes import vertex_v1_routers
 from training_service.faults.board import FaultBoard
 from training_service.intake.cloud_storage import CloudStorage
 from training_service.intake.metric_collector import check_metrics_can_be_read
@@ -33,6 +39,7 @@ from training_service.parts.moving import MovingParts
 from training_service.settings import EngineKind, ServiceSettings
 from training_service.store.audit_store import AuditStore
 from training_service.store.database import Databases, open_databases
+from training_service.store.ended.ended_jobs import EndedJob, EndedJobs
 from training_service.store.jobs.job_search import JobSearch
 from training_service.store.jobs.job_store import JobStore
 from training_service.store.jobs.success_store import SuccessStore
@@ -54,11 +61,13 @@ from training_service.studies.output import TuningOutputs
 from training_service.telemetry.gauges import ServiceGauges
 from training_service.telemetry.health_gauges import HealthGauges
 from training_service.telemetry.metrics import Metrics
+from training_service.upkeep.tasks import remove_batch
 from training_service.use_cases.curve_book import CurveBook
 from training_service.use_cases.fleet_reports import Reports
 from training_service.use_cases.health import Health
 from training_service.use_cases.history_book import HistoryBook
 from training_service.use_cases.job_policies import JobPolicies
+from training_service.use_cases.job_removal import JobRemoval
 from training_service.use_cases.jobs import Jobs
 from training_service.use_cases.object_access import ObjectAccess
 from training_service.use_cases.package_pins import PackagePins
@@ -179,18 +188,20 @@ def _build(
     metrics.registry.register(HealthGauges(health.is_ok, heartbeat))
     policies = PolicyStore(databases.api)
     access = identities.control(policies)
-    jobs = Jobs(
-        ML_V1,
-        asked,
-        scheduler.notify,
-        check,
-        TuningOutputs(TrialStore(databases.api, logs), reported),
-        pin=_package_pins(settings, identities, policies),
-    )
+    outputs = TuningOutputs(TrialStore(databases.api, logs), reported)
+    pin = _package_pins(settings, identities, policies)
+    jobs = Jobs(ML_V1, asked, scheduler.notify, check, outputs, pin=pin)
+    vertex_jobs = Jobs(VERTEX_V1, asked, scheduler.notify, check, outputs, pin=pin)
+    removal = JobRemoval(partial(_remove, EndedJobs(databases.api), logs))
+    operations = Operations()
     runtimes = {version: image.python_versions for version, image in settings.runtime_images.items()}
     return create_app(
         jobs=jobs,
-        dialects=ml_v1_routers(jobs, JobPolicies(asked, Policies(policies)), access, runtimes),
+        dialects=[
+            *ml_v1_routers(jobs, JobPolicies(asked, Policies(policies)), access, runtimes),
+            *vertex_v1_routers(CustomJobs(vertex_jobs, access, removal, operations), operations),
+        ],
+        project_ids=ProjectIds(asked.projects),
         policies=Policies(policies),
         access=access,
         object_access=ObjectAccess(engine.job_at, asked, access.may),
@@ -206,6 +217,11 @@ def _build(
         faults=faults,
         trusted_hosts=[*TRUSTED_HOSTS, settings.host, *settings.allowed_hosts],
     )
+
+
+def _remove(ended: EndedJobs, logs: LogStore, job: EndedJob) -> None:
+    for _ in remove_batch(ended, logs, [job]):
+        pass
 
 
 def _package_pins(

@@ -13,6 +13,12 @@ from collections.abc import Mapping
 JOB_CANCEL, JOB_CREATE, JOB_GET = "ml.jobs.cancel", "ml.jobs.create", "ml.jobs.get"
 JOB_LIST, JOB_UPDATE = "ml.jobs.list", "ml.jobs.update"
 JOB_GET_POLICY, JOB_SET_POLICY = "ml.jobs.getIamPolicy", "ml.jobs.setIamPolicy"
+#: Of Vertex AI. Jobs there have no policies of their own: the project's decides.
+CUSTOM_JOB_CREATE, CUSTOM_JOB_GET = "aiplatform.customJobs.create", "aiplatform.customJobs.get"
+CUSTOM_JOB_LIST, CUSTOM_JOB_CANCEL = "aiplatform.customJobs.list", "aiplatform.customJobs.cancel"
+CUSTOM_JOB_DELETE = "aiplatform.customJobs.delete"
+OPERATION_LIST = "aiplatform.operations.list"
+VERTEX_LOCATION_GET, VERTEX_LOCATION_LIST = "aiplatform.locations.get", "aiplatform.locations.list"
 #: Who may write policies may let in everybody else.
 POLICY_WRITES = frozenset(
     {
@@ -40,6 +46,12 @@ _ML_READ = _LOCATIONS | _PROJECT | {JOB_GET, JOB_LIST, "ml.projects.getConfig"}
 _ML_DEVELOP = _ML_READ | {JOB_CREATE, JOB_GET_POLICY}
 _ML_ALL = _ML_READ | _JOBS
 
+_VERTEX_READ = _PROJECT | {
+    *(CUSTOM_JOB_GET, CUSTOM_JOB_LIST, OPERATION_LIST),
+    *(VERTEX_LOCATION_GET, VERTEX_LOCATION_LIST),
+}
+_VERTEX_WRITE = frozenset({CUSTOM_JOB_CREATE, CUSTOM_JOB_CANCEL, CUSTOM_JOB_DELETE})
+
 _OBJECT_READ = frozenset({OBJECT_GET, OBJECT_LIST})
 _OBJECT_WRITE = frozenset({"storage.objects.create", OBJECT_DELETE, "storage.objects.update"})
 _BUCKET_READ = frozenset({"storage.buckets.get", "storage.buckets.list"})
@@ -58,8 +70,14 @@ _REPOSITORY_ALL = _REPOSITORY_READ | _REPOSITORY_POLICY | {UPLOAD, DELETE}
 _PROJECT_POLICY = frozenset(
     {"resourcemanager.projects.getIamPolicy", "resourcemanager.projects.setIamPolicy"}
 )
-_VIEW = _ML_READ | _REPOSITORY_READ | _BUCKET_READ | {LOG_LIST, "resourcemanager.projects.getIamPolicy"}
-_EDIT = _VIEW | (_ML_ALL - {JOB_SET_POLICY}) | {UPLOAD, DELETE, ACT_AS}
+_VIEW = (
+    _ML_READ
+    | _VERTEX_READ
+    | _REPOSITORY_READ
+    | _BUCKET_READ
+    | {LOG_LIST, "resourcemanager.projects.getIamPolicy"}
+)
+_EDIT = _VIEW | _VERTEX_WRITE | (_ML_ALL - {JOB_SET_POLICY}) | {UPLOAD, DELETE, ACT_AS}
 
 ROLES: Mapping[str, frozenset[str]] = {
     # Basic roles [unverified in detail]: editors change everything but policies; nobody but owners sets
@@ -83,6 +101,10 @@ ROLES: Mapping[str, frozenset[str]] = {
     # "log writer, Cloud Storage admin, Artifact Registry Reader ..." [roles]; of these, what this service
     # asks for.
     "roles/ml.serviceAgent": _STORAGE_ALL | _REPOSITORY_READ | {"resourcemanager.projects.get"},
+    # Vertex AI [roles; unverified: that operations and locations are in each].
+    "roles/aiplatform.admin": _VERTEX_READ | _VERTEX_WRITE,
+    "roles/aiplatform.user": _VERTEX_READ | _VERTEX_WRITE,
+    "roles/aiplatform.viewer": _VERTEX_READ,
     # Logs, projects, service accounts [roles].
     "roles/logging.viewer": frozenset({LOG_LIST}),
     "roles/iam.serviceAccountUser": frozenset({ACT_AS}),

@@ -15,6 +15,11 @@ from fastapi import Depends, Request
 from training_service.access.control import AccessControl
 from training_service.access.decision import Caller
 from training_service.access.roles import (
+    CUSTOM_JOB_CANCEL,
+    CUSTOM_JOB_CREATE,
+    CUSTOM_JOB_DELETE,
+    CUSTOM_JOB_GET,
+    CUSTOM_JOB_LIST,
     JOB_CANCEL,
     JOB_CREATE,
     JOB_GET,
@@ -23,11 +28,18 @@ from training_service.access.roles import (
     JOB_SET_POLICY,
     JOB_UPDATE,
     LOG_LIST,
+    OPERATION_LIST,
+    VERTEX_LOCATION_GET,
+    VERTEX_LOCATION_LIST,
 )
 
 _JOBS = "/v1/projects/{project}/jobs"
 _JOB = "projects/{project}/jobs/{job_id}"
 _LOCATIONS = "/v1/projects/{project}/locations"
+_VERTEX = "/vertex/v1/projects/{project}/locations"
+_CUSTOM_JOBS = f"{_VERTEX}/{{location}}/customJobs"
+_OPERATIONS = f"{_VERTEX}/{{location}}/operations"
+_CUSTOM_JOB = "projects/{project}/locations/{location}/customJobs/{job_id}"
 _OPS = "/ops/v1/projects/{project}"
 _PROJECT = "projects/{project}"
 _REPOSITORY = "projects/{project}/locations/{location}/repositories/{repository}"
@@ -66,6 +78,8 @@ OWN_CHECK = frozenset(
         ("POST", f"/v1/{_PROJECT}:testIamPermissions"),
         ("POST", f"/v1/{_REPOSITORY}:testIamPermissions"),
         ("GET", f"{_BUCKET_IAM}/testPermissions"),
+        # They say what the service does not have, and nothing else.
+        *((method, "/vertex/{path:path}") for method in ("GET", "POST", "PUT", "PATCH", "DELETE")),
     }
 )
 #: Source: the method names' own permissions [docs: AI Platform Training, access control].
@@ -89,6 +103,16 @@ NEEDS: Mapping[tuple[str, str], Needs] = {
     ("GET", f"{_OPS}/version"): Needs(JOB_LIST, _PROJECT),
     ("GET", _LOCATIONS): Needs("ml.locations.list", "projects/{project}"),
     ("GET", f"{_LOCATIONS}/{{location}}"): Needs("ml.locations.get", "projects/{project}"),
+    ("POST", _CUSTOM_JOBS): Needs(CUSTOM_JOB_CREATE, _PROJECT),
+    ("GET", _CUSTOM_JOBS): Needs(CUSTOM_JOB_LIST, _PROJECT),
+    ("GET", f"{_CUSTOM_JOBS}/{{job_id}}"): Needs(CUSTOM_JOB_GET, _CUSTOM_JOB),
+    ("POST", f"{_CUSTOM_JOBS}/{{job_id}}:cancel"): Needs(CUSTOM_JOB_CANCEL, _CUSTOM_JOB),
+    ("DELETE", f"{_CUSTOM_JOBS}/{{job_id}}"): Needs(CUSTOM_JOB_DELETE, _CUSTOM_JOB),
+    ("GET", _OPERATIONS): Needs(OPERATION_LIST, _PROJECT),
+    ("GET", f"{_OPERATIONS}/{{operation_id}}"): Needs(OPERATION_LIST, _PROJECT),
+    ("POST", f"{_OPERATIONS}/{{operation_id}}:wait"): Needs(OPERATION_LIST, _PROJECT),
+    ("GET", _VERTEX): Needs(VERTEX_LOCATION_LIST, _PROJECT),
+    ("GET", f"{_VERTEX}/{{location}}"): Needs(VERTEX_LOCATION_GET, _PROJECT),
     ("GET", f"/v1/{_PROJECT}"): Needs("resourcemanager.projects.get", _PROJECT),
     ("POST", f"/v1/{_PROJECT}:getIamPolicy"): Needs("resourcemanager.projects.getIamPolicy", _PROJECT),
     ("POST", f"/v1/{_PROJECT}:setIamPolicy"): Needs("resourcemanager.projects.setIamPolicy", _PROJECT),

@@ -26,6 +26,7 @@ from training_service.api.object_access import object_access_router
 from training_service.api.openapi import COMMON_ERRORS, correct_openapi
 from training_service.api.ops import ops_router
 from training_service.api.policies import artifact_registry_router, resource_manager_router
+from training_service.api.vertex_v1.project_numbers import ProjectIds, ProjectNumbers
 from training_service.faults.board import FaultBoard
 from training_service.store.audit_store import AuditStore
 from training_service.store.logs.log_store import LogStore
@@ -58,6 +59,7 @@ def create_app(
     version: str,
     running: AbstractContextManager[object],
     trusted_hosts: list[str],
+    project_ids: ProjectIds,
     faults: FaultBoard | None = None,
 ) -> FastAPI:
     """
@@ -107,6 +109,7 @@ def create_app(
 
     # Before the next one, and so within it: what is refused is measured, too. The last one is asked first.
     app.add_middleware(BodyLimit)
+    app.add_middleware(ProjectNumbers, ids=project_ids)
     app.add_middleware(Gate, control=access, trusted_hosts=trusted_hosts)
     app.add_middleware(AuditLog, store=audit)
 

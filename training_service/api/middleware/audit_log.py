@@ -20,7 +20,18 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from training_service.access.decision import Caller, project_of
-from training_service.access.roles import JOB_CANCEL, JOB_CREATE, JOB_SET_POLICY, JOB_UPDATE, POLICY_WRITES
+from training_service.access.roles import (
+    CUSTOM_JOB_CANCEL,
+    CUSTOM_JOB_CREATE,
+    CUSTOM_JOB_DELETE,
+    CUSTOM_JOB_GET,
+    CUSTOM_JOB_LIST,
+    JOB_CANCEL,
+    JOB_CREATE,
+    JOB_SET_POLICY,
+    JOB_UPDATE,
+    POLICY_WRITES,
+)
 from training_service.api.access import NEEDS, OWN_CHECK, PUBLIC, Needs
 from training_service.model.projects import PROJECT_PATTERN
 from training_service.store.audit_store import AuditEntry, AuditStore
@@ -30,7 +41,10 @@ logger = structlog.get_logger(__name__)
 _REFUSED = (401, 403)
 _FAILED = 400
 _READING = ("GET", "HEAD", "OPTIONS")
-_CHANGES = POLICY_WRITES | {JOB_CREATE, JOB_CANCEL, JOB_UPDATE}
+_CHANGES = POLICY_WRITES | {
+    *(JOB_CREATE, JOB_CANCEL, JOB_UPDATE),
+    *(CUSTOM_JOB_CREATE, CUSTOM_JOB_CANCEL, CUSTOM_JOB_DELETE),
+}
 #: Names of methods as Cloud Audit Logs has them; of others the permission is the name.
 _METHODS = {
     JOB_CREATE: "google.cloud.ml.v1.JobService.CreateJob",
@@ -38,6 +52,11 @@ _METHODS = {
     JOB_UPDATE: "google.cloud.ml.v1.JobService.UpdateJob",
     "ml.jobs.get": "google.cloud.ml.v1.JobService.GetJob",
     "ml.jobs.list": "google.cloud.ml.v1.JobService.ListJobs",
+    CUSTOM_JOB_CREATE: "google.cloud.aiplatform.v1.JobService.CreateCustomJob",
+    CUSTOM_JOB_GET: "google.cloud.aiplatform.v1.JobService.GetCustomJob",
+    CUSTOM_JOB_LIST: "google.cloud.aiplatform.v1.JobService.ListCustomJobs",
+    CUSTOM_JOB_CANCEL: "google.cloud.aiplatform.v1.JobService.CancelCustomJob",
+    CUSTOM_JOB_DELETE: "google.cloud.aiplatform.v1.JobService.DeleteCustomJob",
     JOB_SET_POLICY: "google.iam.v1.IAMPolicy.SetIamPolicy",
     "ml.jobs.getIamPolicy": "google.iam.v1.IAMPolicy.GetIamPolicy",
     "resourcemanager.projects.setIamPolicy": "SetIamPolicy",

@@ -21,7 +21,7 @@ DEFAULT_LIMIT = 1024 * KIB
 #: writes as two escapes.
 _LIMITS = (
     (re.compile(r"/v2/entries:list"), 256 * KIB),
-    (re.compile(r"/v1/.*:(cancel|getIamPolicy|testIamPermissions)"), 64 * KIB),
+    (re.compile(r"(/vertex)?/v1/.*:(cancel|wait|getIamPolicy|testIamPermissions)"), 64 * KIB),
 )
 
 

@@ -1,0 +1,271 @@
+"""Google's own clients of Vertex AI, unmodified, against the service."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.api_core.client_options import ClientOptions
+from google.api_core.exceptions import BadRequest, NotFound
+from google.auth.credentials import AnonymousCredentials
+from googleapiclient import discovery
+from googleapiclient.errors import HttpError
+
+from container_engines.memory.engine import Behaviour
+from tests.integration.live_service import IMAGE, LiveService, run_service
+from tests.support.fakes.custom_jobs import make_custom_job, make_pool
+from tests.support.waiting import wait_until
+from training_api.job.project_number import project_number
+
+PROJECT, LOCATION = "demo-project", "us-central1"
+PARENT = f"projects/{PROJECT}/locations/{LOCATION}"
+NUMBERED = f"projects/{project_number(PROJECT)}/locations/{LOCATION}"
+POOL = make_pool(imageUri=IMAGE)
+SetUp = Callable[[LiveService], Any]
+
+
+# --- google-api-python-client
+
+
+@pytest.fixture
+def locations(service: LiveService) -> Iterator[Any]:
+    """``aiplatform`` v1 of google-api-python-client, with the bundled discovery document."""
+    client = discovery.build(
+        "aiplatform",
+        "v1",
+        credentials=AnonymousCredentials(),
+        client_options={"api_endpoint": f"{service.endpoint}/vertex/"},
+        cache_discovery=False,
+    )
+    yield client.projects().locations()
+    client.close()
+
+
+def test_the_discovery_client_creates_lists_cancels_and_deletes(locations: Any, service: LiveService) -> None:
+    jobs = locations.customJobs()
+    created = jobs.create(parent=PARENT, body=make_custom_job(POOL, labels={"team": "a"})).execute()
+    name = created["name"]
+
+    assert name.startswith(f"{NUMBERED}/customJobs/")
+    assert created["state"] == "JOB_STATE_QUEUED"
+    assert (
+        jobs.list(parent=PARENT, filter='display_name:"jo*" AND labels.team=a').execute()["customJobs"][0][
+            "name"
+        ]
+        == name
+    )
+    assert jobs.list(parent=PARENT, filter="labels.team=b").execute() == {}
+
+    assert jobs.cancel(name=name, body={}).execute() == {}
+    wait_until(
+        lambda: jobs.get(name=name).execute()["state"] == "JOB_STATE_CANCELLED", "the job is cancelled"
+    )
+    assert jobs.get(name=name).execute()["error"]["code"] == 1
+
+    operation = jobs.delete(name=name).execute()
+    assert operation["done"]
+    again = locations.operations().get(name=operation["name"]).execute()
+    assert again == operation == locations.operations().wait(name=operation["name"]).execute()
+    with pytest.raises(HttpError) as caught:
+        jobs.get(name=name).execute()
+    assert caught.value.status_code == 404
+
+
+def test_the_discovery_client_reads_locations(locations: Any) -> None:
+    found = locations.list(name=f"projects/{PROJECT}").execute()["locations"]
+
+    assert LOCATION in [each["locationId"] for each in found]
+    assert locations.get(name=PARENT).execute()["name"] == PARENT
+
+
+def test_the_discovery_client_is_told_which_field_breaks_which_rule(locations: Any) -> None:
+    with pytest.raises(HttpError) as caught:
+        locations.customJobs().create(
+            parent=PARENT, body=make_custom_job(make_pool(2), tensorboard="t")
+        ).execute()
+
+    error = json.loads(caught.value.content)["error"]
+    assert (error["code"], error["status"]) == (400, "INVALID_ARGUMENT")
+    assert [each["field"] for each in error["details"][0]["fieldViolations"]] == [
+        "jobSpec.tensorboard",
+        "jobSpec.workerPoolSpecs[0].replicaCount",
+    ]
+
+
+def test_what_is_not_there_is_refused_by_name(locations: Any) -> None:
+    with pytest.raises(HttpError) as caught:
+        locations.trainingPipelines().list(parent=PARENT).execute()
+
+    assert caught.value.status_code == 501
+    assert "and not trainingPipelines" in str(caught.value)
+
+
+# --- the SDK's gapic client over REST: enums are integers
+
+
+@pytest.fixture
+def gapic(service: LiveService) -> Iterator[Any]:
+    """``JobServiceClient`` over REST."""
+    from google.cloud.aiplatform_v1 import JobServiceClient
+
+    client = JobServiceClient(
+        credentials=AnonymousCredentials(),
+        transport="rest",
+        client_options=ClientOptions(api_endpoint=f"{service.endpoint}/vertex"),
+    )
+    yield client
+    client.transport.close()
+
+
+def test_the_gapic_client_reads_what_it_wrote(gapic: Any) -> None:
+    from google.cloud.aiplatform_v1 import AcceleratorType, JobState, Scheduling
+    from google.protobuf.json_format import MessageToDict
+
+    gpu = {"machine_type": "n1-standard-4", "accelerator_type": AcceleratorType.NVIDIA_TESLA_T4}
+    sent = {
+        "display_name": "job",
+        "job_spec": {
+            "worker_pool_specs": [
+                {
+                    "machine_spec": {"machine_type": "n1-standard-4"},
+                    "replica_count": 1,
+                    "container_spec": {"image_uri": IMAGE, "env": [{"name": "A", "value": "1"}]},
+                },
+                {},
+                {
+                    "machine_spec": {"machine_type": "e2-standard-4"},
+                    "replica_count": 2,
+                    "container_spec": {"image_uri": IMAGE},
+                },
+            ],
+            "scheduling": {"timeout": {"seconds": 3600}, "strategy": Scheduling.Strategy.SPOT},
+        },
+    }
+    created = gapic.create_custom_job(parent=PARENT, custom_job=sent)
+
+    assert created.state is JobState.JOB_STATE_QUEUED
+    assert created.create_time.tzinfo is not None
+    assert created.job_spec.scheduling.strategy is Scheduling.Strategy.SPOT
+    assert [pool.replica_count for pool in created.job_spec.worker_pool_specs] == [1, 0, 2]
+    read = gapic.get_custom_job(name=created.name)
+    assert MessageToDict(read.job_spec._pb) == MessageToDict(created.job_spec._pb)
+    wrong = {**sent["job_spec"]["worker_pool_specs"][0], "machine_spec": gpu}
+    with pytest.raises(BadRequest, match="acceleratorCount: must be set together with acceleratorType"):
+        gapic.create_custom_job(
+            parent=PARENT, custom_job={**sent, "job_spec": {"worker_pool_specs": [wrong]}}
+        )
+
+
+def test_the_gapic_client_pages_through_a_list_with_a_mask(gapic: Any) -> None:
+    names = [
+        gapic.create_custom_job(parent=PARENT, custom_job=_named(f"job-{number}")).name for number in range(5)
+    ]
+    request = {"parent": PARENT, "page_size": 2, "read_mask": {"paths": ["name", "display_name"]}}
+
+    found = list(gapic.list_custom_jobs(request=request))
+
+    assert [each.name for each in found] == names[::-1]
+    assert not any(each.job_spec.worker_pool_specs for each in found)
+
+
+def test_a_job_of_another_location_is_not_found(gapic: Any) -> None:
+    name = gapic.create_custom_job(parent=PARENT, custom_job=_named("job")).name
+
+    with pytest.raises(NotFound):
+        gapic.get_custom_job(name=name.replace(LOCATION, "europe-west4"))
+    assert not list(gapic.list_custom_jobs(parent=PARENT.replace(LOCATION, "europe-west4")))
+
+
+def _named(name: str) -> dict[str, Any]:
+    pool = {
+        "machine_spec": {"machine_type": "n1-standard-4"},
+        "replica_count": 1,
+        "container_spec": {"image_uri": IMAGE},
+    }
+    return {"display_name": name, "job_spec": {"worker_pool_specs": [pool]}}
+
+
+# --- the SDK
+
+
+@pytest.fixture
+def sdk_of() -> Iterator[SetUp]:
+    """Return a function that sets ``google.cloud.aiplatform`` up for REST, as its users do."""
+    from google.cloud import aiplatform
+
+    def set_up(service: LiveService) -> Any:
+        aiplatform.init(
+            project=PROJECT,
+            location=LOCATION,
+            api_endpoint=f"{service.endpoint}/vertex",
+            api_transport="rest",
+            credentials=AnonymousCredentials(),
+            staging_bucket="gs://staging",
+        )
+        return aiplatform
+
+    yield set_up
+    # What it keeps is the process's.
+    aiplatform.initializer.global_config.__init__()
+
+
+def _custom_job(sdk: Any) -> Any:
+    pool = {
+        "machine_spec": {"machine_type": "n1-standard-4"},
+        "replica_count": 1,
+        "container_spec": {"image_uri": IMAGE, "args": ["--epochs=3"]},
+    }
+    return sdk.CustomJob(display_name="of the SDK", worker_pool_specs=[pool])
+
+
+def test_a_job_of_the_sdk_is_submitted_listed_cancelled_and_deleted(
+    sdk_of: SetUp, service: LiveService
+) -> None:
+    sdk = sdk_of(service)
+    job = _custom_job(sdk)
+    job.submit(timeout=3600)
+
+    assert job.resource_name.startswith(f"{NUMBERED}/customJobs/")
+    assert job.state.name in ("JOB_STATE_QUEUED", "JOB_STATE_PENDING", "JOB_STATE_RUNNING")
+    assert [each.resource_name for each in sdk.CustomJob.list(filter='display_name="of the SDK"')] == [
+        job.resource_name
+    ]
+    assert sdk.CustomJob.get(job.name).display_name == "of the SDK"
+
+    job.cancel()
+    wait_until(lambda: job.state.name == "JOB_STATE_CANCELLED", "the job is cancelled")
+    assert job.error.message.startswith("CANCELED: ")
+    job.delete()
+    assert not sdk.CustomJob.list()
+
+
+def _run_to_the_end(sdk: Any, service: LiveService) -> Any:
+    """Start ``run`` on its thread, and let the time of the engine pass."""
+    job = _custom_job(sdk)
+    job.run(sync=False)
+    job.wait_for_resource_creation()
+    wait_until(lambda: job.state.name == "JOB_STATE_RUNNING", "the job runs")
+    service.engine.advance(10**9)
+    return job
+
+
+def test_a_job_of_the_sdk_that_fails_raises_the_words_of_the_service(sdk_of: SetUp, tmp_path: Path) -> None:
+    with run_service(tmp_path, Behaviour(exit_code=1)) as service:
+        job = _run_to_the_end(sdk_of(service), service)
+
+        with pytest.raises(RuntimeError) as caught:
+            job.wait()
+
+    said = "The replica workerpool0-0 exited with a non-zero status of 1. Termination reason: Error."
+    assert said in str(caught.value)
+
+
+def test_a_job_of_the_sdk_runs_to_its_end(sdk_of: SetUp, service: LiveService) -> None:
+    job = _run_to_the_end(sdk_of(service), service)
+    job.wait()
+
+    assert job.state.name == "JOB_STATE_SUCCEEDED"
+    assert job.gca_resource.end_time >= job.gca_resource.start_time >= job.gca_resource.create_time

@@ -1,0 +1,38 @@
+"""A project's number stands for its id."""
+
+from __future__ import annotations
+
+from training_api.job.project_number import project_number
+from training_service.api.vertex_v1.project_numbers import ProjectIds
+
+
+def test_a_number_is_that_of_a_project_with_jobs() -> None:
+    projects = ["demo"]
+    ids = ProjectIds(lambda: projects)
+
+    assert ids.id_of(str(project_number("demo"))) == "demo"
+    assert ids.id_of(str(project_number("later"))) == str(project_number("later"))
+
+    projects.append("later")
+    assert ids.id_of(str(project_number("later"))) == "later"
+
+
+def test_projects_are_not_read_again_for_a_number_that_is_known() -> None:
+    asked: list[int] = []
+
+    def projects() -> list[str]:
+        asked.append(1)
+        return ["demo"]
+
+    ids = ProjectIds(projects)
+    for _ in range(3):
+        ids.id_of(str(project_number("demo")))
+
+    assert len(asked) == 1
+
+
+def test_an_id_that_is_a_number_does_not_hide_the_project_of_that_number() -> None:
+    number = str(project_number("demo"))
+
+    assert ProjectIds(lambda: ["demo", number]).id_of(number) == "demo"
+    assert ProjectIds(lambda: [number, "demo"]).id_of(number) == "demo"

@@ -1,0 +1,22 @@
+"""All routes of Vertex AI's custom training."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from training_service.api.vertex_v1.custom_jobs import custom_jobs_router
+from training_service.api.vertex_v1.job_methods import CustomJobs
+from training_service.api.vertex_v1.locations import vertex_locations_router
+from training_service.api.vertex_v1.operations import Operations, operations_router
+from training_service.api.vertex_v1.unserved import unserved_router
+
+
+def vertex_v1_routers(custom_jobs: CustomJobs, operations: Operations) -> list[APIRouter]:
+    """Return the routes of the dialect."""
+    return [
+        custom_jobs_router(custom_jobs),
+        operations_router(operations),
+        vertex_locations_router(),
+        # Last: it answers for every other path of the dialect.
+        unserved_router(),
+    ]
