@@ -11,6 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from tests.support.fakes.custom_jobs import make_custom_job, make_pool
+from training_api.dialects.ml_v1.job_rows import SearchJobsResponse
 from training_api.job.project_number import project_number
 
 JOBS = "/vertex/v1/projects/demo/locations/us-central1/customJobs"
@@ -289,3 +290,31 @@ def test_images_commands_and_pools_are_kept_as_they_were_sent(http: TestClient) 
     created = create(http, jobSpec=make_custom_job(*pools)["jobSpec"])
 
     assert created["jobSpec"]["workerPoolSpecs"] == pools
+
+
+@pytest.mark.parametrize(
+    ("machine", "kind"),
+    [
+        ("n1-standard-4", "NVIDIA_TESLA_T4"),
+        ("g2-standard-4", "NVIDIA_L4"),
+        ("a3-highgpu-1g", "NVIDIA_H100_80GB"),
+    ],
+)
+def test_the_dashboard_reads_jobs_of_both_dialects(
+    serve: Callable[..., TestClient], machine: str, kind: str
+) -> None:
+    """Its client refuses a page in which one row has a word that it does not know."""
+    http = serve(accelerators="ignore")
+    gpu = {"machineType": machine, "acceleratorType": kind, "acceleratorCount": 1}
+    chief = {**make_pool(), "machineSpec": gpu}
+    http.post(JOBS, json=make_custom_job(chief, make_pool(2))).raise_for_status()
+    other = {"jobId": "job", "trainingInput": {"masterConfig": {"imageUri": "registry.test/p/i:1"}}}
+    http.post("/v1/projects/demo/jobs", json=other).raise_for_status()
+
+    found = http.post("/ops/v1/projects/demo/jobs:search", json={}).raise_for_status().json()
+
+    rows = SearchJobsResponse.model_validate(found).jobs or []
+    assert [(row.training_input.master_type, row.training_input.worker_count) for row in rows] == [
+        (None, None),
+        (machine, 2),
+    ]
