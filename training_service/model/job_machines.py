@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from training_api.job.capacity import Capacity, Load, grants, load_of
-from training_api.job.machines import MACHINE_TYPES, MachineType, Resources
+from training_api.job.machines import MachineType, Resources
+from training_api.job.newer_machines import ALL_MACHINE_TYPES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +28,7 @@ class RoleMachines:
     @property
     def accelerators(self) -> int:
         """How many accelerators were added to each machine; those that come with it are none."""
-        known = MACHINE_TYPES.get(self.machine)
+        known = ALL_MACHINE_TYPES.get(self.machine)
         return self.gpus if self.gpu and not (known and known.gpus) else 0
 
 
@@ -48,7 +49,7 @@ def promised_room(roles: Sequence[RoleMachines], capacity: Capacity | None) -> L
     machines: list[_Machine] = []
     unknown = 0
     for role in roles:
-        machine = MACHINE_TYPES.get(role.machine)
+        machine = ALL_MACHINE_TYPES.get(role.machine)
         if machine is None:
             unknown += role.count
         else:

@@ -79,3 +79,11 @@ def test_each_machine_and_each_added_accelerator_has_its_price(
     prices = {"n1-standard-4": 0.5, "n1-standard-8": 0.25, "NVIDIA_TESLA_T4": 1.0, "standard_gpu": 3.0}
 
     assert cost_per_second(roles, prices) == rate
+
+
+def test_machines_of_vertex_ai_have_a_size_and_their_own_accelerators() -> None:
+    worker = RoleMachines(machine="e2-standard-4", count=2)
+    load = promised_room([worker], None)
+
+    assert (load.replicas, load.cpus) == (2, 8)
+    assert RoleMachines(machine="g2-standard-4", count=1, gpus=1, gpu="NVIDIA_L4").accelerators == 0
