@@ -1,4 +1,4 @@
-"""The machines of a job: what they hold of the capacity, what they are called, what they cost. Pure."""
+"""The machines of a job: their share of the capacity, their name, their cost. Pure."""
 
 from __future__ import annotations
 
@@ -65,7 +65,11 @@ def promised_room(roles: Sequence[RoleMachines], capacity: Capacity | None) -> L
 
 
 def machines_name(roles: Sequence[RoleMachines]) -> str:
-    """Return the master's machine type, with its accelerators: ``n1-standard-8 + 2 x NVIDIA_TESLA_T4``."""
+    """
+    Return the master's machine type, with its accelerators.
+
+    ``n1-standard-8 + 2 x NVIDIA_TESLA_T4``.
+    """
     if not roles:
         return "unknown"
     master = roles[0]

@@ -29,7 +29,7 @@ def machines_key() -> sa.ColumnElement[str]:
 
 
 def machines_of_key(key: str) -> tuple[RoleMachines, ...]:
-    """Return the machines of ``key``, the master's first; none of a job that cannot be read. Pure."""
+    """Return the machines of ``key``, the master's first; none of an unreadable job. Pure."""
     values = json.loads(key)
     return tuple(
         RoleMachines(machine=machine, count=count, gpus=gpus, gpu=gpu or "")
