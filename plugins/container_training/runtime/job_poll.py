@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from container_training.hooks.training import TrainingHook
@@ -20,13 +20,17 @@ class JobPoll:
 
     :param hook: must be open while this polls.
     :param log: the task's.
+    :param now: the clock.
     :param shows_log: show the job's log, too; false once the service has refused to show it.
     """
 
-    def __init__(self, hook: TrainingHook, job_id: str, log: Any, *, shows_log: bool) -> None:
+    def __init__(
+        self, hook: TrainingHook, job_id: str, log: Any, now: Callable[[], datetime], *, shows_log: bool
+    ) -> None:
         self._hook = hook
         self._job_id = job_id
         self._log = log
+        self._now = now
         self.shows_log = shows_log
 
     def look(self, watch: JobWatch, deadline_at: datetime, seen: Callable[[Job], None]) -> Job | None:
@@ -38,14 +42,14 @@ class JobPoll:
         try:
             job = self._hook.get_job(self._job_id)
             seen(job)
-            for line in watch.see(job, datetime.now(UTC)):
+            for line in watch.see(job, self._now()):
                 self._log.info("%s", line)
             self._show_log(watch)
             if watch.has_to_cancel(job):
                 self._hook.cancel_job(self._job_id)
                 self._log.warning("%s", watch.cancelled_line())
         except TRANSIENT as error:
-            for line in watch.miss(error, datetime.now(UTC), deadline_at):
+            for line in watch.miss(error, self._now(), deadline_at):
                 self._log.warning("%s", line)
             return None
         return job

@@ -165,7 +165,7 @@ class TrainingJobSensor(BaseSensorOperator):
     def _poll(self) -> JobPoll:
         is_last = self._goal is Until.FINISHED
         shows_log = is_last if is_unset(self.stream_logs) else flag("stream_logs", self.stream_logs)
-        return JobPoll(self.hook, self.job_id, self.log, shows_log=shows_log)
+        return JobPoll(self.hook, self.job_id, self.log, self._now, shows_log=shows_log)
 
     def execute(self, context: Context) -> Any:
         """Look once, then wait: in the triggerer, or by poking."""
