@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from container_training.cli.environment import ensure_connection
+from container_training.cli.environment import apart_from_the_log, ensure_connection
 from container_training.work.plan.plan import read_plan
 from training_api.command_line.outcome import ExitStatus, run_command
 from training_api.command_line.screen import Screen
@@ -23,14 +23,15 @@ def add_command(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def _run(options: argparse.Namespace) -> ExitStatus:
-    from container_training.runtime.planning import plan_sources
-    from container_training.work.plan.run import apply_plan
-
     plan = read_plan(Path(options.plan).read_text(encoding="utf-8"), options.plan)
-    ensure_connection(plan.inputs.training_conn_id)
     screen = Screen(as_json=options.json)
-    with plan_sources(plan.inputs) as sources:
-        job = apply_plan(plan, sources, datetime.now(UTC), screen.say)
+    with apart_from_the_log():
+        from container_training.runtime.planning import plan_sources
+        from container_training.work.plan.run import apply_plan
+
+        ensure_connection(plan.inputs.training_conn_id)
+        with plan_sources(plan.inputs) as sources:
+            job = apply_plan(plan, sources, datetime.now(UTC), screen.say)
     if screen.as_json:
         screen.show_json(job.to_wire())
     else:

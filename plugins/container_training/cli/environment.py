@@ -4,9 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import sys
+from contextlib import AbstractContextManager, redirect_stdout
+from typing import TextIO
 
 from training_api.command_line.connection import token_of_environment
 from training_api.command_line.outcome import UsageError
+
+
+def apart_from_the_log() -> AbstractContextManager[TextIO]:
+    """
+    Keep standard output for the command's results.
+
+    Airflow and its hooks write their log to standard output, where it would stand before the JSON.
+    """
+    return redirect_stdout(sys.stderr)
 
 
 def ensure_connection(conn_id: str) -> None:

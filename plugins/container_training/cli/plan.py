@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from container_training.cli.environment import ensure_connection
+from container_training.cli.environment import apart_from_the_log, ensure_connection
 from container_training.work.plan.plan import PlanInputs
 from container_training.work.plan.text import plan_lines
 from container_training.work.submission.job_fields import JOB_FIELDS
@@ -51,13 +51,14 @@ def add_command(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def _run(options: argparse.Namespace) -> ExitStatus:
-    from container_training.runtime.planning import plan_sources
-    from container_training.work.plan.planning import make_plan
+    with apart_from_the_log():
+        from container_training.runtime.planning import plan_sources
+        from container_training.work.plan.planning import make_plan
 
-    ensure_connection(options.training_conn_id)
-    inputs = _inputs(options)
-    with plan_sources(inputs) as sources:
-        plan = make_plan(inputs, sources, datetime.now(UTC))
+        ensure_connection(options.training_conn_id)
+        inputs = _inputs(options)
+        with plan_sources(inputs) as sources:
+            plan = make_plan(inputs, sources, datetime.now(UTC))
     screen = Screen(as_json=options.json)
     if options.output:
         Path(options.output).write_text(json.dumps(plan.to_json(), indent=2) + "\n", encoding="utf-8")

@@ -41,7 +41,7 @@ def built_image(inputs: PlanInputs, connect: Callable[[], APIClient], find_login
     """
     from container_engines.docker.driver import DockerDriver
     from container_training.work.images.build_context import open_context
-    from container_training.work.images.content import image_content
+    from container_training.work.images.content import image_content, repository_name
     from container_training.work.images.history import changes_since_newest
 
     if not inputs.image:
@@ -51,6 +51,7 @@ def built_image(inputs: PlanInputs, connect: Callable[[], APIClient], find_login
     context = open_context(
         inputs.context_dir or "", dockerfile=inputs.dockerfile, build_args=inputs.build_args
     )
+    repository_name(inputs.image)  # which needs no engine to be refused
     engine = connect()
     with tempfile.TemporaryFile(prefix="build-context-") as archive:
         content = image_content(context, inputs.image, archive, lambda base: _base_image_id(engine, base))
