@@ -184,6 +184,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._containers(name, query, body)
         elif kind == "secrets":
             self._secrets(name, query, body)
+        elif kind == "_ping":
+            self.send_response(200)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"OK")
         else:
             machine = {"NCPU": 2, "MemTotal": 2**32}
             self._send(200, {"Version": "20.10.24", "ApiVersion": "1.41", **machine})
@@ -194,6 +199,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(200, {"status": "Done"})
         if name == ["create"]:
             return self._pull(query)
+        if name == ["json"]:
+            return self._send(200, [])  # none has the labels that are asked for
         image = "/".join(name[:-1])
         if image not in self.engine.images:
             raise _Refused(404, f"No such image: {image}")

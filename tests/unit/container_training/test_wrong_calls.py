@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from container_training.operators.registry_iam import RevokeRegistryAccessOperat
 from container_training.operators.results import CollectTrainingResultsOperator
 from container_training.pipeline import RoleImage
 from container_training.sensors.training import TrainingJobSensor
+from tests.support.fakes.docker_api import run_fake_docker
 from tests.support.fakes.fake_bucket import FakeBucket
 from tests.support.fakes.fake_service import FakeService
 from tests.support.wrong_calls import FOLDER, IMAGE, OTHER, VERSION, Kit
@@ -191,9 +192,11 @@ RAW = (
 @pytest.fixture
 def kit(
     context: Any, service: FakeService, bucket: FakeBucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Kit:
+) -> Iterator[Kit]:
     (tmp_path / "Dockerfile").write_text("FROM scratch\n")
-    return Kit(context, service, bucket, tmp_path, monkeypatch.setenv)
+    with run_fake_docker() as engine:
+        monkeypatch.setenv("DOCKER_HOST", engine.url)
+        yield Kit(context, service, bucket, tmp_path, monkeypatch.setenv)
 
 
 @pytest.mark.parametrize("name", EXPECTED)
