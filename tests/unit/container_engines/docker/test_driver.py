@@ -142,6 +142,7 @@ def test_removing_what_is_gone_or_just_going_is_no_error(
     ("status", "answer"),
     [
         (409, "task 17d1ad07e61f: already exists"),
+        (409, "id already in use"),
         (404, "Could not attach to network 9df9: rpc error: code = NotFound desc = network 9df9 not found"),
     ],
 )
