@@ -1,0 +1,123 @@
+"""CustomJobs of Vertex AI in real containers, by Google's client as it is published."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from google.auth.credentials import AnonymousCredentials
+from googleapiclient import discovery
+
+from local_stack.stack import LocalStack
+from tests.support.waiting import wait_until
+from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.job.image_ref import ImageRef
+
+pytestmark = pytest.mark.docker
+
+#: The worker finds the chief by CLUSTER_SPEC and says a word to it; the chief shows what it knows.
+MEETING = """
+import json, os, socket, sys, time
+
+spec = json.loads(os.environ["CLUSTER_SPEC"])
+host, port = spec["cluster"]["workerpool0"][0].rsplit(":", 1)
+if spec["task"]["type"] == "workerpool0":
+    with socket.create_server(("", int(port))) as server:
+        peer, _ = server.accept()
+        word = peer.recv(100).decode()
+    tf = json.loads(os.environ["TF_CONFIG"])
+    names = ("AIP_MODEL_DIR", "CLOUD_ML_JOB_ID", "CLOUD_ML_REGION")
+    known = {name: os.environ[name] for name in names}
+    print("told", json.dumps({"word": word, "task": tf["task"], "args": sys.argv[1:], **known}), flush=True)
+else:
+    while True:
+        try:
+            with socket.create_connection((host, int(port)), timeout=5) as chief:
+                chief.sendall(os.environ["WORD"].encode())
+            break
+        except OSError:
+            time.sleep(0.1)
+"""
+
+
+@pytest.fixture
+def jobs(stack: LocalStack) -> Iterator[Any]:
+    """``customJobs`` of google-api-python-client, and their parent."""
+    client = discovery.build(
+        "aiplatform",
+        "v1",
+        credentials=AnonymousCredentials(),
+        client_options={"api_endpoint": f"{stack.settings.training_url}/vertex/"},
+        cache_discovery=False,
+    )
+    yield client.projects().locations().customJobs()
+    client.close()
+
+
+def run(jobs: Any, project: str, pools: list[dict[str, Any]], **job_spec: Any) -> dict[str, Any]:
+    """Create a job and return it when it has ended."""
+    body = {"displayName": "real", "jobSpec": {"workerPoolSpecs": pools, **job_spec}}
+    created = jobs.create(parent=f"projects/{project}/locations/us-central1", body=body).execute()
+
+    def ended() -> dict[str, Any]:
+        job: dict[str, Any] = jobs.get(name=created["name"]).execute()
+        assert "endTime" in job, job["state"]
+        return job
+
+    return wait_until(ended, f"{created['name']} has ended", seconds=120, ignoring=AssertionError)
+
+
+def pool(image: ImageRef, program: str, *args: str, **env: str) -> dict[str, Any]:
+    container = {
+        "imageUri": str(image),
+        "command": ["python3", "-u", "-c", program],
+        "args": list(args),
+        "env": [{"name": name, "value": value} for name, value in env.items()],
+    }
+    return {
+        "machineSpec": {"machineType": "n1-standard-4"},
+        "replicaCount": "1",
+        "containerSpec": container,
+    }
+
+
+def messages_of(training: TrainingClient, job: dict[str, Any]) -> list[str]:
+    """Return what the job wrote; both dialects' logs are read by the same API."""
+    job_id = job["name"].rpartition("/")[2]
+    return [entry.message or "" for entry in training.list_log_entries(job_log_filter(job_id)).entries or []]
+
+
+def test_pools_meet_and_know_what_vertex_ai_tells_them(
+    jobs: Any, stack: LocalStack, training: TrainingClient, pushed_image: ImageRef
+) -> None:
+    base = f"{stack.settings.job_bucket}/vertex"
+    pools = [
+        pool(pushed_image, MEETING, "--who=$(WHO)", "$$(WHO)", WHO="chief"),
+        pool(pushed_image, MEETING, FIRST="from the", WORD="$(FIRST) worker"),
+    ]
+
+    job = run(jobs, stack.settings.project, pools, baseOutputDirectory={"outputUriPrefix": base})
+
+    assert job["state"] == "JOB_STATE_SUCCEEDED", job
+    (told,) = [text for text in messages_of(training, job) if text.startswith("told ")]
+    assert json.loads(told.removeprefix("told ")) == {
+        "word": "from the worker",
+        "task": {"type": "chief", "index": 0},
+        "args": ["--who=chief", "$(WHO)"],
+        "AIP_MODEL_DIR": f"{base}/model/",
+        "CLOUD_ML_JOB_ID": job["name"].rpartition("/")[2],
+        "CLOUD_ML_REGION": "us-central1",
+    }
+
+
+def test_an_error_of_the_trainer_has_the_words_of_vertex_ai(
+    jobs: Any, stack: LocalStack, pushed_image: ImageRef
+) -> None:
+    job = run(jobs, stack.settings.project, [pool(pushed_image, "raise SystemExit(3)")])
+
+    assert (job["state"], job["error"]["code"]) == ("JOB_STATE_FAILED", 3)
+    assert job["error"]["message"].startswith(
+        "The replica workerpool0-0 exited with a non-zero status of 3. Termination reason: Error."
+    )
