@@ -146,7 +146,9 @@ def test_a_service_killed_again_and_again_goes_on_with_the_same_search(
     trials = trials_of(training, job_id)
     assert [trial.trial_id for trial in trials] == [str(number) for number in range(1, 9)]
     assert [len(trial.all_metrics or []) for trial in trials] == [1] * 8
-    space = SearchSpace.from_spec(search())
+    spec = job_spec_from_wire(PROJECT, job)
+    assert spec.study is not None
+    space = SearchSpace.of(spec.study.parameters)
     history: list[Observation] = []
     for trial in trials:
         given = trial.hyperparameters or {}
@@ -154,9 +156,9 @@ def test_a_service_killed_again_and_again_goes_on_with_the_same_search(
             space,
             history,
             [],
-            seed_of(job_spec_from_wire(PROJECT, job)),
-            goal=Goal.MAXIMIZE,
-            algorithm=SearchAlgorithm.ALGORITHM_UNSPECIFIED,
+            seed_of(spec),
+            goal=spec.study.goal,
+            algorithm=spec.study.algorithm,
         )
         assert expected is not None
         assert given == space.render(expected)

@@ -345,9 +345,16 @@ def _remove(name: str) -> None:
         _ip("netns", "del", namespace.name)
     wait_until(lambda: _remove_groups(name), f"the control groups of {name} are removed")
     disk = _FOLDERS / name / "disk"
-    if disk.is_mount():
-        _run("umount", str(disk))
+    # The kernel gives back the mounts of the machines' namespaces a while after their last process.
+    wait_until(lambda: _unmount(disk), f"{disk} is unmounted")
     shutil.rmtree(_FOLDERS / name)
+
+
+def _unmount(disk: Path) -> bool:
+    """Unmount a disk, unless it is still in use; whether it is gone."""
+    if disk.is_mount():
+        subprocess.run(["umount", str(disk)], capture_output=True, timeout=scaled(60))
+    return not disk.is_mount()
 
 
 def _remove_groups(name: str) -> bool:
