@@ -47,11 +47,9 @@ if TYPE_CHECKING:
 _POKE_SECONDS = 1.0
 #: A reschedule costs the scheduler and a process start, far more than the question itself.
 _RESCHEDULE_SECONDS = 15.0
-#: How often a deferrable wait for the end of QUEUED or PREPARING polls its job before it is deferred, and
-#: the pause between. A deferral costs two process starts and ``SETTLE_SECONDS``; most jobs leave these states
-#: sooner. A wait for the job's end is deferred at once: the longer before the end, the safer
-#: (apache/airflow#72716).
-_POLLS_BEFORE_DEFERRING = 7
+#: How often a deferrable wait polls its job before it is deferred, and the pause between. A deferral costs
+#: two process starts and ``SETTLE_SECONDS``; most jobs leave QUEUED and PREPARING sooner, and short ones end.
+_POLLS_BEFORE_DEFERRING = 11
 _PAUSE_BEFORE_DEFERRING = 0.5
 #: The trigger's own limit comes first; this one is for a triggerer that is gone.
 _TRIGGERER_GRACE = timedelta(minutes=2)
@@ -65,8 +63,8 @@ class TrainingJobSensor(BaseSensorOperator):
     job that outlives the wait continues. ``until="finished"`` shows the job's new log lines in the task's
     log, the progress of a tuning job's trials, and, if the connection has prices, what the job has cost.
 
-    A deferrable sensor occupies no worker. A wait for the end of QUEUED or PREPARING polls its job for three
-    seconds before it is deferred. With ``deferrable=False`` the modes ``poke`` and ``reschedule`` work as for
+    A deferrable sensor occupies no worker, but for the first five seconds, in which it polls its job itself:
+    what comes so soon is not worth a deferral. With ``deferrable=False`` the modes ``poke`` and ``reschedule`` work as for
     every sensor.
 
     :param job_id: the job, usually the output of ``SubmitTrainingJobOperator``. (templated)
@@ -268,7 +266,7 @@ class TrainingJobSensor(BaseSensorOperator):
         ``None``: the wait is long enough to be deferred.
         """
         begun_at = self._now()
-        for poll in range(1 if self._goal is Until.FINISHED else _POLLS_BEFORE_DEFERRING):
+        for poll in range(_POLLS_BEFORE_DEFERRING):
             if poll:
                 time.sleep(_PAUSE_BEFORE_DEFERRING)
             job = self._look(watch, context)

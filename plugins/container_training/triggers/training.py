@@ -36,8 +36,10 @@ _COST_SECONDS = 1.0
 #: Half a second, so that nearly all changes are noticed within a second.
 POLL_SECONDS = 0.5
 #: How long a task stays deferred at least. Airflow's scheduler (3.3) fails a task that is resumed before the
-#: scheduler has processed the end of the worker that deferred it (apache/airflow#72716, open).
-SETTLE_SECONDS = 2.0
+#: scheduler has processed the end of the worker that deferred it (apache/airflow#72716, open). A worker's
+#: supervisor that misses the exit of its process looks again after [workers] min_heartbeat_interval, five
+#: seconds by default.
+SETTLE_SECONDS = 6.0
 
 
 def _utc_now() -> datetime:

@@ -118,8 +118,16 @@ def test_a_job_that_is_there_within_seconds_costs_no_deferral(
     assert make_sensor(until="left_queued").execute(context) == "PREPARING"
 
 
-def test_a_job_that_takes_longer_is_deferred_after_three_seconds(
-    service: FakeService, context: Any, monkeypatch: pytest.MonkeyPatch
+def test_a_short_job_ends_without_a_deferral(service: FakeService, context: Any, naps: list[Any]) -> None:
+    service.add(make_job(state=JobState.RUNNING))
+    naps += [lambda: None, lambda: service.move("digits_1", JobState.SUCCEEDED), pytest.fail]
+
+    assert make_sensor().execute(context) == "SUCCEEDED"
+
+
+@pytest.mark.parametrize("until", ["left_queued", "finished"])
+def test_a_job_that_takes_longer_is_deferred_after_five_seconds(
+    service: FakeService, context: Any, monkeypatch: pytest.MonkeyPatch, until: str
 ) -> None:
     pauses: list[float] = []
     monkeypatch.setattr("container_training.sensors.training._PAUSE_BEFORE_DEFERRING", 0.5)
@@ -127,16 +135,9 @@ def test_a_job_that_takes_longer_is_deferred_after_three_seconds(
     service.add(make_job(state=JobState.QUEUED))
 
     with pytest.raises(TaskDeferred):
-        make_sensor(until="left_queued").execute(context)
+        make_sensor(until=until).execute(context)
 
-    assert sum(pauses) == 3.0
-
-
-def test_a_wait_for_the_end_is_deferred_at_once(service: FakeService, context: Any, naps: list[Any]) -> None:
-    service.add(make_job(state=JobState.RUNNING))
-
-    with pytest.raises(TaskDeferred):
-        make_sensor().execute(context)
+    assert sum(pauses) == 5.0
 
 
 def test_a_service_that_does_not_answer_is_left_to_the_triggerer(

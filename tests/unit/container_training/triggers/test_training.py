@@ -62,7 +62,7 @@ def test_serialize_returns_every_argument() -> None:
 
 def test_the_wait_ends_when_the_job_has_succeeded(service: FakeService) -> None:
     service.add(make_job(state=JobState.RUNNING))
-    clock = VirtualClock(lambda: None, lambda: service.move("digits_1", JobState.SUCCEEDED))
+    clock = VirtualClock(*[lambda: None] * 9, lambda: service.move("digits_1", JobState.SUCCEEDED))
 
     event = run_trigger(clock)
 
@@ -73,7 +73,7 @@ def test_the_wait_ends_when_the_job_has_succeeded(service: FakeService) -> None:
         "message": "",
         "job_dir": "gs://bucket/jobs/digits_1",
     }
-    assert clock.seconds == 2.0
+    assert clock.seconds == 10.0
 
 
 def test_a_task_stays_deferred_until_the_scheduler_has_seen_its_worker_end(service: FakeService) -> None:
@@ -151,10 +151,10 @@ def test_the_wait_gives_up_at_its_deadline_and_leaves_the_job_alone(service: Fak
     service.add(make_job(state=JobState.RUNNING))
     clock = VirtualClock()
 
-    event = run_trigger(clock, deadline_at=(EPOCH + timedelta(seconds=2.5)).isoformat())
+    event = run_trigger(clock, deadline_at=(EPOCH + timedelta(seconds=12.5)).isoformat())
 
     assert (event["outcome"], event["state"]) == ("TIMED_OUT", "RUNNING")
-    assert clock.seconds == 2.5
+    assert clock.seconds == 12.5
     assert service.count("POST", ":cancel") == 0
 
 
