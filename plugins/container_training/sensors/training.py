@@ -64,8 +64,8 @@ class TrainingJobSensor(BaseSensorOperator):
     log, the progress of a tuning job's trials, and, if the connection has prices, what the job has cost.
 
     A deferrable sensor occupies no worker, but for the first five seconds, in which it polls its job itself:
-    what comes so soon is not worth a deferral. With ``deferrable=False`` the modes ``poke`` and ``reschedule`` work as for
-    every sensor.
+    what comes so soon is not worth a deferral. With ``deferrable=False`` the modes ``poke`` and
+    ``reschedule`` work as for every sensor.
 
     :param job_id: the job, usually the output of ``SubmitTrainingJobOperator``. (templated)
     :param until: ``left_queued``, ``left_preparing`` or ``finished``. (templated)
