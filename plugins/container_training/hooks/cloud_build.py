@@ -115,7 +115,7 @@ class CloudBuildHook(ClosingHook):
         return str(build_id)
 
     def find_running(self, ref: ImageRef) -> CloudBuild | None:
-        """Return a build of the same content that goes on, as one of an earlier try."""
+        """Return a running build of the same content, such as that of an earlier try."""
         with self._errors("looking for builds of the same content"):
             builds = self.provider.list_builds(
                 project_id=self.project,
@@ -136,7 +136,7 @@ class CloudBuildHook(ClosingHook):
             )
 
     def cancel(self, build_id: str) -> None:
-        """Cancel a build that goes on."""
+        """Cancel a running build."""
         with self._errors(f"cancelling build {build_id}"):
             self.provider.cancel_build(id_=build_id, project_id=self.project, location=self.location)
 

@@ -47,11 +47,11 @@ class CloudBuildImageOperator(TypedTask):
     Builds and pushes an image on Google Cloud Build; returns its reference, tag and digest.
 
     The reference is that of ``BuildImageOperator``, ``HOST/PATH:ctx-<16 hex>@sha256:...``. An image that its
-    registry has under that tag is not built again; a build of the same content that goes on is waited for,
-    not started again. The packed context goes to ``staging_dir`` and stays there.
+    registry has under that tag is not built again. If Cloud Build is already building the same content, the
+    task waits for that build. The packed context is uploaded to ``staging_dir`` and stays there.
 
     A step that fails ends the task without a retry; the error has the address of Cloud Build's log. Airflow
-    retries the task if Cloud Build does not answer, or ends a build for reasons of its own.
+    retries the task if Cloud Build does not answer, or if the build ends with an internal error.
 
     :param context_dir: the build context, a folder. A relative path starts at the folder of the DAG's file.
         (templated)
@@ -72,9 +72,9 @@ class CloudBuildImageOperator(TypedTask):
         (templated)
     :param project_id: of the builds; default: the Google connection's. (templated)
     :param location: region, or ``global``. (templated)
-    :param poll_interval: seconds between two looks at the build. (templated)
-    :param deferrable: wait in the triggerer; default: Airflow's ``[operators] default_deferrable``. A build
-        whose task is ended while it is deferred goes on until ``build_timeout``.
+    :param poll_interval: seconds between two polls of the build. (templated)
+    :param deferrable: wait in the triggerer; default: Airflow's ``[operators] default_deferrable``. If
+        the task is ended while it is deferred, its build runs until ``build_timeout``.
     :param gcp_conn_id: Google connection. (templated)
     :param impersonation_chain: service account to act as, as for Google's operators. (templated)
     :param docker_conn_id: connection with the login of a registry of base images; it may be missing. Google's

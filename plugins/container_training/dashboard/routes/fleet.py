@@ -162,7 +162,7 @@ def _report(
         "id": f"{time.monotonic_ns():x}",
         "window": window,
         "held": {kind: series.now for kind, series in history.use.items()} if whole.capacity else None,
-        # Whoever cannot see all jobs cannot tell that a model was never trained.
+        # A reader who sees only some jobs cannot tell that a model was never trained.
         "models": models_view(history, service.retraining_limits, with_untrained=rights.reads_all),
     }
 
