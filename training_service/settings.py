@@ -17,8 +17,8 @@ from container_engines.disk_use import DiskUse
 from container_engines.egress import Egress, EgressMode, Endpoint
 from container_engines.pull_watch import DEADLINE_SECONDS, SILENT_SECONDS
 from training_service.model.container_runtimes import JobType
-from training_service.model.disk_guard import DATABASE, Floors
-from training_service.model.disk_limit import LIMIT
+from training_service.model.disk.disk_guard import DATABASE, Floors
+from training_service.model.disk.disk_limit import LIMIT
 from training_service.model.host_capacity import Accelerators
 from training_service.model.retention import Retention
 from training_service.model.runtimes import RuntimeImage

@@ -31,7 +31,7 @@ from training_service.loop.launches import own_variables
 from training_service.metadata.identities import JobIdentities
 from training_service.metadata.server import metadata_environment
 from training_service.model.container_runtimes import check_runtimes
-from training_service.model.disk_guard import DiskGuard
+from training_service.model.disk.disk_guard import DiskGuard
 from training_service.model.heartbeat import Heartbeat
 from training_service.model.host_capacity import HostCapacity, within
 from training_service.parts.identities import Identities

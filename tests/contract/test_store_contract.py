@@ -31,10 +31,10 @@ from training_service.store.database import open_database, read_meta, writing
 from training_service.store.jobs.job_search import JobSearch
 from training_service.store.jobs.success_store import SuccessStore
 from training_service.store.measurement_store import Measurement
-from training_service.store.migrations import SCHEMA_VERSION
 from training_service.store.policy_store import PolicyStore
 from training_service.store.span_store import NewSpan
 from training_service.store.tables import meta
+from training_service.store.upgrade.migrations import SCHEMA_VERSION
 from training_service.store.usage_store import UsageSample, UsageStore
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

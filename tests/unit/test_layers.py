@@ -162,7 +162,7 @@ NEUTRAL_ROOMS = (
     "training_service.use_cases",
 )
 #: The one module that reads what was stored before jobs had a specification: requests of ml.v1 only.
-READS_OLD_REQUESTS = "training_service.store.migrations"
+READS_OLD_REQUESTS = "training_service.store.upgrade.migrations"
 OUTSIDE = {
     "os",
     "socket",

@@ -30,7 +30,7 @@ from training_service.loop.pools import Pools
 from training_service.loop.pulls import Pulls
 from training_service.loop.scheduler import Scheduler
 from training_service.metadata.server import MetadataServer, metadata_environment
-from training_service.model.disk_guard import DiskGuard
+from training_service.model.disk.disk_guard import DiskGuard
 from training_service.model.heartbeat import Heartbeat
 from training_service.model.host_capacity import HostCapacity
 from training_service.model.reasons import Reason

@@ -18,9 +18,9 @@ import sqlalchemy as sa
 
 from training_service.store.connections import Use, connect, is_in_memory
 from training_service.store.logs.log_takeover import take_over_lines
-from training_service.store.migrations import MIGRATIONS, SCHEMA_VERSION
 from training_service.store.start_watch import SILENCE_SECONDS, call_while_answered
 from training_service.store.tables import counters, leadership, log_lines, meta, metadata
+from training_service.store.upgrade.migrations import MIGRATIONS, SCHEMA_VERSION
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

@@ -23,7 +23,7 @@ from container_engines.disk_use import DiskUse, FolderHidden, use_of_folders
 from training_api.errors import EngineUnavailable
 from training_api.job.cluster import ReplicaRole
 from training_api.states import ReplicaState
-from training_service.model.disk_limit import METRICS_LIMIT, hidden, over_limit
+from training_service.model.disk.disk_limit import METRICS_LIMIT, hidden, over_limit
 from training_service.model.reasons import Reason
 from training_service.model.records import JobRecord
 

@@ -14,8 +14,8 @@ from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, Scheduling
 from training_api.errors import IllegalTransition, InvalidFilter, InvalidRequest, JobConflict
 from training_api.states import JobState
 from training_service.store.database import open_database, read_meta, writing
-from training_service.store.migrations import SCHEMA_VERSION
 from training_service.store.tables import jobs, meta
+from training_service.store.upgrade.migrations import SCHEMA_VERSION
 
 
 def names(world: World, filter_text: str = "", **page: object) -> list[str | None]:

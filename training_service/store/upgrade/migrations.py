@@ -16,9 +16,9 @@ from training_api.dialects.ml_v1.reader import accepted_job_spec, read_request
 from training_api.dialects.ml_v1.resources import Job
 from training_api.dialects.ml_v1.trial_spec import trial_of
 from training_api.job.job_spec import JobSpec
-from training_service.store.form_2 import to_form_2
 from training_service.store.jobs.stored_spec import UNREADABLE, mapping_of, spec_to_json, waits_until_us
 from training_service.store.logs.log_takeover import note_takeover
+from training_service.store.upgrade.form_2 import to_form_2
 
 #: Rows that are read, and written, at once.
 _ROWS_AT_ONCE = 1000

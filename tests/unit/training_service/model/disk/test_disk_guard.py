@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from training_api.job.machines import GIB
-from training_service.model.disk_guard import DiskGuard, DiskUsage, Floors
+from training_service.model.disk.disk_guard import DiskGuard, DiskUsage, Floors
 
 MIB = 2**20
 VOLUMES = {"database": Path("/database"), "engine": Path("/engine"), "metrics": Path("/absent")}

@@ -9,8 +9,8 @@ import pytest
 from tests.support.fakes.older_rows import form_1
 from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job
-from training_service.store.form_2 import to_form_2
 from training_service.store.jobs.stored_spec import spec_to_json
+from training_service.store.upgrade.form_2 import to_form_2
 
 IMAGE = {"masterConfig": {"imageUri": "registry.test/p/trainer:1"}}
 PACKAGES = {

@@ -29,8 +29,8 @@ from training_service.store.database import open_database, read_meta, to_us
 from training_service.store.jobs.job_search import JobSearch
 from training_service.store.logs import log_takeover
 from training_service.store.logs.log_store import LogStore
-from training_service.store.migrations import SCHEMA_VERSION
 from training_service.store.tables import jobs
+from training_service.store.upgrade.migrations import SCHEMA_VERSION
 
 #: Made by make_database_6ec1646.py.
 DUMP = Path(__file__).with_name("database_6ec1646.sql")
