@@ -41,6 +41,8 @@ _FOLDERS = ("bin", "lib", "lib32", "lib64", "libx32", "nix", "sbin", "usr")
 _PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin"
 _NO_SERVER = "192.0.2.1"
 _SHOWN_CHARACTERS = 500
+#: Attempts in a row that a busy engine refuses before jobs start without the rules, where they may.
+_ATTEMPTS = 4
 
 logger = structlog.get_logger(__name__)
 
@@ -60,6 +62,7 @@ class PacketFilter:
         self._lock = threading.Lock()
         #: Of the engine, when the rules were put in place.
         self._start: str | None = None
+        self._refused = 0
         #: Of endpoints that are names, as they were found last.
         self._addresses: dict[str, Sequence[str]] = {}
 
@@ -84,6 +87,7 @@ class PacketFilter:
         Put the rules in place, unless that was done since ``start`` of the engine.
 
         :param start: another one after each start of the engine, with which the machine may have started.
+        :raises EngineBusy: they cannot be had now; also in mode ``open``, the first times.
         :raises EngineError: they cannot be had. Where the mode is ``open``, a line of the log says so.
         """
         with self._lock:
@@ -93,12 +97,15 @@ class PacketFilter:
                 self._put_in_place()
             except EngineUnavailable:
                 raise
+            except EngineBusy as error:
+                self._refused += 1
+                if self._refused < _ATTEMPTS:
+                    raise
+                self._tell(error, EngineBusy)
+                return
             except EngineError as error:
-                may_pass = isinstance(error, EngineBusy)
-                self._tell(error, EngineBusy if may_pass else EngineError)
-                if may_pass:
-                    return
-            self._start = start
+                self._tell(error, EngineError)
+            self._start, self._refused = start, 0
 
     def renew(self) -> None:
         """Have the next ``ensure`` put the rules in place again, whatever became of them."""

@@ -141,17 +141,38 @@ def test_a_machine_without_nft_is_named_and_open_goes_on(docker: FakeDocker, mak
     assert len(trainers(docker)) == 1
 
 
-def test_what_may_pass_is_tried_again(docker: FakeDocker, make_engine: MakeEngine) -> None:
+def test_a_busy_engine_is_tried_again_before_a_job_starts_without_the_rules(
+    docker: FakeDocker, make_engine: MakeEngine
+) -> None:
     docker.refusals["POST images/create"] = (500, "not now")
-    closed, opened = make_engine(EgressMode.NONE), make_engine()
+    engine = make_engine()
 
-    with pytest.raises(EngineBusy, match="TRAINING_EGRESS=none cannot be enforced"):
-        closed.start_replica(launch())
-    opened.start_replica(launch())
+    for _ in range(3):
+        with pytest.raises(EngineBusy, match="not now"):
+            engine.start_replica(launch())
+    assert trainers(docker) == []
+    with structlog.testing.capture_logs() as logs:
+        engine.start_replica(launch())  # the mode is open: an engine that is always busy holds no job up
+    assert [line["log_level"] for line in logs] == ["warning"]
     docker.refusals.clear()
-    opened.start_replica(launch())
+    engine.start_replica(launch())
 
     assert len(helpers(docker)) == 1
+
+
+def test_a_busy_engine_starts_nothing_where_the_rules_are_wanted(
+    docker: FakeDocker, make_engine: MakeEngine
+) -> None:
+    docker.refusals["POST images/create"] = (500, "not now")
+    engine = make_engine(EgressMode.NONE)
+
+    for _ in range(6):
+        with pytest.raises(EngineBusy):
+            engine.start_replica(launch())
+    with pytest.raises(EngineBusy, match="TRAINING_EGRESS=none cannot be enforced"):
+        engine.start_replica(launch())
+
+    assert trainers(docker) == []
 
 
 def test_without_an_answer_nothing_starts_in_any_mode(docker: FakeDocker, make_engine: MakeEngine) -> None:
