@@ -15,7 +15,7 @@ from tests.support.fakes.world import PROJECT, World
 from training_api.causes import Cause
 from training_api.errors import EngineError, EngineUnavailable
 from training_api.states import JobState, ReplicaState
-from training_service.model import disk_limit
+from training_service.model.disk import disk_limit
 from training_service.store.database import open_database
 from training_service.upkeep import disk_watch as module
 from training_service.upkeep.disk_watch import DiskWatch
