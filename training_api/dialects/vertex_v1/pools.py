@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from training_api.dialects.vertex_v1.pool_machines import read_machine
+from training_api.dialects.vertex_v1.variables import MAX_EXPANDED, expanded_length
 from training_api.errors import InvalidImageRef
 from training_api.job.cluster import ReplicaId, ReplicaRole
 from training_api.job.image_ref import ImageRef, parse_image_ref
@@ -92,6 +93,7 @@ def _replicas(
         return []
     image = _image(rules, f"{path}.containerSpec.imageUri", container.get("imageUri", ""))
     check_variables(rules, f"{path}.containerSpec.env", container.get("env", []))
+    _check_length(rules, f"{path}.containerSpec", container)
     if machine is None or image is None:
         return []
     return [
@@ -127,6 +129,16 @@ def check_variables(rules: Violations, path: str, variables: Sequence[Mapping[st
         name = variable.get("name", "")
         if not _VARIABLE.fullmatch(name):
             rules.add(f"{path}[{place}].name", f"must be a C identifier like MY_VARIABLE; got {name[:100]!r}")
+
+
+def _check_length(rules: Violations, path: str, container: Mapping[str, Any]) -> None:
+    words = (*container.get("command", ()), *container.get("args", ()))
+    if expanded_length(container.get("env", []), words) > MAX_EXPANDED:
+        rules.add(
+            path,
+            f"env, command and args may have at most {MAX_EXPANDED:,} characters together once $(NAME) is expanded; "
+            "have the trainer read long values from Cloud Storage",
+        )
 
 
 def _check_disk(rules: Violations, path: str, disk: Mapping[str, Any]) -> None:

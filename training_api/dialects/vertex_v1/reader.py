@@ -7,7 +7,7 @@ is named: the discovery document aiplatform.v1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from training_api.dialects.vertex_v1.job_rules import check_identity, check_job_spec
@@ -15,7 +15,7 @@ from training_api.dialects.vertex_v1.pools import replicas_from_pools
 from training_api.dialects.vertex_v1.scheduling import read_scheduling
 from training_api.errors import InvalidJobSpec
 from training_api.job.job_spec import JobSpec
-from training_api.job.secret_refs import check_secrets, secret_refs
+from training_api.job.secret_refs import SecretRef, check_secrets, secret_refs
 from training_api.job.violations import Violations
 
 #: The dialect's name, as jobs carry it.
@@ -49,6 +49,7 @@ def custom_job_spec(project: str, location: str, job_id: str, request: Mapping[s
     labels = dict(request.get("labels", {}))
     secrets = secret_refs(labels)
     check_secrets(rules, secrets)
+    _check_variables_of_secrets(rules, secrets, job_spec.get("workerPoolSpecs", []))
     if rules.found:
         raise InvalidJobSpec(rules.found)
     return JobSpec(
@@ -65,3 +66,15 @@ def custom_job_spec(project: str, location: str, job_id: str, request: Mapping[s
         service_account=job_spec.get("serviceAccount", ""),
         region=location,
     )
+
+
+def _check_variables_of_secrets(
+    rules: Violations, secrets: Iterable[SecretRef], pools: Iterable[Mapping[str, Any]]
+) -> None:
+    given = {each.get("name") for pool in pools for each in pool.get("containerSpec", {}).get("env", [])}
+    for ref in secrets:
+        if ref.variable in given:
+            rules.add(
+                f"labels.{ref.label}",
+                f"the variable {ref.variable} is in the env of a pool, too; name another variable for one of the two",
+            )

@@ -329,3 +329,22 @@ def test_every_broken_rule_is_told_at_once() -> None:
     job = make_custom_job(make_pool(2, "no-such"), tensorboard="t", scheduling={"timeout": "0s"})
 
     assert len(broken({**job, "displayName": ""})) == 5
+
+
+def test_values_that_grow_without_bound_are_refused_before_they_are_made() -> None:
+    doubling = [{"name": "A0", "value": "x" * 10}]
+    doubling += [{"name": f"A{place}", "value": f"$(A{place - 1})" * 2} for place in range(1, 100)]
+
+    found = broken(make_custom_job(make_pool(env=doubling)))
+
+    assert "at most 1,048,576 characters" in found["jobSpec.workerPoolSpecs[0].containerSpec"]
+    many = {"name": "BIG", "value": "x" * 500_000}
+    assert broken(make_custom_job(make_pool(env=[many], args=["$(BIG)", "$(BIG)"])))
+
+
+def test_a_variable_is_a_secret_or_a_value() -> None:
+    pool = make_pool(env=[{"name": "WANDB_API_KEY", "value": "mine"}])
+
+    found = broken(make_custom_job(pool, labels={"secret-wandb": "wandb_api_key"}))
+
+    assert "WANDB_API_KEY is in the env of a pool, too" in found["labels.secret-wandb"]
