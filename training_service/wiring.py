@@ -195,13 +195,16 @@ def _build(
     removal = JobRemoval(partial(_remove, EndedJobs(databases.api), logs))
     operations = Operations()
     runtimes = {version: image.python_versions for version, image in settings.runtime_images.items()}
+    project_ids = ProjectIds(asked.projects)
     return create_app(
-        jobs=jobs,
+        jobs=asked,
         dialects=[
-            *ml_v1_routers(jobs, JobPolicies(asked, Policies(policies)), access, runtimes),
-            *vertex_v1_routers(CustomJobs(vertex_jobs, access, removal, operations), operations),
+            *ml_v1_routers(jobs, JobPolicies(jobs, Policies(policies)), access, runtimes),
+            *vertex_v1_routers(
+                CustomJobs(vertex_jobs, access, removal, operations, project_ids.learn), operations
+            ),
         ],
-        project_ids=ProjectIds(asked.projects),
+        project_ids=project_ids,
         policies=Policies(policies),
         access=access,
         object_access=ObjectAccess(engine.job_at, asked, access.may),

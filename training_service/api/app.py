@@ -29,11 +29,11 @@ from training_service.api.policies import artifact_registry_router, resource_man
 from training_service.api.vertex_v1.project_numbers import ProjectIds, ProjectNumbers
 from training_service.faults.board import FaultBoard
 from training_service.store.audit_store import AuditStore
+from training_service.store.jobs.job_store import JobStore
 from training_service.store.logs.log_store import LogStore
 from training_service.telemetry.metrics import Metrics
 from training_service.use_cases.fleet_reports import Reports
 from training_service.use_cases.health import Health
-from training_service.use_cases.jobs import Jobs
 from training_service.use_cases.object_access import ObjectAccess
 from training_service.use_cases.policies import Policies
 
@@ -45,7 +45,7 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 
 def create_app(
     *,
-    jobs: Jobs,
+    jobs: JobStore,
     dialects: Sequence[APIRouter],
     policies: Policies,
     access: AccessControl,
@@ -65,7 +65,7 @@ def create_app(
     """
     Return the service's app.
 
-    :param jobs: those whose logs are shown.
+    :param jobs: those whose logs are shown, of all dialects.
     :param dialects: the routes of each dialect.
     :param registry: the routes of the registry's token endpoint.
     :param faults: what goes wrong on purpose; default: nothing, and it cannot be set.

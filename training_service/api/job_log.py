@@ -12,8 +12,8 @@ from training_api.clients.log_cursor import log_line
 from training_api.cloud_logging import LogEntry
 from training_api.wire import format_timestamp
 from training_service.api.paths import ProjectPath
+from training_service.store.jobs.job_store import JobStore
 from training_service.store.logs.log_store import LogStore
-from training_service.use_cases.jobs import Jobs
 
 #: Not in the API's own paths, which it might claim.
 PATH = "/logs/projects/{project}/jobs/{job_id}"
@@ -23,8 +23,8 @@ _PLAIN_TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": 
 _HEADERS = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
 
 
-def job_log_router(jobs: Jobs, store: LogStore) -> APIRouter:
-    """Return the route over ``store``."""
+def job_log_router(jobs: JobStore, store: LogStore) -> APIRouter:
+    """Return the route over ``store``, for the jobs of all dialects."""
     router = APIRouter(tags=["logging"])
 
     @router.get(PATH, response_class=StreamingResponse, responses=_PLAIN_TEXT)

@@ -8,14 +8,14 @@ from training_api.errors import JobNotFound
 from training_api.iam.policy import ON_JOBS, check_permissions
 from training_api.iam.wire import Policy, SetIamPolicyRequest
 from training_service.model.resources import job_resource
-from training_service.store.jobs.job_store import JobStore
+from training_service.use_cases.jobs import Jobs
 from training_service.use_cases.policies import Policies
 
 
 class JobPolicies:
-    """The policies of all jobs."""
+    """The policies of the jobs of one dialect."""
 
-    def __init__(self, jobs: JobStore, policies: Policies) -> None:
+    def __init__(self, jobs: Jobs, policies: Policies) -> None:
         self._jobs = jobs
         self._policies = policies
 
@@ -33,12 +33,12 @@ class JobPolicies:
         """See :meth:`Policies.test`; of a job that does not exist, nobody has any."""
         check_permissions(permissions, ON_JOBS)
         try:
-            self._jobs.get(project, job_id)
+            self._jobs.record(project, job_id)
         except JobNotFound:
             # discovery: "If the resource does not exist, this will return an empty set of permissions".
             return []
         return self._policies.test(permissions, ON_JOBS, may)
 
     def _resource(self, project: str, job_id: str) -> str:
-        self._jobs.get(project, job_id)
+        self._jobs.record(project, job_id)
         return job_resource(project, job_id)

@@ -116,7 +116,7 @@ class Jobs:
 
     def get(self, project: str, job_id: str) -> JobView:
         """Return one job. :raises JobNotFound: there is none."""
-        record = self._record(project, job_id)
+        record = self.record(project, job_id)
         position = self._positions([record]).get(record.uid)
         tuning = self._outputs.of([record], with_curves=True).get(record.uid)
         return JobView(record=record, position=position, tuning=tuning)
@@ -167,7 +167,7 @@ class Jobs:
         :raises JobNotFound: there is none.
         :raises EditConflict: ``sent_etag`` is not the stored job's.
         """
-        record = self._record(project, job_id)
+        record = self.record(project, job_id)
         while True:
             if sent_etag and sent_etag != etag(record.version):
                 raise EditConflict(
@@ -177,7 +177,7 @@ class Jobs:
                 _check_fixed(record.spec.labels, labels)
             if labels is None or self._store.set_labels(record, labels):
                 return self.get(project, job_id)
-            record = self._record(project, job_id)
+            record = self.record(project, job_id)
 
     def cancel(self, project: str, job_id: str) -> None:
         """
@@ -187,7 +187,7 @@ class Jobs:
 
         :raises JobNotFound: there is none.
         """
-        record = self._record(project, job_id)
+        record = self.record(project, job_id)
         while not record.is_ending:
             asked = self._store.advance(
                 record,
@@ -199,9 +199,10 @@ class Jobs:
             if asked:
                 self._notify()
                 return
-            record = self._record(project, job_id)
+            record = self.record(project, job_id)
 
-    def _record(self, project: str, job_id: str) -> JobRecord:
+    def record(self, project: str, job_id: str) -> JobRecord:
+        """Return what is stored of one job. :raises JobNotFound: there is none of this dialect."""
         record = self._store.get(project, job_id)
         if record.spec.dialect != self._dialect.name:
             raise JobNotFound(f"job {job_id!r} not found in project {project!r}")
@@ -209,7 +210,7 @@ class Jobs:
 
     def _resumed(self, project: str, job_id: str) -> JobRecord:
         try:
-            return self._record(project, job_id)
+            return self.record(project, job_id)
         except JobNotFound as error:
             violation = FieldViolation(field="study.resume_job_id", description=str(error))
             raise InvalidJobSpec([violation]) from error

@@ -205,7 +205,7 @@ class World:
             jitter=lambda: 1.0,
             clock=clock,
         )
-        jobs = Jobs(
+        self.ml_v1_jobs = Jobs(
             ML_V1,
             self.store,
             lambda: None,
@@ -214,7 +214,7 @@ class World:
             clock,
         )
         runtimes = {version: runtime.python_versions for version, runtime in self.runtimes.items()}
-        self.jobs = WireJobs(jobs, runtimes)
+        self.jobs = WireJobs(self.ml_v1_jobs, runtimes)
 
     def add_image(self, behaviour: Behaviour | None = None, image: str = IMAGE) -> ImageRef:
         ref = parse_image_ref(image)

@@ -29,6 +29,7 @@ class CustomJobs:
     The CustomJobs of all projects.
 
     :param jobs: those of this dialect.
+    :param learn: told of each project that a job is made in; its number leads to it from then on.
     :param random_number: what the ids of jobs are made from.
     """
 
@@ -38,12 +39,14 @@ class CustomJobs:
         access: AccessControl,
         removal: JobRemoval,
         operations: Operations,
+        learn: Callable[[str], None] = lambda project: None,
         random_number: Callable[[], int] = lambda: secrets.randbits(63),
     ) -> None:
         self._jobs = jobs
         self._access = access
         self._removal = removal
         self._operations = operations
+        self._learn = learn
         self._random_number = random_number
 
     def create(self, project: str, location: str, body: Any, caller: Caller) -> dict[str, Any]:
@@ -60,7 +63,9 @@ class CustomJobs:
             self._access.check(caller, ACT_AS, account_resource(spec.service_account))
         if spec.secrets:
             self._access.check(caller, SECRET_ACCESS, f"projects/{project}")
-        return custom_job(self._jobs.create(spec, request).record)
+        created = self._jobs.create(spec, request).record
+        self._learn(project)
+        return custom_job(created)
 
     def list_page(
         self,
@@ -101,12 +106,14 @@ class CustomJobs:
         :raises JobStillActive: it has not ended.
         """
         self._removal.remove(self._found(project, location, job_id))
+        # Its operation is asked for by the number, and this may have been the project's last job.
+        self._learn(project)
         return self._operations.done(project, location)
 
     def _found(self, project: str, location: str, job_id: str) -> JobRecord:
         name = job_name(project, location, CUSTOM_JOBS, job_id[:100])
         try:
-            record = self._jobs.get(project, job_id).record
+            record = self._jobs.record(project, job_id)
         except JobNotFound as error:
             raise JobNotFound(f"The CustomJob does not exist: {name!r}") from error
         if record.spec.region != location:

@@ -28,7 +28,7 @@ _TOKEN = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 _ORDER = (jobs.c.created_us, jobs.c.sequence)
 _FIELDS: dict[JobField, FieldSql] = {
     JobField.JOB_ID: text_field(jobs.c.job_id),
-    JobField.DISPLAY_NAME: pattern_field(jobs.c.request["displayName"].as_string()),
+    JobField.DISPLAY_NAME: pattern_field(JsonObject(jobs.c.request)["displayName"].as_string()),
     JobField.STATE: text_field(jobs.c.state),
     JobField.CREATED: time_field(jobs.c.created_us),
     JobField.STARTED: time_field(jobs.c.running_us),
@@ -63,7 +63,7 @@ def plain_condition(tree: Filter, names: Mapping[str, JobField]) -> sa.ColumnEle
 
 def in_region(region: str) -> sa.ColumnElement[bool]:
     """Return the condition that a job is said to run in ``region``."""
-    condition: sa.ColumnElement[bool] = jobs.c.spec["region"].as_string() == region
+    condition: sa.ColumnElement[bool] = JsonObject(jobs.c.spec)["region"].as_string() == region
     return condition
 
 

@@ -61,6 +61,7 @@ def bare_record(row: Any) -> JobRecord:
         dialect=row.dialect,
         labels=_labels(row),
         priority=row.priority,
+        region=str(mapping_of(row.spec).get("region") or ""),
     )
     return _record(
         row,

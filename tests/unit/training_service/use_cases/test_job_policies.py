@@ -23,7 +23,7 @@ EXPIRES = Expr(title="until spring", expression="request.time < timestamp('2027-
 @pytest.fixture
 def policies(world: World) -> JobPolicies:
     world.submit()
-    return JobPolicies(world.store, Policies(PolicyStore(world.database)))
+    return JobPolicies(world.ml_v1_jobs, Policies(PolicyStore(world.database)))
 
 
 def request(*bindings: Binding, **changes: object) -> SetIamPolicyRequest:

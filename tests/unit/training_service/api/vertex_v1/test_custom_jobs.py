@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +115,39 @@ def test_jobs_of_the_two_dialects_do_not_see_each_other(http: TestClient) -> Non
     assert len(http.get("/v1/projects/demo/jobs").json()["jobs"]) == 1
     assert http.get(f"{JOBS}/job").status_code == 404
     assert http.get(f"/v1/projects/demo/jobs/{created['name'].rpartition('/')[2]}").status_code == 404
+
+
+def test_policies_are_of_jobs_of_the_other_dialect_and_logs_of_all(http: TestClient) -> None:
+    job_id = create(http)["name"].rpartition("/")[2]
+
+    assert http.get(f"/v1/projects/demo/jobs/{job_id}:getIamPolicy").status_code == 404
+    log = http.get(f"/logs/projects/demo/jobs/{job_id}")
+    assert (log.status_code, "is queued" in log.text) == (200, True)
+
+
+def test_a_job_whose_row_cannot_be_read_is_listed_and_ended_as_every_other(
+    http: TestClient, tmp_path: Path
+) -> None:
+    path = path_of(create(http))
+    with closing(sqlite3.connect(tmp_path / "jobs.db")) as database, database:
+        database.execute("UPDATE jobs SET spec = json_set(spec, '$.form', 99)")
+
+    (listed,) = http.get(JOBS).json()["customJobs"]
+
+    assert path_of(listed) == path
+    assert http.get(path).status_code == 200
+    assert http.post(f"{path}:cancel").status_code == 200
+
+
+def test_one_row_that_is_no_json_stops_no_list(http: TestClient, tmp_path: Path) -> None:
+    create(http)
+    kept = create(http)["name"]
+    with closing(sqlite3.connect(tmp_path / "jobs.db")) as database, database:
+        database.execute("UPDATE jobs SET spec = '{', request = '{' WHERE sequence = 1")
+
+    found = http.get(JOBS, params={"filter": 'display_name="job"'}).json()
+
+    assert [each["name"] for each in found["customJobs"]] == [kept]
 
 
 def test_a_job_that_has_not_ended_cannot_be_deleted(http: TestClient) -> None:
