@@ -202,7 +202,11 @@ class Jobs:
             record = self.record(project, job_id)
 
     def record(self, project: str, job_id: str) -> JobRecord:
-        """Return what is stored of one job. :raises JobNotFound: there is none of this dialect."""
+        """
+        Return what is stored of one job.
+
+        :raises JobNotFound: there is none of this dialect.
+        """
         record = self._store.get(project, job_id)
         if record.spec.dialect != self._dialect.name:
             raise JobNotFound(f"job {job_id!r} not found in project {project!r}")
