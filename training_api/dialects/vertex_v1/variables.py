@@ -34,7 +34,7 @@ def expanded(text: str, known: Mapping[str, str]) -> str:
 
 def expanded_length(given: Iterable[Mapping[str, Any]], words: Iterable[str]) -> int:
     """
-    Return how many characters the variables ``given`` and ``words`` have at most, without expanding them.
+    Return how many characters ``given`` and ``words`` have at most when they are expanded.
 
     Each variable may refer twice to the one before it, so that a hundred of them would not fit into memory.
     """
