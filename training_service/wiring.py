@@ -22,6 +22,8 @@ from training_service.api.ml_v1.routes import ml_v1_routers
 from training_service.api.registry import registry_router
 from training_service.api.vertex_v1.job_methods import CustomJobs
 from training_service.api.vertex_v1.operations import Operations
+from training_service.api.vertex_v1.pipelines.model_methods import Models
+from training_service.api.vertex_v1.pipelines.pipeline_methods import TrainingPipelines
 from training_service.api.vertex_v1.project_numbers import ProjectIds
 from training_service.api.vertex_v1.routes import vertex_v1_routers
 from training_service.faults.board import FaultBoard
@@ -46,6 +48,8 @@ from training_service.store.jobs.success_store import SuccessStore
 from training_service.store.logs.log_store import LogStore
 from training_service.store.loop_connections import LoopConnections
 from training_service.store.measurement_store import MeasurementStore
+from training_service.store.pipelines.model_store import ModelStore
+from training_service.store.pipelines.pipeline_store import PipelineStore
 from training_service.store.policy_store import PolicyStore
 from training_service.store.span_store import SpanStore
 from training_service.store.store_probe import store_probe
@@ -195,13 +199,17 @@ def _build(
     removal = JobRemoval(partial(_remove, EndedJobs(databases.api), logs))
     operations = Operations()
     runtimes = {version: image.python_versions for version, image in settings.runtime_images.items()}
-    project_ids = ProjectIds(asked.projects)
+    pipelines, models = PipelineStore(databases.api), ModelStore(databases.api)
+    project_ids = ProjectIds(lambda: {*asked.projects(), *pipelines.projects(), *models.projects()})
     return create_app(
         jobs=asked,
         dialects=[
             *ml_v1_routers(jobs, JobPolicies(jobs, Policies(policies)), access, runtimes),
             *vertex_v1_routers(
-                CustomJobs(vertex_jobs, access, removal, operations, project_ids.learn), operations
+                CustomJobs(vertex_jobs, access, removal, operations, project_ids.learn),
+                TrainingPipelines(vertex_jobs, pipelines, access, operations, project_ids.learn),
+                Models(models, operations, project_ids.learn),
+                operations,
             ),
         ],
         project_ids=project_ids,

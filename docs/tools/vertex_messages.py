@@ -17,6 +17,8 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto,
 TARGET = Path(__file__).parents[2] / "training_service" / "api" / "vertex_v1" / "messages.binpb"
 #: Resources whose five methods are served.
 RESOURCES = ("CustomJob", "HyperparameterTuningJob", "TrainingPipeline")
+#: Models are made by pipelines: what clients ask of them.
+MODELS = ("GetModelRequest", "ListModelsRequest", "ListModelsResponse", "DeleteModelRequest")
 #: Messages of operations and locations that clients send, and get.
 OPERATIONS = (
     "Operation",
@@ -64,6 +66,7 @@ def _roots() -> Iterator[Any]:
             f"Delete{resource}Request",
         ):
             yield getattr(types, name).pb().DESCRIPTOR
+    yield from (getattr(types, name).pb().DESCRIPTOR for name in MODELS)
     yield types.DeleteOperationMetadata.pb().DESCRIPTOR
     yield from (getattr(operations_pb2, name).DESCRIPTOR for name in OPERATIONS)
     yield from (getattr(locations_pb2, name).DESCRIPTOR for name in LOCATIONS)

@@ -17,6 +17,10 @@ JOB_GET_POLICY, JOB_SET_POLICY = "ml.jobs.getIamPolicy", "ml.jobs.setIamPolicy"
 CUSTOM_JOB_CREATE, CUSTOM_JOB_GET = "aiplatform.customJobs.create", "aiplatform.customJobs.get"
 CUSTOM_JOB_LIST, CUSTOM_JOB_CANCEL = "aiplatform.customJobs.list", "aiplatform.customJobs.cancel"
 CUSTOM_JOB_DELETE = "aiplatform.customJobs.delete"
+PIPELINE_CREATE, PIPELINE_GET, PIPELINE_LIST, PIPELINE_CANCEL, PIPELINE_DELETE = (
+    f"aiplatform.trainingPipelines.{verb}" for verb in ("create", "get", "list", "cancel", "delete")
+)
+MODEL_GET, MODEL_LIST, MODEL_DELETE = (f"aiplatform.models.{verb}" for verb in ("get", "list", "delete"))
 OPERATION_LIST = "aiplatform.operations.list"
 VERTEX_LOCATION_GET, VERTEX_LOCATION_LIST = "aiplatform.locations.get", "aiplatform.locations.list"
 #: Who may write policies may let in everybody else.
@@ -49,8 +53,14 @@ _ML_ALL = _ML_READ | _JOBS
 _VERTEX_READ = _PROJECT | {
     *(CUSTOM_JOB_GET, CUSTOM_JOB_LIST, OPERATION_LIST),
     *(VERTEX_LOCATION_GET, VERTEX_LOCATION_LIST),
+    *(PIPELINE_GET, PIPELINE_LIST, MODEL_GET, MODEL_LIST),
 }
-_VERTEX_WRITE = frozenset({CUSTOM_JOB_CREATE, CUSTOM_JOB_CANCEL, CUSTOM_JOB_DELETE})
+_VERTEX_WRITE = frozenset(
+    {
+        *(CUSTOM_JOB_CREATE, CUSTOM_JOB_CANCEL, CUSTOM_JOB_DELETE),
+        *(PIPELINE_CREATE, PIPELINE_CANCEL, PIPELINE_DELETE, MODEL_DELETE),
+    }
+)
 
 _OBJECT_READ = frozenset({OBJECT_GET, OBJECT_LIST})
 _OBJECT_WRITE = frozenset({"storage.objects.create", OBJECT_DELETE, "storage.objects.update"})

@@ -28,7 +28,15 @@ from training_service.access.roles import (
     JOB_SET_POLICY,
     JOB_UPDATE,
     LOG_LIST,
+    MODEL_DELETE,
+    MODEL_GET,
+    MODEL_LIST,
     OPERATION_LIST,
+    PIPELINE_CANCEL,
+    PIPELINE_CREATE,
+    PIPELINE_DELETE,
+    PIPELINE_GET,
+    PIPELINE_LIST,
     VERTEX_LOCATION_GET,
     VERTEX_LOCATION_LIST,
 )
@@ -39,6 +47,10 @@ _LOCATIONS = "/v1/projects/{project}/locations"
 _VERTEX = "/vertex/v1/projects/{project}/locations"
 _CUSTOM_JOBS = f"{_VERTEX}/{{location}}/customJobs"
 _OPERATIONS = f"{_VERTEX}/{{location}}/operations"
+_PIPELINES = f"{_VERTEX}/{{location}}/trainingPipelines"
+_MODELS = f"{_VERTEX}/{{location}}/models"
+_PIPELINE = "projects/{project}/locations/{location}/trainingPipelines/{pipeline_id}"
+_MODEL = "projects/{project}/locations/{location}/models/{model_id}"
 _CUSTOM_JOB = "projects/{project}/locations/{location}/customJobs/{job_id}"
 _OPS = "/ops/v1/projects/{project}"
 _PROJECT = "projects/{project}"
@@ -108,6 +120,14 @@ NEEDS: Mapping[tuple[str, str], Needs] = {
     ("GET", f"{_CUSTOM_JOBS}/{{job_id}}"): Needs(CUSTOM_JOB_GET, _CUSTOM_JOB),
     ("POST", f"{_CUSTOM_JOBS}/{{job_id}}:cancel"): Needs(CUSTOM_JOB_CANCEL, _CUSTOM_JOB),
     ("DELETE", f"{_CUSTOM_JOBS}/{{job_id}}"): Needs(CUSTOM_JOB_DELETE, _CUSTOM_JOB),
+    ("POST", _PIPELINES): Needs(PIPELINE_CREATE, _PROJECT),
+    ("GET", _PIPELINES): Needs(PIPELINE_LIST, _PROJECT),
+    ("GET", f"{_PIPELINES}/{{pipeline_id}}"): Needs(PIPELINE_GET, _PIPELINE),
+    ("POST", f"{_PIPELINES}/{{pipeline_id}}:cancel"): Needs(PIPELINE_CANCEL, _PIPELINE),
+    ("DELETE", f"{_PIPELINES}/{{pipeline_id}}"): Needs(PIPELINE_DELETE, _PIPELINE),
+    ("GET", _MODELS): Needs(MODEL_LIST, _PROJECT),
+    ("GET", f"{_MODELS}/{{model_id}}"): Needs(MODEL_GET, _MODEL),
+    ("DELETE", f"{_MODELS}/{{model_id}}"): Needs(MODEL_DELETE, _MODEL),
     ("GET", _OPERATIONS): Needs(OPERATION_LIST, _PROJECT),
     ("GET", f"{_OPERATIONS}/{{operation_id}}"): Needs(OPERATION_LIST, _PROJECT),
     ("POST", f"{_OPERATIONS}/{{operation_id}}:wait"): Needs(OPERATION_LIST, _PROJECT),

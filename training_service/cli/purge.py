@@ -106,6 +106,10 @@ def _purge(database: sa.Engine, choice: Choice, *, is_meant: bool) -> None:
         if is_meant:
             for _ in remove_batch(ended, logs, batch):
                 pass
+    counts["pipelines"] = ended.count_pipelines(choice)
+    if is_meant:
+        for _ in ended.remove_pipelines(choice):
+            pass
     found = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in counts.items() if count)
     if not is_meant:
         print(f"would remove {found}; --yes does it" if found else "nothing would go")

@@ -129,6 +129,47 @@ sa.Index("jobs_by_state_and_sequence", jobs.c.state, jobs.c.sequence)
 #: Ended jobs and trials, in the order of their end.
 sa.Index("jobs_by_end", jobs.c.ended_us, jobs.c.sequence)
 
+#: What asked for a job as a step towards a model. It is written with its job, and outlives it.
+pipelines = sa.Table(
+    "pipelines",
+    metadata,
+    sa.Column("sequence", _BigKey, primary_key=True, autoincrement=True),
+    sa.Column("project", Text, nullable=False),
+    sa.Column("location", Text, nullable=False),
+    sa.Column("pipeline_id", Text, nullable=False),
+    sa.Column("request", sa.JSON, nullable=False),
+    sa.Column("job_uid", Text, nullable=False, unique=True),
+    sa.Column("job_id", Text, nullable=False),
+    # The model that is there once the job has succeeded; an empty id: none.
+    sa.Column("model_id", Text, nullable=False),
+    sa.Column("model", sa.JSON, nullable=False),
+    sa.Column("created_us", sa.BigInteger, nullable=False),
+    # How the job ended, written with its end; before, its own row says how far it is.
+    sa.Column("state", Text, nullable=False, server_default=""),
+    sa.Column("started_us", sa.BigInteger),
+    sa.Column("ended_us", sa.BigInteger),
+    sa.Column("error_message", Text, nullable=False, server_default=""),
+    sa.Column("reason", sa.JSON, nullable=False, server_default="{}"),
+    sa.UniqueConstraint("project", "pipeline_id"),
+    sa.Index("pipelines_by_location", "project", "location", "sequence"),
+    sa.Index("pipelines_by_end", "ended_us"),
+)
+
+#: The models of pipelines that succeeded: each is there until it is deleted.
+models = sa.Table(
+    "models",
+    metadata,
+    sa.Column("sequence", _BigKey, primary_key=True, autoincrement=True),
+    sa.Column("project", Text, nullable=False),
+    sa.Column("location", Text, nullable=False),
+    sa.Column("model_id", Text, nullable=False),
+    sa.Column("pipeline_id", Text, nullable=False),
+    sa.Column("model", sa.JSON, nullable=False),
+    sa.Column("created_us", sa.BigInteger, nullable=False),
+    sa.UniqueConstraint("project", "model_id"),
+    sa.Index("models_by_location", "project", "location", "sequence"),
+)
+
 #: IAM policies by resource name; a resource without a row has the empty policy.
 policies = sa.Table(
     "policies",

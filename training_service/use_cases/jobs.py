@@ -25,6 +25,7 @@ from training_api.job.secret_refs import LABEL_PREFIX
 from training_api.states import JobState
 from training_service.model import paging
 from training_service.model.clock import Clock, utc_now
+from training_service.model.pipelines import NewPipeline
 from training_service.model.reasons import Reason
 from training_service.model.records import JobRecord, etag
 from training_service.model.tuning_output import TuningOutput
@@ -90,12 +91,20 @@ class Jobs:
         self._clock = clock
         self._pin = pin
 
-    def create(self, spec: JobSpec, request: Mapping[str, Any], *, owner: str = "") -> JobView:
+    def create(
+        self,
+        spec: JobSpec,
+        request: Mapping[str, Any],
+        *,
+        owner: str = "",
+        pipeline: NewPipeline | None = None,
+    ) -> JobView:
         """
         Queue the job ``spec``; it is stored when this returns.
 
         :param request: as it was sent, in the canonical JSON of the dialect.
         :param owner: principal who gets ``roles/ml.jobOwner`` on it; empty: nobody.
+        :param pipeline: what the job is made for; it is stored with it.
 
         :raises InvalidJobSpec: it cannot run here, or a package of it is not there.
         :raises ServiceUnavailable: the object store, which has the packages, does not answer.
@@ -109,7 +118,7 @@ class Jobs:
             pinned = self._pin(spec)
         except InvalidJobSpec as error:
             raise self._in_words(error) from error
-        record = self._store.insert(pinned, request, owner)
+        record = self._store.insert(pinned, request, owner, pipeline)
         self._notify()
         position = self._store.queue_positions([record.uid], are_new=True).get(record.uid)
         return JobView(record=record, position=position)

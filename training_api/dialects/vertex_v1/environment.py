@@ -16,7 +16,6 @@ from training_api.dialects.vertex_v1.pools import ROLES, pool_name
 from training_api.dialects.vertex_v1.variables import variables_of
 from training_api.job.cluster import CLUSTER_PORT, ReplicaId, ReplicaRole, host_label
 from training_api.job.dialect import ReplicaContext
-from training_api.job.job_spec import JobSpec
 from training_api.job.project_number import project_number
 
 _JOB = json.dumps({"python_module": "", "package_uris": [], "job_args": []}, separators=(",", ":"))
@@ -44,7 +43,7 @@ def environment(context: ReplicaContext) -> dict[str, str]:
         cluster["TF_CONFIG"] = _description(context, _TF_NAMES, ROLES[:-1])
     variables = {
         **cluster,
-        **_output_folders(spec),
+        **output_folders(spec.output_dir),
         "CLOUD_ML_PROJECT_ID": str(project_number(spec.project)),
         "CLOUD_ML_JOB_ID": spec.job_id,
         "CLOUD_ML_REGION": spec.region,
@@ -78,11 +77,11 @@ def _description(
     return json.dumps(description, separators=(",", ":"))
 
 
-def _output_folders(spec: JobSpec) -> dict[str, str]:
+def output_folders(output_dir: str) -> dict[str, str]:
     """Return the variables for outputs; none without a ``baseOutputDirectory``."""
-    if not spec.output_dir:
+    if not output_dir:
         return {}
-    base = spec.output_dir.rstrip("/")
+    base = output_dir.rstrip("/")
     return {name: f"{base}/{folder}/" for name, folder in _FOLDERS.items()}
 
 

@@ -30,6 +30,14 @@ from training_service.access.roles import (
     JOB_CREATE,
     JOB_SET_POLICY,
     JOB_UPDATE,
+    MODEL_DELETE,
+    MODEL_GET,
+    MODEL_LIST,
+    PIPELINE_CANCEL,
+    PIPELINE_CREATE,
+    PIPELINE_DELETE,
+    PIPELINE_GET,
+    PIPELINE_LIST,
     POLICY_WRITES,
 )
 from training_service.api.access import NEEDS, OWN_CHECK, PUBLIC, Needs
@@ -44,6 +52,7 @@ _READING = ("GET", "HEAD", "OPTIONS")
 _CHANGES = POLICY_WRITES | {
     *(JOB_CREATE, JOB_CANCEL, JOB_UPDATE),
     *(CUSTOM_JOB_CREATE, CUSTOM_JOB_CANCEL, CUSTOM_JOB_DELETE),
+    *(PIPELINE_CREATE, PIPELINE_CANCEL, PIPELINE_DELETE, MODEL_DELETE),
 }
 #: Names of methods as Cloud Audit Logs has them; of others the permission is the name.
 _METHODS = {
@@ -57,6 +66,14 @@ _METHODS = {
     CUSTOM_JOB_LIST: "google.cloud.aiplatform.v1.JobService.ListCustomJobs",
     CUSTOM_JOB_CANCEL: "google.cloud.aiplatform.v1.JobService.CancelCustomJob",
     CUSTOM_JOB_DELETE: "google.cloud.aiplatform.v1.JobService.DeleteCustomJob",
+    PIPELINE_CREATE: "google.cloud.aiplatform.v1.PipelineService.CreateTrainingPipeline",
+    PIPELINE_GET: "google.cloud.aiplatform.v1.PipelineService.GetTrainingPipeline",
+    PIPELINE_LIST: "google.cloud.aiplatform.v1.PipelineService.ListTrainingPipelines",
+    PIPELINE_CANCEL: "google.cloud.aiplatform.v1.PipelineService.CancelTrainingPipeline",
+    PIPELINE_DELETE: "google.cloud.aiplatform.v1.PipelineService.DeleteTrainingPipeline",
+    MODEL_GET: "google.cloud.aiplatform.v1.ModelService.GetModel",
+    MODEL_LIST: "google.cloud.aiplatform.v1.ModelService.ListModels",
+    MODEL_DELETE: "google.cloud.aiplatform.v1.ModelService.DeleteModel",
     JOB_SET_POLICY: "google.iam.v1.IAMPolicy.SetIamPolicy",
     "ml.jobs.getIamPolicy": "google.iam.v1.IAMPolicy.GetIamPolicy",
     "resourcemanager.projects.setIamPolicy": "SetIamPolicy",

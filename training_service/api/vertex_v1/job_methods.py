@@ -11,13 +11,12 @@ from training_api.dialects.vertex_v1.reader import custom_job_spec, request_of
 from training_api.errors import JobNotFound
 from training_service.access.control import AccessControl
 from training_service.access.decision import Caller
-from training_service.access.roles import ACT_AS, SECRET_ACCESS
 from training_service.api.vertex_v1.canonical import canonical
+from training_service.api.vertex_v1.job_rights import check_rights_of_job
 from training_service.api.vertex_v1.operations import Operations
 from training_service.api.vertex_v1.read_mask import masked, read_mask
 from training_service.api.vertex_v1.writer import CUSTOM_JOBS, custom_job
 from training_service.model.records import JobRecord
-from training_service.model.resources import account_resource
 from training_service.use_cases.job_removal import JobRemoval
 from training_service.use_cases.jobs import Jobs
 
@@ -59,10 +58,7 @@ class CustomJobs:
         """
         request = request_of(canonical(MESSAGE, body, "custom_job"))
         spec = custom_job_spec(project, location, new_id(self._random_number()), request)
-        if spec.service_account:
-            self._access.check(caller, ACT_AS, account_resource(spec.service_account))
-        if spec.secrets:
-            self._access.check(caller, SECRET_ACCESS, f"projects/{project}")
+        check_rights_of_job(self._access, caller, spec)
         created = self._jobs.create(spec, request).record
         self._learn(project)
         return custom_job(created)

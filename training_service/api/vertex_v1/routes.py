@@ -8,13 +8,21 @@ from training_service.api.vertex_v1.custom_jobs import custom_jobs_router
 from training_service.api.vertex_v1.job_methods import CustomJobs
 from training_service.api.vertex_v1.locations import vertex_locations_router
 from training_service.api.vertex_v1.operations import Operations, operations_router
+from training_service.api.vertex_v1.pipelines.model_methods import Models
+from training_service.api.vertex_v1.pipelines.models import models_router
+from training_service.api.vertex_v1.pipelines.pipeline_methods import TrainingPipelines
+from training_service.api.vertex_v1.pipelines.training_pipelines import training_pipelines_router
 from training_service.api.vertex_v1.unserved import unserved_router
 
 
-def vertex_v1_routers(custom_jobs: CustomJobs, operations: Operations) -> list[APIRouter]:
+def vertex_v1_routers(
+    custom_jobs: CustomJobs, pipelines: TrainingPipelines, models: Models, operations: Operations
+) -> list[APIRouter]:
     """Return the routes of the dialect."""
     return [
         custom_jobs_router(custom_jobs),
+        training_pipelines_router(pipelines),
+        models_router(models),
         operations_router(operations),
         vertex_locations_router(),
         # Last: it answers for every other path of the dialect.

@@ -12,12 +12,13 @@ METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 #: Of resources that training clients ask for -> the way out.
 WAYS_OUT = {
     "hyperparameterTuningJobs": "tune by a job of AI Platform Training, with trainingInput.hyperparameters",
-    "trainingPipelines": "submit the CustomJob of the pipeline itself",
-    "models": "keep the model in Cloud Storage, below AIP_MODEL_DIR",
+    "endpoints": "serve the model from its artifactUri in a server of your own",
     "datasets": "have the trainer read from Cloud Storage",
     "tensorboards": "have the trainer write to AIP_TENSORBOARD_LOG_DIR",
     "metadataStores": "log to a tracking server of your own",
 }
+
+_MODELS = "models"
 
 
 class NotServed(ServiceError):
@@ -33,7 +34,8 @@ def unserved_router() -> APIRouter:
     @router.api_route(UNSERVED.removeprefix(PREFIX), methods=[*METHODS])
     def refuse(path: str, request: Request) -> None:
         """Refuse a method that this service does not have."""
-        if _is_served(request):
+        # No resource that is served can be changed.
+        if request.method != "PATCH" and _is_served(request):
             raise HTTPException(405, "Method Not Allowed")
         raise NotServed(message_of(path))
 
@@ -48,7 +50,14 @@ def _is_served(request: Request) -> bool:
 
 def message_of(path: str) -> str:
     """Return what is said of a path below the prefix. Pure."""
-    served = "of Vertex AI's v1, this service has customJobs, operations and locations"
+    if f"/{_MODELS}" in f"/{path}":
+        return (
+            f"of Vertex AI's models, this service has get, list and delete, of those that training pipelines have "
+            f"left, and not {path[:100]!r}; docs/vertex.md says what works"
+        )
+    served = (
+        "of Vertex AI's v1, this service has customJobs, trainingPipelines, models, operations and locations"
+    )
     for name, way_out in WAYS_OUT.items():
         if f"/{name}" in f"/{path}":
             return f"{served}, and not {name}; {way_out}"

@@ -14,7 +14,7 @@ from training_service.model.records import JobRecord
 
 CUSTOM_JOBS = "customJobs"
 #: discovery: CustomJob.error "Only populated when job's state is JOB_STATE_FAILED or JOB_STATE_CANCELLED".
-_WITH_ERROR = frozenset({JobState.FAILED, JobState.CANCELLED})
+WITH_ERROR = frozenset({JobState.FAILED, JobState.CANCELLED})
 
 
 def custom_job(record: JobRecord) -> dict[str, Any]:
@@ -32,6 +32,6 @@ def custom_job(record: JobRecord) -> dict[str, Any]:
         "state": JOB_STATES[record.state],
         **{name: format_timestamp(moment) for name, moment in times.items() if moment},
     }
-    if record.reason and record.state in _WITH_ERROR:
+    if record.reason and record.state in WITH_ERROR:
         resource["error"] = job_error(record.reason.cause, record.reason.message, spec.job_id)
     return resource

@@ -25,6 +25,7 @@ from training_service.store.tables import (
     is_trial,
     jobs,
     measurements,
+    pipelines,
     policies,
     refusals,
     spans,
@@ -134,6 +135,23 @@ class EndedJobs:
             ended = sa.and_(jobs.c.uid.in_(_uids(batch)), jobs.c.state.in_(sorted(TERMINAL)))
             return connection.execute(sa.delete(jobs).where(ended)).rowcount
 
+    def count_pipelines(self, choice: Choice) -> int:
+        """Return how many pipelines ``remove_pipelines`` would remove."""
+        with self._engine.connect() as connection:
+            return connection.scalar(sa.select(sa.func.count()).where(_of_pipelines(choice))) or 0
+
+    def remove_pipelines(self, choice: Choice) -> Iterator[tuple[str, int]]:
+        """
+        Remove the pipelines of ``choice``, whatever becomes of their jobs; their models stay.
+
+        Yields the kind and the number of the rows after each transaction.
+        """
+        key = (pipelines.c.sequence,)
+        while count := self._remove(
+            pipelines, key, sa.select(*key).where(_of_pipelines(choice)).limit(STEP_ROWS)
+        ):
+            yield "pipelines", count
+
     def _remove(self, table: sa.Table, key: tuple[sa.Column[Any], ...], some: sa.Select[Any]) -> int:
         column = sa.tuple_(*key) if len(key) > 1 else key[0]
         with writing(self._engine).begin() as connection:
@@ -206,3 +224,11 @@ def _members(batch: Sequence[EndedJob]) -> sa.CompoundSelect[Any]:
     uids = _uids(batch)
     trials = sa.select(jobs.c.uid).where(is_trial, jobs.c.study_uid.in_(uids))
     return sa.select(jobs.c.uid).where(jobs.c.uid.in_(uids)).union_all(trials)
+
+
+def _of_pipelines(choice: Choice) -> sa.ColumnElement[bool]:
+    return sa.and_(
+        pipelines.c.ended_us < to_us(choice.ended_before),
+        pipelines.c.state.in_(sorted(choice.states or TERMINAL)),
+        *([pipelines.c.project == choice.project] if choice.project else []),
+    )

@@ -26,6 +26,7 @@ from training_api.job.restarts import Attempts
 from training_api.states import LIVING, TERMINAL, JobState, advance
 from training_service.model.clock import Clock, utc_now
 from training_service.model.job_messages import queued_message
+from training_service.model.pipelines import NewPipeline
 from training_service.model.reasons import Reason
 from training_service.model.records import ActiveJobs, JobRecord, UnreadableJob
 from training_service.model.resources import job_resource, owner_policy
@@ -45,6 +46,7 @@ from training_service.store.jobs.job_rows import (
 from training_service.store.jobs.stored_spec import UNREADABLE
 from training_service.store.jobs.success_store import record_success
 from training_service.store.logs.log_store import LogStore
+from training_service.store.pipelines.pipeline_writes import end_pipeline, insert_pipeline
 from training_service.store.policy_store import insert_policy
 from training_service.store.tables import is_job, jobs
 
@@ -55,6 +57,10 @@ _TIME_COLUMN = {
 }
 
 
+#: What the end of a job is written from, in other tables.
+_AFTER_A_MOVE = tuple(
+    jobs.c[name] for name in ("uid", "labels", "state", "preparing_us", "ended_us", "error_message", "reason")
+)
 #: Values in one statement; databases limit them.
 _ROWS_AT_ONCE = 500
 
@@ -79,11 +85,18 @@ class JobStore:
         #: Marks this service's containers on the engine, also after a restart.
         self.service_id = read_meta(engine, "service_id")
 
-    def insert(self, spec: JobSpec, request: Mapping[str, Any], owner: str = "") -> JobRecord:
+    def insert(
+        self,
+        spec: JobSpec,
+        request: Mapping[str, Any],
+        owner: str = "",
+        pipeline: NewPipeline | None = None,
+    ) -> JobRecord:
         """
         Store a new QUEUED job, and with it the policy that makes ``owner``, if given, its owner.
 
         :param request: the job as it was asked for, in the canonical JSON of its dialect.
+        :param pipeline: what it is made for, written with it: neither is ever there without the other.
         :raises JobConflict: the project has a job of this id, ended or not.
         """
         key = {"uid": secrets.token_hex(6), "job_id": spec.job_id}
@@ -94,6 +107,8 @@ class JobStore:
                 if owner:
                     insert_policy(connection, job_resource(spec.project, spec.job_id), owner_policy(owner))
                 record = record_of(row)
+                if pipeline:
+                    insert_pipeline(connection, record, pipeline)
                 self._logs.append_with(connection, [state_entry(record, queued_message(record))])
         except IntegrityError as error:
             raise JobConflict(
@@ -240,10 +255,12 @@ class JobStore:
             jobs.c.outcome == (record.outcome or ""),
         )
         with writing(self._engine).begin() as connection:
-            moved = connection.execute(sa.update(jobs).where(same).values(**values).returning(jobs.c.labels))
+            moved = connection.execute(sa.update(jobs).where(same).values(**values).returning(*_AFTER_A_MOVE))
             row = moved.one_or_none()
             if row is None:
                 return False
+            if to.is_terminal and not record.trial:
+                end_pipeline(connection, row)
             if to is JobState.SUCCEEDED and not record.trial:
                 record_success(connection, row.labels, to_us(at))
             severity = Severity.ERROR if to is JobState.FAILED else Severity.INFO

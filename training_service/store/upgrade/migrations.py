@@ -179,6 +179,15 @@ def _to_9(connection: sa.Connection) -> None:
 _JOBS_9 = sa.table("jobs", sa.column("sequence"), *(sa.column(name, sa.JSON) for name in ("request", "spec")))
 
 
+def _to_10(connection: sa.Connection) -> None:
+    """
+    Pipelines and models, whose tables are made anyway.
+
+    A service of version 9 would move the jobs of pipelines and not write their ends: it must refuse.
+    """
+    del connection
+
+
 #: Version -> its migration from the version before. All in one transaction.
 MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {
     2: _to_2,
@@ -189,6 +198,7 @@ MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {
     7: _to_7,
     8: _to_8,
     9: _to_9,
+    10: _to_10,
 }
 #: Grows when the tables change; a service refuses a database that is newer than itself.
 SCHEMA_VERSION = max(MIGRATIONS)
