@@ -34,8 +34,7 @@ def unserved_router() -> APIRouter:
     @router.api_route(UNSERVED.removeprefix(PREFIX), methods=[*METHODS])
     def refuse(path: str, request: Request) -> None:
         """Refuse a method that this service does not have."""
-        # No resource that is served can be changed.
-        if request.method != "PATCH" and _is_served(request):
+        if _is_served(request):
             raise HTTPException(405, "Method Not Allowed")
         raise NotServed(message_of(path))
 

@@ -19,6 +19,8 @@ from training_service.store.pipelines.model_store import ModelStore
 from training_service.use_cases.jobs import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 
 MESSAGE = "Model"
+#: Methods of versions, whose paths read as the name of a model.
+_UNSERVED = (":listVersions", ":listCheckpoints", ":deleteVersion")
 
 
 class Models:
@@ -95,7 +97,7 @@ class Models:
         return self._operations.done(project, location)
 
     def _found(self, project: str, location: str, model_id: str) -> ModelRecord:
-        if ":" in model_id:  # models/ID:listVersions
+        if model_id.endswith(_UNSERVED):
             raise NotServed(message_of(f"{MODELS}/{model_id}"))
         found = self._models.get(project, model_id)
         if found is None or found.location != location:
