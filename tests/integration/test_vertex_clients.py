@@ -97,10 +97,10 @@ def test_the_discovery_client_is_told_which_field_breaks_which_rule(locations: A
 
 def test_what_is_not_there_is_refused_by_name(locations: Any) -> None:
     with pytest.raises(HttpError) as caught:
-        locations.trainingPipelines().list(parent=PARENT).execute()
+        locations.pipelineJobs().list(parent=PARENT).execute()
 
     assert caught.value.status_code == 501
-    assert "and not trainingPipelines" in str(caught.value)
+    assert "and not 'v1/" in str(caught.value)
 
 
 # --- the SDK's gapic client over REST: enums are integers

@@ -13,7 +13,9 @@ MODEL = {"displayName": "a model", "containerSpec": {"imageUri": "registry.test/
 WITH_BASE = {"baseOutputDirectory": {"outputUriPrefix": BASE}}
 
 
-def make_pipeline(*pools: dict[str, Any], job_spec: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+def make_pipeline(
+    *pools: dict[str, Any], job_spec: dict[str, Any] | None = None, **more: Any
+) -> dict[str, Any]:
     """
     Return a pipeline of the custom task, of one replica without ``pools``.
 

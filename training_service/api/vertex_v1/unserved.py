@@ -19,6 +19,11 @@ WAYS_OUT = {
 }
 
 _MODELS = "models"
+#: Methods of models that are not served, though their paths read as the name of one that is.
+MODEL_VERBS = (
+    *(":listVersions", ":deleteVersion", ":mergeVersionAliases", ":listCheckpoints"),
+    *(":export", ":updateExplanationDataset", ":getIamPolicy", ":setIamPolicy", ":testIamPermissions"),
+)
 
 
 class NotServed(ServiceError):
@@ -34,7 +39,7 @@ def unserved_router() -> APIRouter:
     @router.api_route(UNSERVED.removeprefix(PREFIX), methods=[*METHODS])
     def refuse(path: str, request: Request) -> None:
         """Refuse a method that this service does not have."""
-        if _is_served(request):
+        if _is_served(request) and not path.endswith(MODEL_VERBS):
             raise HTTPException(405, "Method Not Allowed")
         raise NotServed(message_of(path))
 

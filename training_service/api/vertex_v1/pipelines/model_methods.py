@@ -12,15 +12,13 @@ from training_api.errors import FieldViolation, InvalidRequest, ResourceNotFound
 from training_service.api.vertex_v1.operations import Operations
 from training_service.api.vertex_v1.pipelines.model_writer import MODELS, VERSION_ID, model_resource
 from training_service.api.vertex_v1.read_mask import masked, read_mask
-from training_service.api.vertex_v1.unserved import NotServed, message_of
+from training_service.api.vertex_v1.unserved import MODEL_VERBS, NotServed, message_of
 from training_service.model import paging
 from training_service.model.pipelines import ModelRecord
 from training_service.store.pipelines.model_store import ModelStore
 from training_service.use_cases.jobs import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 
 MESSAGE = "Model"
-#: Methods of versions, whose paths read as the name of a model.
-_UNSERVED = (":listVersions", ":listCheckpoints", ":deleteVersion")
 
 
 class Models:
@@ -97,7 +95,7 @@ class Models:
         return self._operations.done(project, location)
 
     def _found(self, project: str, location: str, model_id: str) -> ModelRecord:
-        if model_id.endswith(_UNSERVED):
+        if model_id.endswith(MODEL_VERBS):
             raise NotServed(message_of(f"{MODELS}/{model_id}"))
         found = self._models.get(project, model_id)
         if found is None or found.location != location:
