@@ -24,6 +24,7 @@ from training_service.api.vertex_v1.job_methods import CustomJobs
 from training_service.api.vertex_v1.operations import Operations
 from training_service.api.vertex_v1.project_numbers import ProjectIds
 from training_service.api.vertex_v1.routes import vertex_v1_routers
+from training_service.api.vertex_v1.tuning_methods import HyperparameterTuningJobs
 from training_service.faults.board import FaultBoard
 from training_service.intake.cloud_storage import CloudStorage
 from training_service.intake.metric_collector import check_metrics_can_be_read
@@ -196,13 +197,12 @@ def _build(
     operations = Operations()
     runtimes = {version: image.python_versions for version, image in settings.runtime_images.items()}
     project_ids = ProjectIds(asked.projects)
+    of_vertex = (vertex_jobs, access, removal, operations, project_ids.learn)
     return create_app(
         jobs=asked,
         dialects=[
             *ml_v1_routers(jobs, JobPolicies(jobs, Policies(policies)), access, runtimes),
-            *vertex_v1_routers(
-                CustomJobs(vertex_jobs, access, removal, operations, project_ids.learn), operations
-            ),
+            *vertex_v1_routers(CustomJobs(*of_vertex), HyperparameterTuningJobs(*of_vertex), operations),
         ],
         project_ids=project_ids,
         policies=Policies(policies),

@@ -17,6 +17,9 @@ JOB_GET_POLICY, JOB_SET_POLICY = "ml.jobs.getIamPolicy", "ml.jobs.setIamPolicy"
 CUSTOM_JOB_CREATE, CUSTOM_JOB_GET = "aiplatform.customJobs.create", "aiplatform.customJobs.get"
 CUSTOM_JOB_LIST, CUSTOM_JOB_CANCEL = "aiplatform.customJobs.list", "aiplatform.customJobs.cancel"
 CUSTOM_JOB_DELETE = "aiplatform.customJobs.delete"
+TUNING_JOB_CREATE, TUNING_JOB_GET, TUNING_JOB_LIST, TUNING_JOB_CANCEL, TUNING_JOB_DELETE = (
+    f"aiplatform.hyperparameterTuningJobs.{verb}" for verb in ("create", "get", "list", "cancel", "delete")
+)
 OPERATION_LIST = "aiplatform.operations.list"
 VERTEX_LOCATION_GET, VERTEX_LOCATION_LIST = "aiplatform.locations.get", "aiplatform.locations.list"
 #: Who may write policies may let in everybody else.
@@ -48,9 +51,15 @@ _ML_ALL = _ML_READ | _JOBS
 
 _VERTEX_READ = _PROJECT | {
     *(CUSTOM_JOB_GET, CUSTOM_JOB_LIST, OPERATION_LIST),
+    *(TUNING_JOB_GET, TUNING_JOB_LIST),
     *(VERTEX_LOCATION_GET, VERTEX_LOCATION_LIST),
 }
-_VERTEX_WRITE = frozenset({CUSTOM_JOB_CREATE, CUSTOM_JOB_CANCEL, CUSTOM_JOB_DELETE})
+_VERTEX_WRITE = frozenset(
+    {
+        *(CUSTOM_JOB_CREATE, CUSTOM_JOB_CANCEL, CUSTOM_JOB_DELETE),
+        *(TUNING_JOB_CREATE, TUNING_JOB_CANCEL, TUNING_JOB_DELETE),
+    }
+)
 
 _OBJECT_READ = frozenset({OBJECT_GET, OBJECT_LIST})
 _OBJECT_WRITE = frozenset({"storage.objects.create", OBJECT_DELETE, "storage.objects.update"})

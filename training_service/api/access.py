@@ -29,6 +29,11 @@ from training_service.access.roles import (
     JOB_UPDATE,
     LOG_LIST,
     OPERATION_LIST,
+    TUNING_JOB_CANCEL,
+    TUNING_JOB_CREATE,
+    TUNING_JOB_DELETE,
+    TUNING_JOB_GET,
+    TUNING_JOB_LIST,
     VERTEX_LOCATION_GET,
     VERTEX_LOCATION_LIST,
 )
@@ -38,8 +43,10 @@ _JOB = "projects/{project}/jobs/{job_id}"
 _LOCATIONS = "/v1/projects/{project}/locations"
 _VERTEX = "/vertex/v1/projects/{project}/locations"
 _CUSTOM_JOBS = f"{_VERTEX}/{{location}}/customJobs"
+_TUNING_JOBS = f"{_VERTEX}/{{location}}/hyperparameterTuningJobs"
 _OPERATIONS = f"{_VERTEX}/{{location}}/operations"
 _CUSTOM_JOB = "projects/{project}/locations/{location}/customJobs/{job_id}"
+_TUNING_JOB = "projects/{project}/locations/{location}/hyperparameterTuningJobs/{job_id}"
 _OPS = "/ops/v1/projects/{project}"
 _PROJECT = "projects/{project}"
 _REPOSITORY = "projects/{project}/locations/{location}/repositories/{repository}"
@@ -108,6 +115,11 @@ NEEDS: Mapping[tuple[str, str], Needs] = {
     ("GET", f"{_CUSTOM_JOBS}/{{job_id}}"): Needs(CUSTOM_JOB_GET, _CUSTOM_JOB),
     ("POST", f"{_CUSTOM_JOBS}/{{job_id}}:cancel"): Needs(CUSTOM_JOB_CANCEL, _CUSTOM_JOB),
     ("DELETE", f"{_CUSTOM_JOBS}/{{job_id}}"): Needs(CUSTOM_JOB_DELETE, _CUSTOM_JOB),
+    ("POST", _TUNING_JOBS): Needs(TUNING_JOB_CREATE, _PROJECT),
+    ("GET", _TUNING_JOBS): Needs(TUNING_JOB_LIST, _PROJECT),
+    ("GET", f"{_TUNING_JOBS}/{{job_id}}"): Needs(TUNING_JOB_GET, _TUNING_JOB),
+    ("POST", f"{_TUNING_JOBS}/{{job_id}}:cancel"): Needs(TUNING_JOB_CANCEL, _TUNING_JOB),
+    ("DELETE", f"{_TUNING_JOBS}/{{job_id}}"): Needs(TUNING_JOB_DELETE, _TUNING_JOB),
     ("GET", _OPERATIONS): Needs(OPERATION_LIST, _PROJECT),
     ("GET", f"{_OPERATIONS}/{{operation_id}}"): Needs(OPERATION_LIST, _PROJECT),
     ("POST", f"{_OPERATIONS}/{{operation_id}}:wait"): Needs(OPERATION_LIST, _PROJECT),

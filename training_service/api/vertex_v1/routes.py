@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from training_service.api.vertex_v1.custom_jobs import custom_jobs_router
+from training_service.access.roles import CUSTOM_JOB_CREATE, TUNING_JOB_CREATE
 from training_service.api.vertex_v1.job_methods import CustomJobs
+from training_service.api.vertex_v1.job_routes import jobs_router
 from training_service.api.vertex_v1.locations import vertex_locations_router
 from training_service.api.vertex_v1.operations import Operations, operations_router
+from training_service.api.vertex_v1.tuning_methods import HyperparameterTuningJobs
 from training_service.api.vertex_v1.unserved import unserved_router
 
 
-def vertex_v1_routers(custom_jobs: CustomJobs, operations: Operations) -> list[APIRouter]:
+def vertex_v1_routers(
+    custom_jobs: CustomJobs, tuning_jobs: HyperparameterTuningJobs, operations: Operations
+) -> list[APIRouter]:
     """Return the routes of the dialect."""
     return [
-        custom_jobs_router(custom_jobs),
+        jobs_router(custom_jobs, CUSTOM_JOB_CREATE),
+        jobs_router(tuning_jobs, TUNING_JOB_CREATE),
         operations_router(operations),
         vertex_locations_router(),
         # Last: it answers for every other path of the dialect.

@@ -11,7 +11,6 @@ from training_service.api.vertex_v1.paths import PREFIX, UNSERVED
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 #: Of resources that training clients ask for -> the way out.
 WAYS_OUT = {
-    "hyperparameterTuningJobs": "tune by a job of AI Platform Training, with trainingInput.hyperparameters",
     "trainingPipelines": "submit the CustomJob of the pipeline itself",
     "models": "keep the model in Cloud Storage, below AIP_MODEL_DIR",
     "datasets": "have the trainer read from Cloud Storage",
@@ -48,7 +47,9 @@ def _is_served(request: Request) -> bool:
 
 def message_of(path: str) -> str:
     """Return what is said of a path below the prefix. Pure."""
-    served = "of Vertex AI's v1, this service has customJobs, operations and locations"
+    served = (
+        "of Vertex AI's v1, this service has customJobs, hyperparameterTuningJobs, operations and locations"
+    )
     for name, way_out in WAYS_OUT.items():
         if f"/{name}" in f"/{path}":
             return f"{served}, and not {name}; {way_out}"
