@@ -26,6 +26,7 @@ from training_service.api.vertex_v1.pipelines.model_methods import Models
 from training_service.api.vertex_v1.pipelines.pipeline_methods import TrainingPipelines
 from training_service.api.vertex_v1.project_numbers import ProjectIds
 from training_service.api.vertex_v1.routes import vertex_v1_routers
+from training_service.api.vertex_v1.tuning_methods import HyperparameterTuningJobs
 from training_service.faults.board import FaultBoard
 from training_service.intake.cloud_storage import CloudStorage
 from training_service.intake.metric_collector import check_metrics_can_be_read
@@ -201,12 +202,14 @@ def _build(
     runtimes = {version: image.python_versions for version, image in settings.runtime_images.items()}
     pipelines, models = PipelineStore(databases.api), ModelStore(databases.api)
     project_ids = ProjectIds(lambda: {*asked.projects(), *pipelines.projects(), *models.projects()})
+    of_vertex = (vertex_jobs, access, removal, operations, project_ids.learn)
     return create_app(
         jobs=asked,
         dialects=[
             *ml_v1_routers(jobs, JobPolicies(jobs, Policies(policies)), access, runtimes),
             *vertex_v1_routers(
-                CustomJobs(vertex_jobs, access, removal, operations, project_ids.learn),
+                CustomJobs(*of_vertex),
+                HyperparameterTuningJobs(*of_vertex),
                 TrainingPipelines(vertex_jobs, pipelines, access, operations, project_ids.learn),
                 Models(models, operations, project_ids.learn),
                 operations,

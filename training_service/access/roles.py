@@ -21,6 +21,9 @@ PIPELINE_CREATE, PIPELINE_GET, PIPELINE_LIST, PIPELINE_CANCEL, PIPELINE_DELETE =
     f"aiplatform.trainingPipelines.{verb}" for verb in ("create", "get", "list", "cancel", "delete")
 )
 MODEL_GET, MODEL_LIST, MODEL_DELETE = (f"aiplatform.models.{verb}" for verb in ("get", "list", "delete"))
+TUNING_JOB_CREATE, TUNING_JOB_GET, TUNING_JOB_LIST, TUNING_JOB_CANCEL, TUNING_JOB_DELETE = (
+    f"aiplatform.hyperparameterTuningJobs.{verb}" for verb in ("create", "get", "list", "cancel", "delete")
+)
 OPERATION_LIST = "aiplatform.operations.list"
 VERTEX_LOCATION_GET, VERTEX_LOCATION_LIST = "aiplatform.locations.get", "aiplatform.locations.list"
 #: Who may write policies may let in everybody else.
@@ -52,12 +55,14 @@ _ML_ALL = _ML_READ | _JOBS
 
 _VERTEX_READ = _PROJECT | {
     *(CUSTOM_JOB_GET, CUSTOM_JOB_LIST, OPERATION_LIST),
+    *(TUNING_JOB_GET, TUNING_JOB_LIST),
     *(VERTEX_LOCATION_GET, VERTEX_LOCATION_LIST),
     *(PIPELINE_GET, PIPELINE_LIST, MODEL_GET, MODEL_LIST),
 }
 _VERTEX_WRITE = frozenset(
     {
         *(CUSTOM_JOB_CREATE, CUSTOM_JOB_CANCEL, CUSTOM_JOB_DELETE),
+        *(TUNING_JOB_CREATE, TUNING_JOB_CANCEL, TUNING_JOB_DELETE),
         *(PIPELINE_CREATE, PIPELINE_CANCEL, PIPELINE_DELETE, MODEL_DELETE),
     }
 )

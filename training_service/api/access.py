@@ -37,6 +37,11 @@ from training_service.access.roles import (
     PIPELINE_DELETE,
     PIPELINE_GET,
     PIPELINE_LIST,
+    TUNING_JOB_CANCEL,
+    TUNING_JOB_CREATE,
+    TUNING_JOB_DELETE,
+    TUNING_JOB_GET,
+    TUNING_JOB_LIST,
     VERTEX_LOCATION_GET,
     VERTEX_LOCATION_LIST,
 )
@@ -46,12 +51,14 @@ _JOB = "projects/{project}/jobs/{job_id}"
 _LOCATIONS = "/v1/projects/{project}/locations"
 _VERTEX = "/vertex/v1/projects/{project}/locations"
 _CUSTOM_JOBS = f"{_VERTEX}/{{location}}/customJobs"
+_TUNING_JOBS = f"{_VERTEX}/{{location}}/hyperparameterTuningJobs"
 _OPERATIONS = f"{_VERTEX}/{{location}}/operations"
 _PIPELINES = f"{_VERTEX}/{{location}}/trainingPipelines"
 _MODELS = f"{_VERTEX}/{{location}}/models"
 _PIPELINE = "projects/{project}/locations/{location}/trainingPipelines/{pipeline_id}"
 _MODEL = "projects/{project}/locations/{location}/models/{model_id}"
 _CUSTOM_JOB = "projects/{project}/locations/{location}/customJobs/{job_id}"
+_TUNING_JOB = "projects/{project}/locations/{location}/hyperparameterTuningJobs/{job_id}"
 _OPS = "/ops/v1/projects/{project}"
 _PROJECT = "projects/{project}"
 _REPOSITORY = "projects/{project}/locations/{location}/repositories/{repository}"
@@ -128,6 +135,11 @@ NEEDS: Mapping[tuple[str, str], Needs] = {
     ("GET", _MODELS): Needs(MODEL_LIST, _PROJECT),
     ("GET", f"{_MODELS}/{{model_id}}"): Needs(MODEL_GET, _MODEL),
     ("DELETE", f"{_MODELS}/{{model_id}}"): Needs(MODEL_DELETE, _MODEL),
+    ("POST", _TUNING_JOBS): Needs(TUNING_JOB_CREATE, _PROJECT),
+    ("GET", _TUNING_JOBS): Needs(TUNING_JOB_LIST, _PROJECT),
+    ("GET", f"{_TUNING_JOBS}/{{job_id}}"): Needs(TUNING_JOB_GET, _TUNING_JOB),
+    ("POST", f"{_TUNING_JOBS}/{{job_id}}:cancel"): Needs(TUNING_JOB_CANCEL, _TUNING_JOB),
+    ("DELETE", f"{_TUNING_JOBS}/{{job_id}}"): Needs(TUNING_JOB_DELETE, _TUNING_JOB),
     ("GET", _OPERATIONS): Needs(OPERATION_LIST, _PROJECT),
     ("GET", f"{_OPERATIONS}/{{operation_id}}"): Needs(OPERATION_LIST, _PROJECT),
     ("POST", f"{_OPERATIONS}/{{operation_id}}:wait"): Needs(OPERATION_LIST, _PROJECT),

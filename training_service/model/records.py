@@ -51,6 +51,7 @@ class TrialSummary:
     running_at: datetime | None
     ended_at: datetime | None
     stopped: str
+    error_message: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

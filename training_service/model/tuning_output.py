@@ -15,7 +15,7 @@ class TrialOutput:
     """
     One trial.
 
-    :param final: its newest measurement; ``None``: it has none.
+    :param final: the measurement that counts, so far; ``None``: it has none.
     :param reports: its last measurements in order; empty where they were not asked for.
     """
 

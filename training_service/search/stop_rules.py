@@ -1,11 +1,11 @@
 """
 Whether to stop a running trial, from its curve and those of completed trials. Pure.
 
-Two rules, either of which stops a trial. The median rule: Golovin et al., Google Vizier: A Service for
+Where a study asks for decay curves, two rules, either of which stops a trial. The median rule: Golovin et al., Google Vizier: A Service for
 Black-Box Optimization (2017), section 3.1.2; a trial that starts slowly and for which the forecast still
 hopes is spared, which the paper does not do. A forecast of the curve's end: the same paper's section 3.1.1,
 with another regression (``curve_forecast.py``). Neither stops a trial whose best value is at least as good as
-the best end so far.
+the best end so far. Where a study asks for the median rule, it decides alone, and spares nobody.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from training_api.job.tuning.search_terms import Goal
+from training_api.job.tuning.search_terms import Goal, Stopping
 from training_service.search.curve_forecast import Track, chance_to_exceed
 from training_service.search.early_stopping import Curve, StopReason, StopRule
 
@@ -60,7 +60,14 @@ def should_stop(curve: Curve, completed: Sequence[Curve], goal: Goal) -> StopRea
     return stop_reason(tracks_of(curve, goal), [tracks_of(each, goal) for each in completed], goal)
 
 
-def stop_reason(curve: Tracks, completed: Sequence[Tracks], goal: Goal) -> StopReason | None:
+def stop_reason(
+    curve: Tracks,
+    completed: Sequence[Tracks],
+    goal: Goal,
+    stopping: Stopping = Stopping.DECAY_CURVE,
+    *,
+    by_seconds: bool = False,
+) -> StopReason | None:
     """
     Return why the trial of ``curve`` should be stopped now, or ``None``: it should go on.
 
@@ -68,19 +75,22 @@ def stop_reason(curve: Tracks, completed: Sequence[Tracks], goal: Goal) -> StopR
     seconds if the steps of one of them stand still, as where a trainer does not report any.
 
     :param completed: the curves of the trials that ran to their end, shadow trials included, in any order.
+    :param by_seconds: compare them by seconds in any case.
     """
     sign = _sign(goal)
-    by_seconds = any(each.stands_still for each in (curve, *completed))
+    by_seconds = by_seconds or any(each.stands_still for each in (curve, *completed))
     track = curve.by_seconds if by_seconds else curve.by_step
     if track is None or len(track.values) < MIN_POINTS:
         return None
     tracks = [found for each in completed if (found := each.by_seconds if by_seconds else each.by_step)]
     if len(tracks) < MIN_COMPLETED:
         return None
+    at = f"{track.places[-1]:.6g} s" if by_seconds else f"step {track.places[-1]:.0f}"
+    if stopping is Stopping.MEDIAN:
+        return _median_rule(track, tracks, sign, at)
     best_end = max(each.end for each in tracks)
     if track.best >= best_end:
         return None
-    at = f"{track.places[-1]:.6g} s" if by_seconds else f"step {track.places[-1]:.0f}"
     chance = chance_to_exceed(best_end, track, tracks)
     if chance is not None and chance >= HOPE:
         return None

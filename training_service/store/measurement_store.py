@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from training_api.job.tuning.measurement import Report
+from training_api.job.tuning.search_terms import Goal
 from training_service.store.database import writing
 from training_service.store.jobs.job_rows import trial_id_of
 from training_service.store.sql.conflicts import conflict_insert
@@ -98,6 +100,21 @@ class MeasurementStore:
         """Return the newest report under ``tag`` of each trial that has one, by uid."""
         return {uid: last[-1] for uid, last in self.last_of_many(job_uids, tag, 1).items()}
 
+    def best(self, job_uids: Iterable[str], tag: str, goal: Goal) -> dict[str, Measurement]:
+        """
+        Return the best report under ``tag`` of each trial, by uid; the first one of several.
+
+        A trial without a finite value has none. All reports of the trials are read.
+        """
+        uids = list(job_uids)
+        found: dict[str, Measurement] = {}
+        with self._engine.connect() as connection:
+            for start in range(0, len(uids), _CHUNK):
+                parameters = {"uids": uids[start : start + _CHUNK], "tag": tag}
+                for row in connection.execute(_BEST[goal], parameters):
+                    found[row.job_uid] = _measurement(row)
+        return found
+
     def last_of_many(self, job_uids: Iterable[str], tag: str, count: int) -> dict[str, list[Measurement]]:
         """Return each trial's last ``count`` reports under ``tag``, oldest first; read no others."""
         uids = list(job_uids)
@@ -153,7 +170,20 @@ def _select_tags() -> sa.Select[Any]:
     return sa.select(tags.c.tag).where(tags.c.tag.is_not(None)).limit(MAX_TAGS)
 
 
+def _select_best(goal: Goal) -> sa.Select[Any]:
+    best = sa.func.min(_c.value) if goal is Goal.MINIMIZE else sa.func.max(_c.value)
+    these = (_c.job_uid.in_(sa.bindparam("uids", expanding=True)), _c.tag == sa.bindparam("tag"))
+    is_finite = _c.value.between(-sys.float_info.max, sys.float_info.max)
+    values = (
+        sa.select(_c.job_uid, best.label("value")).where(*these, is_finite).group_by(_c.job_uid).subquery()
+    )
+    is_best = sa.and_(_c.job_uid == values.c.job_uid, _c.value == values.c.value)
+    first = sa.select(sa.func.min(_c.id)).join_from(measurements, values, is_best).where(*these)
+    return sa.select(measurements).where(_c.id.in_(first.group_by(_c.job_uid)))
+
+
 _LAST = _select_last()
+_BEST = {goal: _select_best(goal) for goal in Goal}
 _TAGS = _select_tags()
 _NEWER = (
     sa.select(measurements)

@@ -45,6 +45,7 @@ _SUMMARY = (
     jobs.c.state,
     jobs.c.running_us,
     jobs.c.ended_us,
+    jobs.c.error_message,
 )
 
 
@@ -182,4 +183,5 @@ def _summary(row: Any) -> TrialSummary:
         running_at=moment_of(row.running_us),
         ended_at=moment_of(row.ended_us),
         stopped=trial.get("stopped", ""),
+        error_message=row.error_message or "",
     )

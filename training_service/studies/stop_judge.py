@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from training_api.job.tuning.search_terms import Goal
+from training_api.job.tuning.search_terms import Goal, Stopping
 from training_service.search.early_stopping import Point, is_shadow
 from training_service.search.kept_curve import KeptCurve
 from training_service.store.measurement_store import MeasurementStore
@@ -53,6 +53,7 @@ class StudyState:
     :param active: all trials that have not ended.
     :param running: those that may be stopped.
     :param completed: when the trials that succeeded without a stop started, in the order of the trials.
+    :param stopping: by what rule; ``by_seconds``: whether it compares curves by seconds in any case.
     """
 
     study_uid: str
@@ -62,6 +63,8 @@ class StudyState:
     active: frozenset[str]
     running: Mapping[str, RunningTrial]
     completed: Mapping[str, int]
+    stopping: Stopping = Stopping.DECAY_CURVE
+    by_seconds: bool = False
 
 
 @dataclass(slots=True)
@@ -148,7 +151,7 @@ class StopJudge:
             if uid in study.judged and study.judged[uid][0] == judged_by:
                 continue
             curve = tracks_of(self._curve(study, state, uid, trial.begin_us), state.goal)
-            found = stop_reason(curve, completed, state.goal)
+            found = stop_reason(curve, completed, state.goal, state.stopping, by_seconds=state.by_seconds)
             is_spared = is_shadow(state.seed, trial.number)
             stop = EarlyStop(reason=found.text, is_spared=is_spared) if found else None
             study.judged[uid] = judged_by, stop

@@ -25,6 +25,7 @@ from training_service.store.database import to_us
 from training_service.store.jobs.job_store import JobStore
 from training_service.store.measurement_store import Measurement, MeasurementStore
 from training_service.store.trial_store import TrialStore
+from training_service.studies.finals import FinalMeasurements
 from training_service.studies.stop_judge import RunningTrial, StopJudge, StudyState
 from training_service.studies.study import EarlyStop, EndedTrial, Reported, StudyView
 
@@ -34,6 +35,8 @@ class _Known:
     """One study: its ended trials by sequence, and when those whose curves count began."""
 
     prior: tuple[EndedTrial, ...]
+    #: Of the trials that have not ended.
+    finals: FinalMeasurements
     ended: dict[int, EndedTrial] = field(default_factory=dict)
     completed: dict[int, tuple[str, int]] = field(default_factory=dict)
 
@@ -86,7 +89,8 @@ class Studies:
         known = self._refresh(job)
         uids = [trial.uid for trial in trials]
         latest = self._measurements.latest(uids, study.metric_tag)
-        reported = {uid: Reported(value=one.report.value) for uid, one in latest.items()}
+        finals = known.finals.of(study, latest)
+        reported = {uid: Reported(value=one.report.value) for uid, one in finals.items()}
         for trial in trials:
             if trial.uid not in reported and trial.state is JobState.RUNNING:
                 reported[trial.uid] = Reported(tags=self._measurements.tags(trial.uid))
@@ -125,6 +129,8 @@ class Studies:
             active=frozenset(trial.uid for trial in trials),
             running=running,
             completed=dict(known.completed[sequence] for sequence in sorted(known.completed)),
+            stopping=study.stopping,
+            by_seconds=study.stops_by_seconds,
         )
         return self._judge.stops(state)
 
@@ -132,19 +138,17 @@ class Studies:
         with self._lock:
             known = self._known.get(job.uid)
             if known is None:
-                known = self._known[job.uid] = _Known(prior=self._read_prior(job))
+                finals = FinalMeasurements(self._measurements)
+                known = self._known[job.uid] = _Known(prior=self._read_prior(job), finals=finals)
             if self._trials.count_ended(job.uid) != len(known.ended):
                 self._read_ended(job, known)
             return known
 
     def _read_ended(self, job: JobRecord, known: _Known) -> None:
         new = self._trials.ended(job.uid, known.ended.keys())
-        study = job.spec.study
-        tag = study.metric_tag if study else ""
-        uids = [trial.uid for trial in new]
-        latest = self._measurements.latest(uids, tag)
+        finals = self._finals(job, new)
         for trial in new:
-            known.ended[trial.sequence] = _ended_trial(trial, latest.get(trial.uid))
+            known.ended[trial.sequence] = _ended_trial(trial, finals.get(trial.uid))
             if trial.state is JobState.SUCCEEDED and trial.trial and not trial.trial.stopped:
                 known.completed[trial.sequence] = trial.uid, _begin_us(trial)
 
@@ -158,9 +162,17 @@ class Studies:
             # It ended long ago and was removed; this study continues without it.
             return ()
         trials = self._trials.ended(before.uid, ())
-        latest = self._measurements.latest([trial.uid for trial in trials], study.metric_tag)
-        own = tuple(_ended_trial(trial, latest.get(trial.uid)) for trial in trials)
+        finals = self._finals(job, trials)
+        own = tuple(_ended_trial(trial, finals.get(trial.uid)) for trial in trials)
         return self._read_prior(before) + own
+
+    def _finals(self, job: JobRecord, trials: Sequence[JobRecord]) -> dict[str, Measurement]:
+        """Return what counts of ``trials``, by uid, in the study of ``job``."""
+        study = job.spec.study
+        if study is None:
+            return {}
+        latest = self._measurements.latest([trial.uid for trial in trials], study.metric_tag)
+        return FinalMeasurements(self._measurements).of(study, latest)
 
 
 def _in_order(known: _Known) -> tuple[EndedTrial, ...]:
@@ -202,14 +214,14 @@ def _ending(trial: Trial) -> Ending:
     return Ending.SHADOW if trial.spared else Ending.COMPLETED
 
 
-def _ended_trial(trial: JobRecord, newest: Measurement | None) -> EndedTrial:
+def _ended_trial(trial: JobRecord, final: Measurement | None) -> EndedTrial:
     if trial.trial is None:
         raise ValueError(f"job {trial.spec.job_id!r} is no trial")
     return EndedTrial(
         number=trial.trial.number,
         hyperparameters=trial.trial.hyperparameters,
         state=trial.state,
-        value=newest.report.value if newest and trial.state is JobState.SUCCEEDED else None,
+        value=final.report.value if final and trial.state is JobState.SUCCEEDED else None,
         reason=trial.reason,
         started_at=trial.running_at,
         seconds=(trial.ended_at - trial.running_at).total_seconds()

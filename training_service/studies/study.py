@@ -14,6 +14,7 @@ from datetime import datetime
 
 from training_api.causes import Cause
 from training_api.job.dialect import Dialect
+from training_api.job.tuning.search_terms import Goal, Selection
 from training_api.job.tuning.study_spec import StudySpec
 from training_api.states import JobState
 from training_service.model.reasons import Reason
@@ -97,8 +98,25 @@ class StudyView:
     stops: Mapping[str, EarlyStop] = field(default_factory=dict)
 
 
+def has_converged(view: StudyView) -> bool:
+    """
+    Tell whether the study's last trials in a row were no better than those before.
+
+    As many as it has as its limit. Trials that did not succeed do not count.
+    """
+    limit = view.spec.max_trials_without_progress
+    sign = -1.0 if view.spec.goal is Goal.MINIMIZE else 1.0
+    found = [trial.value for trial in view.ended if trial.value is not None]
+    values = [sign * value for value in found if math.isfinite(value)]
+    if not limit or len(values) < view.spec.min_trials:
+        return False
+    return len(values) > limit and max(values[-limit:]) <= max(values[:-limit])
+
+
 def free_slots(view: StudyView, active: int) -> int:
     """Return how many trials may be added to the ``active`` ones."""
+    if has_converged(view):
+        return 0
     return max(min(view.spec.max_parallel_trials, view.trial_count - len(view.ended)) - active, 0)
 
 
@@ -107,7 +125,7 @@ def judge_study(view: StudyView, active: int, dialect: Dialect) -> Over | None:
     Return how the tuning job ends; ``None``: it continues.
 
     It fails with too many failed trials, and succeeds when all trials have ended and one of them has
-    succeeded.
+    succeeded, or none will get better.
 
     :param dialect: whose words a reason is in.
     """
@@ -119,7 +137,7 @@ def judge_study(view: StudyView, active: int, dialect: Dialect) -> Over | None:
             outcome=JobState.FAILED,
             reason=_failure(failed, f"{dialect.word('study.max_failed_trials')} is {limit}"),
         )
-    is_done = not active and len(view.ended) >= view.trial_count
+    is_done = not active and (len(view.ended) >= view.trial_count or has_converged(view))
     if not succeeded and failed and (is_done or (not limit and len(failed) >= FAILURES_WITHOUT_SUCCESS)):
         return Over(outcome=JobState.FAILED, reason=_failure(failed, "none has succeeded"))
     return Over(outcome=JobState.SUCCEEDED) if is_done else None
@@ -149,7 +167,8 @@ def judge_trial(study: StudySpec, over: Over, reported: Reported, dialect: Diale
         )
         return Over(outcome=JobState.FAILED, reason=Reason(cause=Cause.METRIC, message=message))
     if not math.isfinite(reported.value):
-        message = f"The last value of the metric {study.metric_tag!r} is {reported.value}; it must be a finite number."
+        which = "The last" if study.selection is Selection.LAST else "No value is finite, and the last"
+        message = f"{which} value of the metric {study.metric_tag!r} is {reported.value}; it must be a finite number."
         return Over(outcome=JobState.FAILED, reason=Reason(cause=Cause.METRIC, message=message))
     return over
 

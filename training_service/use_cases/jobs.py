@@ -125,10 +125,21 @@ class Jobs:
 
     def get(self, project: str, job_id: str) -> JobView:
         """Return one job. :raises JobNotFound: there is none."""
-        record = self.record(project, job_id)
+        return self.view(self.record(project, job_id), with_curves=True)
+
+    def view(self, record: JobRecord, *, with_curves: bool = False) -> JobView:
+        """Return a job that was read, with what its record does not hold. :param with_curves: of trials."""
         position = self._positions([record]).get(record.uid)
-        tuning = self._outputs.of([record], with_curves=True).get(record.uid)
+        tuning = self._outputs.of([record], with_curves=with_curves).get(record.uid)
         return JobView(record=record, position=position, tuning=tuning)
+
+    def trial(self, project: str, uid: str) -> JobRecord:
+        """Return a trial of a tuning job of this dialect by its key. :raises JobNotFound: there is none."""
+        record = self._store.find_by_uid(uid)
+        asked = (self._dialect.name, project)
+        if record is None or record.trial is None or (record.spec.dialect, record.spec.project) != asked:
+            raise JobNotFound(f"trial {uid!r} not found in project {project!r}")
+        return record
 
     def list_page(
         self,
@@ -138,11 +149,13 @@ class Jobs:
         page_token: str = "",
         *,
         region: str = "",
+        tunes: bool | None = None,
     ) -> JobPage:
         """
         Return a page of jobs, newest first.
 
         :param region: only those that are said to run there; empty: all.
+        :param tunes: only those that tune, or that do not; ``None``: all.
         :raises InvalidFilter: the filter cannot be read.
         :raises InvalidRequest: the page token, or the page size, is invalid.
         """
@@ -154,6 +167,7 @@ class Jobs:
             page_size=size,
             page_token=page_token,
             region=region,
+            tunes=tunes,
         )
         positions = self._positions(records)
         outputs = self._outputs.of(records)

@@ -1,4 +1,4 @@
-"""The words for states in this dialect, and what an enum of it calls them. Pure."""
+"""The words for states of jobs and trials in this dialect. Pure."""
 
 from __future__ import annotations
 
@@ -16,4 +16,14 @@ JOB_STATES: Mapping[JobState, str] = {
     JobState.FAILED: "JOB_STATE_FAILED",
     JobState.CANCELLING: "JOB_STATE_CANCELLING",
     JobState.CANCELLED: "JOB_STATE_CANCELLED",
+}
+#: discovery: Trial.state. A trial that is stopped early, and still runs, is STOPPING, too.
+TRIAL_STATES: Mapping[JobState, str] = {
+    JobState.QUEUED: "REQUESTED",
+    JobState.PREPARING: "REQUESTED",
+    JobState.RUNNING: "ACTIVE",
+    JobState.SUCCEEDED: "SUCCEEDED",
+    JobState.FAILED: "INFEASIBLE",
+    JobState.CANCELLING: "STOPPING",
+    JobState.CANCELLED: "INFEASIBLE",
 }

@@ -12,11 +12,21 @@ _ROLES = ("master", "worker", "parameterServer", "evaluator")
 
 
 def summary(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a stored CustomJob that a row shows; those of a study, if it tunes."""
-    pools = request.get("jobSpec", {}).get("workerPoolSpecs", [])
-    return dict(
-        field for role, pool in zip(_ROLES, pools, strict=False) if pool for field in _shown(role, pool)
-    )
+    """Return the fields of a stored request that a row shows; those of a study, if it tunes."""
+    job_spec = request.get("trialJobSpec") or request.get("jobSpec", {})
+    pools = zip(_ROLES, job_spec.get("workerPoolSpecs", []), strict=False)
+    shown = dict(field for role, pool in pools if pool for field in _shown(role, pool))
+    return {**shown, "hyperparameters": _search(request)} if "studySpec" in request else shown
+
+
+def _search(request: Mapping[str, Any]) -> dict[str, Any]:
+    (metric,) = request["studySpec"]["metrics"]
+    return {
+        "goal": metric.get("goal", "MAXIMIZE"),
+        "maxTrials": request["maxTrialCount"],
+        "maxParallelTrials": request["parallelTrialCount"],
+        "hyperparameterMetricTag": metric["metricId"],
+    }
 
 
 def _shown(role: str, pool: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -17,8 +17,11 @@ class StudySpec:
 
     :param parameters: in the request's order.
     :param max_failed_trials: so many failed trials fail the job; 0: the service decides.
-    :param stopping: how trials are stopped early; the service has one rule, for every kind but NONE.
-    :param selection: which measurement of a trial counts; the service takes the last.
+    :param min_trials: before so many trials have succeeded, no lack of progress ends the study.
+    :param max_trials_without_progress: so many trials in a row without a better value end the study; 0: none.
+    :param stopping: how trials are stopped early.
+    :param stops_by_seconds: curves are compared by the time since their trial's start, and not by steps.
+    :param selection: which measurement of a trial counts.
     :param resume_job_id: the tuning job of the same project whose trials this one knows of; empty: none.
     """
 
@@ -28,8 +31,11 @@ class StudySpec:
     max_trials: int = 1
     max_parallel_trials: int = 1
     max_failed_trials: int = 0
+    min_trials: int = 0
+    max_trials_without_progress: int = 0
     algorithm: SearchAlgorithm = SearchAlgorithm.BAYESIAN
     stopping: Stopping = Stopping.NONE
+    stops_by_seconds: bool = False
     selection: Selection = Selection.LAST
     resume_job_id: str = ""
 

@@ -39,6 +39,11 @@ from training_service.access.roles import (
     PIPELINE_GET,
     PIPELINE_LIST,
     POLICY_WRITES,
+    TUNING_JOB_CANCEL,
+    TUNING_JOB_CREATE,
+    TUNING_JOB_DELETE,
+    TUNING_JOB_GET,
+    TUNING_JOB_LIST,
 )
 from training_service.api.access import NEEDS, OWN_CHECK, PUBLIC, Needs
 from training_service.model.projects import PROJECT_PATTERN
@@ -53,6 +58,7 @@ _CHANGES = POLICY_WRITES | {
     *(JOB_CREATE, JOB_CANCEL, JOB_UPDATE),
     *(CUSTOM_JOB_CREATE, CUSTOM_JOB_CANCEL, CUSTOM_JOB_DELETE),
     *(PIPELINE_CREATE, PIPELINE_CANCEL, PIPELINE_DELETE, MODEL_DELETE),
+    *(TUNING_JOB_CREATE, TUNING_JOB_CANCEL, TUNING_JOB_DELETE),
 }
 #: Names of methods as Cloud Audit Logs has them; of others the permission is the name.
 _METHODS = {
@@ -74,6 +80,11 @@ _METHODS = {
     MODEL_GET: "google.cloud.aiplatform.v1.ModelService.GetModel",
     MODEL_LIST: "google.cloud.aiplatform.v1.ModelService.ListModels",
     MODEL_DELETE: "google.cloud.aiplatform.v1.ModelService.DeleteModel",
+    TUNING_JOB_CREATE: "google.cloud.aiplatform.v1.JobService.CreateHyperparameterTuningJob",
+    TUNING_JOB_GET: "google.cloud.aiplatform.v1.JobService.GetHyperparameterTuningJob",
+    TUNING_JOB_LIST: "google.cloud.aiplatform.v1.JobService.ListHyperparameterTuningJobs",
+    TUNING_JOB_CANCEL: "google.cloud.aiplatform.v1.JobService.CancelHyperparameterTuningJob",
+    TUNING_JOB_DELETE: "google.cloud.aiplatform.v1.JobService.DeleteHyperparameterTuningJob",
     JOB_SET_POLICY: "google.iam.v1.IAMPolicy.SetIamPolicy",
     "ml.jobs.getIamPolicy": "google.iam.v1.IAMPolicy.GetIamPolicy",
     "resourcemanager.projects.setIamPolicy": "SetIamPolicy",

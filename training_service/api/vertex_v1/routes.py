@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from training_service.api.vertex_v1.custom_jobs import custom_jobs_router
+from training_service.access.roles import CUSTOM_JOB_CREATE, TUNING_JOB_CREATE
 from training_service.api.vertex_v1.job_methods import CustomJobs
+from training_service.api.vertex_v1.job_routes import jobs_router
 from training_service.api.vertex_v1.locations import vertex_locations_router
 from training_service.api.vertex_v1.operations import Operations, operations_router
 from training_service.api.vertex_v1.pipelines.model_methods import Models
 from training_service.api.vertex_v1.pipelines.models import models_router
 from training_service.api.vertex_v1.pipelines.pipeline_methods import TrainingPipelines
 from training_service.api.vertex_v1.pipelines.training_pipelines import training_pipelines_router
+from training_service.api.vertex_v1.tuning_methods import HyperparameterTuningJobs
 from training_service.api.vertex_v1.unserved import unserved_router
 
 
 def vertex_v1_routers(
-    custom_jobs: CustomJobs, pipelines: TrainingPipelines, models: Models, operations: Operations
+    custom_jobs: CustomJobs,
+    tuning_jobs: HyperparameterTuningJobs,
+    pipelines: TrainingPipelines,
+    models: Models,
+    operations: Operations,
 ) -> list[APIRouter]:
     """Return the routes of the dialect."""
     return [
-        custom_jobs_router(custom_jobs),
+        jobs_router(custom_jobs, CUSTOM_JOB_CREATE),
+        jobs_router(tuning_jobs, TUNING_JOB_CREATE),
         training_pipelines_router(pipelines),
         models_router(models),
         operations_router(operations),

@@ -11,7 +11,6 @@ from training_service.api.vertex_v1.paths import PREFIX, UNSERVED
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 #: Of resources that training clients ask for -> the way out.
 WAYS_OUT = {
-    "hyperparameterTuningJobs": "tune by a job of AI Platform Training, with trainingInput.hyperparameters",
     "endpoints": "serve the model from its artifactUri in a server of your own",
     "datasets": "have the trainer read from Cloud Storage",
     "tensorboards": "have the trainer write to AIP_TENSORBOARD_LOG_DIR",
@@ -60,7 +59,8 @@ def message_of(path: str) -> str:
             f"left, and not {path[:100]!r}; docs/vertex.md says what works"
         )
     served = (
-        "of Vertex AI's v1, this service has customJobs, trainingPipelines, models, operations and locations"
+        "of Vertex AI's v1, this service has customJobs, hyperparameterTuningJobs, trainingPipelines, models, "
+        "operations and locations"
     )
     for name, way_out in WAYS_OUT.items():
         if f"/{name}" in f"/{path}":

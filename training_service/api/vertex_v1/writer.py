@@ -6,7 +6,7 @@ from typing import Any
 
 from training_api.dialects.vertex_v1.errors_of_jobs import job_error
 from training_api.dialects.vertex_v1.job_states import JOB_STATES
-from training_api.dialects.vertex_v1.names import job_name
+from training_api.dialects.vertex_v1.names import job_name, trial_job_id
 from training_api.job.project_number import project_number
 from training_api.states import JobState
 from training_api.wire import format_timestamp
@@ -18,7 +18,12 @@ WITH_ERROR = frozenset({JobState.FAILED, JobState.CANCELLED})
 
 
 def custom_job(record: JobRecord) -> dict[str, Any]:
-    """Return the CustomJob of a record, in canonical JSON."""
+    """Return the CustomJob of a record, which may be a trial, in canonical JSON."""
+    return job_resource(record, CUSTOM_JOBS, trial_job_id(record.uid) if record.trial else record.spec.job_id)
+
+
+def job_resource(record: JobRecord, collection: str, job_id: str) -> dict[str, Any]:
+    """Return what resources of all kinds of jobs have: what was asked, the state, the times, the error."""
     spec = record.spec
     times = {
         "createTime": record.created_at,
@@ -27,7 +32,7 @@ def custom_job(record: JobRecord) -> dict[str, Any]:
         "updateTime": record.entered_at,
     }
     resource: dict[str, Any] = {
-        "name": job_name(project_number(spec.project), spec.region, CUSTOM_JOBS, spec.job_id),
+        "name": job_name(project_number(spec.project), spec.region, collection, job_id),
         **record.request,
         "state": JOB_STATES[record.state],
         **{name: format_timestamp(moment) for name, moment in times.items() if moment},

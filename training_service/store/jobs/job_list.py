@@ -67,6 +67,12 @@ def in_region(region: str) -> sa.ColumnElement[bool]:
     return condition
 
 
+def is_study(tunes: bool) -> sa.ColumnElement[bool]:
+    """Return the condition that a job tunes, or that it does not."""
+    study: sa.ColumnElement[str] = JsonObject(jobs.c.spec)["study"].as_string()
+    return study.is_not(None) if tunes else study.is_(None)
+
+
 def label_field(key: str) -> FieldSql:
     """Return the builder of conditions on the label ``key``."""
     return text_field(jobs.c.labels[key].as_string())

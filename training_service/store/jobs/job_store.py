@@ -31,7 +31,13 @@ from training_service.model.reasons import Reason
 from training_service.model.records import ActiveJobs, JobRecord, UnreadableJob
 from training_service.model.resources import job_resource, owner_policy
 from training_service.store.database import read_meta, to_us, writing
-from training_service.store.jobs.job_list import in_region, newest_first, one_page, wanted_jobs
+from training_service.store.jobs.job_list import (
+    in_region,
+    is_study,
+    newest_first,
+    one_page,
+    wanted_jobs,
+)
 from training_service.store.jobs.job_queue import ACTIVE, BY_UID, places_in_queue
 from training_service.store.jobs.job_rows import (
     bare_record,
@@ -152,18 +158,21 @@ class JobStore:
         page_size: int,
         page_token: str,
         region: str = "",
+        tunes: bool | None = None,
     ) -> tuple[list[JobRecord], str]:
         """
         Return a page of a project's jobs, newest first, and the next page's token (empty: none).
 
         :param dialect: that of the jobs, and of the filter.
         :param region: only jobs that are said to run there; empty: all.
+        :param tunes: only jobs that tune, or that do not; ``None``: all.
         :raises InvalidFilter: the filter or the token cannot be read.
         """
         wanted = sa.and_(
             wanted_jobs(project, dialect.read_filter(filter_text), dialect.filter_fields),
             jobs.c.dialect == dialect.name,
             *([in_region(region)] if region else []),
+            *([] if tunes is None else [is_study(tunes)]),
         )
         query = newest_first(sa.select(jobs).where(wanted), page_size, page_token)
         with self._engine.connect() as connection:

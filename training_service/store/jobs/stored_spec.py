@@ -175,8 +175,11 @@ def _study_to_json(study: StudySpec) -> dict[str, Any]:
         "max_trials": study.max_trials,
         "max_parallel_trials": study.max_parallel_trials,
         "max_failed_trials": study.max_failed_trials,
+        "min_trials": study.min_trials,
+        "max_trials_without_progress": study.max_trials_without_progress,
         "algorithm": study.algorithm.value,
         "stopping": study.stopping.value,
+        "stops_by_seconds": study.stops_by_seconds,
         "selection": study.selection.value,
         "resume_job_id": study.resume_job_id,
     }
@@ -190,8 +193,12 @@ def _study(stored: Mapping[str, Any]) -> StudySpec:
         max_trials=stored["max_trials"],
         max_parallel_trials=stored["max_parallel_trials"],
         max_failed_trials=stored["max_failed_trials"],
+        # These and ``stops_by_seconds`` are absent in jobs that were stored before any dialect could say them.
+        min_trials=stored.get("min_trials", 0),
+        max_trials_without_progress=stored.get("max_trials_without_progress", 0),
         algorithm=SearchAlgorithm(stored["algorithm"]),
         stopping=Stopping(stored["stopping"]),
+        stops_by_seconds=stored.get("stops_by_seconds", False),
         selection=Selection(stored["selection"]),
         resume_job_id=stored["resume_job_id"],
     )

@@ -9,7 +9,6 @@ its defaults (``study_spec.py``).
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -22,25 +21,17 @@ from training_api.dialects.ml_v1.resources import (
     SearchAlgorithm,
 )
 from training_api.dialects.ml_v1.rules.job_rules import JOB_ID, JOB_ID_RULE
+from training_api.job.tuning.bounds import (
+    MAX_DISCRETE_VALUES,
+    MAX_INTEGER,
+    MAX_PARAMETERS,
+    MAX_TRIALS,
+    PARAMETER_NAME,
+    PARAMETER_NAME_RULE,
+)
 from training_api.job.violations import Violations
 
 PATH = "trainingInput.hyperparameters"
-#: docs: the quotas of AI Platform Vizier, which keeps the studies, "Maximum number of trials in a study:
-#: 1,000".
-MAX_TRIALS = 1000
-#: [unverified] A bound of this service's own, against generated lists: no source names one.
-MAX_PARAMETERS = 64
-#: discovery: ParameterSpec.discreteValues "should not contain more than 1,000 values".
-MAX_DISCRETE_VALUES = 1000
-#: Whole numbers beyond it are not all doubles, which is what bounds are on the wire.
-MAX_INTEGER = 2**53
-
-#: [unverified] What can follow ``--`` on a command line; the API's own pattern was not found.
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
-_NAME_RULE = (
-    "must start with a letter or underscore, hold only letters, digits and '_', '.', '-', and be at most "
-    "128 long, since trials get it as the argument --NAME"
-)
 #: The service passes ``--job-dir`` itself; argparse reads both spellings into ``job_dir``.
 _RESERVED = ("job-dir", "job_dir")
 #: [unverified] What fits into an environment variable, where trainers find the tag; longer ones are not read
@@ -109,8 +100,8 @@ def _check_names(rules: Violations, params: Sequence[ParameterSpec]) -> None:
         path, name = f"{PATH}.params[{index}].parameterName", param.parameter_name
         if not name:
             rules.add(path, "is required: the trainer's argument --NAME")
-        elif not _NAME.fullmatch(name):
-            rules.add(path, f"{_NAME_RULE}; got {name!r}")
+        elif not PARAMETER_NAME.fullmatch(name):
+            rules.add(path, f"{PARAMETER_NAME_RULE}; got {name!r}")
         elif name in _RESERVED:
             rules.add(path, f"must not be the job directory's, which the service passes itself; got {name!r}")
         elif name in first:
