@@ -34,7 +34,7 @@ _HEADERS = ("authorization", "origin", "sec-fetch-site")
 _HOST = "127.0.0.1"
 _DETAILS = "grpc-status-details-bin"
 _CODES = {code.name: code.value[0] for code in grpc.StatusCode}
-_OK = 400
+_FAILED = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,20 +63,18 @@ class Calls(grpc.GenericRpcHandler):  # type: ignore[misc]
         if self._running:
             await asyncio.wait(self._running, timeout=seconds)
 
-    async def _serve(self, call: str, sent: bytes, context: Any) -> bytes:
+    async def _serve(self, call: str, sent: bytes, context: Any) -> bytes | RpcError:
         started, code = time.perf_counter(), grpc.StatusCode.CANCELLED
         try:
             answer = await self._run(call, sent, _caller_of(context))
-            if isinstance(answer, bytes):
-                code = grpc.StatusCode.OK
-                return answer
-            code = grpc.StatusCode[answer.status]
-            trailers = ((_DETAILS, answer.details),) if answer.details else ()
-            await context.abort(code, answer.message, trailers)
-            raise AssertionError  # pragma: no cover  # it raises
+            code = grpc.StatusCode.OK if isinstance(answer, bytes) else grpc.StatusCode[answer.status]
         finally:
             name = call.strip("/") if method_of(call) else OTHER
             self._metrics.grpc_requests.labels(name, code.name).observe(time.perf_counter() - started)
+        if isinstance(answer, RpcError):
+            trailers = ((_DETAILS, answer.details),) if answer.details else ()
+            await context.abort(code, answer.message, trailers)
+        return answer
 
     async def _run(self, call: str, sent: bytes, caller: _Caller) -> bytes | RpcError:
         # Those whose clients have gone count, too: what they began goes on.
@@ -104,7 +102,7 @@ class Calls(grpc.GenericRpcHandler):  # type: ignore[misc]
         answer = await ask(self._app, request, caller.headers, caller.address, state)
         if not answer.is_whole:
             return RpcError(status="UNAVAILABLE", message="the answer was broken off", details=b"")
-        if answer.status >= _OK or method is None:
+        if answer.status >= _FAILED or method is None:
             return await run_in_threadpool(rpc_error, answer.body, _CODES)
         return await run_in_threadpool(rpc_answer, method, answer.body)
 

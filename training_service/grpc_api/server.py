@@ -23,11 +23,10 @@ from training_service.telemetry.metrics import Metrics
 _STOP_SECONDS = 2.0
 _MINUTE = 60_000
 _OPTIONS = (
+    # Also of what a compressed message unpacks to.
     ("grpc.max_receive_message_length", DEFAULT_LIMIT),
     ("grpc.max_metadata_size", 16 * 1024),
     ("grpc.max_concurrent_streams", MOST_CALLS),
-    # Only what is sent as it is: a short message may unpack to any length.
-    ("grpc.compression_enabled_algorithms_bitset", 1),
     # A port that is taken is an error, and no port that two share.
     ("grpc.so_reuseport", 0),
     ("grpc.server_handshake_timeout_ms", 10_000),
