@@ -16,6 +16,7 @@ from container_engines.confinement import PIDS_LIMIT
 from container_engines.disk_use import DiskUse
 from container_engines.egress import Egress, EgressMode, Endpoint
 from container_engines.pull_watch import DEADLINE_SECONDS, SILENT_SECONDS
+from training_api.loopback import is_loopback
 from training_service.model.container_runtimes import JobType
 from training_service.model.disk.disk_guard import DATABASE, Floors
 from training_service.model.disk.disk_limit import LIMIT
@@ -45,6 +46,10 @@ class ServiceSettings(BaseSettings):
     All that can be set, with defaults for one machine.
 
     :param host: address to listen on; default: loopback.
+    :param grpc_port: port of gRPC, for Vertex AI; 0: there is none.
+    :param grpc_certificate: path of its certificate with the chain, PEM; empty, as is the key: plaintext.
+    :param grpc_key: path of its key, PEM.
+    :param grpc_plaintext: allow plaintext where ``host`` is not loopback.
     :param allowed_hosts: more host names that requests may use; loopback's and ``host`` always are allowed.
     :param database_url: SQLAlchemy URL; SQLite (WAL) or PostgreSQL.
     :param api_statement_seconds: how long one database statement of a request may take; else: 503.
@@ -118,6 +123,10 @@ class ServiceSettings(BaseSettings):
 
     host: str = "127.0.0.1"
     port: int = Field(default=8470, ge=0, le=65535)
+    grpc_port: int = Field(default=0, ge=0, le=65535)
+    grpc_certificate: str = ""
+    grpc_key: str = ""
+    grpc_plaintext: bool = False
     allowed_hosts: list[str] = []
     database_url: str = f"sqlite:///{Path('.local/training/jobs.db').absolute()}"
     api_statement_seconds: float = Field(default=15.0, gt=0)
@@ -176,6 +185,18 @@ class ServiceSettings(BaseSettings):
                 f"TRAINING_EGRESS must be open with TRAINING_ENGINE=swarm, got {self.egress}: the service cannot "
                 "filter what containers on other machines send; filter it on these machines"
             )
+        if bool(self.grpc_certificate) != bool(self.grpc_key):
+            raise ValueError(
+                "TRAINING_GRPC_CERTIFICATE and TRAINING_GRPC_KEY must be set together, got "
+                f"{self.grpc_certificate!r} and {self.grpc_key!r}; set both, or none for plaintext on loopback"
+            )
+        if self.grpc_port and not (self.grpc_key or self.grpc_plaintext or is_loopback(self.host)):
+            raise ValueError(
+                f"gRPC must have TRAINING_GRPC_CERTIFICATE and TRAINING_GRPC_KEY on {self.host!r}, which is not "
+                "loopback: tokens would pass the network in plaintext. TRAINING_GRPC_PLAINTEXT=true allows it"
+            )
+        if self.grpc_port and self.grpc_port == self.port:
+            raise ValueError(f"TRAINING_GRPC_PORT and TRAINING_PORT must differ, got {self.port} for both")
         return self
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 
 from fastapi import FastAPI
@@ -14,6 +15,7 @@ from container_engines.swarm.engine import SwarmEngine
 from training_api.dialects.ml_v1.dialect import ML_V1
 from training_api.dialects.registry import DIALECTS
 from training_api.dialects.vertex_v1.dialect import VERTEX_V1
+from training_api.errors import TrainingError
 from training_api.job.job_spec import JobSpec
 from training_api.version import __version__
 from training_service.access.secret_store import SecretStore
@@ -230,6 +232,28 @@ def _build(
         running=lifetime.running(),
         faults=faults,
         trusted_hosts=[*TRUSTED_HOSTS, settings.host, *settings.allowed_hosts],
+        beside=partial(_beside, settings, metrics),
+    )
+
+
+def _beside(settings: ServiceSettings, metrics: Metrics, app: FastAPI) -> AbstractAsyncContextManager[object]:
+    if not settings.grpc_port:
+        return nullcontext()
+    try:
+        # Late: most services have no such port, and it is an extra.
+        from training_service.grpc_api.server import serving_grpc
+    except ImportError as error:
+        raise TrainingError(
+            f"TRAINING_GRPC_PORT is {settings.grpc_port}, and gRPC is not installed: "
+            "pip install 'container-training-service[grpc]', or set it to 0"
+        ) from error
+    return serving_grpc(
+        app,
+        metrics,
+        host=settings.host,
+        port=settings.grpc_port,
+        certificate=settings.grpc_certificate,
+        key=settings.grpc_key,
     )
 
 

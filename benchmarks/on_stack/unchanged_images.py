@@ -133,6 +133,7 @@ def main() -> int:
             registry_port=free_port(),
             object_store_port=free_port(),
             training_port=free_port(),
+            grpc_port=0,
             metadata_port=free_port(),
             airflow_port=free_port(),
         )

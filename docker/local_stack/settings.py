@@ -86,6 +86,8 @@ class StackSettings(BaseSettings):
     training_port: int = Field(default=8470, ge=1, le=65535)
     airflow_port: int = Field(default=8080, ge=1, le=65535)
     metadata_port: int = Field(default=8471, ge=1, le=65535)
+    grpc_port: int = Field(default=8472, ge=0, le=65535)
+    """Of the training service's gRPC for Vertex AI; 0: it has none."""
 
     compose_subnet: str = Field(default="172.30.99", pattern=r"^\d{1,3}\.\d{1,3}\.\d{1,3}$")
     """The first three numbers of the addresses in the networks of docker/compose.yaml."""
@@ -152,7 +154,14 @@ class StackSettings(BaseSettings):
                 f"the state folder must not have a '%' in its path, got {str(self.state_dir)!r}"
             )
         ports: dict[int, str] = {}
-        for name in ("registry_port", "object_store_port", "training_port", "airflow_port", "metadata_port"):
+        for name in (
+            "registry_port",
+            "object_store_port",
+            "training_port",
+            "airflow_port",
+            "metadata_port",
+            "grpc_port",
+        ):
             port = getattr(self, name)
             if port in ports:
                 raise LocalStackError(f"{name} and {ports[port]} must differ, got {port} for both")

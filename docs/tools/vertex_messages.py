@@ -54,6 +54,7 @@ def _roots() -> Iterator[Any]:
     from google.cloud.aiplatform_v1 import types
     from google.cloud.location import locations_pb2
     from google.longrunning import operations_pb2
+    from google.rpc import error_details_pb2
 
     for resource in RESOURCES:
         for name in (
@@ -68,6 +69,7 @@ def _roots() -> Iterator[Any]:
             yield getattr(types, name).pb().DESCRIPTOR
     yield from (getattr(types, name).pb().DESCRIPTOR for name in MODELS)
     yield types.DeleteOperationMetadata.pb().DESCRIPTOR
+    yield error_details_pb2.BadRequest.DESCRIPTOR
     yield from (getattr(operations_pb2, name).DESCRIPTOR for name in OPERATIONS)
     yield from (getattr(locations_pb2, name).DESCRIPTOR for name in LOCATIONS)
 

@@ -136,7 +136,7 @@ def image(
 def guarded_stack(base_image: str) -> Iterator[LocalStack]:
     """A second stack, which wants a token with every request; it has no registry."""
     folder = current_run().make_folder("guarded")
-    names = ("registry", "object_store", "training", "airflow", "metadata")
+    names = ("registry", "object_store", "training", "airflow", "metadata", "grpc")
     ports = {f"{name}_port": reserve_port() for name in names}
     settings = StackSettings(state_dir=folder, require_auth=True, base_image=base_image, **ports)  # type: ignore[arg-type]
     with LocalStack(settings) as stack, logs_in(settings.log_dir, "the stack that wants tokens"):

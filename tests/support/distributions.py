@@ -27,6 +27,7 @@ IMPORTED_AS: Mapping[str, str] = {
     "google.auth": "google-auth",
     "google.cloud.storage": "google-cloud-storage",
     "google.protobuf": "protobuf",
+    "grpc": "grpcio",
     "jwt": "pyjwt",
     "object_store": "container-training-object-store",
     "openlineage": "openlineage-python",
@@ -100,6 +101,8 @@ SERVICE = Distribution(
     folder="packaging/service",
     packages=("training_service",),
     needs_extra={
+        "training_service.grpc_api.calls": "grpc",
+        "training_service.grpc_api.server": "grpc",
         "training_service.intake.summary_events": "tuning",
         "training_service.search.acquisition": "tuning",
         "training_service.search.bayesian": "tuning",

@@ -61,6 +61,7 @@ ROOMS: tuple[str, ...] = (
     "training_service.metadata",
     "training_service.faults",
     "training_service.api",
+    "training_service.grpc_api",
     "training_service.locking",
     "training_service.settings",
     "training_service.lifetime",

@@ -6,6 +6,7 @@ Each error once: code, HTTP status and text, in the API's JSON form.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from typing import Any
 
@@ -101,8 +102,16 @@ def install_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     def _bug(request: Request, error: Exception) -> JSONResponse:
-        logger.error("request failed", path=request.url.path, exc_info=error)
-        return error_response(500, "Internal error encountered; the service's log has the details.")
+        return error_response(500, note_bug(request.url.path, error))
+
+
+def note_bug(path: str, error: Exception) -> str:
+    """Log a mistake of this service, and return what the client is told: an id that finds it in the log."""
+    request_id = secrets.token_hex(8)
+    logger.error("request failed", path=path, request_id=request_id, exc_info=error)
+    return (
+        f"Internal error encountered; the service's log has the details, under the request id {request_id}."
+    )
 
 
 def _methods_of(request: Request) -> list[str]:

@@ -122,6 +122,13 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
+        self.grpc_requests = Histogram(
+            "training_grpc_request_seconds",
+            "Calls over gRPC by method and code; those that became requests of REST are counted there, too.",
+            ["method", "code"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
 
     def count_transition(
         self, job: JobRecord, to: JobState, at: datetime, reason: Reason | None = None

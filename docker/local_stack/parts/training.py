@@ -56,10 +56,12 @@ class Training(StackPart):
             self.progress.say(f"{error}; until then jobs reach this machine and link-local addresses")
 
     def listeners(self) -> Sequence[Listener]:
-        """Return the service's address, and that of the metadata of jobs on the engine's bridge."""
+        """Return the service's addresses, and that of the metadata of jobs on the engine's bridge."""
         found = [
             Listener(host=LOOPBACK, port=self.settings.training_port, setting="LOCAL_STACK_TRAINING_PORT")
         ]
+        if port := self.settings.grpc_port:
+            found.append(Listener(host=LOOPBACK, port=port, setting="LOCAL_STACK_GRPC_PORT"))
         if gateway := find_gateway(self.settings.engine_url):
             port = self.settings.metadata_port
             found.append(Listener(host=gateway, port=port, setting="LOCAL_STACK_METADATA_PORT"))
@@ -77,6 +79,7 @@ class Training(StackPart):
                 environment={
                     "TRAINING_HOST": LOOPBACK,
                     "TRAINING_PORT": str(self.settings.training_port),
+                    "TRAINING_GRPC_PORT": str(self.settings.grpc_port),
                     "TRAINING_DATABASE_URL": f"sqlite:///{self._data / 'jobs.db'}",
                     "TRAINING_CONTAINER_ENV": json.dumps(
                         self.settings.container_environment, separators=(",", ":")

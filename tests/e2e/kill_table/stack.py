@@ -78,6 +78,7 @@ def open_bed(folder: Path, base_image: str, engine: docker.APIClient) -> Iterato
                 "airflow_port",
                 "training_port",
                 "metadata_port",
+                "grpc_port",
             )
         },
         training_environment={

@@ -40,7 +40,14 @@ from training_api.clients.training import TrainingClient
 HERE = Path(__file__).parent
 #: After so long without a word from it, a task is taken for dead.
 HEARTBEAT_SECONDS = 20.0
-_PORTS = ("registry_port", "object_store_port", "airflow_port", "training_port", "metadata_port")
+_PORTS = (
+    "registry_port",
+    "object_store_port",
+    "airflow_port",
+    "training_port",
+    "metadata_port",
+    "grpc_port",
+)
 
 
 @dataclass

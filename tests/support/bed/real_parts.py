@@ -67,6 +67,7 @@ def stack(
         airflow_port=reserve_port(),
         training_port=reserve_port(),
         metadata_port=reserve_port(),
+        grpc_port=reserve_port(),
         airflow_database=AirflowDatabase.POSTGRESQL,
         base_image=base_image,
         prices={"n1-standard-4": 0.01},

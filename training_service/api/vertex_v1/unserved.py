@@ -8,6 +8,8 @@ from starlette.routing import Match, Route
 from training_api.errors import ServiceError
 from training_service.api.vertex_v1.paths import PREFIX, UNSERVED
 
+#: In the state of a request that another transport has refused already: why. HTTP cannot set it.
+REFUSAL = "refusal"
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 #: Of resources that training clients ask for -> the way out.
 WAYS_OUT = {
@@ -38,6 +40,8 @@ def unserved_router() -> APIRouter:
     @router.api_route(UNSERVED.removeprefix(PREFIX), methods=[*METHODS])
     def refuse(path: str, request: Request) -> None:
         """Refuse a method that this service does not have."""
+        if refusal := getattr(request.state, REFUSAL, None):
+            raise refusal
         if _is_served(request) and not path.endswith(MODEL_VERBS):
             raise HTTPException(405, "Method Not Allowed")
         raise NotServed(message_of(path))

@@ -116,9 +116,20 @@ def test_the_metadata_of_jobs_is_on_the_bridge_where_there_is_one(
 
     assert [(each.host, each.port) for each in part.listeners()] == [
         ("127.0.0.1", 8999),
+        ("127.0.0.1", 8472),
         ("172.17.0.1", 8777),
     ]
 
     monkeypatch.setattr(training, "find_gateway", lambda url: None)
-    assert [(each.host, each.port) for each in part.listeners()] == [("127.0.0.1", 8999)]
+    assert [each.port for each in part.listeners()] == [8999, 8472]
     assert environment_of(part)["TRAINING_METADATA_HOST"] == ""
+
+
+@pytest.mark.parametrize(("port", "listened_to"), [(9472, [9472]), (0, [])])
+def test_grpc_has_a_port_of_its_own_or_none(
+    engine: FakeEngine, tmp_path: Path, port: int, listened_to: list[int]
+) -> None:
+    part = make_part(tmp_path, grpc_port=port)
+
+    assert environment_of(part)["TRAINING_GRPC_PORT"] == str(port)
+    assert [each.port for each in part.listeners() if each.setting == "LOCAL_STACK_GRPC_PORT"] == listened_to

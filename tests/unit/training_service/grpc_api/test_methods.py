@@ -1,0 +1,48 @@
+"""The table of methods, beside Google's own."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from training_service.api.vertex_v1.messages import descriptor_of
+from training_service.grpc_api.methods import SERVICES, Method, method_of, path_of_unserved, refusal_of
+
+ROWS = [(service, name, method) for service, methods in SERVICES.items() for name, method in methods.items()]
+
+
+@pytest.mark.parametrize(("service", "name", "method"), ROWS, ids=[f"{row[0]}/{row[1]}" for row in ROWS])
+def test_a_row_has_messages_that_there_are_and_a_field_for_its_path(
+    service: str, name: str, method: Method
+) -> None:
+    fields = {field.name for field in descriptor_of(method.request).fields}
+
+    assert descriptor_of(method.response)
+    assert re.findall(r"\{(\w+)=", method.path) in (["parent"], ["name"])
+    assert {*re.findall(r"\{(\w+)=", method.path), *({method.body} - {"", "*"})} <= fields
+    assert method_of(f"/{service}/{name}") is method
+
+
+def test_rows_of_jobs_are_those_of_googles_own_client_over_rest() -> None:
+    from google.cloud.aiplatform_v1.services.job_service.transports import rest_base
+
+    base = rest_base._BaseJobServiceRestTransport
+    for name, method in SERVICES["google.cloud.aiplatform.v1.JobService"].items():
+        (theirs, *_) = getattr(base, f"_Base{name}")._get_http_options()
+        assert (theirs["method"].upper(), theirs["uri"]) == (method.verb, method.path), name
+        assert theirs.get("body", "") == method.body, name
+
+
+@pytest.mark.parametrize("call", ["", "/", "/a", "/google.cloud.aiplatform.v1.JobService/", "/a/b/c"])
+def test_what_is_not_in_the_table_is_no_method(call: str) -> None:
+    assert method_of(call) is None
+
+
+def test_a_refusal_names_the_resource_and_the_way_out_or_the_method() -> None:
+    assert "and not models; keep the model in" in refusal_of(
+        "/google.cloud.aiplatform.v1.ModelService/GetModel"
+    )
+    assert "and not datasets; have" in refusal_of("/google.cloud.aiplatform.v1.DatasetService/ListDatasets")
+    assert "and not 'a.B/CreateThing'; docs/vertex.md" in refusal_of("/a.B/CreateThing")
+    assert path_of_unserved("/a.B/CreateThing") == "/vertex/grpc/a.B/CreateThing"
