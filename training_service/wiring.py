@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from container_engines.base import Engine
 from container_engines.docker.engine import DockerEngine
@@ -25,6 +27,8 @@ from training_service.api.vertex_v1.operations import Operations
 from training_service.api.vertex_v1.project_numbers import ProjectIds
 from training_service.api.vertex_v1.routes import vertex_v1_routers
 from training_service.faults.board import FaultBoard
+from training_service.front_door.certificates import ensure_certificates
+from training_service.front_door.door import front_door
 from training_service.intake.cloud_storage import CloudStorage
 from training_service.intake.metric_collector import check_metrics_can_be_read
 from training_service.loop.launches import own_variables
@@ -91,6 +95,7 @@ def build_service(
     :param on_lost: ends the process; called when another service has taken the jobs over, or when
         the database hangs.
     :raises EngineError: the engine lacks a container runtime of ``settings``.
+    :raises CertificatesUnusable: the certificate for Vertex AI's names cannot be written.
     :raises InvalidTokensFile: the tokens file is needed and cannot be used.
     :raises InvalidSigningKey: the signing key cannot be used.
     :raises TuningNotInstalled: the database has a tuning job, and the extra ``tuning`` is not installed.
@@ -218,7 +223,22 @@ def _build(
         version=__version__,
         running=lifetime.running(),
         faults=faults,
+        beside=_front_door(settings),
         trusted_hosts=[*TRUSTED_HOSTS, settings.host, *settings.allowed_hosts],
+    )
+
+
+def _front_door(settings: ServiceSettings) -> Callable[[ASGIApp], AbstractAsyncContextManager[object]]:
+    if not settings.vertex_proxy_port:
+        return nullcontext
+    files = ensure_certificates(settings.certificates_folder)
+    return partial(
+        front_door,
+        host=settings.host,
+        port=settings.vertex_proxy_port,
+        certificate=files.certificate,
+        key=files.key,
+        grpc=None,
     )
 
 

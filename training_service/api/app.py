@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    nullcontext,
+)
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
 
 from training_service.access.control import AccessControl
 from training_service.api.access import access_check
@@ -61,6 +67,7 @@ def create_app(
     trusted_hosts: list[str],
     project_ids: ProjectIds,
     faults: FaultBoard | None = None,
+    beside: Callable[[ASGIApp], AbstractAsyncContextManager[object]] = nullcontext,
 ) -> FastAPI:
     """
     Return the service's app.
@@ -70,12 +77,14 @@ def create_app(
     :param registry: the routes of the registry's token endpoint.
     :param faults: what goes wrong on purpose; default: nothing, and it cannot be set.
     :param running: entered when the app starts, left when it stops: the scheduler's life.
+    :param beside: what else serves the app, as long as it runs.
     """
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         with running:
-            yield
+            async with beside(app):
+                yield
 
     app = FastAPI(
         title="Training service",
