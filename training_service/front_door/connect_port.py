@@ -79,7 +79,8 @@ class ConnectPort:
         await asyncio.gather(*self._connections, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with self._counted(), suppress(*_ENDED):
+        # Only stop() cancels; asyncio of Python 3.11 would log the cancellation as an error.
+        with self._counted(), suppress(*_ENDED, asyncio.CancelledError):
             async with _closing(writer):
                 if len(self._connections) > self._limits.connections:
                     writer.write(busy(self._limits.connections))
