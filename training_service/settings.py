@@ -62,6 +62,10 @@ class ServiceSettings(BaseSettings):
     :param metadata_host: address of this machine that containers can reach, for the metadata endpoint of
         jobs: the gateway of the engine's bridge; empty: there is no such endpoint.
     :param metadata_port: its port. Running containers know it, so it must stay the same.
+    :param vertex_proxy_port: port of the HTTP proxy that leads clients of Vertex AI to this service, and
+        nowhere else; 0: there is none.
+    :param certificates_dir: folder of the certificate for Vertex AI's names, which the service makes; default:
+        ``tls`` beside the database.
     :param engine: ``docker``: containers run on the engine's machine; ``swarm``: on those of the swarm that
         it manages.
     :param docker_host: engine to use; empty: ``DOCKER_HOST`` or the default socket, as with docker.
@@ -137,6 +141,8 @@ class ServiceSettings(BaseSettings):
     registry: str = ""
     metadata_host: str = ""
     metadata_port: int = Field(default=8471, ge=1, le=65535)
+    vertex_proxy_port: int = Field(default=0, ge=0, le=65535)
+    certificates_dir: Path | None = None
     engine: EngineKind = EngineKind.DOCKER
     docker_host: str = ""
     container_env: dict[str, str] = {}
@@ -215,6 +221,11 @@ class ServiceSettings(BaseSettings):
     def secrets_folder(self) -> Path:
         """The folder of the secrets that jobs may name."""
         return (self.secrets_dir or (self.key_folder or Path(".local/training")) / "secrets").absolute()
+
+    @property
+    def certificates_folder(self) -> Path:
+        """The folder of the certificate for Vertex AI's names."""
+        return (self.certificates_dir or (self.key_folder or Path(".local/training")) / "tls").absolute()
 
     @property
     def volumes(self) -> dict[str, Path]:

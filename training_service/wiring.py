@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from container_engines.base import Engine
 from container_engines.docker.engine import DockerEngine
@@ -30,6 +31,8 @@ from training_service.api.vertex_v1.project_numbers import ProjectIds
 from training_service.api.vertex_v1.routes import vertex_v1_routers
 from training_service.api.vertex_v1.tuning_methods import HyperparameterTuningJobs
 from training_service.faults.board import FaultBoard
+from training_service.front_door.certificates import ensure_certificates
+from training_service.front_door.door import front_door
 from training_service.intake.cloud_storage import CloudStorage
 from training_service.intake.metric_collector import check_metrics_can_be_read
 from training_service.loop.launches import own_variables
@@ -98,6 +101,7 @@ def build_service(
     :param on_lost: ends the process; called when another service has taken the jobs over, or when
         the database hangs.
     :raises EngineError: the engine lacks a container runtime of ``settings``.
+    :raises CertificatesUnusable: the certificate for Vertex AI's names cannot be written.
     :raises InvalidTokensFile: the tokens file is needed and cannot be used.
     :raises InvalidSigningKey: the signing key cannot be used.
     :raises TuningNotInstalled: the database has a tuning job, and the extra ``tuning`` is not installed.
@@ -231,6 +235,7 @@ def _build(
         version=__version__,
         running=lifetime.running(),
         faults=faults,
+        beside=_front_door(settings),
         trusted_hosts=[*TRUSTED_HOSTS, settings.host, *settings.allowed_hosts],
         beside=partial(_beside, settings, metrics),
     )
@@ -254,6 +259,20 @@ def _beside(settings: ServiceSettings, metrics: Metrics, app: FastAPI) -> Abstra
         port=settings.grpc_port,
         certificate=settings.grpc_certificate,
         key=settings.grpc_key,
+    )
+
+
+def _front_door(settings: ServiceSettings) -> Callable[[ASGIApp], AbstractAsyncContextManager[object]]:
+    if not settings.vertex_proxy_port:
+        return nullcontext
+    files = ensure_certificates(settings.certificates_folder)
+    return partial(
+        front_door,
+        host=settings.host,
+        port=settings.vertex_proxy_port,
+        certificate=files.certificate,
+        key=files.key,
+        grpc=None,
     )
 
 

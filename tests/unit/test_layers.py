@@ -60,6 +60,7 @@ ROOMS: tuple[str, ...] = (
     "training_service.upkeep",
     "training_service.metadata",
     "training_service.faults",
+    "training_service.front_door",
     "training_service.api",
     "training_service.grpc_api",
     "training_service.locking",

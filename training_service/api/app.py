@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    nullcontext,
+)
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from starlette.exceptions import HTTPException
@@ -60,8 +65,8 @@ def create_app(
     running: AbstractContextManager[object],
     trusted_hosts: list[str],
     project_ids: ProjectIds,
-    beside: Callable[[FastAPI], AbstractAsyncContextManager[object]],
     faults: FaultBoard | None = None,
+    beside: Callable[[FastAPI], AbstractAsyncContextManager[object]] = nullcontext,
 ) -> FastAPI:
     """
     Return the service's app.
@@ -70,8 +75,8 @@ def create_app(
     :param dialects: the routes of each dialect.
     :param registry: the routes of the registry's token endpoint.
     :param faults: what goes wrong on purpose; default: nothing, and it cannot be set.
-    :param beside: entered after that, and left before: servers of other transports over the app.
     :param running: entered when the app starts, left when it stops: the scheduler's life.
+    :param beside: entered after that, and left before: what else serves the app.
     """
 
     @asynccontextmanager
