@@ -241,9 +241,7 @@ class DockerDriver:
             )
         return str(made["Id"])
 
-    def put_files(
-        self, container: str, files: Mapping[str, bytes], folders: Collection[str] = ()
-    ) -> None:
+    def put_files(self, container: str, files: Mapping[str, bytes], folders: Collection[str] = ()) -> None:
         """
         Write files, and make empty folders, in a container before its start, over those that are there.
 

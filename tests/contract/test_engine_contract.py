@@ -204,7 +204,9 @@ class TestEngineContract:
     def test_files_beside_the_image_are_at_their_paths_and_open_folders_can_be_written(
         self, bench: DockerBench
     ) -> None:
-        launch = replace(bench.launch("brings"), files={"/run/launcher/run.py": b"brought"}, folders=("/gcs",))
+        launch = replace(
+            bench.launch("brings"), files={"/run/launcher/run.py": b"brought"}, folders=("/gcs",)
+        )
 
         bench.engine.start_replica(launch)
         ended = bench.wait_for(is_ended)

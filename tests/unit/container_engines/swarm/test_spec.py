@@ -112,6 +112,4 @@ def test_files_beside_the_image_are_at_their_paths_and_folders_may_be_written() 
 
     container = spec["TaskTemplate"]["ContainerSpec"]
     assert container["Secrets"][0]["File"]["Name"] == "/run/launcher/run.py"
-    assert container["Mounts"] == [
-        {"Type": "tmpfs", "Target": "/gcs", "TmpfsOptions": {"Mode": 0o1777}}
-    ]
+    assert container["Mounts"] == [{"Type": "tmpfs", "Target": "/gcs", "TmpfsOptions": {"Mode": 0o1777}}]
