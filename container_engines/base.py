@@ -30,8 +30,10 @@ METRIC_FILE_NAME = "output.metrics"
 METRIC_FILE = f"{METRIC_FOLDER}/{METRIC_FILE_NAME}"
 #: Where a container finds the files of its secrets, each under the secret's name.
 SECRET_FOLDER = "/run/secrets"  # noqa: S105  # a folder
-#: All of a container may read them: it may run as any user.
-SECRET_MODE = 0o444
+#: All of a container may read its files: it may run as any user.
+FILE_MODE = 0o444
+#: Everybody may write to it, and remove what is theirs, as in ``/tmp``.
+OPEN_FOLDER_MODE = 0o1777
 
 
 class LogStream(StrEnum):
@@ -102,6 +104,9 @@ class ReplicaLaunch:
     :param metric_folder: absolute path of a folder on the service's machine. The container sees it as
         ``METRIC_FOLDER`` and may write to it. Empty: none.
     :param secrets: what the container has from its first instruction on; ``environment`` goes before theirs.
+    :param files: absolute path -> content of what it has beside its image, also from its first instruction on.
+        All may read them. At most 500 kB each, which is what a swarm takes.
+    :param folders: absolute paths of empty folders to which everybody in it may write.
     :param disk_bytes: what its root may grow to, where the engine can limit it; 0: no limit.
     :param runtime: the container runtime, by the engine's name for it; empty: the engine's default.
     """
@@ -121,6 +126,8 @@ class ReplicaLaunch:
     trial_id: str = ""
     metric_folder: str = ""
     secrets: GivenSecrets = field(default_factory=GivenSecrets)
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    folders: tuple[str, ...] = ()
     disk_bytes: int = 0
     runtime: str = ""
 

@@ -21,6 +21,7 @@ from training_service.model.container_runtimes import JobType
 from training_service.model.disk.disk_guard import DATABASE, Floors
 from training_service.model.disk.disk_limit import LIMIT
 from training_service.model.host_capacity import Accelerators
+from training_service.model.image_aliases import ImageAliases
 from training_service.model.retention import Retention
 from training_service.model.runtimes import RuntimeImage
 
@@ -74,6 +75,7 @@ class ServiceSettings(BaseSettings):
     :param egress_allow: ``HOST:PORT`` that they reach in every case, beside the metadata endpoint and the
         URLs in ``container_env``.
     :param runtime_images: the image of each runtime version, for jobs of packages.
+    :param image_aliases: names of images, or their beginnings with ``*``, and the images that run in their place.
     :param overcommit: the factor by which the host's cores and memory may be promised to replicas that run
         side by side. Jobs that do not fit are QUEUED. A machine type is the most that a replica may use.
     :param max_replicas: replicas of all jobs that may run side by side; 0: as many as cores and memory allow.
@@ -149,6 +151,7 @@ class ServiceSettings(BaseSettings):
     egress: EgressMode = EgressMode.OPEN
     egress_allow: list[Annotated[Endpoint, BeforeValidator(Endpoint.parse)]] = []
     runtime_images: dict[str, RuntimeImage] = {}
+    image_aliases: ImageAliases = {}
     overcommit: float = Field(default=4.0, ge=1)
     max_replicas: int = Field(default=0, ge=0)
     max_networks: int = Field(default=0, ge=0)

@@ -8,10 +8,8 @@ are confined, watched and removed alike, and an engine's refusal means the same 
 
 from __future__ import annotations
 
-import io
 import re
-import tarfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from http import HTTPStatus
@@ -22,7 +20,7 @@ from docker.errors import APIError, NotFound
 from docker.types import Mount
 from docker.utils import parse_repository_tag
 
-from container_engines.base import METRIC_FOLDER, SECRET_FOLDER, SECRET_MODE, GivenSecrets, LogLine
+from container_engines.base import METRIC_FOLDER, GivenSecrets, LogLine
 from container_engines.confinement import (
     DNS_OPTIONS,
     DROPPED_CAPABILITIES,
@@ -30,6 +28,7 @@ from container_engines.confinement import (
     PIDS_LIMIT,
     SECURITY_OPTIONS,
 )
+from container_engines.docker.archive import archive_of
 from container_engines.docker.error_table import Asked
 from container_engines.docker.errors import engine_errors, without_errors
 from container_engines.docker.gpus import device_request
@@ -65,7 +64,7 @@ class ContainerLaunch:
     :param disk_bytes: what its root may grow to; 0: no limit.
     :param runtime: the container runtime, as the engine names it; empty: the engine's default.
     :param log_megabytes: the engine keeps at most twice this much of its output.
-    :param secrets: only the variables; ``put_secrets`` writes the files.
+    :param secrets: only the variables; ``put_files`` writes the files.
     """
 
     image: str
@@ -242,17 +241,17 @@ class DockerDriver:
             )
         return str(made["Id"])
 
-    def put_secrets(self, container: str, files: Mapping[str, bytes]) -> None:
+    def put_files(self, container: str, files: Mapping[str, bytes], folders: Collection[str] = ()) -> None:
         """
-        Write files of secrets into a container before its start, over those that are there.
+        Write files, and make empty folders, in a container before its start, over those that are there.
 
         They are in its own layer on the engine's disk, which goes with it. A mount needs the engine on this
         machine, and what is written into a tmpfs before the start is lost at the start.
         """
-        if not files:
+        if not files and not folders:
             return
-        with engine_errors(f"give container {_short(container)} its secrets"):
-            self.client.put_archive(container, "/", _archive(files))
+        with engine_errors(f"give container {_short(container)} its files"):
+            self.client.put_archive(container, "/", archive_of(files, folders))
 
     def start(self, container: str) -> None:
         """
@@ -350,19 +349,6 @@ def machine_of(info: Mapping[str, Any], gpus: int = 0) -> Resources:
 def token_login(token: str) -> dict[str, str]:
     """Return the login by a registry's token; empty, so anonymous, without one. Pure."""
     return {"registrytoken": token} if token else {}
-
-
-def _archive(files: Mapping[str, bytes]) -> bytes:
-    folder = tarfile.TarInfo(SECRET_FOLDER.lstrip("/"))
-    folder.type, folder.mode = tarfile.DIRTYPE, 0o755
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
-        archive.addfile(folder)
-        for name, content in files.items():
-            entry = tarfile.TarInfo(f"{folder.name}/{name}")
-            entry.mode, entry.size = SECRET_MODE, len(content)
-            archive.addfile(entry, io.BytesIO(content))
-    return packed.getvalue()
 
 
 def _unless_gone(do: Callable[..., Any], key: str, **options: Any) -> None:

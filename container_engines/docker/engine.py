@@ -13,6 +13,7 @@ from typing import Any
 from docker.errors import NotFound
 
 from container_engines.base import (
+    SECRET_FOLDER,
     Engine,
     EngineView,
     LogLine,
@@ -171,7 +172,8 @@ class DockerEngine(Engine):
             self._create(launch, name, network)
         if found is None or found.state is ReplicaState.CREATED:
             # Also into a container that a service has made and, killed, not started.
-            driver.put_secrets(name, launch.secrets.files)
+            secrets = {f"{SECRET_FOLDER}/{file}": text for file, text in launch.secrets.files.items()}
+            driver.put_files(name, {**secrets, **launch.files}, launch.folders)
         driver.start(name)
 
     def observe(self) -> EngineView:

@@ -215,7 +215,7 @@ class SwarmEngine(Engine):
             network_id=network_id,
             secret_ids={
                 name: self._swarm.ensure_secret(secret_name(launch, name), labels, content)
-                for name, content in launch.secrets.files.items()
+                for name, content in {**launch.secrets.files, **launch.files}.items()
             },
             labels=labels,
             grace_seconds=self._grace_seconds,

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
-from container_engines.base import SECRET_MODE, ReplicaLaunch
+from container_engines.base import FILE_MODE, OPEN_FOLDER_MODE, ReplicaLaunch
 from container_engines.confinement import DNS_OPTIONS, DROPPED_CAPABILITIES, MACHINE_NAME
 from container_engines.docker.logs import log_files
 from container_engines.swarm.tasks import GPU_KIND, Node
@@ -50,7 +50,8 @@ def service_spec(
     """
     Return the run's service: with limits, without unneeded capabilities, alone with its job.
 
-    :param secret_ids: ids of the swarm's secrets that hold the run's files of secrets, by their names.
+    :param secret_ids: ids of the swarm's secrets that hold the run's files, by their names; a name that is a path
+        is where the container has the file.
     :param nodes: machines of the swarm. Those that are too small for the limits are excluded, because an
         engine refuses a limit of more cores than it has.
     """
@@ -66,9 +67,13 @@ def service_spec(
             {
                 "SecretID": secret_id,
                 "SecretName": secret_name(launch, name),
-                "File": {"Name": name, "UID": "0", "GID": "0", "Mode": SECRET_MODE},
+                "File": {"Name": name, "UID": "0", "GID": "0", "Mode": FILE_MODE},
             }
             for name, secret_id in secret_ids.items()
+        ],
+        "Mounts": [
+            {"Type": "tmpfs", "Target": folder, "TmpfsOptions": {"Mode": OPEN_FOLDER_MODE}}
+            for folder in launch.folders
         ],
         "Labels": dict(labels),  # tasks and their containers carry these, not the service's
         "Init": True,  # so that SIGTERM reaches a trainer that is PID 1, and its children are reaped

@@ -99,6 +99,8 @@ PROGRAMS = {
     "stubborn": "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)",
     "reports": "import os; open(os.environ['METRIC_FILE'], 'w').write('accuracy\\n')",
     "tells": "import os; p = '/run/secrets/ca'; print(open(p).read(), oct(os.stat(p).st_mode), os.environ['API_KEY'])",
+    "brings": "import os; p = '/run/launcher/run.py'; open('/gcs/new', 'w').close(); "
+    "print(open(p).read(), oct(os.stat(p).st_mode), oct(os.stat('/gcs').st_mode))",
     "hungry": "held = [bytearray(16 << 20) for _ in range(64)]",
 }
 

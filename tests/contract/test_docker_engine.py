@@ -102,7 +102,7 @@ class TestDockerEngine:
         secrets = GivenSecrets(files={"ca": b"a certificate"}, environment={"API_KEY": "a key"})
         launch = replace(bench.launch("tells"), secrets=secrets)
         with monkeypatch.context() as patched:
-            patched.setattr(DockerDriver, "put_secrets", lambda *_: 1 / 0)
+            patched.setattr(DockerDriver, "put_files", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 bench.engine.start_replica(launch)
 

@@ -199,6 +199,23 @@ class TestEngineContract:
         assert line.text == "a certificate 0o100444 a key"
         assert bench.secrets_left() == []
 
+    @pytest.mark.docker
+    @pytest.mark.parametrize("bench", ["docker", "swarm"], indirect=True)
+    def test_files_beside_the_image_are_at_their_paths_and_open_folders_can_be_written(
+        self, bench: DockerBench
+    ) -> None:
+        launch = replace(
+            bench.launch("brings"), files={"/run/launcher/run.py": b"brought"}, folders=("/gcs",)
+        )
+
+        bench.engine.start_replica(launch)
+        ended = bench.wait_for(is_ended)
+        (line,) = bench.engine.read_logs(ended.container_id, 0)
+        bench.engine.remove_job(launch.job_uid)
+
+        assert line.text == "brought 0o100444 0o41777"
+        assert bench.secrets_left() == []
+
     def test_usage_is_that_of_a_running_container_or_unknown(self, bench: Bench) -> None:
         bench.engine.start_replica(bench.launch("sleeps"))
         running = bench.wait_for(is_running)

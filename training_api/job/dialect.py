@@ -88,6 +88,7 @@ class Dialect:
         (``training_api/fleet/wire.py``); it has ``hyperparameters`` if the job tunes.
     :param read_filter: the filter of a list -> its tree, in which states have their neutral words.
     :param expanded: a word of a command, and the variables of its container -> the word that is run.
+    :param bucket_folder: where containers see the objects that their words name, as files; empty: nowhere.
     """
 
     name: str
@@ -102,6 +103,7 @@ class Dialect:
     summary: Callable[[Mapping[str, Any]], dict[str, Any]]
     read_filter: Callable[[str], Filter | None] = parse_filter
     expanded: Callable[[str, Mapping[str, str]], str] = _as_it_is
+    bucket_folder: str = ""
 
     def word(self, field: str, parts: int = 1) -> str:
         """Return what users call ``field``: the last part, or parts, of its path."""

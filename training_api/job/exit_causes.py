@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from training_api.causes import Cause
 from training_api.job.restarts import EXIT_MEANINGS, RETRYABLE_EXIT_CODES
 
-#: The statuses of a runtime image's entry point (docker/runtime/run_package.py), by sysexits.h.
+#: The statuses of what installs packages (training_service/launcher/run_package.py), by sysexits.h.
 PACKAGE_EXIT_MEANINGS: Mapping[int, str] = {
     65: "a package cannot be built or installed, or the module is in none of them",
     66: "a package is not in the object store, or may not be read",
@@ -19,7 +19,7 @@ def exit_cause(exit_code: int, *, out_of_memory: bool, uses_packages: bool) -> C
     """
     Return why a replica ended with ``exit_code``, which is not 0.
 
-    :param uses_packages: whether its image is a runtime's, which installs the job's packages first.
+    :param uses_packages: whether packages are installed before it runs.
     """
     if out_of_memory:
         return Cause.OUT_OF_MEMORY

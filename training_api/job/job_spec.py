@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -33,7 +33,7 @@ class JobSpec:
     :param use_chief: whether TF_CONFIG names the master ``chief``.
     :param service_account: whose rights its containers have; empty: the project's service agent.
     :param region: where it is said to run; empty: nowhere in particular.
-    :param packages: what it installs; ``None``: it runs an image of its own.
+    :param packages: what it installs on a runtime's image; ``None``: each replica has an image of its own.
     :param restarts: what is at least started again after a failure that may pass.
     """
 
@@ -59,12 +59,31 @@ class JobSpec:
         """The replica that decides how the job ends."""
         return self.replicas[0]
 
-    def with_package_uris(self, uris: Sequence[str]) -> JobSpec:
-        """Return the job with as many other packages; one without packages is the same."""
-        if self.packages is None:
-            return self
+    @property
+    def package_uris(self) -> dict[str, tuple[str, ...]]:
+        """What it installs, by the place in the specification; no entry for what installs nothing."""
+        found = {"packages.uris": self.packages.uris} if self.packages else {}
+        for each in self.replicas:
+            if each.installs:
+                found[f"installs.{each.replica.role}.uris"] = each.installs.uris
+        return found
+
+    def with_package_uris(self, others: Mapping[str, str]) -> JobSpec:
+        """Return the job with other packages. :param others: of every one, what takes its place."""
+        packages = self.packages
+        if packages:
+            packages = replace(packages, uris=tuple(others[uri] for uri in packages.uris))
         return replace(
             self,
-            packages=replace(self.packages, uris=tuple(uris)),
-            replicas=tuple(replace(each, args=with_uris(each.args, uris)) for each in self.replicas),
+            packages=packages,
+            replicas=tuple(_with_others(each, packages, others) for each in self.replicas),
         )
+
+
+def _with_others(
+    replica: ReplicaSpec, packages: PythonPackages | None, others: Mapping[str, str]
+) -> ReplicaSpec:
+    if replica.installs:
+        uris = tuple(others[uri] for uri in replica.installs.uris)
+        return replace(replica, installs=replace(replica.installs, uris=uris))
+    return replace(replica, args=with_uris(replica.args, packages.uris)) if packages else replica

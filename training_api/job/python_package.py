@@ -1,9 +1,10 @@
 """
-A job of Python packages instead of a container: what it installs and runs.
+Python packages instead of a container's own program: what is installed and run.
 
-Such a job runs on the image of its runtime version. Which image that is, and which versions there are, only a
-service knows; this module names it by its version (``runtime_image``) and gives the arguments for the image's
-entry point (``docker/runtime/run_package.py``).
+By the program ``training_service/launcher/run_package.py``. A job of a runtime version (``PythonPackages``)
+runs on an image that has it as its entry point. Which image that is, and which versions there are, only a
+service knows; this module names it by its version (``runtime_image``). In any other image (``PackageTask``)
+the program is brought into the container.
 """
 
 from __future__ import annotations
@@ -15,6 +16,12 @@ from dataclasses import dataclass
 from training_api.job.image_ref import LOCAL_HOST, ImageRef
 
 _RUNTIME_REPOSITORY = "container-training/runtime"
+#: discovery of ml.v1 and of aiplatform.v1: "The maximum number of package URIs is 100".
+MAX_PACKAGES = 100
+#: A package: an object in Cloud Storage.
+OBJECT = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]/(?:[^/\s][^\r\n]*)?[^/\s]")
+#: A module's dotted name.
+MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
 #: A runtime version, or a version of Python.
 VERSION = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4}){1,2}")
 
@@ -32,6 +39,19 @@ class PythonPackages:
     module: str
     runtime_version: str
     python_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageTask:
+    """
+    What a replica installs into its image, and runs.
+
+    :param uris: as those of ``PythonPackages``.
+    :param module: as well.
+    """
+
+    uris: tuple[str, ...]
+    module: str
 
 
 def runtime_image(version: str) -> ImageRef:
@@ -69,6 +89,11 @@ def runtime_args(packages: PythonPackages, args: Sequence[str]) -> tuple[str, ..
         "--",
         *args,
     )
+
+
+def task_args(task: PackageTask, args: Sequence[str]) -> tuple[str, ...]:
+    """Return the arguments of the program that installs and runs ``task``. Pure."""
+    return (*_package_args(task.uris), f"--module={task.module}", "--", *args)
 
 
 def with_uris(args: Sequence[str], uris: Sequence[str]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from training_api.job.accelerators import Accelerator
 from training_api.job.cluster import ReplicaId
 from training_api.job.image_ref import ImageRef
 from training_api.job.machines import MachineType
+from training_api.job.python_package import PackageTask
 
 #: Replicas of one job, all roles together. A bound of this service's own, against a count with a digit too
 #: many.
@@ -21,6 +22,7 @@ class ReplicaSpec:
 
     :param command: replaces the image's entry point; empty: the image's own.
     :param args: follow the entry point, those that the dialect adds included.
+    :param installs: packages that it installs into the image, whose module it runs with ``args``; ``None``: none.
     :param gpus: accelerators of the replica, those of its machine type or those that the request attaches.
     """
 
@@ -29,5 +31,6 @@ class ReplicaSpec:
     machine: MachineType
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
+    installs: PackageTask | None = None
     gpus: int = 0
     gpu: Accelerator | None = None

@@ -10,6 +10,7 @@ from training_api.job.machines import Resources
 from training_api.job.replica_spec import ReplicaSpec
 from training_service.access.secret_store import SecretStore
 from training_service.intake.metric_collector import MetricCollector
+from training_service.loop.launcher import started
 from training_service.model.container_runtimes import RuntimeSetting, runtime_for
 from training_service.model.records import JobRecord
 
@@ -71,6 +72,13 @@ class Launches:
             **dialect.environment(context),
             **({_METRIC_FILE: METRIC_FILE} if metric_folder else {}),
         }
+        begins = started(
+            [dialect.expanded(word, environment) for word in replica.command],
+            [dialect.expanded(word, environment) for word in replica.args],
+            replica.installs,
+            bucket_folder=dialect.bucket_folder,
+            variables=environment,
+        )
         return ReplicaLaunch(
             job_uid=job.uid,
             job_id=spec.job_id,
@@ -80,15 +88,17 @@ class Launches:
             attempt=job.attempts.of(replica.replica),
             image_id=job.images[replica.image.pullable],
             host_name=dialect.host_name(spec.job_id, replica.replica),
-            command=tuple(dialect.expanded(word, environment) for word in replica.command),
-            args=tuple(dialect.expanded(word, environment) for word in replica.args),
+            command=begins.command,
+            args=begins.args,
+            files=begins.files,
+            folders=begins.folders,
             environment=environment,
             resources=granted,
             pids_limit=self._pids_limit,
             metric_folder=metric_folder,
             secrets=secrets,
             disk_bytes=self._disk_bytes,
-            runtime=runtime_for(self._runtime, gpus=granted.gpus, is_package=spec.packages is not None),
+            runtime=runtime_for(self._runtime, gpus=granted.gpus, is_package=bool(spec.package_uris)),
         )
 
     def remove(self, job_uid: str) -> None:

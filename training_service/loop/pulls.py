@@ -11,6 +11,7 @@ from container_engines.base import Engine, PulledImage
 from container_engines.pull_watch import PullWatch
 from training_api.job.image_ref import ImageRef
 from training_service.access.image_access import AnyImage, ImageAccess
+from training_service.model.image_aliases import get_alias
 from training_service.model.records import JobRecord
 from training_service.model.runtimes import RuntimeImage, get_runtime
 
@@ -20,6 +21,7 @@ class Pulls:
     Pulls images; safe for threads, one pull a job at a time.
 
     :param runtimes: the images that runtime versions stand for.
+    :param aliases: other names of images (``model/image_aliases.py``).
     :param access: asked before each pull; default: every image may be pulled.
     :param new_watch: returns the watch of one pull, with its limits.
     :param before_engine: called before each pull; raises if another service moves the jobs now.
@@ -30,12 +32,14 @@ class Pulls:
         engine: Engine,
         *,
         runtimes: Mapping[str, RuntimeImage],
+        aliases: Mapping[str, str] | None = None,
         access: ImageAccess | None = None,
         new_watch: Callable[[], PullWatch] = PullWatch,
         before_engine: Callable[[], None] = lambda: None,
     ) -> None:
         self._engine = engine
         self._runtimes = runtimes
+        self._aliases = aliases or {}
         self._access = access or AnyImage()
         self._new_watch = new_watch
         self._before_engine = before_engine
@@ -55,6 +59,9 @@ class Pulls:
             runtime = get_runtime(self._engine, self._runtimes, image, pull)
             if runtime:
                 return runtime.image_id, f"{image}, {runtime.image_id}"
+            if found := get_alias(self._engine, self._aliases, image, pull):
+                target, aliased = found
+                return aliased.image_id, f"{image}, which is {target} here, {aliased.image_id}"
             pulled = pull(image)
         return pulled.image_id, f"{image.name}@{pulled.digest}"
 

@@ -78,7 +78,7 @@ def judge(
     ]
     if not failed and not lost:
         return None
-    reason = failure_of(failed, lost, dialect, uses_packages=job.spec.packages is not None)
+    reason = failure_of(failed, lost, dialect, uses_packages=bool(job.spec.package_uris))
     scope = widest([job.spec.restarts, *map(dialect.restart_scope, _failures(failed, lost))])
     if scope is RestartScope.NONE:
         return Over(outcome=JobState.FAILED, reason=reason)

@@ -158,6 +158,7 @@ class MovingParts:
             pulls=Pulls(
                 self.engine,
                 runtimes=settings.runtime_images,
+                aliases=settings.image_aliases,
                 access=access,
                 new_watch=partial(
                     PullWatch,

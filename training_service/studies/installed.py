@@ -56,11 +56,11 @@ def check_packages_can_be_pinned(spec: JobSpec, missing: Sequence[str]) -> None:
     :param missing: distributions that are not installed.
     :raises InvalidJobSpec: in the specification's words; ``spec`` has packages, and ``missing`` is not empty.
     """
-    if missing and spec.packages is not None:
+    if missing and spec.package_uris:
         raise InvalidJobSpec(
             [
                 FieldViolation(
-                    field="packages.uris",
+                    field=next(iter(spec.package_uris)),
                     description="with TRAINING_STORAGE_ENDPOINT set, this service cannot tell the versions of "
                     f"packages without {', '.join(missing)}: {_INSTALL}",
                 )

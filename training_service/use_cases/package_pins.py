@@ -41,22 +41,22 @@ class PackagePins:
             it. [unverified: the real service's answer]
         :raises ServiceUnavailable: the object store does not answer.
         """
-        if spec.packages is None:
-            return spec
         broken: list[FieldViolation] = []
-        uris: list[str] = []
-        for index, uri in enumerate(spec.packages.uris):
-            try:
-                uris.append(self._pinned(spec, uri))
-            except (BucketRefused, LookupError) as error:
-                broken.append(FieldViolation(field=f"packages.uris[{index}]", description=str(error)))
-            except StorageUnavailable as error:
-                raise ServiceUnavailable(
-                    f"the object store does not say which version {uri} has: {error}; ask again"
-                ) from error
+        fixed: dict[str, str] = {}
+        for field, uris in spec.package_uris.items():
+            for index, uri in enumerate(uris):
+                try:
+                    # Of two pools that name a package, both run the one version.
+                    fixed[uri] = fixed.get(uri) or self._pinned(spec, uri)
+                except (BucketRefused, LookupError) as error:
+                    broken.append(FieldViolation(field=f"{field}[{index}]", description=str(error)))
+                except StorageUnavailable as error:
+                    raise ServiceUnavailable(
+                        f"the object store does not say which version {uri} has: {error}; ask again"
+                    ) from error
         if broken:
             raise InvalidJobSpec(broken)
-        return spec.with_package_uris(uris)
+        return spec.with_package_uris(fixed) if fixed else spec
 
     def _pinned(self, spec: JobSpec, uri: str) -> str:
         """Return ``uri`` with a generation. :raises LookupError: it has none."""

@@ -13,13 +13,22 @@ from local_stack.processes.progress import Progress
 from local_stack.processes.shared_locks import one_build
 from local_stack.settings import REPOSITORY_ROOT
 
-FOLDER = REPOSITORY_ROOT / "docker" / "runtime"
+DOCKERFILE = REPOSITORY_ROOT / "docker" / "runtime" / "Dockerfile"
+#: The program in the image; its context.
+LAUNCHER = REPOSITORY_ROOT / "training_service" / "launcher"
 #: ``localhost``: on the engine only, in no registry.
 REPOSITORY = "localhost/container-training/runtime"
 #: Those that have Python 3.7 (discovery, TrainingInput.pythonVersion), which is what tutorials ask for. All
 #: of them are the one image: the packages of the old runtimes, TensorFlow 1.15 among them, exist for no
 #: Python of today.
 VERSIONS = ("1.15", *(f"2.{minor}" for minor in range(1, 12)))
+
+
+#: What the names of Vertex AI's prebuilt images begin with [google-cloud-aiplatform: CustomJob].
+PREBUILT = (
+    *(f"{region}-docker.pkg.dev/vertex-ai/" for region in ("us", "europe", "asia")),
+    "gcr.io/cloud-aiplatform/",
+)
 
 
 def runtime_image_name(base_image: str) -> str:
@@ -33,6 +42,11 @@ def runtime_image_name(base_image: str) -> str:
 def runtime_images(base_image: str) -> dict[str, str]:
     """Return the value of TRAINING_RUNTIME_IMAGES: the image of each runtime version."""
     return dict.fromkeys(VERSIONS, runtime_image_name(base_image))
+
+
+def image_aliases(base_image: str) -> dict[str, str]:
+    """Return the value of TRAINING_IMAGE_ALIASES: the image for all prebuilt ones."""
+    return dict.fromkeys((f"{beginning}*" for beginning in PREBUILT), runtime_image_name(base_image))
 
 
 def ensure_runtime_image(client: docker.DockerClient, base_image: str, progress: Progress) -> None:
@@ -64,4 +78,4 @@ def _build(client: docker.DockerClient, name: str, base_image: str, progress: Pr
 
 
 def _files() -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in FOLDER.iterdir() if path.is_file()}
+    return {path.name: path.read_bytes() for path in (DOCKERFILE, *LAUNCHER.glob("*.py"))}

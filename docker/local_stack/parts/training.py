@@ -13,7 +13,7 @@ from local_stack.parts.base_image import BaseImage
 from local_stack.parts.engine import connect
 from local_stack.parts.gateway import find_gateway
 from local_stack.parts.part import Listener, StackPart, answers_ok
-from local_stack.parts.runtime_image import ensure_runtime_image, runtime_images
+from local_stack.parts.runtime_image import ensure_runtime_image, image_aliases, runtime_images
 from local_stack.people.credentials import ensure_credentials
 from local_stack.processes.packages import find_program
 from local_stack.processes.supervisor_config import Program
@@ -86,6 +86,9 @@ class Training(StackPart):
                     ),
                     "TRAINING_RUNTIME_IMAGES": json.dumps(
                         runtime_images(BaseImage.name_of(self.settings)), separators=(",", ":")
+                    ),
+                    "TRAINING_IMAGE_ALIASES": json.dumps(
+                        image_aliases(BaseImage.name_of(self.settings)), separators=(",", ":")
                     ),
                     "TRAINING_STORAGE_ENDPOINT": self.settings.object_store_url,
                     "TRAINING_KEY_DIR": str(self.settings.key_dir),

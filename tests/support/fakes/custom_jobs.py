@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 IMAGE = "registry.test/p/i:1"
+PACKAGE = "gs://bkt/trainer-0.0.0.tar.gz"
 
 
 def make_pool(count: int = 1, machine_type: str = "n1-standard-4", **container: Any) -> dict[str, Any]:
@@ -13,6 +14,16 @@ def make_pool(count: int = 1, machine_type: str = "n1-standard-4", **container: 
         "machineSpec": {"machineType": machine_type},
         "replicaCount": str(count),
         "containerSpec": {"imageUri": IMAGE, **container},
+    }
+
+
+def make_package_pool(**changes: Any) -> dict[str, Any]:
+    """Return a worker pool of one replica; ``changes`` are laid over its pythonPackageSpec."""
+    spec = {"executorImageUri": IMAGE, "packageUris": [PACKAGE], "pythonModule": "trainer.task", **changes}
+    return {
+        "machineSpec": {"machineType": "n1-standard-4"},
+        "replicaCount": "1",
+        "pythonPackageSpec": spec,
     }
 
 

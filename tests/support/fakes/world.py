@@ -128,6 +128,7 @@ class World:
     retry_seconds: float = 0.0
     workers: Workers = field(default_factory=InlineWorkers)
     runtimes: dict[str, RuntimeImage] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
     image_access: ImageAccess | None = None
     stranger_grace: timedelta = timedelta()
     #: Whose secrets jobs get.
@@ -170,6 +171,7 @@ class World:
             pulls=Pulls(
                 self.engine,
                 runtimes=self.runtimes,
+                aliases=self.aliases,
                 access=self.image_access,
                 before_engine=lambda: self.before_engine(),
             ),

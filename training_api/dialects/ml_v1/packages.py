@@ -8,18 +8,12 @@ What such a job runs: ``training_api/job/python_package.py``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 
 from training_api.dialects.ml_v1.resources import ReplicaConfig, TrainingInput
 from training_api.errors import FieldViolation
-from training_api.job.python_package import VERSION, PythonPackages
+from training_api.job.python_package import MAX_PACKAGES, MODULE, OBJECT, VERSION, PythonPackages
 
-#: discovery: TrainingInput.packageUris "The maximum number of package URIs is 100".
-MAX_PACKAGES = 100
-
-_OBJECT = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]/(?:[^/\s][^\r\n]*)?[^/\s]")
-_MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
 _FIELDS = ("package_uris", "python_module", "runtime_version", "python_version")
 _PATH = "trainingInput."
 
@@ -94,7 +88,7 @@ def _uri_violations(training: TrainingInput) -> list[FieldViolation]:
             "package_uris", f"must be an object in Cloud Storage, gs://BUCKET/NAME; got {uri!r}", index
         )
         for index, uri in enumerate(uris)
-        if not _OBJECT.fullmatch(uri)
+        if not OBJECT.fullmatch(uri)
     ]
     if len(uris) > MAX_PACKAGES:
         broken.append(_violation("package_uris", f"must be at most {MAX_PACKAGES}; got {len(uris)}"))
@@ -104,7 +98,7 @@ def _uri_violations(training: TrainingInput) -> list[FieldViolation]:
 def _name_violations(training: TrainingInput, runtimes: Runtimes | None) -> list[FieldViolation]:
     broken = []
     module, version = training.python_module, training.runtime_version
-    if module and not _MODULE.fullmatch(module):
+    if module and not MODULE.fullmatch(module):
         broken.append(
             _violation("python_module", f"must be a module's dotted name, like trainer.task; got {module!r}")
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from training_api.dialects.vertex_v1.environment import VARIABLES, environment, host_name
 from training_api.dialects.vertex_v1.failure_words import failure_text, restart_scope
 from training_api.dialects.vertex_v1.filters import read_filter
+from training_api.dialects.vertex_v1.pool_tasks import BUCKET_FOLDER
+from training_api.dialects.vertex_v1.pools import ROLES
 from training_api.dialects.vertex_v1.reader import NAME
 from training_api.dialects.vertex_v1.summary import summary
 from training_api.dialects.vertex_v1.trial_spec import trial_of
@@ -30,7 +32,10 @@ VERTEX_V1 = Dialect(
         "study.parameters": f"{_STUDY}.parameters",
         "max_wait": "jobSpec.scheduling.maxWaitDuration",
         "max_running": "jobSpec.scheduling.timeout",
-        "packages.uris": "jobSpec.workerPoolSpecs[0].pythonPackageSpec.packageUris",
+        **{
+            f"installs.{role}.uris": f"jobSpec.workerPoolSpecs[{place}].pythonPackageSpec.packageUris"
+            for place, role in enumerate(ROLES)
+        },
     },
     read_filter=read_filter,
     filter_fields={
@@ -40,4 +45,5 @@ VERTEX_V1 = Dialect(
         "labels.": JobField.LABELS,
     },
     summary=summary,
+    bucket_folder=BUCKET_FOLDER,
 )

@@ -12,13 +12,13 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from training_api.dialects.vertex_v1.pool_tasks import task_of
 from training_api.dialects.vertex_v1.pools import ROLES, pool_name
 from training_api.dialects.vertex_v1.variables import variables_of
 from training_api.job.cluster import CLUSTER_PORT, ReplicaId, ReplicaRole, host_label
 from training_api.job.dialect import ReplicaContext
 from training_api.job.project_number import project_number
 
-_JOB = json.dumps({"python_module": "", "package_uris": [], "job_args": []}, separators=(",", ":"))
 _TF_NAMES = {
     ReplicaRole.MASTER: "chief",
     ReplicaRole.WORKER: "worker",
@@ -49,7 +49,7 @@ def environment(context: ReplicaContext) -> dict[str, str]:
         "CLOUD_ML_REGION": spec.region,
         **({"CLOUD_ML_TRIAL_ID": context.trial_id} if context.trial_id else {}),
     }
-    return variables_of(_env_of(context.request, context.replica), variables)
+    return variables_of(_task(context).get("env", []), variables)
 
 
 def host_name(job_id: str, replica: ReplicaId) -> str:
@@ -73,7 +73,7 @@ def _description(
     task = {"type": names[replica.role], "index": replica.index}
     if context.trial_id:  # captured values of jobs that do not tune have no such key
         task["trial"] = context.trial_id
-    description = {"cluster": cluster, "environment": "cloud", "task": task, "job": _JOB}
+    description = {"cluster": cluster, "environment": "cloud", "task": task, "job": _job(context)}
     return json.dumps(description, separators=(",", ":"))
 
 
@@ -85,7 +85,16 @@ def output_folders(output_dir: str) -> dict[str, str]:
     return {name: f"{base}/{folder}/" for name, folder in _FOLDERS.items()}
 
 
-def _env_of(request: Mapping[str, Any], replica: ReplicaId) -> list[Mapping[str, Any]]:
-    pool = request["jobSpec"]["workerPoolSpecs"][ROLES.index(replica.role)]
-    found: list[Mapping[str, Any]] = pool["containerSpec"].get("env", [])
-    return found
+def _task(context: ReplicaContext) -> Mapping[str, Any]:
+    return task_of(context.request["jobSpec"]["workerPoolSpecs"][ROLES.index(context.replica.role)])
+
+
+def _job(context: ReplicaContext) -> str:
+    task = _task(context)
+    is_package = "pythonModule" in task  # captured values of jobs of containers are empty
+    job = {
+        "python_module": task.get("pythonModule", ""),
+        "package_uris": task.get("packageUris", []),
+        "job_args": task.get("args", []) if is_package else [],
+    }
+    return json.dumps(job, separators=(",", ":"))

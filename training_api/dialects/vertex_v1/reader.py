@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from training_api.dialects.vertex_v1.job_rules import check_identity, check_job_spec
+from training_api.dialects.vertex_v1.pool_tasks import task_of
 from training_api.dialects.vertex_v1.pools import replicas_from_pools
 from training_api.dialects.vertex_v1.scheduling import read_scheduling
 from training_api.errors import InvalidJobSpec
@@ -71,7 +72,7 @@ def custom_job_spec(project: str, location: str, job_id: str, request: Mapping[s
 def _check_variables_of_secrets(
     rules: Violations, secrets: Iterable[SecretRef], pools: Iterable[Mapping[str, Any]]
 ) -> None:
-    given = {each.get("name") for pool in pools for each in pool.get("containerSpec", {}).get("env", [])}
+    given = {each.get("name") for pool in pools for each in task_of(pool).get("env", [])}
     for ref in secrets:
         if ref.variable in given:
             rules.add(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from training_api.dialects.vertex_v1.pool_tasks import image_of
+
 #: Accelerators that the table has words for, those of ml.v1; the machine type tells of the newer ones.
 _OLDER = "NVIDIA_TESLA_"
 #: What the ops API calls the roles of the pools, by their place.
@@ -34,7 +36,7 @@ def _shown(role: str, pool: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield f"{role}Type", machine.get("machineType", "")
     if role != "master":
         yield f"{role}Count", pool.get("replicaCount", "0")
-    config: dict[str, Any] = {"imageUri": pool.get("containerSpec", {}).get("imageUri", "")}
+    config: dict[str, Any] = {"imageUri": image_of(pool)}
     if machine.get("acceleratorType", "").startswith(_OLDER):
         config["acceleratorConfig"] = {
             "type": machine["acceleratorType"],

@@ -19,7 +19,7 @@ from training_api.job.image_ref import parse_image_ref
 from training_api.job.job_spec import JobSpec
 from training_api.job.machines import MachineType
 from training_api.job.newer_machines import ALL_MACHINE_TYPES
-from training_api.job.python_package import PythonPackages
+from training_api.job.python_package import PackageTask, PythonPackages
 from training_api.job.replica_spec import ReplicaSpec
 from training_api.job.restarts import RestartScope
 from training_api.job.secret_refs import SecretRef
@@ -126,6 +126,7 @@ def _roles_to_json(spec: JobSpec) -> Iterator[dict[str, Any]]:
                 "args": list(each.args),
                 "gpus": each.gpus,
                 "gpu": each.gpu.value if each.gpu else None,
+                **({"installs": _installs_to_json(each.installs)} if each.installs else {}),
             }
 
 
@@ -138,6 +139,8 @@ def _replicas(role: Mapping[str, Any]) -> Iterator[ReplicaSpec]:
         args=tuple(role["args"]),
         gpus=role["gpus"],
         gpu=Accelerator(role["gpu"]) if role["gpu"] else None,
+        # Absent in most jobs, and in all that were stored before any dialect could say it.
+        installs=_installs(role["installs"]) if "installs" in role else None,
     )
     for index in range(role["count"]):
         yield replace(first, replica=ReplicaId(role=first.replica.role, index=index))
@@ -147,6 +150,14 @@ def _machine(name: str) -> MachineType:
     if name not in ALL_MACHINE_TYPES:
         raise ValueError(f"there is no machine type {name!r}")
     return ALL_MACHINE_TYPES[name]
+
+
+def _installs_to_json(task: PackageTask) -> dict[str, Any]:
+    return {"uris": list(task.uris), "module": task.module}
+
+
+def _installs(stored: Mapping[str, Any]) -> PackageTask:
+    return PackageTask(uris=tuple(stored["uris"]), module=stored["module"])
 
 
 def _packages_to_json(packages: PythonPackages) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from container_engines.base import GivenSecrets, LogStream
+from container_engines.base import SECRET_FOLDER, GivenSecrets, LogStream
 from container_engines.docker.driver import ContainerLaunch, ContainerState, DockerDriver, token_login
 from tests.support.fakes.docker_api import FakeDocker, Program, run_fake_docker
 from training_api.errors import EngineBusy, EngineError, ImageNotFound
@@ -181,7 +181,7 @@ def test_secrets_are_files_that_all_may_read_and_variables_that_replace_no_other
     given = GivenSecrets(files={"ca": b"cert", "key": b"k"}, environment={"API_KEY": "k", "OWN": "theirs"})
 
     container = driver.create(launch(environment={"OWN": "ours"}, secrets=given))
-    driver.put_secrets(container, given.files)
+    driver.put_files(container, {f"{SECRET_FOLDER}/{name}": text for name, text in given.files.items()})
 
     assert sorted(engine.made[0]["Env"]) == ["API_KEY=k", "OWN=ours"]
     ((asked, sent),) = engine.archives
@@ -196,6 +196,6 @@ def test_secrets_are_files_that_all_may_read_and_variables_that_replace_no_other
 
 
 def test_a_container_without_secrets_is_given_none(driver: DockerDriver, engine: FakeDocker) -> None:
-    driver.put_secrets(driver.create(launch()), {})
+    driver.put_files(driver.create(launch()), {})
 
     assert not engine.archives

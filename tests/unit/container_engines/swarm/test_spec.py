@@ -96,3 +96,20 @@ def test_secrets_are_files_of_the_swarm_and_variables_that_replace_no_others() -
     assert (given["SecretID"], given["SecretName"]) == ("id", secret_name(launch, "ca"))
     assert len(secret_name(launch, "a" * 56)) <= 64
     assert sorted(container["Env"]) == ["API_KEY=k", "GREETING=hello"]
+
+
+def test_files_beside_the_image_are_at_their_paths_and_folders_may_be_written() -> None:
+    launch = replace(LAUNCH, files={"/run/launcher/run.py": b"1"}, folders=("/gcs",))
+
+    spec = service_spec(
+        launch,
+        network_id="net",
+        secret_ids={"/run/launcher/run.py": "id"},
+        labels={},
+        grace_seconds=1,
+        nodes=[],
+    )
+
+    container = spec["TaskTemplate"]["ContainerSpec"]
+    assert container["Secrets"][0]["File"]["Name"] == "/run/launcher/run.py"
+    assert container["Mounts"] == [{"Type": "tmpfs", "Target": "/gcs", "TmpfsOptions": {"Mode": 0o1777}}]

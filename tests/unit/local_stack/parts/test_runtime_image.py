@@ -24,7 +24,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "Dockerfile").write_text("FROM x")
     (tmp_path / "run_package.py").write_text("print(1)")
     (tmp_path / "__pycache__").mkdir()
-    monkeypatch.setattr(runtime_image, "FOLDER", tmp_path)
+    monkeypatch.setattr(runtime_image, "DOCKERFILE", tmp_path / "Dockerfile")
+    monkeypatch.setattr(runtime_image, "LAUNCHER", tmp_path)
     return tmp_path
 
 

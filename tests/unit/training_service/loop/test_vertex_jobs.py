@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from container_engines.memory.engine import Behaviour
-from tests.support.fakes.custom_jobs import make_custom_job, make_pool
+from tests.support.fakes.custom_jobs import PACKAGE, make_custom_job, make_package_pool, make_pool
 from tests.support.fakes.world import IMAGE, PROJECT, World
+from training_api.causes import Cause
 from training_api.dialects.vertex_v1.reader import custom_job_spec
 from training_api.job.cluster import ReplicaId, ReplicaRole
 from training_api.states import JobState
 from training_service.api.vertex_v1.writer import custom_job
+from training_service.loop.launcher import LAUNCHER_FOLDER
 from training_service.model.records import JobRecord
 
 CHIEF = ReplicaId(role=ReplicaRole.MASTER)
@@ -56,6 +58,35 @@ def test_a_job_runs_to_its_end(world: World) -> None:
     assert done["state"] == "JOB_STATE_SUCCEEDED"
     assert "error" not in done
     assert done["createTime"] <= done["startTime"] <= done["endTime"] == done["updateTime"]
+
+
+def test_a_pool_of_packages_runs_its_executor_with_the_program_that_installs_them(world: World) -> None:
+    pool = make_package_pool(executorImageUri=IMAGE, args=["--job=$(CLOUD_ML_JOB_ID)"])
+    submit(world, pool, make_pool(imageUri=IMAGE))
+    chief, worker = sorted(world.engine.launches(), key=lambda launch: launch.replica)
+
+    assert chief.command == ("python3", "-u", f"{LAUNCHER_FOLDER}/run_package.py")
+    assert chief.args == (f"--package={PACKAGE}", "--module=trainer.task", "--", "--job=123")
+    assert f"{LAUNCHER_FOLDER}/run_package.py" in chief.files
+    assert (worker.command, worker.files) == ((), {})
+
+
+def test_a_package_that_cannot_be_installed_is_the_cause(world: World) -> None:
+    submit(world, make_package_pool(executorImageUri=IMAGE))
+    end(world, CHIEF, 65)
+
+    done = record(world)
+    assert (done.state, done.reason and done.reason.cause) == (JobState.FAILED, Cause.PACKAGE)
+    assert custom_job(done)["error"]["code"] == 3
+
+
+def test_objects_below_gcs_are_fetched_before_the_command(world: World) -> None:
+    command = ["sh", "-c", "pip3 install -q --user /gcs/staging/x.tar.gz && python3 -m x.task"]
+    submit(world, make_pool(imageUri=IMAGE, command=command))
+    (launch,) = world.engine.launches()
+
+    assert launch.command[3:] == ("--folder=/gcs", "--object=staging/x.tar.gz", "--", *command)
+    assert launch.folders == ("/gcs",)
 
 
 def test_containers_get_the_variables_and_the_arguments_of_the_dialect(world: World) -> None:

@@ -37,7 +37,9 @@ def test_other_packages_take_their_places_in_the_arguments() -> None:
     sent = {**PACKAGES, "args": ["--package=of the trainer"], "jobDir": "gs://bkt/job"}
     spec = job_spec_from_wire("demo", Job.model_validate({"jobId": "j", "trainingInput": sent}))
 
-    pinned = spec.with_package_uris(["gs://bkt/a.whl#1", "gs://bkt/b.whl#2"])
+    pinned = spec.with_package_uris(
+        {"gs://bkt/a.whl": "gs://bkt/a.whl#1", "gs://bkt/b.whl": "gs://bkt/b.whl#2"}
+    )
 
     assert pinned.packages is not None
     assert pinned.packages.uris == ("gs://bkt/a.whl#1", "gs://bkt/b.whl#2")

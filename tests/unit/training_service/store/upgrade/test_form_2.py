@@ -68,7 +68,8 @@ def test_a_specification_is_what_it_would_be_today(request_: dict[str, Any]) -> 
 def test_packages_keep_the_generations_with_which_they_run() -> None:
     job = Job.model_validate({"jobId": "job", "trainingInput": PACKAGES})
     pinned = ["gs://bucket/a.whl#7", "gs://bucket/b.whl#8"]
-    today = spec_to_json(job_spec_from_wire("project", job).with_package_uris(pinned))
+    others = {uri.partition("#")[0]: uri for uri in pinned}
+    today = spec_to_json(job_spec_from_wire("project", job).with_package_uris(others))
 
     assert to_form_2(form_1(today), PACKAGES)["packages"]["uris"] == pinned
 

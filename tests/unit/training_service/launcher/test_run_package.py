@@ -2,90 +2,23 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import io
 import subprocess
 import sys
 import tarfile
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
-from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 import setuptools
 
+from tests.support.fakes.object_downloads import DownloadStore
 from tests.support.speed import scaled
 
-RUNNER = Path(__file__).resolve().parents[3] / "docker" / "runtime" / "run_package.py"
+RUNNER = Path(__file__).resolve().parents[4] / "training_service" / "launcher" / "run_package.py"
 URI = "gs://bkt/job/trainer-0.0.0.tar.gz"
 TASK = "import os, sys\nprint('arguments', sys.argv[1:])\nprint('pid', os.getpid())\nsys.exit(7)\n"
-
-
-class Store:
-    """Objects by ``gs://`` URI, and what the next requests are answered instead of them."""
-
-    def __init__(self) -> None:
-        self.objects: dict[str, bytes] = {}
-        self.statuses: list[int] = []
-        self.damage = 0
-        self.token = ""
-        store = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:  # the base class's name
-                store.answer(self)
-
-            def log_message(self, *_: object) -> None:
-                return
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(
-            target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
-        ).start()
-
-    def answer(self, request: BaseHTTPRequestHandler) -> None:
-        if request.path == "/computeMetadata/v1/instance/service-accounts/default/token":
-            assert request.headers["Metadata-Flavor"] == "Google"
-            body = b'{"access_token": "job-token", "expires_in": 3599, "token_type": "Bearer"}'
-            request.send_response(200)
-            request.send_header("Content-Length", str(len(body)))
-            request.end_headers()
-            request.wfile.write(body)
-            return
-        self.token = request.headers.get("Authorization", "")
-        bucket, _, name = urlsplit(request.path).path.removeprefix("/download/storage/v1/b/").partition("/o/")
-        generation = parse_qs(urlsplit(request.path).query).get("generation")
-        version = f"#{generation[0]}" if generation else ""
-        content = self.objects.get(f"gs://{bucket}/{unquote(name)}{version}")
-        status = self.statuses.pop(0) if self.statuses else (200 if content is not None else 404)
-        request.send_response(status)
-        body = content if status == 200 and content is not None else b""
-        request.send_header("Content-Length", str(len(body)))
-        request.send_header(
-            "x-goog-hash",
-            f"crc32c=AAAAAA==,md5={base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()}",
-        )
-        request.end_headers()
-        if self.damage:
-            self.damage -= 1
-            body = body[:-1] + b"!"
-        request.wfile.write(body)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server.server_port}"
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    store = Store()
-    yield store
-    store.server.shutdown()
-    store.server.server_close()
 
 
 @pytest.fixture
@@ -117,7 +50,7 @@ def sdist(files: dict[str, str], name: str = "trainer", requires: str = "") -> b
 
 
 def run(
-    store: Store,
+    store: DownloadStore,
     *arguments: str,
     module: str = "trainer.task",
     uris: tuple[str, ...] = (URI,),
@@ -128,7 +61,7 @@ def run(
 
 
 def run_runner(
-    store: Store, *arguments: str, module: str, uris: tuple[str, ...], environment: dict[str, str]
+    store: DownloadStore, *arguments: str, module: str, uris: tuple[str, ...], environment: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(RUNNER), *(f"--package={uri}" for uri in uris), f"--module={module}"]
     return subprocess.run(
@@ -149,7 +82,7 @@ def run_runner(
     )
 
 
-def test_the_module_runs_with_its_arguments_and_its_exit_code_is_the_jobs(store: Store) -> None:
+def test_the_module_runs_with_its_arguments_and_its_exit_code_is_the_jobs(store: DownloadStore) -> None:
     store.objects[URI] = sdist({"trainer/__init__.py": "", "trainer/task.py": TASK})
     store.statuses = [503]
 
@@ -162,7 +95,7 @@ def test_the_module_runs_with_its_arguments_and_its_exit_code_is_the_jobs(store:
     assert said.endswith("exit 7")
 
 
-def test_packages_may_need_each_other_whatever_their_order(store: Store) -> None:
+def test_packages_may_need_each_other_whatever_their_order(store: DownloadStore) -> None:
     other = "gs://bkt/job/helpers-0.0.0.tar.gz"
     store.objects[URI] = sdist(
         {"trainer/__init__.py": "", "trainer/task.py": "import helpers\nprint(helpers.WORD)\n"},
@@ -174,6 +107,32 @@ def test_packages_may_need_each_other_whatever_their_order(store: Store) -> None
 
     assert "helped" in said
     assert said.endswith("exit 0")
+
+
+def test_without_a_runtime_version_the_images_own_python_is_announced(
+    runtime: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = runtime.run_package.read_options(["--package=gs://bkt/a.whl", "--module=trainer.task"])
+
+    runtime.run_package.announce(options)
+
+    said = capsys.readouterr().out
+    assert said.startswith("[runtime] the packages run on the image's Python 3.")
+    assert "runtime version" not in said
+
+
+def test_an_image_without_pip_is_refused_by_name(
+    runtime: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(RUNNER.parent)])
+
+    with pytest.raises(SystemExit) as caught:
+        runtime.run_package.main([f"--package={URI}", "--module=trainer.task", "--"])
+
+    assert caught.value.code == 65
+    said = capsys.readouterr().err
+    assert f"The job cannot start: the image has no pip for its {sys.executable}: " in said
+    assert "an image with python3 and pip" in said
 
 
 @pytest.mark.parametrize(
@@ -205,14 +164,14 @@ def test_a_module_that_is_not_there_is_named_with_what_is(
     assert caught.value.exit_code == 65
 
 
-def test_a_package_that_is_not_there_is_named(store: Store) -> None:
+def test_a_package_that_is_not_there_is_named(store: DownloadStore) -> None:
     said = run(store)
 
     assert f"The job cannot start: there is no {URI}; upload the package and submit the job again" in said
     assert said.endswith("exit 66")
 
 
-def test_the_generation_that_is_named_is_installed_and_not_the_newest(store: Store) -> None:
+def test_the_generation_that_is_named_is_installed_and_not_the_newest(store: DownloadStore) -> None:
     store.objects[URI] = sdist({"trainer/__init__.py": "", "trainer/task.py": "print('another one')"})
     store.objects[f"{URI}#7"] = sdist({"trainer/__init__.py": "", "trainer/task.py": TASK})
 
@@ -222,7 +181,7 @@ def test_the_generation_that_is_named_is_installed_and_not_the_newest(store: Sto
     assert said.endswith("exit 7")
 
 
-def test_a_generation_that_was_replaced_is_named(store: Store) -> None:
+def test_a_generation_that_was_replaced_is_named(store: DownloadStore) -> None:
     store.objects[URI] = sdist({"trainer/__init__.py": "", "trainer/task.py": TASK})
 
     said = run(store, uris=(f"{URI}#7",))
@@ -232,7 +191,7 @@ def test_a_generation_that_was_replaced_is_named(store: Store) -> None:
     assert said.endswith("exit 66")
 
 
-def test_a_package_that_may_not_be_read_is_named(store: Store) -> None:
+def test_a_package_that_may_not_be_read_is_named(store: DownloadStore) -> None:
     store.statuses = [403]
 
     said = run(store)
@@ -250,7 +209,7 @@ def test_a_package_that_may_not_be_read_is_named(store: Store) -> None:
     ],
 )
 def test_what_is_no_package_is_refused_before_pip_sees_it(
-    store: Store, uri: str, content: bytes, why: str
+    store: DownloadStore, uri: str, content: bytes, why: str
 ) -> None:
     store.objects[uri] = content
 
@@ -260,7 +219,7 @@ def test_what_is_no_package_is_refused_before_pip_sees_it(
     assert said.endswith("exit 65")
 
 
-def test_a_package_that_cannot_be_built_is_named_and_pips_output_is_in_the_log(store: Store) -> None:
+def test_a_package_that_cannot_be_built_is_named_and_pips_output_is_in_the_log(store: DownloadStore) -> None:
     store.objects[URI] = sdist({"setup.py": "raise SystemExit('no compiler here')\n"})
 
     said = run(store)
@@ -270,7 +229,7 @@ def test_a_package_that_cannot_be_built_is_named_and_pips_output_is_in_the_log(s
     assert said.endswith("exit 65")
 
 
-def test_a_requirement_that_cannot_be_had_is_named_by_pip(store: Store) -> None:
+def test_a_requirement_that_cannot_be_had_is_named_by_pip(store: DownloadStore) -> None:
     store.objects[URI] = sdist(
         {"trainer/__init__.py": "", "trainer/task.py": TASK},
         requires=", install_requires=['no-such-thing>=9']",
@@ -284,7 +243,7 @@ def test_a_requirement_that_cannot_be_had_is_named_by_pip(store: Store) -> None:
 
 
 def test_a_download_that_is_damaged_or_refused_is_read_again_with_doubled_waits(
-    store: Store, runtime: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: DownloadStore, runtime: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", store.url)
     store.objects[URI] = b"content"
@@ -303,7 +262,7 @@ def test_a_download_that_is_damaged_or_refused_is_read_again_with_doubled_waits(
 
 
 def test_a_store_that_never_answers_is_given_up(
-    store: Store, runtime: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: DownloadStore, runtime: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", store.url)
     store.statuses = [500] * 6
@@ -315,7 +274,7 @@ def test_a_store_that_never_answers_is_given_up(
     assert waits == [0.5, 1, 2, 4, 8]
 
 
-def test_the_jobs_identity_is_shown_where_there_is_a_metadata_server(store: Store) -> None:
+def test_the_jobs_identity_is_shown_where_there_is_a_metadata_server(store: DownloadStore) -> None:
     host = store.url.removeprefix("http://")
 
     run(store)

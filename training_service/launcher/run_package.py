@@ -1,7 +1,7 @@
 """
-The entry point of runtime images: installs a job's packages and becomes its module.
+Installs a job's packages and becomes its module: ``python -m MODULE ARGUMENTS``.
 
-It ends as ``python -m MODULE ARGUMENTS``.
+It is the entry point of runtime images, and is brought into the containers of other images.
 
 Runs on the standard library of whatever Python the image has (3.8 or later). Its own failures go to standard
 error and have exit codes of sysexits.h, which a trainer seldom uses: 64 usage, 65 a package that cannot be
@@ -49,6 +49,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     options = read_options(own)
     announce(options)
     try:
+        require_pip()
         work = Path(tempfile.mkdtemp(prefix="job-"))
         python = make_environment(work / "environment")
         install(
@@ -83,6 +84,9 @@ def read_options(arguments: Sequence[str]) -> argparse.Namespace:
 def announce(options: argparse.Namespace) -> None:
     """Say what this is, and that it is not what was asked for where that is so."""
     real = platform.python_version()
+    if not options.runtime_version:
+        say(f"the packages run on the image's Python {real}")
+        return
     asked = options.python_version
     is_other = asked and not real.startswith(f"{asked}.")
     note = f", not {asked}" if is_other else ""
@@ -91,6 +95,16 @@ def announce(options: argparse.Namespace) -> None:
         "what the image does not have, such as TensorFlow, must be in install_requires of a package's "
         "setup.py"
     )
+
+
+def require_pip() -> None:
+    """Refuse an image without pip, by name."""
+    # Not find_spec: under it setuptools takes this process for pip, and gives it another distutils.
+    if importlib.machinery.PathFinder.find_spec("pip") is None:
+        raise RunnerFailed(
+            f"the image has no pip for its {sys.executable}: packages need an image with python3 and pip",
+            EXIT_NOT_INSTALLABLE,
+        )
 
 
 def make_environment(folder: Path) -> Path:

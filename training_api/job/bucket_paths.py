@@ -1,0 +1,30 @@
+"""Words of a command that name objects as files, below the folder where a dialect shows buckets. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_BUCKET = r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]"
+#: What ends a name within a word: a shell's own characters, quotes, and what separates values in a list.
+_END = r"""\s'"`\\;&|<>(){}\[\]$*?,"""
+
+
+def named_objects(folder: str, words: Iterable[str]) -> tuple[str, ...]:
+    """Return ``BUCKET/NAME`` of each object below ``folder`` that ``words`` name, once, in their order."""
+    return tuple(dict.fromkeys(name for word in words for name in _objects(folder).findall(word)))
+
+
+def names_no_object(folder: str, word: str) -> bool:
+    """Tell whether ``word`` names ``folder`` itself, a bucket, or a folder in it."""
+    mentions = re.findall(rf"{_beginning(folder)}(?=[/{_END}]|$)", word)
+    return len(mentions) > len(_objects(folder).findall(word))
+
+
+def _objects(folder: str) -> re.Pattern[str]:
+    return re.compile(rf"{_beginning(folder)}/({_BUCKET}/[^{_END}]*[^{_END}/])(?=[{_END}]|$)")
+
+
+def _beginning(folder: str) -> str:
+    # Not in the middle of another path, or of a name.
+    return rf"(?<![\w./-]){re.escape(folder)}"
