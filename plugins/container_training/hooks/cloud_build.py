@@ -15,7 +15,6 @@ from training_api.errors import (
     BuildFailed,
     EngineBusy,
     EngineUnavailable,
-    FieldViolation,
     InvalidRequest,
     ResultsMissing,
 )
@@ -83,7 +82,7 @@ class CloudBuildHook(ClosingHook):
         project = self.project_id or self.provider.project_id
         if not project:
             rule = f"must be given, or be in connection {self.gcp_conn_id!r} (extra project)"
-            raise InvalidRequest([FieldViolation(field="project_id", description=rule)])
+            raise InvalidRequest.of("project_id", rule)
         return project
 
     def upload(self, uri: str, archive: BinaryIO) -> int:
@@ -100,7 +99,7 @@ class CloudBuildHook(ClosingHook):
                 return self.store.write_new(uri, archive, "application/gzip")
             except ResultsMissing as error:
                 rule = f"must be in a bucket that exists: {error}"
-                raise InvalidRequest([FieldViolation(field="staging_dir", description=rule)]) from error
+                raise InvalidRequest.of("staging_dir", rule) from error
 
     def create(self, request: Mapping[str, Any]) -> str:
         """Start a build; return its id. :raises InvalidRequest: Cloud Build refuses it."""
@@ -111,7 +110,7 @@ class CloudBuildHook(ClosingHook):
                 )
         except (KeyError, TypeError, ValueError) as error:  # of what makes the message
             rule = f"must be what Cloud Build knows: {error}"
-            raise InvalidRequest([FieldViolation(field="machine_type", description=rule)]) from error
+            raise InvalidRequest.of("machine_type", rule) from error
         return str(build_id)
 
     def find_running(self, ref: ImageRef) -> CloudBuild | None:

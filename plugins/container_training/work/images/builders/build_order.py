@@ -9,7 +9,7 @@ from typing import BinaryIO, TypedDict
 
 from container_training.work.images.engine import Cancellation
 from container_training.work.images.registry import FindLogin
-from training_api.errors import FieldViolation, InvalidRequest
+from training_api.errors import InvalidRequest
 from training_api.job.image_ref import ImageRef
 
 OnLine = Callable[[str], None]
@@ -37,7 +37,7 @@ class BuildSession:
             rule = (
                 f"ids of secrets and SSH agents must be letters, digits, '.', '_' and '-', got {wrong[0]!r}"
             )
-            raise InvalidRequest([FieldViolation(field="secrets", description=rule)])
+            raise InvalidRequest.of("secrets", rule)
 
     @property
     def ids(self) -> list[str]:
