@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from container_training.work.images.builders.docker_cli import INSTALL_BUILDX
 from container_training.work.images.builders.remote_builder import RemoteBuilder
 from container_training.work.images.registry import FindLogin, Login
 from training_api.errors import BuildKitMissing
@@ -53,7 +54,7 @@ def buildx_home(
     It is removed afterwards. A builder with an address is an instance in this folder. One with a name is this
     user's own, whose folder of buildx is used, too.
 
-    :raises BuildKitMissing: buildx knows no such builder.
+    :raises BuildKitMissing: buildx knows no such builder, or cannot be run.
     """
     users = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
     with tempfile.TemporaryDirectory(prefix="buildx-") as folder:  # 0700
@@ -100,16 +101,22 @@ def _create_instance(program: str, builder: RemoteBuilder, environment: Mapping[
         for part in ("--driver-opt", _quoted(f"{name}={file}"))
     ]
     command = [program, "buildx", "create", "--name", _INSTANCE, "--driver", "remote", *options, builder.url]
-    run = subprocess.run(
-        command,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=environment,
-        timeout=_SECONDS,
-    )
+    try:
+        run = subprocess.run(
+            command,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
+            timeout=_SECONDS,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise BuildKitMissing(
+            f"buildx cannot use the builder at {builder}: {error}; check that `{program} buildx version` answers, or "
+            f"{INSTALL_BUILDX}"
+        ) from error
     if run.returncode:
         raise BuildKitMissing(f"buildx cannot use the builder at {builder}: {run.stdout.strip()}")
 
