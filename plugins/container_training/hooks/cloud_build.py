@@ -169,11 +169,10 @@ class CloudBuildHook(ClosingHook):
 def _machine_type(name: str) -> Any:
     from google.cloud.devtools.cloudbuild_v1.types import BuildOptions
 
-    try:
-        return BuildOptions.MachineType[name]
-    except KeyError as error:
-        known = ", ".join(BuildOptions.MachineType.__members__)
-        raise InvalidRequest.of("machine_type", f"must be one of {known}, got {name!r}") from error
+    known = BuildOptions.MachineType.__members__
+    if name not in known:
+        raise InvalidRequest.of("machine_type", f"must be one of {', '.join(known)}, got {name!r}")
+    return known[name]
 
 
 @contextmanager
