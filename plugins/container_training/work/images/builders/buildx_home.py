@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import docker.auth
+
 from container_training.work.images.builders.docker_cli import INSTALL_BUILDX
 from container_training.work.images.builders.remote_builder import RemoteBuilder
 from container_training.work.images.registry import FindLogin, Login
@@ -25,8 +27,6 @@ _INSTANCE = "container-training"
 _SECONDS = 60
 #: Docker's command line, told nothing else, asks the engine of these; a remote builder has none.
 _OF_ENGINES = ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "BUILDX_BUILDER")
-#: The key of Docker Hub's login. Source: docker/cli, registry.IndexServer.
-_HUB, _HUB_KEY = "docker.io", "https://index.docker.io/v1/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +80,13 @@ def buildx_home(
 def _configuration(logins: Mapping[str, Login], users: Path) -> dict[str, Any]:
     """Return ``config.json``: logins as ``docker login`` keeps them, and the user's plugins."""
     return {
-        "auths": {_HUB_KEY if host == _HUB else host: _auth(login) for host, login in logins.items()},
+        "auths": {_key(host): _auth(login) for host, login in logins.items()},
         "cliPluginsExtraDirs": [str(users / "cli-plugins")],
     }
+
+
+def _key(host: str) -> str:
+    return docker.auth.INDEX_URL if host == docker.auth.INDEX_NAME else host
 
 
 def _auth(login: Login) -> dict[str, str]:
