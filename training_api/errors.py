@@ -67,7 +67,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from training_api.causes import Cause
 
@@ -101,6 +101,11 @@ class BrokenRules(TrainingError, ValueError):
     def __init__(self, violations: Sequence[FieldViolation]) -> None:
         self.violations = tuple(violations)
         super().__init__("; ".join(f"{v.field}: {v.description}" for v in self.violations))
+
+    @classmethod
+    def of(cls, field: str, description: str) -> Self:
+        """Return the error of one broken rule."""
+        return cls([FieldViolation(field=field, description=description)])
 
 
 class InvalidJobSpec(BrokenRules):

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from pydantic.alias_generators import to_snake
 
-from training_api.errors import FieldViolation, InvalidRequest
+from training_api.errors import InvalidRequest
 
 
 def parse_field_mask(text: str, allowed: Collection[str]) -> frozenset[str]:
@@ -25,5 +25,5 @@ def parse_field_mask(text: str, allowed: Collection[str]) -> frozenset[str]:
     unknown = [path for path, name in names.items() if name not in allowed]
     if unknown:
         description = f"must name only {', '.join(sorted(allowed))}; got {', '.join(map(repr, unknown))}"
-        raise InvalidRequest([FieldViolation(field="updateMask", description=description)])
+        raise InvalidRequest.of("updateMask", description)
     return frozenset(names.values())

@@ -62,7 +62,7 @@ _MEMBER = re.compile(
 def check_version(version: int, field: str) -> None:
     """:raises InvalidRequest: ``version``, sent as ``field``, is none that policies have."""
     if version not in POLICY_VERSIONS:
-        raise _invalid(field, f"must be 0, 1 or 3, got {version}")
+        raise InvalidRequest.of(field, f"must be 0, 1 or 3, got {version}")
 
 
 def has_conditions(policy: Policy) -> bool:
@@ -80,7 +80,7 @@ def check_readable(policy: Policy, requested_version: int) -> None:
     check_version(requested_version, "options.requestedPolicyVersion")
     if has_conditions(policy) and requested_version != CONDITIONS_VERSION:
         description = f"must be 3, as the policy has conditions; got {requested_version}"
-        raise _invalid("options.requestedPolicyVersion", description)
+        raise InvalidRequest.of("options.requestedPolicyVersion", description)
 
 
 def merged_policy(current: Policy, request: SetIamPolicyRequest) -> Policy:
@@ -95,7 +95,7 @@ def merged_policy(current: Policy, request: SetIamPolicyRequest) -> Policy:
     :raises InvalidRequest: with every rule that the policy breaks.
     """
     if request.policy is None:
-        raise _invalid("policy", "is required; an empty policy is {}")
+        raise InvalidRequest.of("policy", "is required; an empty policy is {}")
     policy = request.policy
     mask = parse_field_mask(request.update_mask or "", _MASK) or _DEFAULT_MASK
     check_version(policy.version or 0, "policy.version")
@@ -106,7 +106,9 @@ def merged_policy(current: Policy, request: SetIamPolicyRequest) -> Policy:
     if policy.version != CONDITIONS_VERSION and (
         has_conditions(policy) or (policy.etag and has_conditions(current))
     ):
-        raise _invalid("policy.version", f"must be 3 where bindings have conditions, got {policy.version}")
+        raise InvalidRequest.of(
+            "policy.version", f"must be 3 where bindings have conditions, got {policy.version}"
+        )
     bindings = _merged(policy.bindings or []) if "bindings" in mask else current.bindings
     audit_configs = policy.audit_configs if "audit_configs" in mask else current.audit_configs
     merged = Policy(audit_configs=audit_configs or None, bindings=bindings or None)
@@ -117,7 +119,9 @@ def check_permissions(permissions: Iterable[str], known: Permissions) -> None:
     """:raises InvalidRequest: names every one that is not of ``known``; wildcards are none."""
     unknown = [name for name in permissions if not known.pattern.fullmatch(name)]
     if unknown:
-        raise _invalid("permissions", f"must be of {known.words}; got {', '.join(map(repr, unknown))}")
+        raise InvalidRequest.of(
+            "permissions", f"must be of {known.words}; got {', '.join(map(repr, unknown))}"
+        )
 
 
 def _broken_bindings(policy: Policy) -> Iterable[FieldViolation]:
@@ -159,7 +163,3 @@ def _merged(bindings: Iterable[Binding]) -> list[Binding]:
         for key, binding in first.items()
         if members[key]
     ]
-
-
-def _invalid(field: str, description: str) -> InvalidRequest:
-    return InvalidRequest([FieldViolation(field=field, description=description)])

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
 from training_api.cloud_logging import ListLogEntriesRequest, ListLogEntriesResponse
-from training_api.errors import FieldViolation, InvalidRequest
+from training_api.errors import InvalidRequest
 from training_service.access.control import AccessControl
 from training_service.access.roles import LOG_LIST
 from training_service.api.access import CurrentCaller
@@ -63,7 +63,7 @@ def _projects(request: ListLogEntriesRequest) -> list[str]:
     names = [*request.resource_names, *(f"projects/{project}" for project in request.project_ids)]
     if not 0 < len(names) <= MAX_RESOURCES:
         rule = f"must name from 1 to {MAX_RESOURCES} projects"
-        raise _invalid("resourceNames", f"{rule}, projectIds included; got {len(names)}")
+        raise InvalidRequest.of("resourceNames", f"{rule}, projectIds included; got {len(names)}")
     return [_project(name) for name in names]
 
 
@@ -71,17 +71,13 @@ def _project(name: str) -> str:
     kind, _, rest = name.partition("/")
     project = rest.split("/", 1)[0]
     if kind != "projects" or not (_PROJECT.fullmatch(project) or project == NO_PROJECT):
-        raise _invalid("resourceNames", f"must be projects/PROJECT, got {name[:100]!r}")
+        raise InvalidRequest.of("resourceNames", f"must be projects/PROJECT, got {name[:100]!r}")
     return project
 
 
 def _descending(request: ListLogEntriesRequest) -> bool:
     if request.order_by not in _ORDERS:
-        raise _invalid(
+        raise InvalidRequest.of(
             "orderBy", f"must be 'timestamp asc' or 'timestamp desc', got {request.order_by[:100]!r}"
         )
     return _ORDERS[request.order_by]
-
-
-def _invalid(field: str, description: str) -> InvalidRequest:
-    return InvalidRequest([FieldViolation(field=field, description=description)])

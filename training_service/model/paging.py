@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from training_api.errors import FieldViolation, InvalidRequest
+from training_api.errors import InvalidRequest
 
 _MAX_SHOWN = 100
 _INT32 = 2**31 - 1
@@ -19,7 +19,7 @@ def page_size(asked: int, *, default: int, maximum: int) -> int:
     if not 0 <= asked <= _INT32:
         shown = str(asked) if abs(asked) < 10**18 else "a larger number"
         description = f"must be from 1 to {maximum}, or 0 for {default}; got {shown}"
-        raise InvalidRequest([FieldViolation(field="pageSize", description=description)])
+        raise InvalidRequest.of("pageSize", description)
     return min(asked or default, maximum)
 
 
@@ -29,4 +29,4 @@ def foreign_token(token: str) -> InvalidRequest:
     description = (
         f"page token {shown} is not one that this service gave out; leave it out to get the first page"
     )
-    return InvalidRequest([FieldViolation(field="pageToken", description=description)])
+    return InvalidRequest.of("pageToken", description)

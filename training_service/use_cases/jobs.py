@@ -239,8 +239,7 @@ class Jobs:
         try:
             return self.record(project, job_id)
         except JobNotFound as error:
-            violation = FieldViolation(field="study.resume_job_id", description=str(error))
-            raise InvalidJobSpec([violation]) from error
+            raise InvalidJobSpec.of("study.resume_job_id", str(error)) from error
 
     def _in_words(self, error: InvalidJobSpec) -> InvalidJobSpec:
         """Return ``error`` with the paths of the dialect's requests."""

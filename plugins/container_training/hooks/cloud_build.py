@@ -15,7 +15,6 @@ from training_api.errors import (
     BuildFailed,
     EngineBusy,
     EngineUnavailable,
-    FieldViolation,
     InvalidRequest,
     ResultsMissing,
 )
@@ -80,10 +79,11 @@ class CloudBuildHook(ClosingHook):
 
         :raises InvalidRequest: neither the task nor the connection names one.
         """
-        project = self.project_id or self.provider.project_id
+        with _cloud_errors(f"reading the project of connection {self.gcp_conn_id!r}", "to read its key"):
+            project = self.project_id or self.provider.project_id
         if not project:
             rule = f"must be given, or be in connection {self.gcp_conn_id!r} (extra project)"
-            raise InvalidRequest([FieldViolation(field="project_id", description=rule)])
+            raise InvalidRequest.of("project_id", rule)
         return project
 
     def upload(self, uri: str, archive: BinaryIO) -> int:
@@ -100,18 +100,20 @@ class CloudBuildHook(ClosingHook):
                 return self.store.write_new(uri, archive, "application/gzip")
             except ResultsMissing as error:
                 rule = f"must be in a bucket that exists: {error}"
-                raise InvalidRequest([FieldViolation(field="staging_dir", description=rule)]) from error
+                raise InvalidRequest.of("staging_dir", rule) from error
 
     def create(self, request: Mapping[str, Any]) -> str:
-        """Start a build; return its id. :raises InvalidRequest: Cloud Build refuses it."""
+        """Start a build; return its id. :raises InvalidRequest: Cloud Build knows no such one."""
+        build, options = dict(request), dict(request.get("options", {}))
+        if "machine_type" in options:
+            build["options"] = options | {"machine_type": _machine_type(options["machine_type"])}
         try:
             with self._errors("starting a build"):
                 _, build_id = self.provider.create_build_without_waiting_for_result(
-                    build=dict(request), project_id=self.project, location=self.location
+                    build=build, project_id=self.project, location=self.location
                 )
         except (KeyError, TypeError, ValueError) as error:  # of what makes the message
-            rule = f"must be what Cloud Build knows: {error}"
-            raise InvalidRequest([FieldViolation(field="machine_type", description=rule)]) from error
+            raise InvalidRequest.of("build", f"must be what Cloud Build knows: {error}") from error
         return str(build_id)
 
     def find_running(self, ref: ImageRef) -> CloudBuild | None:
@@ -141,12 +143,17 @@ class CloudBuildHook(ClosingHook):
             self.provider.cancel_build(id_=build_id, project_id=self.project, location=self.location)
 
     def registry_login(self) -> dict[str, Any]:
-        """Return the login for Google's registries: an access token."""
+        """
+        Return the login for Google's registries: an access token.
+
+        :raises EngineUnavailable: Google gives none.
+        """
         from google.auth.transport.requests import Request
 
-        credentials = self.provider.get_credentials()
-        if not credentials.valid:
-            credentials.refresh(Request())  # type: ignore[no-untyped-call]
+        with _cloud_errors("getting a token for Google's registries", "roles/artifactregistry.reader"):
+            credentials = self.provider.get_credentials()
+            if not credentials.valid:
+                credentials.refresh(Request())  # type: ignore[no-untyped-call]
         return {"username": ACCESS_TOKEN_USER, "password": credentials.token or ""}
 
     def get_conn(self) -> ProviderHook:
@@ -157,6 +164,15 @@ class CloudBuildHook(ClosingHook):
     def _errors(self, action: str) -> Iterator[None]:
         with _cloud_errors(f"{action} in project {self.project}", "roles/cloudbuild.builds.editor"):
             yield
+
+
+def _machine_type(name: str) -> Any:
+    from google.cloud.devtools.cloudbuild_v1.types import BuildOptions
+
+    known = BuildOptions.MachineType.__members__
+    if name not in known:
+        raise InvalidRequest.of("machine_type", f"must be one of {', '.join(known)}, got {name!r}")
+    return known[name]
 
 
 @contextmanager

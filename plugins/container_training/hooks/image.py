@@ -15,7 +15,6 @@ from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 from container_training.hooks.closing import ClosingHook
 from training_api.errors import (
     EngineUnavailable,
-    FieldViolation,
     InvalidImageRef,
     InvalidJobSpec,
     InvalidRequest,
@@ -152,7 +151,7 @@ class ImageHook(ClosingHook):
         except TLSParameterError as error:
             rule = f"must be a folder with ca.pem, cert.pem and key.pem, got {self.engine.cert_path!r}"
             field = f"connection {self.docker_conn_id!r}, extra.cert_path"
-            raise InvalidRequest([FieldViolation(field=field, description=rule)]) from error
+            raise InvalidRequest.of(field, rule) from error
 
     def get_conn(self) -> APIClient:
         """Return the engine's client, the same one each time."""
@@ -188,14 +187,14 @@ def training_environment(training_conn_id: str) -> dict[str, str]:
     connection = _find_connection(training_conn_id)
     extra = connection.extra_dejson if connection is not None else {}
     project = {"GOOGLE_CLOUD_PROJECT": str(extra["project"])} if extra.get("project") else {}
-    given = extra.get("container_env") or {}
+    given, field = extra.get("container_env") or {}, f"connection {training_conn_id!r}, extra.container_env"
     if isinstance(given, str):
         try:
             given = json.loads(given)
         except ValueError as error:
-            raise _invalid_environment(training_conn_id, f"is not JSON: {error}") from error
+            raise InvalidJobSpec.of(field, f"is not JSON: {error}") from error
     if not isinstance(given, Mapping) or any(isinstance(value, (Mapping, list)) for value in given.values()):
-        raise _invalid_environment(training_conn_id, "must be a JSON object of names and plain values")
+        raise InvalidJobSpec.of(field, "must be a JSON object of names and plain values")
     return project | {str(name): str(value) for name, value in given.items()}
 
 
@@ -248,11 +247,6 @@ def _extra(conn_id: str, name: str) -> Any:
     """Return an extra of a connection; empty if either is missing."""
     connection = _find_connection(conn_id)
     return (connection.extra_dejson.get(name) if connection is not None else None) or ""
-
-
-def _invalid_environment(conn_id: str, description: str) -> InvalidJobSpec:
-    field = f"connection {conn_id!r}, extra.container_env"
-    return InvalidJobSpec([FieldViolation(field=field, description=description)])
 
 
 def _find_connection(conn_id: str) -> Connection | None:

@@ -12,7 +12,7 @@ from container_training.hooks.training import TrainingHook
 from container_training.runtime.engine_task import EngineOperator
 from container_training.runtime.task_arguments import EngineArguments
 from container_training.work.results.collection import BILL_OF_MATERIALS_FILE
-from training_api.errors import FieldViolation, InvalidRequest
+from training_api.errors import InvalidRequest
 from training_api.job.image_ref import ImageRef, parse_image_ref
 from training_api.job.job_id import TaskKey
 
@@ -114,13 +114,14 @@ class ImageBillOfMaterialsOperator(EngineOperator):
         if self.folder:
             return self.folder
         if not self.job_id:
-            raise _no_folder(
-                "one of job_id and folder must be set, got None for both; set job_id to the job's id"
+            raise InvalidRequest.of(
+                "folder",
+                "one of job_id and folder must be set, got None for both; set job_id to the job's id",
             )
         with TrainingHook(self.training_conn_id) as training_hook:
             training = training_hook.get_job(self.job_id).training_input
             if training is None or not training.job_dir:
-                raise _no_folder(f"must be set, as job {self.job_id!r} has no jobDir")
+                raise InvalidRequest.of("folder", f"must be set, as job {self.job_id!r} has no jobDir")
             training_hook.job_buckets.check(store, training.job_dir)
         return training.job_dir
 
@@ -141,7 +142,3 @@ class ImageBillOfMaterialsOperator(EngineOperator):
         if not contents.packages and not contents.unread:
             self.log.warning("%s has no database of packages: what is in it is unknown", ref)
         return bill_of_materials(ref, digest, labels_of(image), contents, datetime.now(UTC))
-
-
-def _no_folder(description: str) -> InvalidRequest:
-    return InvalidRequest([FieldViolation(field="folder", description=description)])

@@ -26,7 +26,7 @@ from container_training.work.images.cloud_build import (
 )
 from container_training.work.object_store import require_uri, split_uri
 from container_training.work.template_values import mapping, number, seconds
-from training_api.errors import FieldViolation, InvalidRequest, TrainingError
+from training_api.errors import InvalidRequest, TrainingError
 from training_api.job.image_ref import ImageRef, RegistryKind, parse_image_ref
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ class CloudBuildImageOperator(TypedTask):
                 folder = training.job_bucket and f"{training.job_bucket}/{STAGING_FOLDER}"
         if not folder:
             rule = f"must be given: connection {self.training_conn_id!r} has no extra.job_bucket"
-            raise InvalidRequest([FieldViolation(field="staging_dir", description=rule)])
+            raise InvalidRequest.of("staging_dir", rule)
         require_uri("staging_dir", folder)
         return folder.rstrip("/")
 

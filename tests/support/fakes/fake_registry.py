@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import Any
 
 import httpx
@@ -22,22 +23,22 @@ class FakeRegistry:
         self.requests.append(request)
         repository, kind, name = request.url.path.removeprefix("/v2/").rsplit("/", 2)
         if kind == "blobs":
-            return httpx.Response(
-                200,
-                json=next(
-                    found for image, found in self.images.items() if configuration_digest(image) == name
-                ),
-            )
+            found = next(each for each in self.images.values() if configuration_digest(each) == name)
+            return httpx.Response(200, content=_written(found))
         image = f"{repository}:{name}"
         if image not in self.images:
             return httpx.Response(404)
         return httpx.Response(
             200,
             headers={"Docker-Content-Digest": MANIFEST_DIGEST},
-            json={"config": {"digest": configuration_digest(image)}},
+            json={"config": {"digest": configuration_digest(self.images[image])}},
         )
 
 
-def configuration_digest(image: str) -> str:
-    """Return the id of ``REPOSITORY:TAG``."""
-    return f"sha256:{hashlib.sha256(image.encode()).hexdigest()}"
+def configuration_digest(configuration: dict[str, Any]) -> str:
+    """Return the id of an image."""
+    return f"sha256:{hashlib.sha256(_written(configuration)).hexdigest()}"
+
+
+def _written(configuration: dict[str, Any]) -> bytes:
+    return json.dumps(configuration).encode()

@@ -57,6 +57,14 @@ def test_the_error_reads_as_one_line(kind: type[InvalidJobSpec] | type[InvalidRe
     assert error.violations == tuple(VIOLATIONS)
 
 
+@pytest.mark.parametrize("kind", [InvalidJobSpec, InvalidRequest])
+def test_the_error_of_one_rule_needs_no_list(kind: type[InvalidJobSpec] | type[InvalidRequest]) -> None:
+    error = kind.of("jobId", "is bad")
+
+    assert type(error) is kind
+    assert error.violations == (FieldViolation(field="jobId", description="is bad"),)
+
+
 @pytest.mark.parametrize("name", [name for name in drawn_tree() if name.startswith("Invalid")])
 def test_what_is_invalid_is_a_value_error_too(name: str) -> None:
     assert issubclass(getattr(errors, name), ValueError)

@@ -9,7 +9,7 @@ from fastapi import Depends, Path, Query
 from fastapi.responses import JSONResponse
 
 from training_api.dialects.vertex_v1.names import LOCATION_PATTERN
-from training_api.errors import FieldViolation, InvalidRequest
+from training_api.errors import InvalidRequest
 from training_service.api.vertex_v1.canonical import with_integer_enums
 
 LocationPath = Annotated[str, Path(pattern=LOCATION_PATTERN)]
@@ -26,9 +26,7 @@ def _answering(
     asked = system_alt or alt
     if asked not in _FORMATS:
         known = " or ".join(repr(each) for each in _FORMATS if each)
-        raise InvalidRequest(
-            [FieldViolation(field="$alt", description=f"must be {known}; got {asked[:100]!r}")]
-        )
+        raise InvalidRequest.of("$alt", f"must be {known}; got {asked[:100]!r}")
     if not _FORMATS[asked]:
         return lambda _, resource: JSONResponse(resource)
     return lambda name, resource: JSONResponse(with_integer_enums(name, resource))

@@ -7,7 +7,7 @@ from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from training_api.errors import FieldViolation, InvalidRequest
+from training_api.errors import InvalidRequest
 from training_service.api.vertex_v1.messages import descriptor_of
 
 _ALL = "*"
@@ -68,4 +68,4 @@ def _field_of(descriptor: Descriptor | None, name: str) -> FieldDescriptor | Non
 
 
 def _broken(description: str) -> InvalidRequest:
-    return InvalidRequest([FieldViolation(field="readMask", description=description)])
+    return InvalidRequest.of("readMask", description)

@@ -15,7 +15,6 @@ from training_api.errors import (
     BuildFailed,
     EngineBusy,
     EngineUnavailable,
-    FieldViolation,
     InvalidImageRef,
     InvalidRequest,
     TrainingError,
@@ -49,7 +48,9 @@ class CloudMachine:
 
     def __post_init__(self) -> None:
         if not timedelta(0) < self.timeout <= MAX_TIMEOUT:
-            raise _wrong("build_timeout", f"must be above 0 and at most 24 hours, got {self.timeout}")
+            raise InvalidRequest.of(
+                "build_timeout", f"must be above 0 and at most 24 hours, got {self.timeout}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +91,9 @@ def build_request(
     variables = {id_: f"SECRET_{number}" for number, id_ in enumerate(sorted(secrets))}
     for id_, version in secrets.items():
         if not _SECRET.fullmatch(version):
-            raise _wrong(f"secrets.{id_}", f"must be projects/P/secrets/S/versions/V, got {version!r}")
+            raise InvalidRequest.of(
+                f"secrets.{id_}", f"must be projects/P/secrets/S/versions/V, got {version!r}"
+            )
     arguments = [
         *("build", "--file", dockerfile, "--tag", str(content.ref)),
         *(f"--build-arg={name}={value}" for name, value in build_args.items()),
@@ -210,18 +213,14 @@ def _short(labels: Mapping[str, str], content: ImageContent) -> Mapping[str, str
 
 def _check_arguments(arguments: list[str]) -> None:
     if len(arguments) > MAX_ARGUMENTS:
-        raise _wrong(
+        raise InvalidRequest.of(
             "build_args",
             f"must be few enough for the {MAX_ARGUMENTS} arguments that Cloud Build takes, labels and secrets "
             f"included, got {len(arguments)}; put values into a file of the context",
         )
     for word in arguments:
         if len(word) > MAX_ARGUMENT_LENGTH:
-            raise _wrong(
+            raise InvalidRequest.of(
                 "build_args",
                 f"must have at most {MAX_ARGUMENT_LENGTH} characters each, got {len(word)} in {word[:40]!r}...",
             )
-
-
-def _wrong(field: str, description: str) -> InvalidRequest:
-    return InvalidRequest([FieldViolation(field=field, description=description)])

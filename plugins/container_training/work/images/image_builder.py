@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
 from docker.api import APIClient
@@ -13,7 +12,7 @@ from docker.api import APIClient
 from container_engines.docker.driver import DockerDriver
 from container_training.work.images.build_context import BuildContext
 from container_training.work.images.build_lock import one_build_of
-from container_training.work.images.builders.build_order import BuildOrder, BuildSession, OnLine
+from container_training.work.images.builders.build_order import BuildOrder, BuildSession, OnLine, order_build
 from container_training.work.images.builders.builder import Builder, is_buildkit
 from container_training.work.images.builders.buildkit_build import build_with_buildkit
 from container_training.work.images.builders.classic_build import build_classic
@@ -21,7 +20,7 @@ from container_training.work.images.content import ImageContent, image_content
 from container_training.work.images.dockerfile import buildkit_needs
 from container_training.work.images.engine import Cancellation, EngineAddress, default_engine_url
 from container_training.work.images.history import changes_since_newest
-from container_training.work.images.labels import first_build, image_labels, is_made_of
+from container_training.work.images.labels import first_build, is_made_of
 from container_training.work.images.puller import base_image_id, pull_image
 from container_training.work.images.registry import FindLogin, find_manifest, stored_login
 from training_api.errors import (
@@ -162,21 +161,18 @@ class _Build:
 
     def _built(self, content: ImageContent, archive: BinaryIO) -> BuiltImage:
         ref = content.ref
-        self.on_line(f"building {ref} from {self.context.directory} ({archive.tell()} bytes of context)")
-        for line in changes_since_newest(self.api_client, content):
-            self.on_line(line)
-        archive.seek(0)
-        order = BuildOrder(
-            ref=ref,
-            archive=archive,
-            dockerfile=self.context.dockerfile,
-            build_args=self.context.build_args,
-            labels=image_labels(self.context, content, self.labels, datetime.now(UTC)),
+        order = order_build(
+            self.context,
+            content,
+            archive,
+            labels=self.labels,
             network_mode=self.network_mode,
             on_line=self.on_line,
             cancellation=self.cancellation,
             session=self.session,
         )
+        for line in changes_since_newest(self.api_client, content):
+            self.on_line(line)
         last_output = self._run(order)
         image = DockerDriver(self.api_client).find_image(str(ref))
         if image is None:

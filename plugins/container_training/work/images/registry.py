@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -98,11 +99,19 @@ def read_configuration(
 
     :param digest: ``config_digest`` of its manifest.
     :raises RegistryUnavailable: no answer, or a server error.
-    :raises PushFailed: the registry wants another login, or answers with no configuration.
+    :raises PushFailed: the registry wants another login, or answers with another configuration or none.
     """
     url = f"{registry_url(ref.host)}/v2/{ref.repository}/blobs/{digest}"
     answer = _ask("GET", url, ref, login or {}, client)
-    return answer.json_object(ref) if answer is not None else None
+    if answer is None:
+        return None
+    found = f"sha256:{hashlib.sha256(answer.body).hexdigest()}"
+    if found != digest:  # perhaps of another image: its labels would decide that nothing is built
+        raise PushFailed(
+            f"registry {ref.host} answered for {ref} with another content than its digest {digest}, got {found}; "
+            "push the image again, or ask who keeps the registry, or a cache before it"
+        )
+    return answer.json_object(ref)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +147,7 @@ def _ask_with(client: httpx.Client, method: str, url: str, ref: ImageRef, login:
         if answer.status == httpx.codes.UNAUTHORIZED:
             headers |= _authorization(client, answer.headers.get("WWW-Authenticate", ""), login)
             answer = _send(client, method, url, ref, headers)
-    except httpx.TransportError as error:
+    except (httpx.RequestError, httpx.InvalidURL) as error:  # also redirects without end, a broken body
         raise RegistryUnavailable(f"registry {ref.host} did not answer: {error}") from error
     if answer.status == httpx.codes.NOT_FOUND:
         return None
@@ -188,8 +197,10 @@ def _authorization(client: httpx.Client, challenge: str, login: Login) -> dict[s
 
 
 def _token(answer: httpx.Response) -> str | None:
-    if not answer.is_success:
+    """Return the token in an answer; ``None``: there is none, also where it is no JSON object."""
+    try:
+        body = answer.json() if answer.is_success else None
+    except ValueError:
         return None
-    body = answer.json()
-    token: str | None = body.get("token") or body.get("access_token")
-    return token
+    token = (body.get("token") or body.get("access_token")) if isinstance(body, dict) else None
+    return str(token) if token else None

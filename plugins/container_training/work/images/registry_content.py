@@ -19,7 +19,7 @@ from training_api.errors import BuildFailed, InvalidImageRef, PushFailed, Regist
 from training_api.job.image_ref import LOCAL_HOST, ImageRef
 
 #: Docker Hub answers under another name than images have. Source: distribution/reference, normalize.go.
-_HUB, _HUB_HOST, _HUB_FOLDER = "docker.io", "registry-1.docker.io", "library"
+_HUB_HOST, _HUB_FOLDER = "registry-1.docker.io", "library"
 _WAY_OUT = "; if the Dockerfile has ARG BASE_IMAGE, that build argument can name another image"
 
 
@@ -106,7 +106,7 @@ def base_image_ref(name: str) -> ImageRef:
     bare, at, digest = name.partition("@")
     repository, tag = parse_repository_tag(bare)
     host, path = docker.auth.resolve_repository_name(repository)
-    if host == _HUB:
+    if host == docker.auth.INDEX_NAME:
         host = _HUB_HOST
         path = path if "/" in path else f"{_HUB_FOLDER}/{path}"
     return ImageRef(host=host, repository=path, tag=tag or None, digest=digest if at else None)

@@ -5,16 +5,14 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from container_training.work.images.build_context import BuildContext
 from container_training.work.images.build_lock import one_build_of
-from container_training.work.images.builders.build_order import BuildOrder, BuildSession, OnLine
+from container_training.work.images.builders.build_order import BuildSession, OnLine, order_build
 from container_training.work.images.builders.buildx_build import build_with_buildx
 from container_training.work.images.builders.remote_builder import RemoteBuilder
 from container_training.work.images.engine import Cancellation
 from container_training.work.images.image_builder import BuiltImage
-from container_training.work.images.labels import image_labels
 from container_training.work.images.registry import FindLogin, stored_login
 from container_training.work.images.registry_content import content_by_registry, find_built, registries_of
 
@@ -53,19 +51,16 @@ def build_remotely(
             found = find_built(content, find_login, on_line)
             if found is not None:
                 return found
-            on_line(f"building {content.ref} from {context.directory} ({archive.tell()} bytes of context)")
-            on_line(f"the remote builder {builder} builds and pushes it")
-            archive.seek(0)
-            order = BuildOrder(
-                ref=content.ref,
-                archive=archive,
-                dockerfile=context.dockerfile,
-                build_args=context.build_args,
-                labels=image_labels(context, content, labels or {}, datetime.now(UTC)),
+            order = order_build(
+                context,
+                content,
+                archive,
+                labels=labels or {},
                 network_mode=network_mode,
                 on_line=on_line,
                 cancellation=cancellation,
                 session=session,
             )
+            on_line(f"the remote builder {builder} builds and pushes it")
             made = build_with_buildx(order, builder, registries_of(content), find_login)
     return BuiltImage(ref=replace(content.ref, digest=made.digest), image_id=made.image_id, is_reused=False)

@@ -14,7 +14,7 @@ from docker.api import APIClient
 from container_engines.confinement import PIDS_LIMIT
 from container_engines.docker.driver import ContainerLaunch, ContainerState, DockerDriver
 from container_training.work.images.engine import OWNER_LABEL, Cancellation
-from training_api.errors import DiskFull, EngineError, FieldViolation, ImageTestFailed, InvalidJobSpec
+from training_api.errors import DiskFull, EngineError, ImageTestFailed, InvalidJobSpec
 from training_api.job.restarts import EXIT_MEANINGS
 from training_api.retrying import ENGINE_MAY_DO_LATER
 
@@ -46,13 +46,9 @@ class RunLimits:
 
     def __post_init__(self) -> None:
         if self.timeout_seconds <= 0:
-            raise _invalid_limit("timeout", f"must be > 0 s, got {self.timeout_seconds}")
+            raise InvalidJobSpec.of("timeout", f"must be > 0 s, got {self.timeout_seconds}")
         if self.pids < 1:
-            raise _invalid_limit("pids", f"must be >= 1, got {self.pids}")
-
-
-def _invalid_limit(field: str, description: str) -> InvalidJobSpec:
-    return InvalidJobSpec([FieldViolation(field=field, description=description)])
+            raise InvalidJobSpec.of("pids", f"must be >= 1, got {self.pids}")
 
 
 def run_container(

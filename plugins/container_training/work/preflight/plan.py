@@ -8,7 +8,7 @@ from dataclasses import replace
 from training_api.dialects.ml_v1.packages import job_dir_args
 from training_api.dialects.ml_v1.resources import Job
 from training_api.dialects.ml_v1.roles import OTHER_ROLES
-from training_api.errors import FieldViolation, InvalidJobSpec
+from training_api.errors import InvalidJobSpec
 from training_api.job.job_spec import JobSpec
 from training_api.job.replica_spec import ReplicaSpec
 from training_api.job.tuning.trial_spec import hyperparameter_args, sample_hyperparameters
@@ -51,7 +51,7 @@ def preflight_replicas(spec: JobSpec, args: Sequence[str] | None) -> list[Replic
     """
     if spec.packages:
         rule = "a preflight starts images; this job runs packages, which only the service's runtime images install"
-        raise InvalidJobSpec([FieldViolation(field="trainingInput.packageUris", description=rule)])
+        raise InvalidJobSpec.of("trainingInput.packageUris", rule)
     replicas = [item for item in spec.replicas if item.replica.index < MAX_REPLICAS_PER_ROLE]
     if args:
         own = (*args, *job_dir_args(spec.output_dir))

@@ -119,7 +119,7 @@ def file_error(file: str, line: int | None, description: str, *, column: int | N
     Line and column count from 1, if there is one.
     """
     place = ":".join(str(part) for part in (file, line, column) if part is not None)
-    return InvalidJobSpec([FieldViolation(field=WHOLE_FILE, description=f"{place}: {description}")])
+    return InvalidJobSpec.of(WHOLE_FILE, f"{place}: {description}")
 
 
 @cache

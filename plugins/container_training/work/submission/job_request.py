@@ -163,18 +163,18 @@ def _as_mapping(job: Mapping[str, Any] | str | None) -> dict[str, Any]:
         try:
             job = json.loads(job)
         except json.JSONDecodeError as error:
-            raise _invalid("job", f"must be a JSON object, got {job!r:.200}: {error}") from error
+            raise InvalidJobSpec.of("job", f"must be a JSON object, got {job!r:.200}: {error}") from error
     if not job:
         return {}
     if not isinstance(job, Mapping):
-        raise _invalid("job", f"must be a JSON object, got {type(job).__name__}")
+        raise InvalidJobSpec.of("job", f"must be a JSON object, got {type(job).__name__}")
     return dict(job)
 
 
 def _part(wire: Mapping[str, Any], name: str) -> dict[str, Any]:
     part = wire.get(name) or {}
     if not isinstance(part, Mapping):
-        raise _invalid(name, f"must be a JSON object, got {type(part).__name__}")
+        raise InvalidJobSpec.of(name, f"must be a JSON object, got {type(part).__name__}")
     return dict(part)
 
 
@@ -233,10 +233,6 @@ def _violations(error: ValidationError) -> list[FieldViolation]:
 
 def _path(location: Sequence[int | str]) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
-
-
-def _invalid(field: str, description: str) -> InvalidJobSpec:
-    return InvalidJobSpec([FieldViolation(field=field, description=description)])
 
 
 def _under_wire_names(values: Mapping[str, Any], model: type[WireModel] = Job) -> dict[str, Any]:

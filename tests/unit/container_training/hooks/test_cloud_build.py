@@ -8,6 +8,7 @@ from typing import Any
 import grpc
 import pytest
 from google.api_core.exceptions import Forbidden
+from google.auth.exceptions import DefaultCredentialsError, RefreshError
 from google.cloud.devtools.cloudbuild_v1 import types  # noqa: TID253  # its messages
 
 from container_training.hooks.closing import NoSuchConnection
@@ -75,8 +76,24 @@ def test_a_refusal_is_told_in_the_projects_words(
 
 
 def test_a_machine_that_cloud_build_does_not_know_is_named(cloud: CloudBuildServer) -> None:
-    with pytest.raises(InvalidRequest, match=r"machine_type: must be what Cloud Build knows: .*A_BIG_ONE"):
+    message = r"machine_type: must be one of UNSPECIFIED, .*E2_HIGHCPU_8.*, got 'A_BIG_ONE'"
+    with pytest.raises(InvalidRequest, match=message):
         CloudBuildHook().create({**BUILD, "options": {"machine_type": "A_BIG_ONE"}})
+    assert cloud.created == []
+
+
+def test_a_machine_that_cloud_build_knows_is_passed_on(cloud: CloudBuildServer) -> None:
+    CloudBuildHook().create({**BUILD, "options": {"machine_type": "E2_HIGHCPU_8"}})
+
+    assert cloud.created[0].build.options.machine_type.name == "E2_HIGHCPU_8"
+
+
+@pytest.mark.parametrize("wrong", [{"no_such_field": 1}, {"steps": 3}, {"timeout": "soon"}])
+def test_another_field_that_cloud_build_does_not_know_is_not_blamed_on_the_machine(
+    cloud: CloudBuildServer, wrong: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidRequest, match=r"^build: must be what Cloud Build knows: "):
+        CloudBuildHook().create({**BUILD, "options": {"machine_type": "E2_HIGHCPU_8"}, **wrong})
     assert cloud.created == []
 
 
@@ -139,3 +156,32 @@ def test_googles_registries_get_an_access_token(
     monkeypatch.setattr(type(hook.provider), "get_credentials", lambda self: Credentials())
 
     assert hook.registry_login() == {"username": "oauth2accesstoken", "password": "ya29.token"}
+
+
+def test_credentials_that_give_no_token_are_told_in_the_projects_words(
+    cloud: CloudBuildServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hook = CloudBuildHook()
+
+    class Credentials:
+        valid = False
+
+        def refresh(self, request: object) -> None:
+            raise RefreshError("iamcredentials: denied")  # type: ignore[no-untyped-call]
+
+    monkeypatch.setattr(type(hook.provider), "get_credentials", lambda self: Credentials())
+
+    with pytest.raises(EngineUnavailable, match=r"getting a token for Google's registries failed: .*denied"):
+        hook.registry_login()
+
+
+def test_a_project_that_cannot_be_found_out_is_told_in_the_projects_words(
+    cloud: CloudBuildServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> str:
+        raise DefaultCredentialsError("no credentials")  # type: ignore[no-untyped-call]
+
+    monkeypatch.setattr(type(CloudBuildHook().provider), "project_id", property(refuse))
+
+    with pytest.raises(EngineUnavailable, match=r"reading the project of .* failed: no credentials"):
+        CloudBuildHook().get("build-1")

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import BinaryIO, TypedDict
 
+from container_training.work.images.build_context import BuildContext
+from container_training.work.images.content import ImageContent
 from container_training.work.images.engine import Cancellation
+from container_training.work.images.labels import image_labels
 from container_training.work.images.registry import FindLogin
-from training_api.errors import FieldViolation, InvalidRequest
+from training_api.errors import InvalidRequest
 from training_api.job.image_ref import ImageRef
 
 OnLine = Callable[[str], None]
@@ -37,7 +41,7 @@ class BuildSession:
             rule = (
                 f"ids of secrets and SSH agents must be letters, digits, '.', '_' and '-', got {wrong[0]!r}"
             )
-            raise InvalidRequest([FieldViolation(field="secrets", description=rule)])
+            raise InvalidRequest.of("secrets", rule)
 
     @property
     def ids(self) -> list[str]:
@@ -69,6 +73,39 @@ class BuildOrder:
     on_line: OnLine
     cancellation: Cancellation
     session: BuildSession
+
+
+def order_build(
+    context: BuildContext,
+    content: ImageContent,
+    archive: BinaryIO,
+    *,
+    labels: Mapping[str, str],
+    network_mode: str | None,
+    on_line: OnLine,
+    cancellation: Cancellation,
+    session: BuildSession,
+) -> BuildOrder:
+    """
+    Return the order of the image of ``context``, after a line that it is built now.
+
+    :param content: what decides the image.
+    :param archive: where ``content`` was packed; it is rewound.
+    :param labels: the caller's, beside which the image gets this project's.
+    """
+    on_line(f"building {content.ref} from {context.directory} ({archive.tell()} bytes of context)")
+    archive.seek(0)
+    return BuildOrder(
+        ref=content.ref,
+        archive=archive,
+        dockerfile=context.dockerfile,
+        build_args=context.build_args,
+        labels=image_labels(context, content, labels, datetime.now(UTC)),
+        network_mode=network_mode,
+        on_line=on_line,
+        cancellation=cancellation,
+        session=session,
+    )
 
 
 class BuildOptions(TypedDict):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
-from training_api.errors import BuildKitMissing, FieldViolation, InvalidRequest
+from training_api.errors import BuildKitMissing, InvalidRequest
 
 
 class Builder(StrEnum):
@@ -25,10 +25,8 @@ def parse_builder(text: str) -> Builder:
         return Builder(text)
     except ValueError as error:
         names = ", ".join(Builder)
-        violation = FieldViolation(
-            field="builder", description=f"must be one of {names}, got {text!r}; 'auto' fits most images"
-        )
-        raise InvalidRequest([violation]) from error
+        rule = f"must be one of {names}, got {text!r}; 'auto' fits most images"
+        raise InvalidRequest.of("builder", rule) from error
 
 
 def is_buildkit(builder: Builder, needs: Sequence[str]) -> bool:
@@ -53,10 +51,9 @@ def is_remote(builder: Builder, *, has_remote: bool) -> bool:
     :raises InvalidRequest: it was asked for, and there is none.
     """
     if builder is Builder.BUILDX and not has_remote:
-        violation = FieldViolation(
-            field="builder",
-            description=f"{builder.value!r} needs a remote builder; set extra builder_url or builder_name of the docker "
+        raise InvalidRequest.of(
+            "builder",
+            f"{builder.value!r} needs a remote builder; set extra builder_url or builder_name of the docker "
             "connection, or take another builder",
         )
-        raise InvalidRequest([violation])
     return has_remote and builder in (Builder.AUTO, Builder.BUILDX)

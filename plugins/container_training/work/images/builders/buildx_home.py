@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import docker.auth
+
+from container_training.work.images.builders.docker_cli import INSTALL_BUILDX
 from container_training.work.images.builders.remote_builder import RemoteBuilder
 from container_training.work.images.registry import FindLogin, Login
 from training_api.errors import BuildKitMissing
@@ -24,8 +27,6 @@ _INSTANCE = "container-training"
 _SECONDS = 60
 #: Docker's command line, told nothing else, asks the engine of these; a remote builder has none.
 _OF_ENGINES = ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "BUILDX_BUILDER")
-#: The key of Docker Hub's login. Source: docker/cli, registry.IndexServer.
-_HUB, _HUB_KEY = "docker.io", "https://index.docker.io/v1/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,7 @@ def buildx_home(
     It is removed afterwards. A builder with an address is an instance in this folder. One with a name is this
     user's own, whose folder of buildx is used, too.
 
-    :raises BuildKitMissing: buildx knows no such builder.
+    :raises BuildKitMissing: buildx knows no such builder, or cannot be run.
     """
     users = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
     with tempfile.TemporaryDirectory(prefix="buildx-") as folder:  # 0700
@@ -79,9 +80,13 @@ def buildx_home(
 def _configuration(logins: Mapping[str, Login], users: Path) -> dict[str, Any]:
     """Return ``config.json``: logins as ``docker login`` keeps them, and the user's plugins."""
     return {
-        "auths": {_HUB_KEY if host == _HUB else host: _auth(login) for host, login in logins.items()},
+        "auths": {_key(host): _auth(login) for host, login in logins.items()},
         "cliPluginsExtraDirs": [str(users / "cli-plugins")],
     }
+
+
+def _key(host: str) -> str:
+    return docker.auth.INDEX_URL if host == docker.auth.INDEX_NAME else host
 
 
 def _auth(login: Login) -> dict[str, str]:
@@ -100,16 +105,22 @@ def _create_instance(program: str, builder: RemoteBuilder, environment: Mapping[
         for part in ("--driver-opt", _quoted(f"{name}={file}"))
     ]
     command = [program, "buildx", "create", "--name", _INSTANCE, "--driver", "remote", *options, builder.url]
-    run = subprocess.run(
-        command,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=environment,
-        timeout=_SECONDS,
-    )
+    try:
+        run = subprocess.run(
+            command,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
+            timeout=_SECONDS,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise BuildKitMissing(
+            f"buildx cannot use the builder at {builder}: {error}; check that `{program} buildx version` answers, or "
+            f"{INSTALL_BUILDX}"
+        ) from error
     if run.returncode:
         raise BuildKitMissing(f"buildx cannot use the builder at {builder}: {run.stdout.strip()}")
 

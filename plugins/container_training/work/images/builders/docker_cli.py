@@ -17,6 +17,7 @@ _FIRST_VERSION, _FIRST_WITHOUT = (18, 9), (23, 0)
 _BUILDX_VERSION = re.compile(r"buildx v?(\d+)\.(\d+)")
 #: The first buildx that reaches a BuildKit at an address. Source: its release notes, "remote driver".
 _FIRST_REMOTE = (0, 8)
+INSTALL_BUILDX = "install docker-buildx-plugin or docker-buildx"
 
 
 def find_buildkit_cli(search_path: str | None = None) -> str:
@@ -26,7 +27,7 @@ def find_buildkit_cli(search_path: str | None = None) -> str:
     :param search_path: folders, as in ``PATH``, which is the default.
     :raises BuildKitMissing: none can; the message says what was found.
     """
-    way_out = "install docker-buildx-plugin or docker-buildx, or Debian 12's docker.io (20.10)"
+    way_out = f"{INSTALL_BUILDX}, or Debian 12's docker.io (20.10)"
     return _first("BuildKit", _why_not, way_out, search_path)
 
 
@@ -37,9 +38,7 @@ def find_buildx_cli(search_path: str | None = None) -> str:
     :param search_path: folders, as in ``PATH``, which is the default.
     :raises BuildKitMissing: none can; the message says what was found.
     """
-    return _first(
-        "a remote BuildKit", _why_not_remote, "install docker-buildx-plugin or docker-buildx", search_path
-    )
+    return _first("a remote BuildKit", _why_not_remote, INSTALL_BUILDX, search_path)
 
 
 def _first(what: str, why_not: Callable[[Path], str | None], way_out: str, search_path: str | None) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
-from training_api.errors import EngineUnavailable, FieldViolation, InvalidRequest
+from training_api.errors import EngineUnavailable, InvalidRequest
 from training_api.loopback import is_loopback
 
 #: As in docker's ``DOCKER_CERT_PATH``.
@@ -37,26 +37,31 @@ class RemoteBuilder:
 
     def __post_init__(self) -> None:
         if bool(self.url) == bool(self.name):
-            raise _wrong("builder_url", "must be given without builder_name, or builder_name without it")
+            raise InvalidRequest.of(
+                "extra.builder_url", "must be given without builder_name, or builder_name without it"
+            )
         if self.name:
             if self.name.startswith("-"):  # which would be an option of the command line
-                raise _wrong("builder_name", f"must be the name of a builder of buildx, got {self.name!r}")
+                raise InvalidRequest.of(
+                    "extra.builder_name", f"must be the name of a builder of buildx, got {self.name!r}"
+                )
             return
         address = urlsplit(self.url)
         if address.scheme == "unix" and address.path:
             return
         if address.scheme != "tcp" or not address.hostname or not _port_of(address):
-            raise _wrong(
-                "builder_url", f"must be tcp://HOST:PORT or unix://PATH of a buildkitd, got {self.url!r}"
+            raise InvalidRequest.of(
+                "extra.builder_url",
+                f"must be tcp://HOST:PORT or unix://PATH of a buildkitd, got {self.url!r}",
             )
         if not self.cert_path and not is_loopback(address.netloc):
-            raise _wrong(
-                "builder_cert_path",
+            raise InvalidRequest.of(
+                "extra.builder_cert_path",
                 f"must be given for {self.url!r}: without TLS anyone on the network may build there, and read secrets",
             )
         if self.cert_path and not all(file.is_file() for file in self.certificates):
-            raise _wrong(
-                "builder_cert_path",
+            raise InvalidRequest.of(
+                "extra.builder_cert_path",
                 f"must be a folder with {', '.join(CERTIFICATES)}, got {self.cert_path!r}",
             )
 
@@ -112,7 +117,3 @@ def _port_of(address: SplitResult) -> int | None:
         return address.port
     except ValueError:
         return None
-
-
-def _wrong(field: str, description: str) -> InvalidRequest:
-    return InvalidRequest([FieldViolation(field=f"extra.{field}", description=description)])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+
 import httpx
 import pytest
 
@@ -76,6 +79,17 @@ def test_a_basic_challenge_is_answered_with_the_login() -> None:
     assert manifest_digest(REF, login=login, client=client_for(answer)) == DIGEST
 
 
+def challenge(realm: str) -> dict[str, str]:
+    return {"WWW-Authenticate": f'Bearer realm="{realm}"'}
+
+
+def at_tokens(request: httpx.Request) -> bool:
+    return request.url.host == "tokens.example"
+
+
+BEARER, GZIP = challenge("https://tokens.example/token"), {"Content-Encoding": "gzip"}
+
+
 def refuse(request: httpx.Request) -> httpx.Response:
     raise httpx.ConnectError("connection refused")
 
@@ -84,6 +98,13 @@ def refuse(request: httpx.Request) -> httpx.Response:
     ("handler", "expected"),
     [
         (refuse, RegistryUnavailable),
+        (lambda request: httpx.Response(307, headers={"Location": "/again"}), RegistryUnavailable),
+        (lambda request: httpx.Response(200, headers=GZIP, content=b"no gzip"), RegistryUnavailable),
+        (
+            lambda request: httpx.Response(401, headers=challenge("https://tokens.example:port")),
+            RegistryUnavailable,
+        ),
+        (lambda request: httpx.Response(200 if at_tokens(request) else 401, headers=BEARER), PushFailed),
         (lambda request: httpx.Response(503), RegistryUnavailable),
         (lambda request: httpx.Response(429), RegistryUnavailable),
         (lambda request: httpx.Response(401), PushFailed),
@@ -100,18 +121,22 @@ def test_a_name_without_a_host_belongs_to_docker_io() -> None:
     assert registry_of("gcr.io/p/x") == "gcr.io"
 
 
+CONFIGURATION = b'{"config": {"Labels": {"a": "b"}}}'
+CONFIGURATION_DIGEST = f"sha256:{hashlib.sha256(CONFIGURATION).hexdigest()}"
+
+
 def test_a_configuration_is_read_also_from_where_the_registry_keeps_it() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         if request.url.host == "blobs.example":
             assert "Authorization" not in request.headers
-            return httpx.Response(200, json={"config": {"Labels": {"a": "b"}}})
+            return httpx.Response(200, headers=GZIP, content=gzip.compress(CONFIGURATION))
         if "Authorization" not in request.headers:
             return httpx.Response(401, headers={"WWW-Authenticate": "Basic realm=r"})
-        assert str(request.url) == f"https://registry.example/v2/p/digits/blobs/{DIGEST}"
+        assert str(request.url) == f"https://registry.example/v2/p/digits/blobs/{CONFIGURATION_DIGEST}"
         return httpx.Response(307, headers={"Location": "https://blobs.example/1"})
 
     login = {"username": "u", "password": "p"}
-    found = read_configuration(REF, DIGEST, login=login, client=client_for(answer))
+    found = read_configuration(REF, CONFIGURATION_DIGEST, login=login, client=client_for(answer))
 
     assert found == {"config": {"Labels": {"a": "b"}}}
     assert read_configuration(REF, DIGEST, client=client_for(lambda request: httpx.Response(404))) is None
@@ -132,4 +157,11 @@ def test_an_answer_that_is_none_of_a_registry_is_refused(body: bytes, message: s
     with pytest.raises(PushFailed, match=message):
         find_manifest(REF, client=client)
     with pytest.raises(PushFailed, match=message):
-        read_configuration(REF, DIGEST, client=client)
+        read_configuration(REF, f"sha256:{hashlib.sha256(body).hexdigest()}", client=client)
+
+
+def test_a_configuration_of_another_content_is_refused() -> None:
+    client = client_for(lambda request: httpx.Response(200, content=CONFIGURATION + b" "))
+
+    with pytest.raises(PushFailed, match=rf"with another content than its digest {CONFIGURATION_DIGEST}"):
+        read_configuration(REF, CONFIGURATION_DIGEST, client=client)

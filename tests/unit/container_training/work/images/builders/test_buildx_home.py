@@ -103,3 +103,25 @@ def test_a_builder_that_buildx_refuses_is_named(
         BuildKitMissing, match=r"cannot use the builder at tcp://127.*: ERROR: failed to find"
     ):
         open_home(RemoteBuilder(url="tcp://127.0.0.1:1"))
+
+
+def test_a_command_line_that_is_gone_is_named(tmp_path: Path, users: Path) -> None:
+    gone = str(tmp_path / "docker")
+
+    with (
+        pytest.raises(
+            BuildKitMissing, match=r"cannot use the builder at tcp://127.*No such file.*; check that"
+        ),
+        buildx_home(gone, RemoteBuilder(url="tcp://127.0.0.1:1"), (), lambda host: {}),
+    ):
+        pass
+
+
+def test_a_command_line_that_does_not_end_is_named(
+    tmp_path: Path, users: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_on_path(tmp_path / "bin", monkeypatch, then="import time; time.sleep(600)")
+    monkeypatch.setattr("container_training.work.images.builders.buildx_home._SECONDS", 0.01)
+
+    with pytest.raises(BuildKitMissing, match=r"cannot use the builder at tcp://127.*timed out"):
+        open_home(RemoteBuilder(url="tcp://127.0.0.1:1"))
