@@ -7,7 +7,6 @@ import asyncio
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
-from pydantic import ValidationError
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -77,7 +76,6 @@ def make_app() -> FastAPI:
     app.add_exception_handler(TrainingError, answer_problem)
     app.add_exception_handler(HTTPException, _answer_refusal)
     app.add_exception_handler(RequestValidationError, _answer_invalid)
-    app.add_exception_handler(ValidationError, _answer_refused_question)
     # Last, and so outermost: also what is refused has the headers.
     app.add_middleware(_Headers)
     return app
@@ -113,17 +111,6 @@ async def _answer_refusal(request: Request, error: Exception) -> Response:
     }
     problem = {"message": str(error.detail), "advice": advice.get(error.status_code, "")}
     return JSONResponse(problem, status_code=error.status_code, headers=error.headers)
-
-
-async def _answer_refused_question(request: Request, error: Exception) -> Response:
-    """Answer a request that leads to a question which the training service does not take."""
-    assert isinstance(error, ValidationError)  # noqa: S101  # registered for it
-    parts = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
-    advice = (
-        "Of dags: choose one DAG, or ask an administrator of Airflow for the right to read all. "
-        "Of prices: correct the connection."
-    )
-    return JSONResponse({"message": "; ".join(parts), "advice": advice}, status_code=400)
 
 
 async def _answer_invalid(request: Request, error: Exception) -> Response:

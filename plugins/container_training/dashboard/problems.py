@@ -7,6 +7,7 @@ from fastapi.responses import JSONResponse
 
 from container_training.dashboard.airflow_side.connections import UnknownConnection
 from container_training.dashboard.service_side.job_files import FolderUnreadable
+from container_training.dashboard.service_side.questions import RefusedQuestion
 from container_training.hooks.training import InvalidConnection
 from container_training.work.job_buckets import BucketRefused
 from training_api.errors import (
@@ -27,6 +28,14 @@ _ADVICE: tuple[tuple[type[TrainingError], int, str], ...] = (
     (InvalidConnection, 502, "Complete the connection: Admin, Connections."),
     (InvalidRequest, 400, "Change the filter, or clear it."),
     (InvalidFilter, 400, "Change the filter, or clear it."),
+    (
+        RefusedQuestion,
+        400,
+        (
+            "Of dags: choose one DAG, or ask an administrator of Airflow for the right to read all. "
+            "Of prices: correct the connection."
+        ),
+    ),
     (
         JobNotFound,
         404,

@@ -14,6 +14,7 @@ from container_training.dashboard.airflow_side.connections import DEFAULT_CONN_I
 from container_training.dashboard.airflow_side.rights import Rights
 from container_training.dashboard.airflow_side.tasks import AirflowTasks
 from container_training.dashboard.answers import Answers
+from container_training.dashboard.service_side.questions import question
 from container_training.dashboard.shared import ANSWERS, SERVICES
 from container_training.dashboard.views.fleet import history_view, models_view
 from container_training.dashboard.views.views import state_counts
@@ -127,9 +128,9 @@ def _of_now(
     whole: FleetResponse,
     report: dict[str, Any],
 ) -> dict[str, Any]:
-    request = SearchJobsRequest(dags=labels, page_size=1)
-    question = (service.conn_id, request.model_dump_json(), version)
-    states = ANSWERS.get(question, lambda: service.ops.search_jobs(request)).states
+    request = question(SearchJobsRequest, dags=labels, page_size=1)
+    asked = (service.conn_id, request.model_dump_json(), version)
+    states = ANSWERS.get(asked, lambda: service.ops.search_jobs(request)).states
     return {
         "capacity": _room(whole.capacity),
         # What others' jobs hold is not for those who may not see them: the report has the person's own.
@@ -147,7 +148,8 @@ def _report(
     whole: FleetResponse,
 ) -> dict[str, Any]:
     shown = WINDOWS[window]
-    request = FleetHistoryRequest(
+    request = question(
+        FleetHistoryRequest,
         window_seconds=shown.seconds,
         step_seconds=shown.step_seconds,
         cost_step_seconds=shown.cost_seconds,

@@ -13,6 +13,7 @@ from container_training.dashboard.airflow_side.connections import DEFAULT_CONN_I
 from container_training.dashboard.airflow_side.origins import find_origins
 from container_training.dashboard.airflow_side.rights import Rights
 from container_training.dashboard.service_side.job_query import PAGE_SIZE, JobQuery
+from container_training.dashboard.service_side.questions import question
 from container_training.dashboard.shared import ANSWERS, SERVICES, readable_job
 from container_training.dashboard.views.views import job_view, state_counts
 from training_api.dialects.ml_v1.job_rows import SearchJobsResponse
@@ -62,13 +63,15 @@ def jobs(
         states=tuple(state or ()), dag=dag, label=label, name=name, since=since, start=start, end=end
     )
     wanted = query.dags(rights.labels)
-    request = SearchJobsRequest(filter=query.filter(now), dags=wanted, page_size=PAGE_SIZE, page_token=after)
+    request = question(
+        SearchJobsRequest, filter=query.filter(now), dags=wanted, page_size=PAGE_SIZE, page_token=after
+    )
     found = _search(service, request, version)
     states = found.states
     if query.states:
         # The counts beside the choices are of all states, not only of those that are chosen.
         everything = query.filter(now, with_states=False)
-        request = SearchJobsRequest(filter=everything, dags=wanted, page_size=1)
+        request = question(SearchJobsRequest, filter=everything, dags=wanted, page_size=1)
         states = _search(service, request, version).states
     return {
         "now": format_timestamp(now),
@@ -102,8 +105,8 @@ def cancel(job_id: str, rights: RightsDep, conn_id: ConnId = DEFAULT_CONN_ID) ->
 
 
 def _search(service: Service, request: SearchJobsRequest, version: str) -> SearchJobsResponse:
-    question = (service.conn_id, request.model_dump_json(), version)
-    return ANSWERS.get(question, lambda: service.ops.search_jobs(request))
+    asked = (service.conn_id, request.model_dump_json(), version)
+    return ANSWERS.get(asked, lambda: service.ops.search_jobs(request))
 
 
 def _rows(found: SearchJobsResponse, service: Service, rights: Rights, now: datetime) -> list[dict[str, Any]]:

@@ -7,17 +7,19 @@ Source: ``google.cloud.aiplatform_v1.types``: ``custom_job``, ``machine_resource
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from training_api.dialects.ml_v1.roles import ROLES, RoleFields
-from training_api.job.cluster import ReplicaRole
+from container_training.work.migration.arguments import place_arguments, words
+from training_api.dialects.ml_v1.roles import MASTER, ROLES, RoleFields
 
 #: Takes what a decision is about, and its text.
 Decide = Callable[[str, str], None]
 #: What stands in the place of an accelerator type where there is none.
 NO_ACCELERATOR = (None, "ACCELERATOR_TYPE_UNSPECIFIED")
+#: Fields of ``trainingInput`` -> those of a ``PythonPackageSpec``.
+_PACKAGE_FIELDS = {"packageUris": "package_uris", "pythonModule": "python_module", "args": "args"}
 _CAMEL = re.compile(r"_([a-z])")
 _SHOWN = 60
 
@@ -85,9 +87,8 @@ def read_custom_job(job: Mapping[str, Any], decide: Decide) -> CustomJob:
     labels = top.take("labels") or {}
     spec = top.message("job_spec")
     training: dict[str, Any] = {"scaleTier": "CUSTOM"}
-    containers = []
-    for role, pool in zip(ROLES, spec.messages("worker_pool_specs"), strict=False):
-        containers.append(_read_pool(role, pool, training, decide))
+    pools = _Pools(training, decide)
+    pools.read(spec.messages("worker_pool_specs"))
     folder = spec.message("base_output_directory").take("output_uri_prefix")
     times = spec.message("scheduling")
     scheduling = {
@@ -112,64 +113,106 @@ def read_custom_job(job: Mapping[str, Any], decide: Decide) -> CustomJob:
     return CustomJob(
         labels=labels if isinstance(labels, Mapping) else {},
         training=training,
-        container=next(filter(None, containers), ""),
+        container=pools.container,
         folder=str(folder or ""),
     )
 
 
-def _read_pool(role: RoleFields, pool: _Message, training: dict[str, Any], decide: Decide) -> str:
-    """Read a role's pool into ``training``; return the image that runs its packages, or nothing."""
-    is_master = role.role is ReplicaRole.MASTER
-    count = pool.take("replica_count")
-    if not is_master and not count:
-        return ""
-    machine, disk = pool.message("machine_spec"), pool.message("disk_spec")
-    container, package = pool.message("container_spec"), pool.message("python_package_spec")
-    kind, accelerators = machine.take("accelerator_type"), machine.take("accelerator_count")
-    disk_config = {
-        "bootDiskType": disk.take("boot_disk_type"),
-        "bootDiskSizeGb": disk.take("boot_disk_size_gb"),
-    }
-    args = words(container.take("args") or package.take("args"))
-    config = {
-        "imageUri": container.take("image_uri"),
-        "containerCommand": container.take("command"),
-        "acceleratorConfig": {"type": kind, "count": accelerators}
-        if kind not in NO_ACCELERATOR and accelerators
-        else None,
-        "diskConfig": {name: value for name, value in disk_config.items() if value is not None},
-    }
-    training[f"{role.wire}Type"] = machine.take("machine_type")
-    packages = {"packageUris": package.take("package_uris"), "pythonModule": package.take("python_module")}
-    if is_master:
-        training |= {"args": args, **packages}
-    else:
-        training[f"{role.wire}Count"] = str(count)
-        training["useChiefInTfConfig"] = True
-        if args != training.get("args"):  # those of the job are every replica's
-            config["containerArgs"] = args
-        if config["imageUri"] == training.get("masterConfig", {}).get("imageUri"):
+class _Pools:
+    """
+    Reads the pools of a job into ``training``, the master's first.
+
+    :ivar container: image that runs the job's packages; empty: it has none.
+    """
+
+    def __init__(self, training: dict[str, Any], decide: Decide) -> None:
+        self.container = ""
+        self._training = training
+        self._decide = decide
+        self._args: dict[RoleFields, Any] = {}
+
+    def read(self, pools: Iterable[_Message]) -> None:
+        """Read all pools; one without replicas is passed over."""
+        for role, pool in zip(ROLES, pools, strict=False):
+            count = pool.take("replica_count")
+            if role is MASTER or count:
+                self._read(role, pool, count)
+        if not self._training.get("pythonModule") and self._args:
+            place_arguments(self._training, self._args)
+
+    def _read(self, role: RoleFields, pool: _Message, count: Any) -> None:
+        machine, disk = pool.message("machine_spec"), pool.message("disk_spec")
+        kind, accelerators = machine.take("accelerator_type"), machine.take("accelerator_count")
+        disk_config = {
+            "bootDiskType": disk.take("boot_disk_type"),
+            "bootDiskSizeGb": disk.take("boot_disk_size_gb"),
+        }
+        container, package = pool.message("container_spec"), pool.message("python_package_spec")
+        for message in (container, package):
+            self._say_variables(message)
+        if role is MASTER:
+            self._read_packages(package)
+        else:
+            self._training |= {f"{role.wire}Count": str(count), "useChiefInTfConfig": True}
+            self._decide(
+                f"{role.name}_count",
+                f"CLUSTER_SPEC calls this role {role.role}; Vertex AI calls it a workerpool. TF_CONFIG is the same",
+            )
+            self._compare_packages(role, container, package)
+        config = {
+            "imageUri": container.take("image_uri"),
+            "containerCommand": container.take("command"),
+            "acceleratorConfig": {"type": kind, "count": accelerators}
+            if kind not in NO_ACCELERATOR and accelerators
+            else None,
+            "diskConfig": {name: value for name, value in disk_config.items() if value is not None},
+        }
+        if config["imageUri"] == self._training.get("masterConfig", {}).get("imageUri"):
             config["imageUri"] = None
-        decide(
-            f"{role.name}_count",
-            f"CLUSTER_SPEC calls this role {role.role}; Vertex AI calls it a workerpool. TF_CONFIG is the same",
-        )
-    training[f"{role.wire}Config"] = {name: value for name, value in config.items() if value}
-    for message in (container, package):
-        if (variables := message.take("env")) is not None:
-            decide(
+        self._args[role] = words(container.take("args"))
+        self._training[f"{role.wire}Type"] = machine.take("machine_type")
+        self._training[f"{role.wire}Config"] = {name: value for name, value in config.items() if value}
+
+    def _read_packages(self, package: _Message) -> None:
+        if package.fields:
+            self._training |= _packages_of(package)
+            self.container = str(package.take("executor_image_uri") or "")
+
+    def _compare_packages(self, role: RoleFields, container: _Message, package: _Message) -> None:
+        """Say what the role would run, where it is not the program of a job with packages."""
+        of_job = self._training
+        left_out = []
+        if of_job.get("pythonModule"):
+            asked = _packages_of(package) if package.fields else {}
+            left_out = [
+                f"{package.path}{snake}={_short(asked[name])}"
+                for name, snake in _PACKAGE_FIELDS.items()
+                if asked and asked[name] != of_job.get(name)
+            ]
+            package.take("executor_image_uri")
+        other = container if of_job.get("pythonModule") else package
+        if other.fields:
+            left_out.append(f"{other.path.rstrip('.')}={_short(other.fields)}")
+            other.fields.clear()
+        for each in left_out:
+            self._decide(
+                f"{role.name}_config",
+                f"custom_job has {each}: a job runs either packages, with the same module and arguments in every "
+                "role, or an image for each role; it is left out",
+            )
+
+    def _say_variables(self, program: _Message) -> None:
+        if (variables := program.take("env")) is not None:
+            self._decide(
                 "args",
                 f"env={_short(variables)}: a job has no variables of its own: set them in the image (ENV), pass them "
                 "as args, or keep secrets with trainer_secrets",
             )
-    return str(package.take("executor_image_uri") or "")
 
 
-def words(value: Any) -> Any:
-    """Return arguments as text: Vertex AI takes numbers, too. Pure."""
-    return (
-        [each if isinstance(each, str) else str(each) for each in value] if isinstance(value, list) else value
-    )
+def _packages_of(package: _Message) -> dict[str, Any]:
+    """Return the fields of ``trainingInput`` that a package has."""
+    return {name: words(package.take(snake)) for name, snake in _PACKAGE_FIELDS.items()}
 
 
 def _seconds(value: Any) -> Any:

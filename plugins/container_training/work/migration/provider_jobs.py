@@ -22,11 +22,13 @@ from container_training.work.migration.airflow_calls import (
     DagFile,
     OperatorCall,
 )
-from container_training.work.migration.custom_job import NO_ACCELERATOR, read_custom_job, words
+from container_training.work.migration.arguments import place_arguments, words
+from container_training.work.migration.custom_job import NO_ACCELERATOR, read_custom_job
 from container_training.work.migration.legacy_job import Decision, LegacyJob, LegacyTask, about_job
 from container_training.work.migration.python_text import Code
 from container_training.work.migration.python_values import code_or_value
 from container_training.work.submission.job_attempt import JOB_ID_MARK
+from training_api.dialects.ml_v1.roles import ROLES
 from training_api.errors import InvalidCommand
 
 #: A prebuilt training container of Vertex AI with TensorFlow, and its version.
@@ -239,7 +241,6 @@ class _Reader:
             hardware["diskConfig"] = disk
         machine = self._take("machine_type") or "n1-standard-4"
         self._training |= {
-            "args": words(self._take("args")),
             "region": self._take("region"),
             "scaleTier": "CUSTOM",
             "masterType": machine,
@@ -247,7 +248,14 @@ class _Reader:
             "serviceAccount": self._take("service_account"),
             "network": self._take("network"),
         }
-        self._workers(machine, hardware)
+        self._workers(machine, {**hardware, **master})
+        args = words(self._take("args"))
+        if self._training.get("pythonModule"):
+            self._training["args"] = args
+        else:
+            place_arguments(
+                self._training, {role: args for role in ROLES if f"{role.wire}Type" in self._training}
+            )
         if key := self._take("training_encryption_spec_key_name"):
             self._training["encryptionConfig"] = {"kmsKeyName": key}
         base, staging = self._take("base_output_dir"), self._take("staging_bucket")
@@ -255,7 +263,7 @@ class _Reader:
         if folder:
             self._folder(folder)
 
-    def _workers(self, machine: str, hardware: Mapping[str, Any]) -> None:
+    def _workers(self, machine: str, config: Mapping[str, Any]) -> None:
         replicas = self._take("replica_count")
         if replicas is None or replicas == 1:
             return
@@ -268,7 +276,7 @@ class _Reader:
         self._training |= {
             "workerType": machine,
             "workerCount": str(replicas - 1),
-            "workerConfig": dict(hardware),
+            "workerConfig": {name: value for name, value in config.items() if value and name != "imageUri"},
             "useChiefInTfConfig": True,
         }
         self._decide(

@@ -12,11 +12,13 @@ from base64 import b64encode
 from collections.abc import Iterator
 
 import pytest
+from airflow.api_fastapi.core_api.security import get_user
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
 from container_training.dashboard.app import make_app
 from container_training.dashboard.routes.pages import theme_script
+from training_api.fleet.history import FleetHistoryRequest
 
 
 @pytest.fixture
@@ -66,3 +68,17 @@ def test_all_answers_have_the_strict_policy(client: TestClient) -> None:
     assert f"script-src 'self' 'sha256-{digest}';" in policy
     assert "frame-ancestors 'self'" in policy
     assert "unsafe" not in policy
+
+
+def test_an_error_of_the_pages_own_code_is_no_mistake_of_the_reader() -> None:
+    app = make_app()
+
+    @app.get("/broken")
+    def broken() -> None:
+        """Build what its own model does not take."""
+        FleetHistoryRequest(window_seconds=0, step_seconds=1, cost_step_seconds=1)
+
+    app.dependency_overrides = {get_user: lambda: None}
+
+    with TestClient(app, raise_server_exceptions=False) as client:
+        assert client.get("/broken").status_code == 500

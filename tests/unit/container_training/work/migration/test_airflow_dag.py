@@ -17,8 +17,10 @@ import pytest
 from container_training.work.migration.airflow_calls import CONTAINER, PACKAGE, SCRIPT
 from container_training.work.migration.airflow_dag import dags_of_file
 from container_training.work.migration.dag_text import DagOptions, dags_source, decisions_in
+from container_training.work.submission.job_attempt import for_attempt
 from tests.support.docs_examples import ROOT
 from tests.support.written_dags import read_dag
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.errors import InvalidCommand
 
 #: As the provider's own system test has it: names from the environment, a bucket computed from them.
@@ -203,6 +205,53 @@ with DAG("ranking"):
     own_form >> [computed, script]
     chain(computed, script)
 """
+#: Jobs of which all is known, and whose roles have arguments beside a command, or of their own.
+KNOWN_JOBS_DAG = """
+from airflow.sdk import DAG
+from airflow.providers.google.cloud.operators.vertex_ai.custom_job import (
+    CreateCustomContainerTrainingJobOperator,
+    CreateCustomJobOperator,
+)
+
+IMAGE = "europe-docker.pkg.dev/p/trainers/ranking:v2"
+MACHINE = {"machine_type": "n1-highmem-8"}
+
+with DAG("known"):
+    CreateCustomContainerTrainingJobOperator(
+        task_id="alike",
+        region="europe-west4",
+        project_id="p",
+        display_name="alike",
+        container_uri=IMAGE,
+        command=["python", "rank.py"],
+        args=["--k", 5],
+        replica_count=3,
+        machine_type="n1-highmem-8",
+        base_output_dir="gs://models/{{ ds }}",
+    )
+    CreateCustomJobOperator(
+        task_id="pools",
+        region="europe-west4",
+        project_id="p",
+        custom_job={
+            "display_name": "pools",
+            "job_spec": {
+                "worker_pool_specs": [
+                    {
+                        "machine_spec": MACHINE,
+                        "replica_count": 1,
+                        "container_spec": {"image_uri": IMAGE, "command": ["python", "rank.py"], "args": ["--k", 5]},
+                    },
+                    {
+                        "machine_spec": MACHINE,
+                        "replica_count": 1,
+                        "container_spec": {"image_uri": IMAGE, "args": ["--worker"]},
+                    },
+                ],
+            },
+        },
+    )
+"""
 NEVER_RUN = """
 raise SystemExit("this file was run")
 from airflow import DAG
@@ -332,8 +381,8 @@ def test_a_job_in_vertex_ais_own_form_keeps_what_it_asks_for(tmp_path: Path, air
     submit = read_dag(source, tmp_path).task_dict["own_form.submit"]
 
     assert submit.image == "europe-docker.pkg.dev/p/trainers/ranking:v2"
-    assert submit.master_config == {"containerCommand": ["python", "rank.py"]}
-    assert (submit.args, submit.labels) == (["--k", "5"], {"team": "ranking"})
+    assert submit.master_config == {"containerCommand": ["python", "rank.py"], "containerArgs": ["--k", "5"]}
+    assert (submit.args, submit.labels) == (None, {"team": "ranking"})
     assert (submit.region, submit.scale_tier, submit.master_type) == (
         "europe-west4",
         "CUSTOM",
@@ -348,6 +397,32 @@ def test_a_job_in_vertex_ais_own_form_keeps_what_it_asks_for(tmp_path: Path, air
         "and is left out"
     ) in said
     assert not [text for text in said if "timeout" in text or "deferrable" in text]
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        ("alike.submit", {"master": ("python rank.py", "--k 5"), "worker": ("python rank.py", "--k 5")}),
+        ("pools.submit", {"master": ("python rank.py", "--k 5"), "worker": ("", "--worker")}),
+    ],
+)
+def test_the_service_takes_the_job_and_runs_what_each_pool_asked_for(
+    task: str, expected: dict[str, tuple[str, str]], tmp_path: Path, airflow_db: Path
+) -> None:
+    source = migrated(KNOWN_JOBS_DAG)
+    dag = read_dag(source, tmp_path)
+    submit = dag.task_dict[task]
+    context = {"params": {}, "dag": dag, "ds": "2026-01-01"}
+    submit.render_template_fields(context)
+
+    job = for_attempt(submit._request(context), "migrated", {})
+
+    programs = {
+        each.replica.role.value: (" ".join(each.command), " ".join(each.args).partition(" --job-dir")[0])
+        for each in job_spec_from_wire("demo-project", job).replicas
+    }
+    assert programs == expected
+    assert [text for _, text in decisions_in(source) if "service refuses" in text] == []
 
 
 def test_a_job_that_only_a_run_could_tell_is_asked_for(tmp_path: Path, airflow_db: Path) -> None:
@@ -389,7 +464,9 @@ def test_the_file_is_read_and_never_run(tmp_path: Path, airflow_db: Path) -> Non
     assert "was open('/dev/null').read() in line" in dag.params.get_param("value_1").description
 
 
-@pytest.mark.parametrize("source", [CONTAINER_DAG, ML_ENGINE_DAG, SCRIPT_DAG, CUSTOM_JOB_DAG, NEVER_RUN])
+@pytest.mark.parametrize(
+    "source", [CONTAINER_DAG, ML_ENGINE_DAG, SCRIPT_DAG, CUSTOM_JOB_DAG, KNOWN_JOBS_DAG, NEVER_RUN]
+)
 def test_every_written_dag_is_formatted_and_clean(source: str, tmp_path: Path) -> None:
     file = tmp_path / "migrated.py"
     file.write_text(migrated(source))

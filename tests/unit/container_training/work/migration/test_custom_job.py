@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from container_training.work.migration.custom_job import CustomJob, read_custom_job
+from container_training.work.submission.job_request import job_request
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
 
 MACHINE = {
     "machine_type": "n1-standard-8",
@@ -26,6 +28,16 @@ def read(spec: dict[str, Any], **job: Any) -> tuple[CustomJob, list[tuple[str, s
     said: list[tuple[str, str]] = []
     found = read_custom_job({"job_spec": spec, **job}, lambda about, text: said.append((about, text)))
     return found, said
+
+
+def programs(training: dict[str, Any], **fields: Any) -> dict[str, tuple[str, list[str], list[str]]]:
+    """Return image, command and arguments by role, as the service reads the job that is asked for."""
+    given = {name: value for name, value in training.items() if value not in ({}, [], None)}
+    job = job_request({"jobId": "migrated", "trainingInput": given}, fields)
+    replicas = job_spec_from_wire("demo-project", job).replicas
+    return {
+        each.replica.role.value: (str(each.image), list(each.command), list(each.args)) for each in replicas
+    }
 
 
 def camel(value: Any) -> Any:
@@ -58,6 +70,96 @@ def test_the_pools_are_the_roles_in_their_order() -> None:
     assert not {"parameterServerType", "parameterServerCount"} & training.keys()
     assert (training["evaluatorCount"], training["evaluatorConfig"]) == ("1", {"imageUri": "other"})
     assert training["useChiefInTfConfig"] is True
+
+
+@pytest.mark.parametrize(
+    ("master", "worker"),
+    [
+        ({"args": ["--a"]}, {"args": ["--b"]}),
+        ({"args": ["--a"]}, {}),
+        ({}, {"args": ["--b"]}),
+        ({"args": ["--a"]}, {"args": ["--a"]}),
+        ({"args": ["--a"]}, {"command": ["run"], "args": ["--a"]}),
+        ({"command": ["run"], "args": ["--a"]}, {"command": ["run"], "args": ["--a"]}),
+        ({"command": ["run"], "args": ["--a"]}, {"args": ["--a"]}),
+        ({"command": ["run"]}, {"command": ["walk"]}),
+        ({"command": ["run"], "args": ["--a"]}, None),
+        ({"args": ["--a"]}, None),
+    ],
+)
+def test_every_role_runs_the_command_and_arguments_of_its_pool(
+    master: dict[str, Any], worker: dict[str, Any] | None
+) -> None:
+    pools = [pool(container_spec={"image_uri": IMAGE, **master})]
+    expected = {"master": (IMAGE, master.get("command", []), master.get("args", []))}
+    if worker is not None:
+        pools.append(pool(replica_count=2, container_spec={"image_uri": IMAGE, **worker}))
+        expected["worker"] = (IMAGE, worker.get("command", []), worker.get("args", []))
+
+    training = read({"worker_pool_specs": pools})[0].training
+
+    assert programs(dict(training)) == expected
+
+
+def test_arguments_that_only_a_run_can_tell_stay_one_text_for_every_role() -> None:
+    container = {"image_uri": IMAGE, "args": "{{ params.args }}"}
+    pools = [pool(container_spec=container), pool(container_spec={**container, "command": ["run"]})]
+
+    training = read({"worker_pool_specs": pools})[0].training
+
+    assert programs(dict(training)) == {
+        "master": (IMAGE, [], ["{{ params.args }}"]),
+        "worker": (IMAGE, ["run"], ["{{ params.args }}"]),
+    }
+
+
+PACKAGE = {
+    "executor_image_uri": "us-docker.pkg.dev/vertex-ai/training/tf-cpu.2-2:latest",
+    "package_uris": ["gs://bucket/trainer.tar.gz"],
+    "python_module": "trainer.task",
+    "args": ["--epochs", 3],
+}
+
+
+@pytest.mark.parametrize(
+    ("master", "worker", "left_out"),
+    [
+        ({"python_package_spec": PACKAGE}, {"python_package_spec": PACKAGE}, ""),
+        (
+            {"python_package_spec": PACKAGE},
+            {"python_package_spec": {**PACKAGE, "args": ["--b"]}},
+            "python_package_spec.args=['--b']",
+        ),
+        (
+            {"python_package_spec": PACKAGE},
+            {"python_package_spec": {**PACKAGE, "python_module": "trainer.other"}},
+            "python_package_spec.python_module='trainer.other'",
+        ),
+        (
+            {"python_package_spec": PACKAGE},
+            {"container_spec": {"image_uri": IMAGE, "command": ["run"]}},
+            f"container_spec={{'image_uri': '{IMAGE}'",
+        ),
+        (
+            {"container_spec": {"image_uri": IMAGE}},
+            {"python_package_spec": PACKAGE},
+            "python_package_spec={'executor_image_uri'",
+        ),
+    ],
+)
+def test_a_pool_that_cannot_run_beside_the_masters_packages_is_said(
+    master: dict[str, Any], worker: dict[str, Any], left_out: str
+) -> None:
+    machine = {"machine_spec": MACHINE, "replica_count": 1}
+
+    found, said = read({"worker_pool_specs": [{**machine, **master}, {**machine, **worker}]})
+
+    texts = [text for about, text in said if about == "worker_config"]
+    assert [
+        text.startswith(f"custom_job has job_spec.worker_pool_specs[1].{left_out}") for text in texts
+    ] == ([True] if left_out else []), texts
+    fields = {"runtime_version": "2.2", "python_version": "3.7"} if found.container else {}
+    assert programs(dict(found.training), **fields).keys() == {"master", "worker"}
 
 
 def test_packages_are_those_of_the_master_with_the_image_that_runs_them() -> None:
