@@ -123,9 +123,8 @@ mlflow: $(MLFLOW_VENV)/.installed-$(MLFLOW_VERSION)
 
 # What is made from the code; a test says when it is stale.
 docs: setup
-	@echo "writing docs/fidelity.md" >&2
-	@$(PYTHON) -m docs.tools.fidelity > docs/fidelity.md.new
-	@mv docs/fidelity.md.new docs/fidelity.md
+	@echo "writing docs/fidelity.md and docs/fidelity-vertex.md" >&2
+	@$(PYTHON) -m docs.tools.fidelity
 	@echo "writing docs/kill-table.md" >&2
 	@$(PYTHON) -m tests.e2e.kill_table.page > docs/kill-table.md.new
 	@mv docs/kill-table.md.new docs/kill-table.md

@@ -14,26 +14,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from docs.tools.fidelity.notes import BAD_SAMPLES, NOTES, SAMPLES, Note, Sample
-from docs.tools.fidelity.probe import answered_paths, indexed, is_echoed, is_known, join, refusal_of
+from docs.tools.fidelity.note import Note, Sample
+from docs.tools.fidelity.probe import Probe, indexed, join
+from docs.tools.fidelity.reference import Reference, Root
 
-#: Schema -> its place in a job; ``[]`` is the first element of a list.
-PLACES: Mapping[str, str] = {
-    "Job": "",
-    "TrainingInput": "trainingInput",
-    "ReplicaConfig": "trainingInput.masterConfig",
-    "AcceleratorConfig": "trainingInput.masterConfig.acceleratorConfig",
-    "DiskConfig": "trainingInput.masterConfig.diskConfig",
-    "EncryptionConfig": "trainingInput.encryptionConfig",
-    "Scheduling": "trainingInput.scheduling",
-    "HyperparameterSpec": "trainingInput.hyperparameters",
-    "ParameterSpec": "trainingInput.hyperparameters.params[]",
-    "TrainingOutput": "trainingOutput",
-    "HyperparameterOutput": "trainingOutput.trials[]",
-    "HyperparameterMetric": "trainingOutput.trials[].finalMetric",
-    "BuiltInAlgorithmOutput": "trainingOutput.builtInAlgorithmOutput",
-}
-_PREFIXES = ("GoogleCloudMlV1__", "GoogleCloudMlV1_HyperparameterOutput_")
 _NO_SUCH_VALUE = "NO_SUCH_VALUE"
 
 
@@ -80,80 +64,80 @@ class FieldRow:
         return not self.refused and not self.note.enforced
 
 
-def schema_of(discovery: Mapping[str, Any], schema: str) -> Mapping[str, Any]:
-    """Return the properties of ``schema``, a name without its prefix."""
-    schemas = discovery["schemas"]
-    full = next(prefix + schema for prefix in _PREFIXES if prefix + schema in schemas)
-    properties: Mapping[str, Any] = schemas[full]["properties"]
-    return properties
-
-
-def field_rows(discovery: Mapping[str, Any]) -> list[FieldRow]:
+def field_rows(reference: Reference, discovery: Mapping[str, Any]) -> list[FieldRow]:
     """
-    Return a row for every field of the schemas in ``PLACES``, in the document's order.
+    Return a row for every field of the schemas that have a place, in the document's order.
 
     Pure.
     """
-    answered = answered_paths()
     return [
-        _output_row(schema, name, answered)
-        if _is_output(place, name, prop)
-        else _input_row(schema, name, prop)
-        for schema, place in PLACES.items()
-        for name, prop in schema_of(discovery, schema).items()
+        _Field(reference, root, schema, name, prop).row()
+        for root in reference.roots
+        for schema in root.places
+        for name, prop in reference.schema_of(discovery, schema).items()
     ]
 
 
-def _is_output(place: str, name: str, prop: Mapping[str, Any]) -> bool:
-    said = prop.get("readOnly") or prop.get("description", "").startswith("Output only")
-    return bool(said or place.startswith("trainingOutput") or name in ("trainingOutput", "predictionOutput"))
+class _Field:
+    """One field, and how it is tried."""
 
+    def __init__(
+        self, reference: Reference, root: Root, schema: str, name: str, prop: Mapping[str, Any]
+    ) -> None:
+        self._schema, self._name, self._prop = schema, name, prop
+        self._path = join(root.places[schema], name)
+        self._probe: Probe = root.probe
+        self._note = reference.notes.get(f"{schema}.{name}") or reference.notes.get(schema) or Note()
+        self._samples = reference.samples.get(f"{schema}.{name}") or (Sample(value=_good_value(prop)),)
+        self._bad_samples = reference.bad_samples.get(f"{schema}.{name}", ())
+        # A schema that lies in another one that only the service sets.
+        self._is_output = bool(
+            prop.get("readOnly")
+            or prop.get("description", "").startswith("Output only")
+            or any(f"{root.places[schema]}.".startswith(f"{each}.") for each in reference.outputs)
+            or self._path in reference.outputs
+        )
 
-def _output_row(schema: str, name: str, answered: set[str]) -> FieldRow:
-    path = join(PLACES[schema], name)
-    return FieldRow(
-        schema=schema,
-        name=name,
-        output=True,
-        accepted=is_known(path),
-        checks=(),
-        echoed=path in answered,
-        note=_note(schema, name),
-    )
+    def row(self) -> FieldRow:
+        """Return what was found out."""
+        return self._output_row() if self._is_output else self._input_row()
 
+    def _output_row(self) -> FieldRow:
+        return FieldRow(
+            schema=self._schema,
+            name=self._name,
+            output=True,
+            accepted=self._probe.is_known(self._path),
+            checks=(),
+            echoed=self._path in self._probe.answered_paths,
+            note=self._note,
+        )
 
-def _input_row(schema: str, name: str, prop: Mapping[str, Any]) -> FieldRow:
-    path = join(PLACES[schema], name)
-    samples = SAMPLES.get(f"{schema}.{name}") or (Sample(value=_good_value(prop)),)
-    refusals = {_shown(sample.value): refusal_of(path, sample) for sample in samples}
-    refused = [shown for shown, refusal in refusals.items() if refusal]
-    is_refused = len(refused) == len(refusals)
-    words = next(refusal[1] for refusal in refusals.values() if refusal) if refused else ""
-    return FieldRow(
-        schema=schema,
-        name=name,
-        output=False,
-        accepted=is_known(path),
-        checks=_checks(schema, name, prop),
-        echoed=any(is_echoed(path, sample) for sample in samples),
-        refused=words if is_refused else "",
-        refused_values=() if is_refused else tuple(refused),
-        note=_note(schema, name),
-    )
+    def _input_row(self) -> FieldRow:
+        probe, path = self._probe, self._path
+        refusals = {_shown(sample.value): probe.refusal_of(path, sample) for sample in self._samples}
+        refused = [shown for shown, refusal in refusals.items() if refusal]
+        is_refused = len(refused) == len(refusals)
+        words = next(refusal[1] for refusal in refusals.values() if refusal) if refused else ""
+        return FieldRow(
+            schema=self._schema,
+            name=self._name,
+            output=False,
+            accepted=probe.is_known(path),
+            checks=self._checks(),
+            echoed=any(probe.is_echoed(path, sample) for sample in self._samples),
+            refused=words if is_refused else "",
+            refused_values=() if is_refused else tuple(refused),
+            note=self._note,
+        )
 
-
-def _note(schema: str, name: str) -> Note:
-    return NOTES.get(f"{schema}.{name}") or NOTES.get(schema) or Note()
-
-
-def _checks(schema: str, name: str, prop: Mapping[str, Any]) -> tuple[Check, ...]:
-    path = join(PLACES[schema], name)
-    is_enum = "enum" in prop
-    wrong = 1.5 if prop.get("type") in ("string", "array", "boolean") and not is_enum else _NO_SUCH_VALUE
-    tries = [(Check.VALUES if is_enum else Check.TYPE, Sample(value=wrong))]
-    tries += [(Check.RULE, bad) for bad in BAD_SAMPLES.get(f"{schema}.{name}", ())]
-    refused = [(check, refusal_of(path, bad)) for check, bad in tries]
-    return tuple(dict.fromkeys(check for check, by in refused if by and by[0] == indexed(path)))
+    def _checks(self) -> tuple[Check, ...]:
+        prop, is_enum = self._prop, "enum" in self._prop
+        is_text = prop.get("type") in ("string", "array", "boolean") and not is_enum
+        tries = [(Check.VALUES if is_enum else Check.TYPE, Sample(value=1.5 if is_text else _NO_SUCH_VALUE))]
+        tries += [(Check.RULE, bad) for bad in self._bad_samples]
+        refused = [(check, self._probe.refusal_of(self._path, bad)) for check, bad in tries]
+        return tuple(dict.fromkeys(check for check, by in refused if by and by[0] == indexed(self._path)))
 
 
 def _good_value(prop: Mapping[str, Any]) -> Any:

@@ -1,40 +1,37 @@
 """
-Makes the page ``docs/fidelity.md``: what this service serves of the API, field by field.
+Makes the page on an API: what this service serves of it, field by field.
 
 Its sources are the discovery document and the code.
 
-``python -m docs.tools.fidelity`` prints it and ``make docs`` writes it; a test fails when the file is stale.
+``python -m docs.tools.fidelity`` writes all of them; a test fails when a file is stale.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from itertools import groupby
 from typing import Any
 
 from container_engines.memory.engine import MemoryEngine
-from docs.tools.fidelity.fields import PLACES, FieldRow, field_rows
-from docs.tools.fidelity.notes import METHOD_NOTES, NOTES, Note
+from docs.tools.fidelity.fields import FieldRow, field_rows
+from docs.tools.fidelity.note import Note
+from docs.tools.fidelity.reference import Reference
 from training_service.settings import ServiceSettings
 from training_service.wiring import build_service
 
-#: The resources that training needs; the page names the others in one paragraph.
-RESOURCES = ("projects", "projects.jobs", "projects.locations", "projects.operations")
 #: For lines that are not rows of a table.
 _WIDTH = 130
 _PARAMETER = re.compile(r"\{[^}]*\}")
 
 _HEAD = """\
-# Fidelity: what of the API is served
+# {title}
 
 <!-- Made by `make docs` from the discovery document and the code. Do not edit: a test compares. -->
 
-The reference is the discovery document `ml.v1.json`, revision {revision}, which google-api-python-client brings along.
+The reference is the discovery document `{document}`, revision {revision}, which google-api-python-client brings along.
 
 - *accepted*: the name is known; an unknown one is refused with its place.
 - *validated*: its JSON `type`, the `values` of its enum, a `rule` of its own.
@@ -74,16 +71,9 @@ class FidelityRows:
     other_resources: Sequence[str]
 
 
-def fidelity_page() -> str:
+def fidelity_page(reference: Reference) -> str:
     """Return the page. Makes a service that is never started, over an empty database in memory."""
-    return render(fidelity_rows(read_discovery(), served_operations()))
-
-
-def read_discovery() -> dict[str, Any]:
-    """Return the discovery document that google-api-python-client brings along."""
-    document = files("googleapiclient").joinpath("discovery_cache/documents/ml.v1.json")
-    discovery: dict[str, Any] = json.loads(document.read_text(encoding="utf-8"))
-    return discovery
+    return render(reference, fidelity_rows(reference, reference.read_discovery(), served_operations()))
 
 
 def served_operations() -> dict[tuple[str, str], frozenset[str]]:
@@ -99,7 +89,7 @@ def served_operations() -> dict[tuple[str, str], frozenset[str]]:
 
 
 def fidelity_rows(
-    discovery: Mapping[str, Any], served: Mapping[tuple[str, str], Collection[str]]
+    reference: Reference, discovery: Mapping[str, Any], served: Mapping[tuple[str, str], Collection[str]]
 ) -> FidelityRows:
     """
     Return all that the page says.
@@ -110,14 +100,27 @@ def fidelity_rows(
     """
     methods = dict(_methods(discovery["resources"]))
     rows = [
-        _method_row(f"{resource}.{name}", method, served)
-        for resource in RESOURCES
+        _method_row(reference, f"{resource}.{name}", method, served)
+        for resource in reference.resources
         for name, method in methods[resource].items()
+        if name in reference.methods.get(resource, methods[resource])
     ]
-    others = [resource for resource, its in methods.items() if its and resource not in RESOURCES]
+    others = [
+        resource
+        for resource, its in methods.items()
+        if its and resource not in reference.resources and _is_in_scope(reference, resource)
+    ]
     return FidelityRows(
-        revision=discovery["revision"], methods=rows, fields=field_rows(discovery), other_resources=others
+        revision=discovery["revision"],
+        methods=rows,
+        fields=field_rows(reference, discovery),
+        other_resources=others,
     )
+
+
+def _is_in_scope(reference: Reference, resource: str) -> bool:
+    parent = resource.rpartition(".")[0]
+    return not reference.scope or parent == reference.scope
 
 
 def _methods(resources: Mapping[str, Any], parent: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -127,36 +130,44 @@ def _methods(resources: Mapping[str, Any], parent: str = "") -> Iterator[tuple[s
 
 
 def _method_row(
-    name: str, method: Mapping[str, Any], served: Mapping[tuple[str, str], Collection[str]]
+    reference: Reference,
+    name: str,
+    method: Mapping[str, Any],
+    served: Mapping[tuple[str, str], Collection[str]],
 ) -> MethodRow:
     verb, path = method["httpMethod"], f"/{method.get('flatPath', method['path'])}"
-    known = served.get((verb, _PARAMETER.sub("{}", path)))
+    known = served.get((verb, _PARAMETER.sub("{}", reference.served_below + path)))
     parameters = [key for key, what in method["parameters"].items() if what["location"] == "query"]
     return MethodRow(
         name=name,
         request=f"{verb} {path}",
         served=known is not None,
         missing=tuple(key for key in parameters if known is not None and key not in known),
-        note=METHOD_NOTES.get(name, Note()),
+        note=reference.method_notes.get(name, Note()),
     )
 
 
-def render(rows: FidelityRows) -> str:
+def render(reference: Reference, rows: FidelityRows) -> str:
     """Return the page as Markdown. Pure."""
-    parts = [_HEAD.format(revision=rows.revision), "## Methods\n", _method_table(rows.methods)]
+    head = _HEAD.format(title=reference.title, document=reference.document, revision=rows.revision)
+    parts = [head, "## Methods\n", _method_table(rows.methods)]
     others = ", ".join(f"`{name}`" for name in rows.other_resources)
     parts.append(textwrap.fill(f"Not served, as they are not about training: {others}.", _WIDTH) + "\n")
     for schema, group in groupby(rows.fields, key=lambda row: row.schema):
         its = list(group)
-        parts += [f"## {schema}\n", _introduction(schema)]
-        parts += [_input_table(inputs)] if (inputs := [row for row in its if not row.output]) else []
-        parts += [_output_table(outputs)] if (outputs := [row for row in its if row.output]) else []
+        parts += [f"## {schema}\n", _introduction(reference, schema)]
+        parts += (
+            [_input_table(reference, inputs)] if (inputs := [row for row in its if not row.output]) else []
+        )
+        parts += (
+            [_output_table(reference, outputs)] if (outputs := [row for row in its if row.output]) else []
+        )
     return "\n".join(part for part in parts if part)
 
 
-def _introduction(schema: str) -> str:
-    place = f"At `{PLACES[schema]}`." if PLACES[schema] else ""
-    note = _note_text(NOTES.get(schema, Note()))
+def _introduction(reference: Reference, schema: str) -> str:
+    place = f"At `{reference.places[schema]}`." if reference.places[schema] else ""
+    note = _note_text(reference.notes.get(schema, Note()))
     text = " ".join(part for part in (place, note) if part)
     return f"{text}\n" if text else ""
 
@@ -174,7 +185,7 @@ def _method_table(rows: Sequence[MethodRow]) -> str:
     return _table(("method", "request", "served", "note"), cells)
 
 
-def _input_table(rows: Sequence[FieldRow]) -> str:
+def _input_table(reference: Reference, rows: Sequence[FieldRow]) -> str:
     cells = [
         (
             f"`{row.name}`",
@@ -183,22 +194,22 @@ def _input_table(rows: Sequence[FieldRow]) -> str:
             _yes(bool(row.note.enforced)),
             _yes(row.echoed),
             _refused(row),
-            _sentences(_sentence(row.refused), _own_note(row)),
+            _sentences(_sentence(row.refused), _own_note(reference, row)),
         )
         for row in rows
     ]
     return _table(("field", "accepted", "validated", "enforced", "echoed", "refused", "note"), cells)
 
 
-def _output_table(rows: Sequence[FieldRow]) -> str:
-    cells = [(f"`{row.name}`", _yes(row.echoed), _own_note(row)) for row in rows]
+def _output_table(reference: Reference, rows: Sequence[FieldRow]) -> str:
+    cells = [(f"`{row.name}`", _yes(row.echoed), _own_note(reference, row)) for row in rows]
     return "Only the service sets these; what a request has there is ignored.\n\n" + _table(
         ("field", "set", "note"), cells
     )
 
 
-def _own_note(row: FieldRow) -> str:
-    return _note_text(NOTES.get(row.key, Note()))
+def _own_note(reference: Reference, row: FieldRow) -> str:
+    return _note_text(reference.notes.get(row.key, Note()))
 
 
 def _refused(row: FieldRow) -> str:

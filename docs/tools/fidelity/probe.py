@@ -1,110 +1,86 @@
 """
-Sends samples through the code that serves jobs: what is refused, what is answered.
+Sends samples through the code that serves a resource: what is refused, what is answered.
 
-A path names a field of a job: ``trainingInput.hyperparameters.params[].type``; ``[]`` is the first element of
-a list.
+A path names a field of the resource: ``trainingInput.hyperparameters.params[].type``; ``[]`` is the first
+element of a list.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
-from pydantic import ValidationError
+from docs.tools.fidelity.note import Sample
 
-from docs.tools.fidelity.notes import Sample
-from training_api.causes import Cause
-from training_api.dialects.ml_v1.reader import job_spec_from_wire
-from training_api.dialects.ml_v1.resources import Job, TrainingInput
-from training_api.errors import FieldViolation, InvalidJobSpec
-from training_api.states import JobState
-from training_service.api.ml_v1.writer import job_of
-from training_service.model.reasons import Reason
-from training_service.model.records import JobRecord
-from training_service.use_cases.jobs import JobView
-
-_WHEN = datetime(2026, 1, 31, 12, tzinfo=UTC)
-#: The smallest good job.
-_MINIMAL = {
-    "jobId": "job",
-    "trainingInput": {"masterConfig": {"imageUri": "registry.example/project/trainer:1"}},
-}
+#: A field that is refused, and why; no field: the request as a whole cannot be read.
+Refusal = tuple[str, str]
 
 
-def _request(path: str, sample: Sample) -> dict[str, Any]:
-    """Return the minimal job with ``sample`` at ``path``."""
-    job: dict[str, Any] = json.loads(json.dumps(_MINIMAL))
-    for where, what in {**sample.beside, path: sample.value}.items():
-        at: Any = job
-        *parents, name = where.split(".")
-        for parent in parents:
-            element = parent.removesuffix("[]")
-            at = at.setdefault(element, {}) if element == parent else at.setdefault(element, [{}])[0]
-        at[name] = what
-    return job
+class Probe(ABC):
+    """A kind of resource, and the code that serves it."""
 
+    #: The smallest good request.
+    minimal: Mapping[str, Any]
 
-def is_known(path: str) -> bool:
-    """Whether the wire has the field: ``null`` is good for every field that it has."""
-    try:
-        Job.model_validate(_request(path, Sample(value=None)))
-    except ValidationError:
-        return False
-    return True
+    @abstractmethod
+    def is_readable(self, request: Mapping[str, Any]) -> bool:
+        """Tell whether the wire has all the request's fields."""
 
+    @abstractmethod
+    def refusals(self, request: Mapping[str, Any]) -> Iterable[Refusal]:
+        """Return what is refused of a request."""
 
-def refusal_of(path: str, sample: Sample) -> tuple[str, str] | None:
-    """Return the refused field, this one or one above it, and the words; ``None``: not refused."""
-    try:
-        job = Job.model_validate(_request(path, sample))
-    except ValidationError as error:
-        return indexed(path), str(error.errors()[0]["msg"])
-    for violation in _violations(job):
-        if f"{indexed(path)}.".startswith((f"{violation.field}.", f"{violation.field}[")):
-            return violation.field, violation.description.partition("; got ")[0]
-    return None
+    @abstractmethod
+    def answer(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the answer to a good request."""
 
+    @abstractmethod
+    def answers(self) -> Iterable[Mapping[str, Any]]:
+        """Yield answers that together have all that the service can set."""
 
-def _violations(job: Job) -> Sequence[FieldViolation]:
-    try:
-        job_spec_from_wire("project", job)
-    except InvalidJobSpec as error:
-        return error.violations
-    return ()
+    def is_known(self, path: str) -> bool:
+        """Whether the wire has the field: ``null`` is good for every field that it has."""
+        return self.is_readable(self._request(path, Sample(value=None)))
 
+    def refusal_of(self, path: str, sample: Sample) -> Refusal | None:
+        """
+        Return the field that is refused, this one or one above it, and the words.
 
-def is_echoed(path: str, sample: Sample) -> bool:
-    """Whether a job created with the sample at ``path`` is answered with the same value there."""
-    sent = _request(path, sample)
-    try:
-        record = _record(Job.model_validate(sent), JobState.QUEUED)
-    except (InvalidJobSpec, ValidationError):
-        return False
-    answer = job_of(JobView(record=record)).to_wire()
-    return list(_values(answer, path)) == list(_values(sent, path))
+        ``None``: it is not refused.
+        """
+        for field, words in self.refusals(self._request(path, sample)):
+            if not field:
+                return indexed(path), words
+            if f"{indexed(path)}.".startswith((f"{field}.", f"{field}[")):
+                return field, words.partition("; got ")[0]
+        return None
 
+    def is_echoed(self, path: str, sample: Sample) -> bool:
+        """Whether the answer to a request with the sample has the same value at ``path``."""
+        sent = self._request(path, sample)
+        if any(self.refusals(sent)):
+            return False
+        return list(_values(self.answer(sent), path)) == list(_values(sent, path))
 
-def _record(job: Job, state: JobState) -> JobRecord:
-    return JobRecord(
-        uid="uid",
-        sequence=1,
-        spec=job_spec_from_wire("project", job),
-        request=(job.training_input or TrainingInput()).to_wire(),
-        state=state,
-        created_at=_WHEN,
-        preparing_at=_WHEN,
-        running_at=_WHEN,
-        ended_at=_WHEN,
-        reason=Reason(cause=Cause.UNKNOWN, message="It failed."),
-    )
+    @cached_property
+    def answered_paths(self) -> frozenset[str]:
+        """The path of every field in the answer for a resource that has all that can be set."""
+        return frozenset(_paths(self.answers()))
 
-
-def answered_paths() -> set[str]:
-    """Return the path of every field in the answer for a job that has all that can be set."""
-    records = (_record(Job.model_validate(_MINIMAL), state) for state in JobState)
-    return set(_paths(job_of(JobView(record=record, position=1)).to_wire() for record in records))
+    def _request(self, path: str, sample: Sample) -> dict[str, Any]:
+        """Return the minimal request with ``sample`` at ``path``."""
+        request: dict[str, Any] = json.loads(json.dumps(self.minimal))
+        for where, what in {**sample.beside, path: sample.value}.items():
+            at: Any = request
+            *parents, name = where.split(".")
+            for parent in parents:
+                element = parent.removesuffix("[]")
+                at = at.setdefault(element, {}) if element == parent else at.setdefault(element, [{}])[0]
+            at[name] = what
+        return request
 
 
 def _values(tree: Any, path: str) -> Iterator[Any]:

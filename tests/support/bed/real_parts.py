@@ -9,10 +9,13 @@ They listen on free ports.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import docker
 import pytest
@@ -21,7 +24,7 @@ from docker.utils import kwargs_from_env
 from container_engines.labels import SERVICE
 from local_stack.parts.base_image import BaseImage
 from local_stack.people.credentials import developers_header, registry_login
-from local_stack.settings import AirflowDatabase, Part, StackSettings
+from local_stack.settings import REPOSITORY_ROOT, AirflowDatabase, Part, StackSettings
 from local_stack.stack import LocalStack
 from tests.support.bed.service_process import service_id_of
 from tests.support.dead_runs import clean_up_after_dead_runs
@@ -51,8 +54,17 @@ def base_image() -> str:
 
 
 @pytest.fixture(scope="session")
+def extra_dags() -> Path:
+    """A folder whose DAGs Airflow has beside those of the checkout; it is empty."""
+    return current_run().make_folder("extra-dags")
+
+
+@pytest.fixture(scope="session")
 def stack(
-    engine_client: docker.APIClient, base_image: str, tmp_path_factory: pytest.TempPathFactory
+    engine_client: docker.APIClient,
+    base_image: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    extra_dags: Path,
 ) -> Iterator[LocalStack]:
     """
     A registry, an object store and a training service for tests.
@@ -72,8 +84,11 @@ def stack(
         base_image=base_image,
         prices={"n1-standard-4": 0.01},
         currency="EUR",
-        # No DAG file changes here, and to read all of them again and again takes a fifth of a core.
-        airflow_environment={"AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600"},
+        airflow_environment={
+            # No DAG file changes here, and to read all of them again and again takes a fifth of a core.
+            "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
+            "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(_bundles(extra_dags)),
+        },
         training_environment={
             "TRAINING_MEMORY_LIMIT_BYTES": str(1024**3),  # TensorFlow and PyTorch need more than half of it
             "TRAINING_STOP_GRACE_SECONDS": "2",
@@ -89,6 +104,18 @@ def stack(
         # Jobs outlive their service on purpose; those of a test that failed must not outlive the tests.
         with TrainingClient(stack.settings.training_url, PROJECT) as client:
             end_all_jobs(client)
+
+
+def _bundles(extra_dags: Path) -> list[dict[str, Any]]:
+    folders = {"dags-folder": REPOSITORY_ROOT / "dags", "extra": extra_dags}
+    return [
+        {
+            "name": name,
+            "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle",
+            "kwargs": {"path": str(path)},
+        }
+        for name, path in folders.items()
+    ]
 
 
 def kill_service(stack: LocalStack) -> None:

@@ -1,61 +1,16 @@
 """
 What ``docs/fidelity.md`` cannot take from the code: effects, reasons, how sure we are.
 
-Data only. ``fields.py`` and ``probe.py`` find out the rest; tests refuse a name that the API does not
-have, and a field that is let through without an effect and without a reason here.
+Data only; tests refuse a name that the API does not have, and a field that is let through without an effect
+and without a reason here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
-
-class Certainty(StrEnum):
-    """How we know the real service's behaviour; the value is the mark on the page."""
-
-    DISCOVERY = "discovery"  #: the discovery document says so
-    CAPTURED = "captured"  #: real clients send it, or take it
-    DOCS = "docs"  #: Google's documentation says so
-    UNVERIFIED = "unverified"  #: recalled or inferred; no source was found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
-    """
-    What a person has to know of a field or a method.
-
-    :param enforced: what this service does with the value; empty: nothing.
-    :param deviation: how that differs from the real service, and why.
-    :param certainty: of what the real service does; set where there is a deviation.
-    """
-
-    enforced: str = ""
-    deviation: str = ""
-    certainty: Certainty | None = None
-
-    def __post_init__(self) -> None:
-        if bool(self.deviation) != bool(self.certainty):
-            raise ValueError(f"a deviation and its certainty go together, got {self!r}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
-    """
-    A value to try a field with.
-
-    :param beside: what it needs elsewhere in the job: path -> value.
-    """
-
-    value: Any
-    beside: Mapping[str, Any] = field(default_factory=dict)
-
-
-def _differs(deviation: str, certainty: Certainty = Certainty.DISCOVERY) -> Note:
-    return Note(deviation=deviation, certainty=certainty)
-
+from docs.tools.fidelity.note import Certainty, Note, Sample, differs, each
 
 _COUNT = Note(
     enforced="So many replicas run, all at once or none.",
@@ -68,32 +23,30 @@ _TYPE = Note(
     certainty=Certainty.UNVERIFIED,
 )
 _SHELLS = "This service has no interactive shells."
-_NO_OPERATIONS = _differs(
-    "Nothing of training is a long-running operation, so that there are none to answer."
-)
-_REGIONS = _differs(
+_NO_OPERATIONS = differs("Nothing of training is a long-running operation, so that there are none to answer.")
+_REGIONS = differs(
     "All regions are this machine, so that none has accelerators; their list is that of prediction's endpoints.",
     Certainty.UNVERIFIED,
 )
-_NO_PREDICTION = _differs("This service trains; it does not predict.")
+_NO_PREDICTION = differs("This service trains; it does not predict.")
 
 #: Method -> what differs; a method that is not served must be here.
 METHOD_NOTES: Mapping[str, Note] = {
     "projects.explain": _NO_PREDICTION,
     "projects.predict": _NO_PREDICTION,
-    "projects.getConfig": _differs(
+    "projects.getConfig": differs(
         "The project's number is derived from its id; `config.tpuServiceAccount` is never set."
     ),
-    "projects.jobs.cancel": _differs(
+    "projects.jobs.cancel": differs(
         "A job that has ended is left as it is, and the answer is 200; sources disagree on the real one's. "
         "See [the states](states.md).",
         Certainty.UNVERIFIED,
     ),
-    "projects.jobs.setIamPolicy": _differs(
+    "projects.jobs.setIamPolicy": differs(
         "The policy decides with `--require-auth` only; without, the service is open. Conditions grant nothing. "
         "See [access](access.md)."
     ),
-    "projects.jobs.testIamPermissions": _differs(
+    "projects.jobs.testIamPermissions": differs(
         "Without `--require-auth` the caller has every permission on a job that there is."
     ),
     "projects.locations.get": _REGIONS,
@@ -105,7 +58,7 @@ METHOD_NOTES: Mapping[str, Note] = {
 
 #: ``Schema.field``, or ``Schema`` for all its fields that have no note.
 NOTES: Mapping[str, Note] = {
-    "Job.errorMessage": _differs("Says what happened in this service's words.", Certainty.UNVERIFIED),
+    "Job.errorMessage": differs("Says what happened in this service's words.", Certainty.UNVERIFIED),
     "Job.etag": Note(
         enforced="`jobs.patch` refuses a stale one; the service makes it, so `jobs.create` ignores it."
     ),
@@ -120,12 +73,12 @@ NOTES: Mapping[str, Note] = {
     ),
     "Job.predictionOutput": _NO_PREDICTION,
     "Job.trainingInput": Note(enforced="What runs."),
-    "Job.trainingOutput": _differs("Of tuning jobs only: there are no ML units to count."),
+    "Job.trainingOutput": differs("Of tuning jobs only: there are no ML units to count."),
     "TrainingInput.args": Note(enforced="Follow the image's entry point."),
-    "TrainingInput.enableWebAccess": _differs(
+    "TrainingInput.enableWebAccess": differs(
         "There are no interactive shells: `docker exec` on the machine gives one. `false` asks for none."
     ),
-    "TrainingInput.encryptionConfig": _differs(
+    "TrainingInput.encryptionConfig": differs(
         "Not used: what a job leaves lies on this machine's disk as it is."
     ),
     "TrainingInput.evaluatorConfig": Note(enforced="The containers of the evaluators."),
@@ -138,7 +91,7 @@ NOTES: Mapping[str, Note] = {
     ),
     "TrainingInput.masterConfig": Note(enforced="The container that runs."),
     "TrainingInput.masterType": _TYPE,
-    "TrainingInput.network": _differs(
+    "TrainingInput.network": differs(
         "There is nothing to peer with: each job has a network of its own. A project's id is taken beside its number."
     ),
     "TrainingInput.packageUris": Note(
@@ -155,7 +108,7 @@ NOTES: Mapping[str, Note] = {
         deviation="The local runtime runs the base image's Python, 3.11 or later, and the job's log says so.",
         certainty=Certainty.DISCOVERY,
     ),
-    "TrainingInput.region": _differs("Any text is taken, and none is needed: this machine is every region."),
+    "TrainingInput.region": differs("Any text is taken, and none is needed: this machine is every region."),
     "TrainingInput.runtimeVersion": Note(
         enforced="Chooses the image (`TRAINING_RUNTIME_IMAGES`); an unknown one is refused.",
         deviation="The stack's own image is Python and pip alone: what the old runtimes had, TensorFlow for one, the "
@@ -179,7 +132,7 @@ NOTES: Mapping[str, Note] = {
     "TrainingInput.workerType": _TYPE,
     "ReplicaConfig.containerArgs": Note(enforced="Follow the command."),
     "ReplicaConfig.containerCommand": Note(enforced="Replaces the image's entry point."),
-    "ReplicaConfig.diskConfig": _differs("Not used: containers share this machine's disk."),
+    "ReplicaConfig.diskConfig": differs("Not used: containers share this machine's disk."),
     "ReplicaConfig.imageUri": Note(
         enforced="Pulled and run.",
         deviation="May be in any registry.",
@@ -194,13 +147,13 @@ NOTES: Mapping[str, Note] = {
         deviation="The numbers that a machine may have are recalled.",
         certainty=Certainty.UNVERIFIED,
     ),
-    "AcceleratorConfig.type": _differs(
+    "AcceleratorConfig.type": differs(
         "The machine's GPUs are what they are: the type is checked, counted and not looked for.",
         Certainty.UNVERIFIED,
     ),
-    "DiskConfig.bootDiskSizeGb": _differs("Not used: `TRAINING_DISK_LIMIT_BYTES` bounds each container."),
-    "DiskConfig.bootDiskType": _differs("Not used: containers share this machine's disk, whatever its type."),
-    "EncryptionConfig.kmsKeyName": _differs(
+    "DiskConfig.bootDiskSizeGb": differs("Not used: `TRAINING_DISK_LIMIT_BYTES` bounds each container."),
+    "DiskConfig.bootDiskType": differs("Not used: containers share this machine's disk, whatever its type."),
+    "EncryptionConfig.kmsKeyName": differs(
         "Not used: what a job leaves lies on this machine's disk as it is."
     ),
     "Scheduling.maxRunningTime": Note(enforced="The job is cancelled at its end; seven days by default."),
@@ -211,23 +164,23 @@ NOTES: Mapping[str, Note] = {
         certainty=Certainty.DISCOVERY,
     ),
     "HyperparameterSpec": Note(enforced="Followed by the search."),
-    "HyperparameterSpec.maxTrials": _differs(
+    "HyperparameterSpec.maxTrials": differs(
         "At most 1,000, as AI Platform Vizier's quota says.", Certainty.DOCS
     ),
-    "HyperparameterSpec.params": _differs("At most 64.", Certainty.UNVERIFIED),
+    "HyperparameterSpec.params": differs("At most 64.", Certainty.UNVERIFIED),
     "ParameterSpec": Note(enforced="Followed by the search."),
-    "ParameterSpec.categoricalValues": _differs(
+    "ParameterSpec.categoricalValues": differs(
         "Refused for another type; the real service may ignore them.", Certainty.UNVERIFIED
     ),
-    "ParameterSpec.discreteValues": _differs(
+    "ParameterSpec.discreteValues": differs(
         "Refused for another type; the real service may ignore them.", Certainty.UNVERIFIED
     ),
-    "ParameterSpec.maxValue": _differs(
+    "ParameterSpec.maxValue": differs(
         "May equal `minValue`: the parameter is fixed. 2^53 at most for `INTEGER`.",
         Certainty.UNVERIFIED,
     ),
-    "ParameterSpec.minValue": _differs("Has to be written also where it is 0.", Certainty.UNVERIFIED),
-    "ParameterSpec.parameterName": _differs(
+    "ParameterSpec.minValue": differs("Has to be written also where it is 0.", Certainty.UNVERIFIED),
+    "ParameterSpec.parameterName": differs(
         "The pattern is inferred: what can be an argument `--NAME`.", Certainty.UNVERIFIED
     ),
     "TrainingInput.hyperparameters": Note(
@@ -236,20 +189,20 @@ NOTES: Mapping[str, Note] = {
     "TrainingOutput.completedTrialCount": Note(
         enforced="Counts the trials that succeeded, those stopped early among them."
     ),
-    "TrainingOutput.consumedMLUnits": _differs("Never set: there are no ML units to count."),
+    "TrainingOutput.consumedMLUnits": differs("Never set: there are no ML units to count."),
     "TrainingOutput.hyperparameterMetricTag": Note(enforced="Set for tuning jobs."),
     "TrainingOutput.isHyperparameterTuningJob": Note(enforced="Set for tuning jobs."),
-    "TrainingOutput.trials": _differs(
+    "TrainingOutput.trials": differs(
         "Lists every trial, also those that run or failed; `state` tells them apart. "
         "`allMetrics` is set by `jobs.get` only."
     ),
-    "TrainingOutput.webAccessUris": _differs(_SHELLS),
-    "TrainingOutput": _differs("This service has no built-in algorithms."),
-    "HyperparameterOutput.allMetrics": _differs(
+    "TrainingOutput.webAccessUris": differs(_SHELLS),
+    "TrainingOutput": differs("This service has no built-in algorithms."),
+    "HyperparameterOutput.allMetrics": differs(
         "The last 1,000 reports of the metric of each trial, and at most 5,000 of all trials together, where the real "
         "service leaves it empty. The [ops API](ops-api.md) has all."
     ),
-    "HyperparameterOutput.builtInAlgorithmOutput": _differs("This service has no built-in algorithms."),
+    "HyperparameterOutput.builtInAlgorithmOutput": differs("This service has no built-in algorithms."),
     "HyperparameterOutput.finalMetric": Note(
         enforced="The last report of the metric, while the trial runs the newest."
     ),
@@ -257,9 +210,9 @@ NOTES: Mapping[str, Note] = {
         enforced="`true` for a trial that was stopped; it has succeeded."
     ),
     "HyperparameterOutput": Note(enforced="As the trial's own run has it."),
-    "HyperparameterOutput.webAccessUris": _differs(_SHELLS),
+    "HyperparameterOutput.webAccessUris": differs(_SHELLS),
     "HyperparameterMetric": Note(enforced="As reported."),
-    "BuiltInAlgorithmOutput": _differs("This service has no built-in algorithms."),
+    "BuiltInAlgorithmOutput": differs("This service has no built-in algorithms."),
 }
 
 _CUSTOM = {"trainingInput.scaleTier": "CUSTOM"}
@@ -273,10 +226,6 @@ def _role(role: str, **fields: Any) -> dict[str, Any]:
     return {**_N1, **{f"trainingInput.{role}{name}": value for name, value in fields.items()}}
 
 
-def _each(*values: Any, **beside: Any) -> tuple[Sample, ...]:
-    return tuple(Sample(value=value, **beside) for value in values)
-
-
 #: A good parameter, to change one field of.
 _RATE = {"parameterName": "rate", "type": "DOUBLE", "minValue": 0.1, "maxValue": 1.0}
 _UNITS = {"parameterName": "units", "type": "INTEGER", "minValue": 8, "maxValue": 64}
@@ -287,12 +236,12 @@ _DEPTH = {"parameterName": "depth", "type": "DISCRETE", "discreteValues": [1.0, 
 def _param(param: Mapping[str, Any], *values: Any) -> tuple[Sample, ...]:
     """Return the values of a field of ``param``, a job's only one."""
     beside = {f"trainingInput.hyperparameters.params[].{name}": value for name, value in param.items()}
-    return _each(*values, beside=beside)
+    return each(*values, beside=beside)
 
 
 def _search(*values: Any) -> tuple[Sample, ...]:
     """Return the values of a field of a search that has one parameter."""
-    return _each(*values, beside={"trainingInput.hyperparameters.params": [_RATE]})
+    return each(*values, beside={"trainingInput.hyperparameters.params": [_RATE]})
 
 
 def _package(name: str, value: Any) -> tuple[Sample, ...]:
@@ -304,46 +253,46 @@ def _package(name: str, value: Any) -> tuple[Sample, ...]:
         "pythonVersion": "3.7",
     }
     others = {f"trainingInput.{other}": given for other, given in job.items() if other != name}
-    return _each(value, beside={"trainingInput.masterConfig": None, **others})
+    return each(value, beside={"trainingInput.masterConfig": None, **others})
 
 
 #: Values that the discovery document's rules allow, for fields where the type alone does not make a value
 #: good, or where one good value is not like another.
 SAMPLES: Mapping[str, tuple[Sample, ...]] = {
-    "Job.jobId": _each("digits_1"),
-    "Job.labels": _each({"env": "dev"}),
-    "Job.trainingInput": _each({"masterConfig": {"imageUri": "registry.example/project/trainer:2"}}),
-    "TrainingInput.enableWebAccess": _each(True, False),
-    "TrainingInput.jobDir": _each("gs://bucket/folder"),
-    "TrainingInput.masterConfig": _each({"imageUri": "registry.example/project/trainer:2"}),
-    "TrainingInput.masterType": _each(
+    "Job.jobId": each("digits_1"),
+    "Job.labels": each({"env": "dev"}),
+    "Job.trainingInput": each({"masterConfig": {"imageUri": "registry.example/project/trainer:2"}}),
+    "TrainingInput.enableWebAccess": each(True, False),
+    "TrainingInput.jobDir": each("gs://bucket/folder"),
+    "TrainingInput.masterConfig": each({"imageUri": "registry.example/project/trainer:2"}),
+    "TrainingInput.masterType": each(
         "n1-standard-8", "large_model", "standard_gpu", "cloud_tpu", beside=_CUSTOM
     ),
     **{
-        f"TrainingInput.{role}Count": _each("2", beside=_role(role, Type="n1-standard-4"))
+        f"TrainingInput.{role}Count": each("2", beside=_role(role, Type="n1-standard-4"))
         for role in _COUNTED_ROLES
     },
     **{
-        f"TrainingInput.{role}Type": _each("n1-standard-8", "cloud_tpu", beside=_role(role, Count="2"))
+        f"TrainingInput.{role}Type": each("n1-standard-8", "cloud_tpu", beside=_role(role, Count="2"))
         for role in _COUNTED_ROLES
     },
-    "TrainingInput.network": _each("projects/12345/global/networks/myVPC"),
+    "TrainingInput.network": each("projects/12345/global/networks/myVPC"),
     "TrainingInput.packageUris": _package("packageUris", ["gs://bucket/job/trainer-0.0.0.tar.gz"]),
     "TrainingInput.pythonModule": _package("pythonModule", "trainer.task"),
     "TrainingInput.pythonVersion": _package("pythonVersion", "3.7"),
     "TrainingInput.runtimeVersion": _package("runtimeVersion", "2.11"),
-    "TrainingInput.scaleTier": _each("BASIC", "CUSTOM", "STANDARD_1", "PREMIUM_1", "BASIC_GPU", "BASIC_TPU"),
-    "TrainingInput.serviceAccount": _each("trainer@project.iam.gserviceaccount.com"),
-    "ReplicaConfig.acceleratorConfig": _each({"count": "1", "type": "NVIDIA_TESLA_T4"}, beside=_N1),
-    "AcceleratorConfig.count": _each("1", beside=_T4),
-    "AcceleratorConfig.type": _each("NVIDIA_TESLA_T4", beside=_N1),
-    "ReplicaConfig.imageUri": _each("registry.example/project/trainer:2"),
-    "DiskConfig.bootDiskType": _each("pd-ssd", "pd-standard"),
-    "EncryptionConfig.kmsKeyName": _each("projects/p/locations/us-central1/keyRings/r/cryptoKeys/k"),
-    "TrainingInput.hyperparameters": _each({"params": [_RATE]}),
+    "TrainingInput.scaleTier": each("BASIC", "CUSTOM", "STANDARD_1", "PREMIUM_1", "BASIC_GPU", "BASIC_TPU"),
+    "TrainingInput.serviceAccount": each("trainer@project.iam.gserviceaccount.com"),
+    "ReplicaConfig.acceleratorConfig": each({"count": "1", "type": "NVIDIA_TESLA_T4"}, beside=_N1),
+    "AcceleratorConfig.count": each("1", beside=_T4),
+    "AcceleratorConfig.type": each("NVIDIA_TESLA_T4", beside=_N1),
+    "ReplicaConfig.imageUri": each("registry.example/project/trainer:2"),
+    "DiskConfig.bootDiskType": each("pd-ssd", "pd-standard"),
+    "EncryptionConfig.kmsKeyName": each("projects/p/locations/us-central1/keyRings/r/cryptoKeys/k"),
+    "TrainingInput.hyperparameters": each({"params": [_RATE]}),
     "HyperparameterSpec.algorithm": (
         *_search("ALGORITHM_UNSPECIFIED", "RANDOM_SEARCH"),
-        *_each("GRID_SEARCH", beside={"trainingInput.hyperparameters.params": [_UNITS, _KERNEL, _DEPTH]}),
+        *each("GRID_SEARCH", beside={"trainingInput.hyperparameters.params": [_UNITS, _KERNEL, _DEPTH]}),
     ),
     "HyperparameterSpec.enableTrialEarlyStopping": _search(True, False),
     "HyperparameterSpec.goal": _search("GOAL_TYPE_UNSPECIFIED", "MAXIMIZE", "MINIMIZE"),
@@ -351,7 +300,7 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
     "HyperparameterSpec.maxFailedTrials": _search(2),
     "HyperparameterSpec.maxParallelTrials": _search(2),
     "HyperparameterSpec.maxTrials": _search(20),
-    "HyperparameterSpec.params": _each([_RATE, _UNITS, _KERNEL, _DEPTH]),
+    "HyperparameterSpec.params": each([_RATE, _UNITS, _KERNEL, _DEPTH]),
     "HyperparameterSpec.resumePreviousJobId": _search("digits_0"),
     "ParameterSpec.categoricalValues": _param(_KERNEL, ["rbf"]),
     "ParameterSpec.discreteValues": _param(_DEPTH, [1.5, 2.5]),
@@ -362,41 +311,41 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
         _RATE, "NONE", "UNIT_LINEAR_SCALE", "UNIT_LOG_SCALE", "UNIT_REVERSE_LOG_SCALE"
     ),
     "ParameterSpec.type": (*_param(_RATE, "DOUBLE"), *_param(_UNITS, "INTEGER"), *_param(_DEPTH, "DISCRETE")),
-    "Scheduling.maxRunningTime": _each("7200s"),
-    "Scheduling.maxWaitTime": _each("3600s"),
+    "Scheduling.maxRunningTime": each("7200s"),
+    "Scheduling.maxWaitTime": each("3600s"),
 }
 
 #: Values of the right type that a rule refuses.
 BAD_SAMPLES: Mapping[str, tuple[Sample, ...]] = {
-    "Job.jobId": _each("1-digits"),
-    "Job.labels": _each({"Env": "dev"}),
-    "TrainingInput.args": _each(["-v"], beside={"trainingInput.masterConfig.containerArgs": ["-q"]}),
-    "TrainingInput.jobDir": _each("/tmp"),  # noqa: S108  # a wrong value, not a place
-    "TrainingInput.masterType": _each("m9", beside=_CUSTOM),
+    "Job.jobId": each("1-digits"),
+    "Job.labels": each({"Env": "dev"}),
+    "TrainingInput.args": each(["-v"], beside={"trainingInput.masterConfig.containerArgs": ["-q"]}),
+    "TrainingInput.jobDir": each("/tmp"),  # noqa: S108  # a wrong value, not a place
+    "TrainingInput.masterType": each("m9", beside=_CUSTOM),
     **{
-        f"TrainingInput.{role}Count": _each("-1", beside=_role(role, Type="n1-standard-4"))
+        f"TrainingInput.{role}Count": each("-1", beside=_role(role, Type="n1-standard-4"))
         for role in _COUNTED_ROLES
     },
     **{
-        f"TrainingInput.{role}Type": _each("standard", beside=_role(role, Count="2"))
+        f"TrainingInput.{role}Type": each("standard", beside=_role(role, Count="2"))
         for role in _COUNTED_ROLES
     },
-    "TrainingInput.network": _each("myVPC"),
+    "TrainingInput.network": each("myVPC"),
     "TrainingInput.packageUris": _package("packageUris", ["gs://bucket/trainer-0.0.0.tar.gz"] * 101),
     "TrainingInput.pythonModule": _package("pythonModule", "trainer/task.py"),
     "TrainingInput.pythonVersion": _package("pythonVersion", ""),
     "TrainingInput.runtimeVersion": _package("runtimeVersion", "latest"),
-    "TrainingInput.serviceAccount": _each("trainer"),
-    "ReplicaConfig.imageUri": _each("trainer"),
-    "AcceleratorConfig.count": _each("3", beside=_T4),
-    "DiskConfig.bootDiskSizeGb": _each(-1),
-    "DiskConfig.bootDiskType": _each("floppy"),
-    "EncryptionConfig.kmsKeyName": _each("key"),
+    "TrainingInput.serviceAccount": each("trainer"),
+    "ReplicaConfig.imageUri": each("trainer"),
+    "AcceleratorConfig.count": each("3", beside=_T4),
+    "DiskConfig.bootDiskSizeGb": each(-1),
+    "DiskConfig.bootDiskType": each("floppy"),
+    "EncryptionConfig.kmsKeyName": each("key"),
     "HyperparameterSpec.hyperparameterMetricTag": _search("a\nb"),
     "HyperparameterSpec.maxFailedTrials": _search(-1),
     "HyperparameterSpec.maxParallelTrials": _search(-1),
     "HyperparameterSpec.maxTrials": _search(-1, 1001),
-    "HyperparameterSpec.params": _each([]),
+    "HyperparameterSpec.params": each([]),
     "HyperparameterSpec.resumePreviousJobId": _search("0-digits"),
     "ParameterSpec.categoricalValues": _param(_KERNEL, []),
     "ParameterSpec.discreteValues": _param(_DEPTH, []),
@@ -405,7 +354,7 @@ BAD_SAMPLES: Mapping[str, tuple[Sample, ...]] = {
     "ParameterSpec.parameterName": _param(_RATE, "job-dir"),
     "ParameterSpec.scaleType": _param(_KERNEL, "UNIT_LINEAR_SCALE"),
     "ParameterSpec.type": _param(_RATE, "PARAMETER_TYPE_UNSPECIFIED"),
-    "Scheduling.maxRunningTime": _each("2h", "0s"),
-    "Scheduling.maxWaitTime": _each("60s"),
-    "Scheduling.priority": _each(1001),
+    "Scheduling.maxRunningTime": each("2h", "0s"),
+    "Scheduling.maxWaitTime": each("60s"),
+    "Scheduling.priority": each(1001),
 }

@@ -1,0 +1,215 @@
+"""
+What ``docs/fidelity-vertex.md`` cannot take from the code: effects and reasons.
+
+Data only; tests refuse a name that the API does not have, and a field that is let through without an effect
+and without a reason here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from docs.tools.fidelity.note import Certainty, Note, Sample, differs, each
+
+_HERE = "projects.locations.customJobs"
+_POOL = "jobSpec.workerPoolSpecs[]"
+_ONE_MACHINE = differs("Checked and kept, without an effect: there is no such network on one machine.")
+_DONE = (
+    "Of deletions, which are done when they are answered; the newest 1,000 are kept until the service ends."
+)
+_NOTHING_TO_DO = differs("An operation is done when it is answered: there is nothing to cancel or to forget.")
+_REGIONS = differs("All regions are this machine: any name of the form of a location is served.")
+_UNSET = differs("Never set: reserved for Google's own use.")
+
+#: Method -> what differs; a method that is not served must be here.
+METHOD_NOTES: Mapping[str, Note] = {
+    f"{_HERE}.cancel": differs(
+        "A job that has ended is left as it is, and the answer is 200.", Certainty.UNVERIFIED
+    ),
+    f"{_HERE}.delete": differs("A job that has not ended is refused with 400.", Certainty.UNVERIFIED),
+    "projects.locations.get": _REGIONS,
+    "projects.locations.list": _REGIONS,
+    "projects.locations.operations.cancel": _NOTHING_TO_DO,
+    "projects.locations.operations.delete": _NOTHING_TO_DO,
+    "projects.locations.operations.get": differs(_DONE, Certainty.UNVERIFIED),
+    "projects.locations.operations.list": differs(_DONE, Certainty.UNVERIFIED),
+    "projects.locations.operations.wait": differs(_DONE, Certainty.UNVERIFIED),
+}
+
+#: ``Schema.field``, or ``Schema`` for all its fields that have no note.
+NOTES: Mapping[str, Note] = {
+    "CustomJob.displayName": Note(enforced="Stored; `customJobs.list` filters by it."),
+    "CustomJob.encryptionSpec": differs("Not used: what a job leaves lies on this machine's disk as it is."),
+    "CustomJob.error": Note(
+        enforced="Code and words as the real service has them where they are known.",
+        deviation="The hint at the log is a filter, not a link to Google's console.",
+        certainty=Certainty.CAPTURED,
+    ),
+    "CustomJob.jobSpec": Note(enforced="What runs."),
+    "CustomJob.labels": Note(
+        enforced="Stored; `customJobs.list` filters by them. "
+        "Ours: `secret-NAME` names a [secret](access.md#secrets-for-trainers)."
+    ),
+    "CustomJob.satisfiesPzi": _UNSET,
+    "CustomJob.satisfiesPzs": _UNSET,
+    "CustomJob.webAccessUris": differs("This service has no interactive shells."),
+    "CustomJobSpec.baseOutputDirectory": Note(
+        enforced="`AIP_MODEL_DIR`, `AIP_CHECKPOINT_DIR` and `AIP_TENSORBOARD_LOG_DIR` lie below it."
+    ),
+    "CustomJobSpec.network": _ONE_MACHINE,
+    "CustomJobSpec.pscInterfaceConfig": _ONE_MACHINE,
+    "CustomJobSpec.reservedIpRanges": _ONE_MACHINE,
+    "CustomJobSpec.enableDashboardAccess": differs(
+        "There are no dashboards of containers; `false` asks for none."
+    ),
+    "CustomJobSpec.enableWebAccess": differs("There are no interactive shells; `false` asks for none."),
+    "CustomJobSpec.scheduling": Note(
+        enforced="When the job starts, when it must end, what is started again."
+    ),
+    "CustomJobSpec.serviceAccount": Note(
+        enforced="The identity of the containers, by their metadata endpoint.",
+        deviation="`actAs` is checked with `--require-auth` only.",
+        certainty=Certainty.DOCS,
+    ),
+    "CustomJobSpec.workerPoolSpecs": Note(enforced="The chief, workers, parameter servers and evaluators."),
+    "ContainerSpec.args": Note(enforced="Follow the command; `$(NAME)` is expanded."),
+    "ContainerSpec.command": Note(enforced="Replaces the image's entry point; `$(NAME)` is expanded."),
+    "ContainerSpec.env": Note(enforced="Variables of the container; `$(NAME)` is expanded."),
+    "ContainerSpec.imageUri": Note(
+        enforced="Pulled and run.", deviation="May be in any registry.", certainty=Certainty.DISCOVERY
+    ),
+    "DiskSpec.bootDiskSizeGb": differs("Not used: `TRAINING_DISK_LIMIT_BYTES` bounds each container."),
+    "DiskSpec.bootDiskType": differs("Not used: containers share this machine's disk, whatever its type."),
+    "DnsPeeringConfig": _ONE_MACHINE,
+    "EncryptionSpec.kmsKeyName": differs("Not used: what a job leaves lies on this machine's disk as it is."),
+    "EnvVar.name": Note(enforced="The variable's name."),
+    "EnvVar.value": Note(enforced="The variable's value."),
+    "GcsDestination.outputUriPrefix": Note(
+        enforced="What the three `AIP_*` variables begin with.",
+        deviation="Whether the bucket exists is not looked up.",
+        certainty=Certainty.UNVERIFIED,
+    ),
+    "MachineSpec.acceleratorCount": Note(
+        enforced="More than the machine has is a quota failure, or runs without, as "
+        "[`TRAINING_ACCELERATORS`](settings.md) says."
+    ),
+    "MachineSpec.acceleratorType": differs(
+        "The machine's GPUs are what they are: the type is checked, counted and not looked for. There are no TPUs.",
+        Certainty.UNVERIFIED,
+    ),
+    "MachineSpec.machineType": Note(
+        enforced="Limits the container's CPU and memory, to what this machine has at most.",
+        deviation="A job that is larger than the machine is scaled down, and its log says so. There are no TPUs.",
+        certainty=Certainty.DISCOVERY,
+    ),
+    "MachineSpec.reservationAffinity": differs("There are no reservations: `NO_RESERVATION` asks for none."),
+    "PscInterfaceConfig": _ONE_MACHINE,
+    "ReservationAffinity.key": differs("Of a specific reservation only, which is refused."),
+    "ReservationAffinity.reservationAffinityType": differs("There are no reservations to consume."),
+    "ReservationAffinity.values": differs("Of a specific reservation only, which is refused."),
+    "Scheduling.disableRetries": Note(enforced="Nothing is started again."),
+    "Scheduling.maxWaitDuration": Note(
+        enforced="With `FLEX_START`: a job that does not run by then is cancelled; 24 hours by default, 0 for ever."
+    ),
+    "Scheduling.restartJobOnWorkerRestart": Note(enforced="A lost replica restarts the whole job."),
+    "Scheduling.strategy": Note(
+        enforced="`FLEX_START` waits for `maxWaitDuration`.",
+        deviation="The others run as `STANDARD`: the machine is there, and costs nothing.",
+        certainty=Certainty.DISCOVERY,
+    ),
+    "Scheduling.timeout": Note(enforced="The job is cancelled at its end; seven days by default."),
+    "Status.details": differs("Never set."),
+    "WorkerPoolSpec.containerSpec": Note(enforced="The container that runs."),
+    "WorkerPoolSpec.diskSpec": differs("Not used: containers share this machine's disk."),
+    "WorkerPoolSpec.machineSpec": Note(enforced="The limits of each replica of the pool."),
+    "WorkerPoolSpec.replicaCount": Note(
+        enforced="So many replicas run, all at once or none.",
+        deviation="A job may have at most 128 replicas.",
+        certainty=Certainty.UNVERIFIED,
+    ),
+}
+
+_N1 = {f"{_POOL}.machineSpec.machineType": "n1-standard-4"}
+_T4 = {**_N1, f"{_POOL}.machineSpec.acceleratorType": "NVIDIA_TESLA_T4"}
+_CONTAINER = {"imageUri": "registry.example/project/trainer:2"}
+_MACHINE = {"machineType": "n1-standard-8"}
+_CHIEF = {"machineSpec": _MACHINE, "replicaCount": "1", "containerSpec": _CONTAINER}
+_PACKAGE = {
+    "executorImageUri": "registry.example/project/python:1",
+    "packageUris": ["gs://bucket/trainer-0.tar.gz"],
+    "pythonModule": "trainer.task",
+}
+_KEY = "projects/p/locations/us-central1/keyRings/r/cryptoKeys/k"
+
+
+def _package(value: Any, name: str = "") -> tuple[Sample, ...]:
+    """Return a value of a field of a package, or of the package, in a pool without an image."""
+    package = {f"{_POOL}.pythonPackageSpec.{other}": given for other, given in _PACKAGE.items() if name}
+    return each(value, beside={f"{_POOL}.containerSpec": None, **package})
+
+
+#: Values that the discovery document's rules allow, for fields where the type alone does not make a value
+#: good, or where one good value is not like another.
+SAMPLES: Mapping[str, tuple[Sample, ...]] = {
+    "CustomJob.encryptionSpec": each({"kmsKeyName": _KEY}),
+    "CustomJob.jobSpec": each({"workerPoolSpecs": [_CHIEF]}),
+    "CustomJob.labels": each({"env": "dev"}),
+    "CustomJobSpec.baseOutputDirectory": each({"outputUriPrefix": "gs://bucket/folder"}),
+    "CustomJobSpec.enableDashboardAccess": each(True),
+    "CustomJobSpec.enableWebAccess": each(True),
+    "CustomJobSpec.network": each("projects/12345/global/networks/myVPC"),
+    "CustomJobSpec.serviceAccount": each("trainer@project.iam.gserviceaccount.com"),
+    "CustomJobSpec.workerPoolSpecs": each([_CHIEF]),
+    "ContainerSpec.env": each([{"name": "LEVEL", "value": "1"}]),
+    "ContainerSpec.imageUri": each("registry.example/project/trainer:2"),
+    "DiskSpec.bootDiskSizeGb": each(200),
+    "DiskSpec.bootDiskType": each("pd-ssd", "pd-standard"),
+    "EncryptionSpec.kmsKeyName": each(_KEY),
+    "EnvVar.name": each("LEVEL"),
+    "EnvVar.value": each("1", beside={f"{_POOL}.containerSpec.env[].name": "LEVEL"}),
+    "GcsDestination.outputUriPrefix": each("gs://bucket/folder"),
+    "MachineSpec.acceleratorCount": each(1, beside=_T4),
+    "MachineSpec.acceleratorType": each(
+        "NVIDIA_TESLA_T4", "TPU_V2", beside={**_N1, f"{_POOL}.machineSpec.acceleratorCount": 1}
+    ),
+    "MachineSpec.machineType": each("n1-standard-8", "cloud-tpu"),
+    "MachineSpec.reservationAffinity": each({"reservationAffinityType": "NO_RESERVATION"}),
+    "PscInterfaceConfig.dnsPeeringConfigs": each(
+        [{"domain": "lan.", "targetProject": "p", "targetNetwork": "n"}]
+    ),
+    "ReservationAffinity.reservationAffinityType": each(
+        "NO_RESERVATION", "ANY_RESERVATION", "SPECIFIC_RESERVATION"
+    ),
+    "Scheduling.maxWaitDuration": each("3600s"),
+    "Scheduling.timeout": each("7200s"),
+    "WorkerPoolSpec.containerSpec": each(_CONTAINER),
+    "WorkerPoolSpec.machineSpec": each(_MACHINE),
+    "WorkerPoolSpec.pythonPackageSpec": _package(_PACKAGE),
+    "WorkerPoolSpec.replicaCount": each("1"),
+    "PythonPackageSpec.args": _package(["-v"], "args"),
+    "PythonPackageSpec.env": _package([{"name": "LEVEL", "value": "1"}], "env"),
+    "PythonPackageSpec.executorImageUri": _package("registry.example/project/python:1", "executorImageUri"),
+    "PythonPackageSpec.packageUris": _package(["gs://bucket/trainer-1.tar.gz"], "packageUris"),
+    "PythonPackageSpec.pythonModule": _package("trainer.main", "pythonModule"),
+}
+
+#: Values of the right type that a rule refuses.
+BAD_SAMPLES: Mapping[str, tuple[Sample, ...]] = {
+    "CustomJob.displayName": each("x" * 129),
+    "CustomJob.labels": each({"Env": "dev"}),
+    "CustomJobSpec.network": each("myVPC"),
+    "CustomJobSpec.serviceAccount": each("trainer"),
+    "CustomJobSpec.workerPoolSpecs": each([_CHIEF] * 5),
+    "ContainerSpec.imageUri": each("trainer"),
+    "DiskSpec.bootDiskSizeGb": each(-1),
+    "DiskSpec.bootDiskType": each("floppy"),
+    "EncryptionSpec.kmsKeyName": each("key"),
+    "EnvVar.name": each("1-LEVEL"),
+    "GcsDestination.outputUriPrefix": each("/tmp"),  # noqa: S108  # a wrong value, not a place
+    "MachineSpec.acceleratorCount": each(3, beside=_T4),
+    "MachineSpec.machineType": each("m9"),
+    "Scheduling.maxWaitDuration": each("-1s"),
+    "Scheduling.timeout": each("0s"),
+    "WorkerPoolSpec.replicaCount": each("2"),
+}

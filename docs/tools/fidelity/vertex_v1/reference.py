@@ -1,0 +1,48 @@
+"""Vertex AI v1, as far as custom training goes."""
+
+from __future__ import annotations
+
+from docs.tools.fidelity.reference import Reference, Root
+from docs.tools.fidelity.vertex_v1.notes import BAD_SAMPLES, METHOD_NOTES, NOTES, SAMPLES
+from docs.tools.fidelity.vertex_v1.probe import CustomJobProbe
+
+_LOCATIONS = "projects.locations"
+_POOL = "jobSpec.workerPoolSpecs[]"
+
+VERTEX_V1 = Reference(
+    document="aiplatform.v1.json",
+    page="fidelity-vertex.md",
+    title="Fidelity: what of Vertex AI is served",
+    served_below="/vertex",
+    resources=(_LOCATIONS, f"{_LOCATIONS}.customJobs", f"{_LOCATIONS}.operations"),
+    methods={_LOCATIONS: ("get", "list")},
+    scope=_LOCATIONS,
+    schema_prefixes=("GoogleCloudAiplatformV1", "GoogleRpc"),
+    roots=(
+        Root(
+            probe=CustomJobProbe(),
+            places={
+                "CustomJob": "",
+                "CustomJobSpec": "jobSpec",
+                "WorkerPoolSpec": _POOL,
+                "ContainerSpec": f"{_POOL}.containerSpec",
+                "EnvVar": f"{_POOL}.containerSpec.env[]",
+                "PythonPackageSpec": f"{_POOL}.pythonPackageSpec",
+                "MachineSpec": f"{_POOL}.machineSpec",
+                "ReservationAffinity": f"{_POOL}.machineSpec.reservationAffinity",
+                "DiskSpec": f"{_POOL}.diskSpec",
+                "Scheduling": "jobSpec.scheduling",
+                "GcsDestination": "jobSpec.baseOutputDirectory",
+                "PscInterfaceConfig": "jobSpec.pscInterfaceConfig",
+                "DnsPeeringConfig": "jobSpec.pscInterfaceConfig.dnsPeeringConfigs[]",
+                "EncryptionSpec": "encryptionSpec",
+                "Status": "error",
+            },
+        ),
+    ),
+    outputs=("error",),
+    notes=NOTES,
+    method_notes=METHOD_NOTES,
+    samples=SAMPLES,
+    bad_samples=BAD_SAMPLES,
+)
