@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 
 from fastapi import FastAPI
-from starlette.types import ASGIApp
 
 from container_engines.base import Engine
 from container_engines.docker.engine import DockerEngine
@@ -16,7 +14,6 @@ from container_engines.swarm.engine import SwarmEngine
 from training_api.dialects.ml_v1.dialect import ML_V1
 from training_api.dialects.registry import DIALECTS
 from training_api.dialects.vertex_v1.dialect import VERTEX_V1
-from training_api.errors import TrainingError
 from training_api.job.job_spec import JobSpec
 from training_api.version import __version__
 from training_service.access.secret_store import SecretStore
@@ -31,8 +28,6 @@ from training_service.api.vertex_v1.project_numbers import ProjectIds
 from training_service.api.vertex_v1.routes import vertex_v1_routers
 from training_service.api.vertex_v1.tuning_methods import HyperparameterTuningJobs
 from training_service.faults.board import FaultBoard
-from training_service.front_door.certificates import ensure_certificates
-from training_service.front_door.door import front_door
 from training_service.intake.cloud_storage import CloudStorage
 from training_service.intake.metric_collector import check_metrics_can_be_read
 from training_service.loop.launches import own_variables
@@ -44,6 +39,7 @@ from training_service.model.heartbeat import Heartbeat
 from training_service.model.host_capacity import HostCapacity, within
 from training_service.parts.identities import Identities
 from training_service.parts.moving import MovingParts
+from training_service.parts.vertex_ports import vertex_ports
 from training_service.settings import EngineKind, ServiceSettings
 from training_service.store.audit_store import AuditStore
 from training_service.store.database import Databases, open_databases
@@ -235,44 +231,8 @@ def _build(
         version=__version__,
         running=lifetime.running(),
         faults=faults,
-        beside=_front_door(settings),
         trusted_hosts=[*TRUSTED_HOSTS, settings.host, *settings.allowed_hosts],
-        beside=partial(_beside, settings, metrics),
-    )
-
-
-def _beside(settings: ServiceSettings, metrics: Metrics, app: FastAPI) -> AbstractAsyncContextManager[object]:
-    if not settings.grpc_port:
-        return nullcontext()
-    try:
-        # Late: most services have no such port, and it is an extra.
-        from training_service.grpc_api.server import serving_grpc
-    except ImportError as error:
-        raise TrainingError(
-            f"TRAINING_GRPC_PORT is {settings.grpc_port}, and gRPC is not installed: "
-            "pip install 'container-training-service[grpc]', or set it to 0"
-        ) from error
-    return serving_grpc(
-        app,
-        metrics,
-        host=settings.host,
-        port=settings.grpc_port,
-        certificate=settings.grpc_certificate,
-        key=settings.grpc_key,
-    )
-
-
-def _front_door(settings: ServiceSettings) -> Callable[[ASGIApp], AbstractAsyncContextManager[object]]:
-    if not settings.vertex_proxy_port:
-        return nullcontext
-    files = ensure_certificates(settings.certificates_folder)
-    return partial(
-        front_door,
-        host=settings.host,
-        port=settings.vertex_proxy_port,
-        certificate=files.certificate,
-        key=files.key,
-        grpc=None,
+        beside=vertex_ports(settings, metrics),
     )
 
 

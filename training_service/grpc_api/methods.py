@@ -42,8 +42,8 @@ class Method:
     body: str = ""
 
 
-def _resource(kind: str, *, is_cancelled: bool = True) -> dict[str, Method]:
-    """Return the usual methods of a resource, such as ``CustomJob``."""
+def _resource(kind: str, *verbs: str) -> dict[str, Method]:
+    """Return the usual methods of a resource, such as ``CustomJob``; ``verbs``: these alone."""
     collection = f"{kind[0].lower()}{kind[1:]}s"
     parent, name = f"/v1/{{parent={_LOCATION}}}/{collection}", f"/v1/{{name={_LOCATION}/{collection}/*}}"
     create, get, listing = f"Create{kind}", f"Get{kind}", f"List{kind}s"
@@ -55,12 +55,11 @@ def _resource(kind: str, *, is_cancelled: bool = True) -> dict[str, Method]:
         get: Method(request=f"{get}Request", response=kind, verb="GET", path=name),
         listing: Method(request=f"{listing}Request", response=f"{listing}Response", verb="GET", path=parent),
         delete: Method(request=f"{delete}Request", response=OPERATION, verb="DELETE", path=name),
-    }
-    if is_cancelled:
-        found[cancel] = Method(
+        cancel: Method(
             request=f"{cancel}Request", response=_EMPTY, verb="POST", path=f"{name}:cancel", body="*"
-        )
-    return found
+        ),
+    }
+    return {call: method for call, method in found.items() if not verbs or call.startswith(verbs)}
 
 
 _LONG, _PLACES = "google.longrunning", "google.cloud.location"
@@ -69,7 +68,11 @@ _OPERATION = f"/v1/{{name={_LOCATION}/operations/*}}"
 SERVICES: Mapping[str, Mapping[str, Method]] = {
     f"{PACKAGE}.JobService": {
         **_resource("CustomJob"),
+        **_resource("HyperparameterTuningJob"),
     },
+    f"{PACKAGE}.PipelineService": _resource("TrainingPipeline"),
+    # Pipelines make them.
+    f"{PACKAGE}.ModelService": _resource("Model", "Get", "List", "Delete"),
     f"{_LONG}.Operations": {
         "GetOperation": Method(
             request=f"{_LONG}.GetOperationRequest", response=OPERATION, verb="GET", path=_OPERATION
