@@ -41,8 +41,10 @@ from training_api.states import ReplicaState
 STATES = {"created": ReplicaState.CREATED, "exited": ReplicaState.EXITED, "dead": ReplicaState.EXITED}
 _SHOWN_ID = 12
 #: The engine's answer to every start of a container after it was killed during the first start (the first
-#: two), or after it forgot the container's network (all seen with 20.10).
-_NEVER_STARTS = re.compile(r"task \w+: already exists|id already in use|attach to network \w+.*not found")
+#: three), or after it forgot the container's network (all seen with 20.10).
+_NEVER_STARTS = re.compile(
+    r"task \w+: already exists|id already in use|start shim: mkdir \S+: file exists|attach to network \w+.*not found"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

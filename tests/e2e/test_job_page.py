@@ -186,6 +186,8 @@ def test_job_is_cancelled_after_a_question_and_not_by_a_viewer(
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_be_hidden()
     assert training.get_job(job_id).state is JobState.RUNNING
+    # As a browser does when the machine gets a network; it is sent once more.
+    page.route("**/cancel?*", lambda route: route.abort("internetdisconnected"), times=1)
     button.click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel the job").click()
 

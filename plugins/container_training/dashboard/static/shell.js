@@ -43,11 +43,11 @@ export async function api(path, query = [], options = {}) {
 }
 
 /**
- * As fetch, but what only asks is asked again once: a browser drops all requests when the machine gets or loses a network, and an
- * engine on the same machine makes one for each job (net::ERR_NETWORK_CHANGED).
+ * As fetch, but a request without an answer is sent once more: a browser drops all of them when the machine gets or loses a
+ * network, and an engine on the same machine makes one for each job (net::ERR_NETWORK_CHANGED). All that is asked can be repeated.
  */
 async function send(address, options) {
-  for (let again = !options.method; ; again = false) {
+  for (let again = true; ; again = false) {
     try {
       return await fetch(address, options);
     } catch (error) {
@@ -58,7 +58,7 @@ async function send(address, options) {
   }
 }
 
-/** Ask the server to do something; other sites' pages cannot send this header. */
+/** Ask the server to do something that can be repeated; other sites' pages cannot send this header. */
 export function act(path, query = []) {
   return api(path, query, { method: "POST", headers: { [ACTION_HEADER]: "1" } });
 }

@@ -143,6 +143,7 @@ def test_removing_what_is_gone_or_just_going_is_no_error(
     [
         (409, "task 17d1ad07e61f: already exists"),
         (409, "id already in use"),
+        (500, "failed to start shim: mkdir /run/containerd/runtime.v2.task/moby/51de: file exists: unknown"),
         (404, "Could not attach to network 9df9: rpc error: code = NotFound desc = network 9df9 not found"),
     ],
 )
