@@ -32,10 +32,9 @@ def test_a_model_says_what_it_is_and_where_it_lies(http: TestClient, trained: di
 
     model = http.get(f"/vertex/v1/{name}").raise_for_status().json()
 
-    times = {
-        each: trained["endTime"]
-        for each in ("createTime", "updateTime", "versionCreateTime", "versionUpdateTime")
-    }
+    times = dict.fromkeys(
+        ("createTime", "updateTime", "versionCreateTime", "versionUpdateTime"), trained["endTime"]
+    )
     assert model == {
         **MODEL,
         "name": name,
