@@ -221,11 +221,11 @@ def test_a_training_job_of_the_sdk_returns_its_model(sdk_of: SetUp, tmp_path: Pa
         sdk = sdk_of(service)
         job = _training_job(sdk, model_serving_container_image_uri="registry.test/p/server:1")
         model = job.run(
-            model_display_name="a model", args=["--epochs=3"], timeout=3600, base_output_dir="gs://b/o"
+            model_display_name="a model", args=["--epochs=3"], timeout=3600, base_output_dir="gs://bucket/out"
         )
 
         assert job.state.name == "PIPELINE_STATE_SUCCEEDED"
-        assert (model.display_name, model.uri, model.version_id) == ("a model", "gs://b/o/model/", "1")
+        assert (model.display_name, model.uri, model.version_id) == ("a model", "gs://bucket/out/model/", "1")
         assert model.version_aliases == ["default"]
         assert model.container_spec.image_uri == "registry.test/p/server:1"
         assert job.get_model().resource_name == model.resource_name
