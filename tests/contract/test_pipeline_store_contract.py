@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,8 +25,10 @@ from training_service.store.database import open_database, read_meta, writing
 from training_service.store.ended.ended_jobs import Choice, EndedJob, EndedJobs
 from training_service.store.pipelines.model_store import ModelStore
 from training_service.store.pipelines.pipeline_store import PipelineStore
-from training_service.store.tables import meta, models, pipelines
+from training_service.store.tables import jobs, meta, models, pipelines
 from training_service.upkeep.tasks import remove_batch, remove_jobs
+
+ROOT = Path(__file__).parents[2]
 
 
 def pipeline_of(world: World, number: int = 1) -> PipelineRecord:
@@ -134,6 +139,39 @@ def test_a_pipeline_whose_id_is_taken_leaves_no_job(world: World) -> None:
             PROJECT, dialect=world.dialects["vertex_v1"], filter_text="", page_size=9, page_token=""
         )[0]
     ] == ["102", "101"]
+
+
+#: Stores pipelines until it is killed.
+STORING = """
+import sys
+from tests.support.fakes.stored_pipelines import store_pipeline
+from tests.support.fakes.world import World
+from training_service.store.database import open_database
+
+world = World(open_database(sys.argv[1]))
+for number in range(1, 100_000):
+    store_pipeline(world, number, has_model=True)
+    print(number, flush=True)
+"""
+
+
+def test_a_kill_leaves_a_pipeline_with_its_job_or_neither(url: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", STORING, url], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as storing:
+        assert storing.stdout is not None
+        answered = [storing.stdout.readline().strip() for _ in range(30)]
+        storing.kill()
+
+    database = open_database(url)
+    with database.connect() as connection:
+        of_jobs = set(connection.execute(sa.select(jobs.c.uid)).scalars())
+        stored = connection.execute(sa.select(pipelines.c.pipeline_id, pipelines.c.job_uid)).all()
+    database.dispose()
+
+    assert answered[-1] == "30"
+    assert {row.pipeline_id for row in stored} >= set(answered)
+    assert sorted(row.job_uid for row in stored) == sorted(of_jobs)
 
 
 def test_lists_are_filtered(world: World) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +16,14 @@ from googleapiclient.errors import HttpError
 
 from container_engines.memory.engine import Behaviour
 from tests.integration.live_service import IMAGE, LiveService, run_service
+from tests.integration.vertex_sdk import LOCATION, PROJECT, SetUp
 from tests.support.fakes.custom_jobs import make_custom_job, make_pool
 from tests.support.waiting import wait_until
 from training_api.job.project_number import project_number
 
-PROJECT, LOCATION = "demo-project", "us-central1"
 PARENT = f"projects/{PROJECT}/locations/{LOCATION}"
 NUMBERED = f"projects/{project_number(PROJECT)}/locations/{LOCATION}"
 POOL = make_pool(imageUri=IMAGE)
-SetUp = Callable[[LiveService], Any]
 
 
 # --- google-api-python-client
@@ -189,27 +188,6 @@ def _named(name: str) -> dict[str, Any]:
 
 
 # --- the SDK
-
-
-@pytest.fixture
-def sdk_of() -> Iterator[SetUp]:
-    """Return a function that sets ``google.cloud.aiplatform`` up for REST, as its users do."""
-    from google.cloud import aiplatform
-
-    def set_up(service: LiveService) -> Any:
-        aiplatform.init(
-            project=PROJECT,
-            location=LOCATION,
-            api_endpoint=f"{service.endpoint}/vertex",
-            api_transport="rest",
-            credentials=AnonymousCredentials(),
-            staging_bucket="gs://staging",
-        )
-        return aiplatform
-
-    yield set_up
-    # What it keeps is the process's.
-    aiplatform.initializer.global_config.__init__()
 
 
 def _custom_job(sdk: Any) -> Any:

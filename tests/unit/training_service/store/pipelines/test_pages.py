@@ -15,7 +15,9 @@ def rows() -> sa.Engine:
 
 
 def pages(engine: sa.Engine, size: int, token: str = "") -> tuple[list[int], str]:
-    table = sa.values(sa.column("sequence", sa.Integer), name="t").data([(1,), (2,), (3,)])
+    table = sa.union_all(
+        *(sa.select(sa.literal(number).label("sequence")) for number in (1, 2, 3))
+    ).subquery()
     with engine.connect() as connection:
         found, rest = read_page(connection, sa.select(table.c.sequence), table.c.sequence, size, token)
     return [row.sequence for row in found], rest

@@ -18,12 +18,12 @@ from training_api.errors import InvalidJobSpec
 
 
 def read(pipeline: dict[str, Any]) -> Any:
+    check_task(pipeline)
     return job_of_pipeline("demo", "us-central1", "123", pipeline_request_of(pipeline))
 
 
 def broken(pipeline: dict[str, Any]) -> dict[str, str]:
     with pytest.raises(InvalidJobSpec) as caught:
-        check_task(pipeline)
         read(pipeline)
     assert len({each.field for each in caught.value.violations}) == len(caught.value.violations)
     return {each.field: each.description for each in caught.value.violations}
