@@ -1,4 +1,4 @@
-"""The loop with HyperparameterTuningJobs: what counts, what is stopped, and what clients read of it."""
+"""The loop with HyperparameterTuningJobs: what counts, what is stopped, what is shown."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_a_trainer_without_a_finite_value_is_told_so(tuning: Tuning) -> None:
 
 
 def test_the_median_rule_stops_a_trial_which_then_counts(tuning: Tuning) -> None:
-    """Five trials average 1 to 5, so their median is 3; the sixth has 2.5 and is stopped at its third report."""
+    """Five trials average 1 to 5, their median is 3; the sixth, with 2.5, is stopped."""
     tuning.curve = lambda number, place: float(number) if number < 6 else 2.5
     submit(tuning, maxTrialCount=6, parallelTrialCount=1, medianAutomatedStoppingSpec={})
     tuning.run()

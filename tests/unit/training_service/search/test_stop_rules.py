@@ -268,7 +268,7 @@ def median_stop(
 
 
 def test_the_median_rule_compares_the_best_value_with_running_averages() -> None:
-    """Averages by step 3: 0.1, 0.2, 0.3, 0.4, 0.5; their median is 0.3, and the rest of the curves is not read."""
+    """Averages by step 3: 0.1, 0.2, 0.3, 0.4, 0.5, with 0.3 in the middle."""
     completed = [curve([level] * 3 + [9.0] * 3) for level in (0.1, 0.2, 0.3, 0.4, 0.5)]
 
     assert median_stop(curve([0.29, 0.1, 0.1]), completed) == (
@@ -286,7 +286,7 @@ def test_the_median_of_an_even_number_lies_between_the_two_in_the_middle() -> No
 
 
 def test_the_median_rule_stops_what_a_forecast_would_spare() -> None:
-    """A slow start: by step 3 the averages are 0.2, the trial has 0.15, and the forecast still hopes."""
+    """By step 3 the median of the averages is 0.2, the trial has 0.15, and there is hope."""
     fast = [curve([0.2, 0.2, 0.2, *([0.3] * 7)]) for _ in range(5)]
     slow = [curve([0.05, 0.1, 0.15, *([0.9] * 7)]) for _ in range(4)]
     trial = curve([0.05, 0.1, 0.15])
@@ -296,7 +296,7 @@ def test_the_median_rule_stops_what_a_forecast_would_spare() -> None:
 
 
 def test_the_median_rule_stops_a_trial_that_is_better_than_all_ends() -> None:
-    """The others fell from 1 to 0.1, which averages 0.7 by step 3; their ends say nothing of that."""
+    """The others fell from 1 to 0.1, which averages 0.7 by step 3."""
     completed = [curve([1.0, 1.0, 0.1, 0.1]) for _ in range(5)]
 
     assert median_stop(flat(0.5, 3), completed) is not None

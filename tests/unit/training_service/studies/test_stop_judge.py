@@ -89,7 +89,7 @@ def test_a_bad_trial_is_to_be_stopped_and_a_good_one_is_not(measurements: Measur
 
 
 def test_the_rule_of_the_study_decides(measurements: MeasurementStore) -> None:
-    """The others have 0.5 to 0.75, so that their median is 0.625, and by seconds they end within a microsecond."""
+    """The others have 0.5 to 0.75, so that their median is 0.625."""
     report(measurements, "good start", [0.6] * 5)
     now = state(measurements, "good start")
 

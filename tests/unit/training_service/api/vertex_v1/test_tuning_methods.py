@@ -1,4 +1,4 @@
-"""``hyperparameterTuningJobs`` over HTTP: forms of requests, kinds of jobs, rights, the audit log."""
+"""``hyperparameterTuningJobs`` over HTTP: forms of requests, kinds of jobs, rights."""
 
 from __future__ import annotations
 
