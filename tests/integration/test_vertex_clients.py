@@ -14,10 +14,13 @@ from google.auth.credentials import AnonymousCredentials
 from googleapiclient import discovery
 from googleapiclient.errors import HttpError
 
+from container_engines.base import ReplicaLaunch
 from container_engines.memory.engine import Behaviour
+from container_engines.memory.scripted_reports import ScriptedReport
 from tests.integration.live_service import IMAGE, LiveService, run_service
 from tests.integration.vertex_sdk import LOCATION, PROJECT, SetUp
 from tests.support.fakes.custom_jobs import make_custom_job, make_pool
+from tests.support.fakes.tuning_jobs import make_tuning_job
 from tests.support.waiting import wait_until
 from training_api.job.project_number import project_number
 
@@ -92,6 +95,37 @@ def test_the_discovery_client_is_told_which_field_breaks_which_rule(locations: A
         "jobSpec.tensorboard",
         "jobSpec.workerPoolSpecs[0].replicaCount",
     ]
+
+
+def test_the_discovery_client_tunes(locations: Any) -> None:
+    jobs = locations.hyperparameterTuningJobs()
+    created = jobs.create(parent=PARENT, body=make_tuning_job(POOL, labels={"team": "a"})).execute()
+    name = created["name"]
+
+    assert name.startswith(f"{NUMBERED}/hyperparameterTuningJobs/")
+    listed = jobs.list(parent=PARENT, filter="labels.team=a", readMask="name").execute()
+    assert listed == {"hyperparameterTuningJobs": [{"name": name}]}
+    wait_until(
+        lambda: len(jobs.get(name=name).execute().get("trials", [])) == 2, "two trials run side by side"
+    )
+    trial = jobs.get(name=name).execute()["trials"][0]
+    custom = locations.customJobs().get(name=trial["customJob"]).execute()
+    assert custom["name"] == trial["customJob"]
+    assert custom["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["args"] == [
+        f"--rate={trial['parameters'][0]['value']}"
+    ]
+    with pytest.raises(HttpError, match="this CustomJob is trial 1 of"):
+        locations.customJobs().cancel(name=trial["customJob"], body={}).execute()
+
+    assert jobs.cancel(name=name, body={}).execute() == {}
+    wait_until(
+        lambda: jobs.get(name=name).execute()["state"] == "JOB_STATE_CANCELLED", "the search is cancelled"
+    )
+    assert locations.customJobs().list(parent=PARENT).execute() == {}
+    assert jobs.delete(name=name).execute()["done"]
+    with pytest.raises(HttpError) as caught:
+        locations.customJobs().get(name=trial["customJob"]).execute()
+    assert caught.value.status_code == 404
 
 
 def test_what_is_not_there_is_refused_by_name(locations: Any) -> None:
@@ -178,6 +212,41 @@ def test_a_job_of_another_location_is_not_found(gapic: Any) -> None:
     assert not list(gapic.list_custom_jobs(parent=PARENT.replace(LOCATION, "europe-west4")))
 
 
+def test_the_gapic_client_reads_the_study_that_it_wrote(gapic: Any) -> None:
+    from google.cloud.aiplatform_v1 import StudySpec
+    from google.protobuf.json_format import MessageToDict
+
+    parameters = [
+        {"parameter_id": "rate", "double_value_spec": {"min_value": 0, "max_value": 1}},
+        {"parameter_id": "units", "integer_value_spec": {"min_value": 1, "max_value": 64}},
+        {"parameter_id": "size", "discrete_value_spec": {"values": [16, 32.5]}},
+        {"parameter_id": "kind", "categorical_value_spec": {"values": ["adam", "sgd"]}},
+    ]
+    metric = {"metric_id": "loss", "goal": StudySpec.MetricSpec.GoalType.MINIMIZE}
+    sent = {
+        "display_name": "search",
+        "max_trial_count": 3,
+        "parallel_trial_count": 1,
+        "trial_job_spec": _named("trial")["job_spec"],
+        "study_spec": {
+            "metrics": [metric],
+            "parameters": parameters,
+            "algorithm": StudySpec.Algorithm.RANDOM_SEARCH,
+            "median_automated_stopping_spec": {"use_elapsed_duration": True},
+        },
+    }
+    created = gapic.create_hyperparameter_tuning_job(parent=PARENT, hyperparameter_tuning_job=sent)
+
+    assert created.study_spec.algorithm is StudySpec.Algorithm.RANDOM_SEARCH
+    assert created.study_spec.median_automated_stopping_spec.use_elapsed_duration
+    read = gapic.get_hyperparameter_tuning_job(name=created.name)
+    assert MessageToDict(read.study_spec._pb) == MessageToDict(created.study_spec._pb)
+    assert [each.name for each in gapic.list_hyperparameter_tuning_jobs(parent=PARENT)] == [created.name]
+    wrong = {**sent, "study_spec": {**sent["study_spec"], "metrics": [metric, {"metric_id": "other"}]}}
+    with pytest.raises(BadRequest, match=r"studySpec\.metrics: must be one metric"):
+        gapic.create_hyperparameter_tuning_job(parent=PARENT, hyperparameter_tuning_job=wrong)
+
+
 def _named(name: str) -> dict[str, Any]:
     pool = {
         "machine_spec": {"machine_type": "n1-standard-4"},
@@ -239,6 +308,59 @@ def test_a_job_of_the_sdk_that_fails_raises_the_words_of_the_service(sdk_of: Set
 
     said = "The replica workerpool0-0 exited with a non-zero status of 1. Termination reason: Error."
     assert said in str(caught.value)
+
+
+def _accuracy(launch: ReplicaLaunch) -> list[ScriptedReport]:
+    """Rise to a value that depends on the rate, and fall again."""
+    (rate,) = [float(arg.partition("=")[2]) for arg in launch.args if arg.startswith("--rate=")]
+    return [
+        ScriptedReport(after_seconds=step, tag="accuracy", step=step, value=value - rate)
+        for step, value in enumerate((2.0, 3.0, 1.0), 1)
+    ]
+
+
+def test_a_search_of_the_sdk_runs_to_its_end(sdk_of: SetUp, tmp_path: Path) -> None:
+    """The SDK asks for the best measurement."""
+    from google.cloud.aiplatform import hyperparameter_tuning as hpt
+
+    with run_service(tmp_path, Behaviour(run_seconds=10, report=_accuracy)) as service:
+        sdk = sdk_of(service)
+        search = sdk.HyperparameterTuningJob(
+            display_name="search",
+            custom_job=_custom_job(sdk),
+            metric_spec={"accuracy": "maximize"},
+            parameter_spec={
+                "rate": hpt.DoubleParameterSpec(min=0.001, max=1, scale="log"),
+                "units": hpt.IntegerParameterSpec(min=4, max=128, scale="linear"),
+                "kind": hpt.CategoricalParameterSpec(values=["relu", "tanh"]),
+                "size": hpt.DiscreteParameterSpec(values=[16, 32.5], scale="linear"),
+            },
+            max_trial_count=4,
+            parallel_trial_count=2,
+        )
+        search.run(sync=False)
+        search.wait_for_resource_creation()
+
+        def ended() -> bool:
+            service.engine.advance(1)
+            return search.state.name not in ("JOB_STATE_QUEUED", "JOB_STATE_PENDING", "JOB_STATE_RUNNING")
+
+        wait_until(ended, "the search has ended")
+        search.wait()
+        trials, state = search.trials, search.state.name
+
+    assert state == "JOB_STATE_SUCCEEDED"
+    assert [trial.id for trial in trials] == ["1", "2", "3", "4"]
+    for trial in trials:
+        values = {each.parameter_id: each.value for each in trial.parameters}
+        assert trial.state.name == "SUCCEEDED"
+        assert values["units"] in range(4, 129)
+        assert values["kind"] in ("relu", "tanh")
+        assert values["size"] in (16, 32.5)
+        (metric,) = trial.final_measurement.metrics
+        assert metric.value == pytest.approx(3 - values["rate"])
+        assert trial.final_measurement.step_count == 2
+        assert trial.start_time <= trial.end_time
 
 
 def test_a_job_of_the_sdk_runs_to_its_end(sdk_of: SetUp, service: LiveService) -> None:

@@ -45,6 +45,7 @@ OF_NO_MODULE = {
     "training_service/loop/test_refused_work.py": "of the whole loop: what the engine refuses",
     "training_service/loop/test_scheduler_properties.py": "the properties of test_scheduler.py, over random histories",
     "training_service/loop/test_vertex_jobs.py": "of the whole loop: CustomJobs of Vertex AI",
+    "training_service/loop/test_vertex_studies.py": "of the whole loop: HyperparameterTuningJobs of Vertex AI",
     "training_service/store/test_unreadable_jobs.py": "of the whole store: a row that cannot be read",
 }
 

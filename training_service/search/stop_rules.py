@@ -1,11 +1,12 @@
 """
 Whether to stop a running trial, from its curve and those of completed trials. Pure.
 
-Where a study asks for decay curves, two rules, either of which stops a trial. The median rule: Golovin et al., Google Vizier: A Service for
-Black-Box Optimization (2017), section 3.1.2; a trial that starts slowly and for which the forecast still
-hopes is spared, which the paper does not do. A forecast of the curve's end: the same paper's section 3.1.1,
-with another regression (``curve_forecast.py``). Neither stops a trial whose best value is at least as good as
-the best end so far. Where a study asks for the median rule, it decides alone, and spares nobody.
+Where a study asks for decay curves, two rules, either of which stops a trial. The median rule: Golovin et
+al., Google Vizier: A Service for Black-Box Optimization (2017), section 3.1.2; a trial that starts slowly and
+for which the forecast still hopes is spared, which the paper does not do. A forecast of the curve's end: the
+same paper's section 3.1.1, with another regression (``curve_forecast.py``). Neither stops a trial whose best
+value is at least as good as the best end so far. Where a study asks for the median rule, it decides
+alone.
 """
 
 from __future__ import annotations

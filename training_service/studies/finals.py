@@ -41,5 +41,5 @@ class FinalMeasurements:
         return {uid: final for uid, (_, final) in self._known.items()}
 
     def _read_to(self, uid: str) -> int:
-        """Return the id of the newest report that the known best takes into account; 0: none is known."""
+        """Return the id of the newest report when the best was read; 0: it never was."""
         return self._known[uid][0] if uid in self._known else 0

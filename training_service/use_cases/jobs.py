@@ -128,13 +128,21 @@ class Jobs:
         return self.view(self.record(project, job_id), with_curves=True)
 
     def view(self, record: JobRecord, *, with_curves: bool = False) -> JobView:
-        """Return a job that was read, with what its record does not hold. :param with_curves: of trials."""
+        """
+        Return a job that was read, with what its record does not hold.
+
+        :param with_curves: include measurements of a tuning job's trials.
+        """
         position = self._positions([record]).get(record.uid)
         tuning = self._outputs.of([record], with_curves=with_curves).get(record.uid)
         return JobView(record=record, position=position, tuning=tuning)
 
     def trial(self, project: str, uid: str) -> JobRecord:
-        """Return a trial of a tuning job of this dialect by its key. :raises JobNotFound: there is none."""
+        """
+        Return a trial by its key.
+
+        :raises JobNotFound: there is none of this dialect.
+        """
         record = self._store.find_by_uid(uid)
         asked = (self._dialect.name, project)
         if record is None or record.trial is None or (record.spec.dialect, record.spec.project) != asked:

@@ -28,7 +28,7 @@ def trial_job_id(uid: str) -> str:
 
 
 def trial_uid(job_id: str) -> str:
-    """Return the key of the trial that ``trial_job_id`` gave this id; empty: it gives none of this form."""
+    """Return the key of the trial that has this id; empty: no trial can have it."""
     number = (
         int(job_id) - _SMALLEST if job_id.isascii() and job_id.isdecimal() and len(job_id) == _DIGITS else -1
     )

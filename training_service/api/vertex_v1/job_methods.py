@@ -1,4 +1,4 @@
-"""The methods of customJobs and their relatives, in canonical JSON: what every transport calls."""
+"""The methods of customJobs and relatives, in canonical JSON: what every transport calls."""
 
 from __future__ import annotations
 

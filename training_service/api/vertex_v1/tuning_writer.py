@@ -70,7 +70,10 @@ def _value(parameter: SearchParameter, text: str) -> float | int | str:
     """Return a value of a parameter; discovery: a number, and a text for CATEGORICAL."""
     if parameter.kind is ParameterKind.CATEGORICAL:
         return text
-    return int(text) if parameter.kind is ParameterKind.INTEGER else float(text)
+    try:
+        return int(text) if parameter.kind is ParameterKind.INTEGER else float(text)
+    except ValueError:  # of a row that cannot be read: it stops no answer
+        return text
 
 
 def _measurement(report: Report, began: datetime | None) -> dict[str, Any]:

@@ -23,7 +23,7 @@ def custom_job(record: JobRecord) -> dict[str, Any]:
 
 
 def job_resource(record: JobRecord, collection: str, job_id: str) -> dict[str, Any]:
-    """Return what resources of all kinds of jobs have: what was asked, the state, the times, the error."""
+    """Return what was asked of a job, its state, its times and its error."""
     spec = record.spec
     times = {
         "createTime": record.created_at,

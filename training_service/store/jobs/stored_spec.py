@@ -204,7 +204,7 @@ def _study(stored: Mapping[str, Any]) -> StudySpec:
         max_trials=stored["max_trials"],
         max_parallel_trials=stored["max_parallel_trials"],
         max_failed_trials=stored["max_failed_trials"],
-        # These and ``stops_by_seconds`` are absent in jobs that were stored before any dialect could say them.
+        # Absent, as ``stops_by_seconds`` is, in jobs that were stored before any dialect could say it.
         min_trials=stored.get("min_trials", 0),
         max_trials_without_progress=stored.get("max_trials_without_progress", 0),
         algorithm=SearchAlgorithm(stored["algorithm"]),

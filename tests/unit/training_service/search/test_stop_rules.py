@@ -18,9 +18,9 @@ from benchmarks.search.early_stopping import (
     median_only,
     run_study,
 )
-from training_api.job.tuning.search_terms import Goal
+from training_api.job.tuning.search_terms import Goal, Stopping
 from training_service.search.early_stopping import Curve, Point, StopRule
-from training_service.search.stop_rules import should_stop
+from training_service.search.stop_rules import should_stop, stop_reason, tracks_of
 
 UP, DOWN = Goal.MAXIMIZE, Goal.MINIMIZE
 NAN = math.nan
@@ -249,3 +249,86 @@ def test_few_of_the_stopped_trials_would_have_been_among_the_best(name: str) -> 
     assert statistics.fmean(result.lost for result in ours) <= MAX_LOST
     assert statistics.median(result.used for result in ours) <= 60
     assert statistics.median(result.used for result in ours) < statistics.median(r.used for r in median)
+
+
+# --- the median rule alone, as a study may ask for it
+
+
+def median_stop(
+    trial: Curve, completed: Sequence[Curve], goal: Goal = UP, *, by_seconds: bool = False
+) -> str | None:
+    found = stop_reason(
+        tracks_of(trial, goal),
+        [tracks_of(each, goal) for each in completed],
+        goal,
+        Stopping.MEDIAN,
+        by_seconds=by_seconds,
+    )
+    return found.text if found else None
+
+
+def test_the_median_rule_compares_the_best_value_with_running_averages() -> None:
+    """Averages by step 3: 0.1, 0.2, 0.3, 0.4, 0.5, with 0.3 in the middle."""
+    completed = [curve([level] * 3 + [9.0] * 3) for level in (0.1, 0.2, 0.3, 0.4, 0.5)]
+
+    assert median_stop(curve([0.29, 0.1, 0.1]), completed) == (
+        "its best value by step 3, 0.29, is worse than 0.3, the median of the averages of 5 completed trials by then"
+    )
+    assert median_stop(curve([0.3, 0.1, 0.1]), completed) is None  # "strictly below"
+
+
+def test_the_median_of_an_even_number_lies_between_the_two_in_the_middle() -> None:
+    """Averages: 0.1 to 0.6; the median is 0.35."""
+    completed = [flat(level / 10) for level in range(1, 7)]
+
+    assert median_stop(flat(0.34, 3), completed) is not None
+    assert median_stop(flat(0.36, 3), completed) is None
+
+
+def test_the_median_rule_stops_what_a_forecast_would_spare() -> None:
+    """By step 3 the median of the averages is 0.2, the trial has 0.15, and there is hope."""
+    fast = [curve([0.2, 0.2, 0.2, *([0.3] * 7)]) for _ in range(5)]
+    slow = [curve([0.05, 0.1, 0.15, *([0.9] * 7)]) for _ in range(4)]
+    trial = curve([0.05, 0.1, 0.15])
+
+    assert should_stop(trial, [*fast, *slow], UP) is None
+    assert median_stop(trial, [*fast, *slow]) is not None
+
+
+def test_the_median_rule_stops_a_trial_that_is_better_than_all_ends() -> None:
+    """The others fell from 1 to 0.1, which averages 0.7 by step 3."""
+    completed = [curve([1.0, 1.0, 0.1, 0.1]) for _ in range(5)]
+
+    assert median_stop(flat(0.5, 3), completed) is not None
+
+
+def test_the_median_rule_minimizes() -> None:
+    completed = [flat(level) for level in (0.1, 0.2, 0.3, 0.4, 0.5)]
+
+    assert median_stop(flat(0.31, 3), completed, DOWN) is not None
+    assert median_stop(flat(0.29, 3), completed, DOWN) is None
+
+
+def test_curves_are_compared_by_seconds_where_that_is_asked_for() -> None:
+    """
+    The trial is at step 30 after 30 s.
+
+    By then the others are at step 3, with averages of 0.1 to 0.5; by step 30 all of them have 0.9 and more.
+    """
+    completed = [curve([level] * 3 + [1.0] * 97, steps=range(1, 101)) for level in (0.1, 0.2, 0.3, 0.4, 0.5)]
+    trial = curve([0.35] * 3, steps=[10, 20, 30])
+
+    assert median_stop(trial, completed, by_seconds=False) is not None
+    assert median_stop(trial, completed, by_seconds=True) is None
+    below = curve([0.29] * 3, steps=[10, 20, 30])
+    assert median_stop(below, completed, by_seconds=True) == (
+        "its best value by 30 s, 0.29, is worse than 0.3, the median of the averages of 5 completed trials by then"
+    )
+
+
+def test_the_median_rule_waits_for_five_trials_and_three_reports() -> None:
+    completed = [flat(0.9)] * 5
+
+    assert median_stop(flat(0.1, 3), completed[:4]) is None
+    assert median_stop(flat(0.1, 2), completed) is None
+    assert median_stop(flat(0.1, 3), completed) is not None

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.database_work import database_work
 from training_api.job.tuning.measurement import Report
+from training_api.job.tuning.search_terms import Goal
 from training_service.store.database import open_database
 from training_service.store.measurement_store import MAX_TAGS, Measurement, MeasurementStore
 
@@ -117,3 +118,17 @@ def test_so_many_tags_are_named_and_no_more(store: MeasurementStore) -> None:
         store.append(make_measurements(1.0, tag=f"t{place:03d}", first=place))
 
     assert store.tags("a") == tuple(f"t{place:03d}" for place in range(MAX_TAGS))
+
+
+@pytest.mark.parametrize(("goal", "place"), [(Goal.MAXIMIZE, 2), (Goal.MINIMIZE, 1)])
+def test_the_best_report_is_the_first_of_the_finite_ones(
+    store: MeasurementStore, goal: Goal, place: int
+) -> None:
+    store.append(make_measurements(2.0, 1.0, 3.0, math.inf, 3.0, -math.inf, 1.0, math.nan))
+    store.append(make_measurements(9.0, uid="b"))
+    store.append(make_measurements(99.0, tag="other", source="1.0"))
+    store.append(make_measurements(math.nan, math.inf, uid="c"))
+
+    best = store.best(["a", "b", "c", "d"], "loss", goal)
+
+    assert {uid: one.sequence for uid, one in best.items()} == {"a": place, "b": 0}

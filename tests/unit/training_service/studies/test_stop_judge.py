@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from tests.support.database_work import database_work
 from tests.support.fakes.world import InlineExecutor
 from training_api.job.tuning.measurement import Report
-from training_api.job.tuning.search_terms import Goal
+from training_api.job.tuning.search_terms import Goal, Stopping
 from training_service.search.kept_curve import MAX_POINTS
 from training_service.store.database import open_database
 from training_service.store.measurement_store import Measurement, MeasurementStore
@@ -85,6 +86,20 @@ def test_a_bad_trial_is_to_be_stopped_and_a_good_one_is_not(measurements: Measur
     stops = judge_of(measurements).stops(state(measurements, "bad", "good"))
 
     assert [*stops] == ["bad"]
+
+
+def test_the_rule_of_the_study_decides(measurements: MeasurementStore) -> None:
+    """The others have 0.5 to 0.75, so that their median is 0.625."""
+    report(measurements, "good start", [0.6] * 5)
+    now = state(measurements, "good start")
+
+    (stop,) = judge_of(measurements).stops(replace(now, stopping=Stopping.MEDIAN)).values()
+    timed = replace(now, stopping=Stopping.MEDIAN, by_seconds=True)
+    (by_seconds,) = judge_of(measurements).stops(timed).values()
+
+    said = "0.6, is worse than 0.625, the median of the averages of 6 completed trials by then"
+    assert stop.reason == f"its best value by step 5, {said}"
+    assert by_seconds.reason == f"its best value by 4e-06 s, {said}"
 
 
 def test_the_loop_never_waits_and_uses_the_last_finished_judgement(measurements: MeasurementStore) -> None:

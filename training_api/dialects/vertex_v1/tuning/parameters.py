@@ -121,7 +121,8 @@ def _range(
     for name, value in (("minValue", low), ("maxValue", high)):
         if not math.isfinite(value):
             rules.add(f"{path}.{name}", f"must be finite; got {value}")
-        elif kind is ParameterKind.INTEGER and abs(value) > MAX_INTEGER:
+        # The text, as a double rounds what is just beyond.
+        elif kind is ParameterKind.INTEGER and abs(int(spec.get(name, 0))) > MAX_INTEGER:
             rules.add(f"{path}.{name}", f"must be from -2^53 to 2^53; got {spec[name]}")
     if scale in _LOGARITHMIC and low <= 0:
         rules.add(f"{path}.minValue", f"must be more than 0 with a logarithmic scaleType; got {low:.15g}")

@@ -1,5 +1,5 @@
 """
-From a HyperparameterTuningJob in canonical JSON to a ``JobSpec`` that is known to be good. Pure.
+From a HyperparameterTuningJob to a ``JobSpec`` that is known to be good. Pure.
 
 Every broken rule is reported at once, by the camelCase path of its field.
 """

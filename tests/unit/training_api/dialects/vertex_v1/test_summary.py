@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.support.fakes.custom_jobs import IMAGE, make_custom_job, make_pool
+from tests.support.fakes.tuning_jobs import make_tuning_job
 from training_api.dialects.vertex_v1.summary import summary
 
 
@@ -15,4 +16,17 @@ def test_a_row_shows_machines_images_and_accelerators_by_role() -> None:
         "parameterServerType": "n1-standard-4",
         "parameterServerCount": "2",
         "parameterServerConfig": {"imageUri": IMAGE},
+    }
+
+
+def test_a_row_of_a_tuning_job_shows_the_machines_of_a_trial_and_the_search() -> None:
+    assert summary(make_tuning_job()) == {
+        "masterType": "n1-standard-4",
+        "masterConfig": {"imageUri": IMAGE},
+        "hyperparameters": {
+            "goal": "MAXIMIZE",
+            "maxTrials": 4,
+            "maxParallelTrials": 2,
+            "hyperparameterMetricTag": "accuracy",
+        },
     }

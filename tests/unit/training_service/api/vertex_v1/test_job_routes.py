@@ -280,11 +280,6 @@ def test_changes_are_in_the_audit_log(guarded: TestClient) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "told"),
     [
-        (
-            "get",
-            "projects/demo/locations/us-central1/hyperparameterTuningJobs",
-            "not hyperparameterTuningJobs; tune by",
-        ),
         ("get", "projects/demo/locations/us-central1/endpoints", "not endpoints; serve the model"),
         ("get", "projects/demo/locations/us-central1/pipelineJobs", "docs/vertex.md says what works"),
     ],

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from tests.support.fakes.tuning_jobs import make_study, make_tuning_job
 from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.dialects.ml_v1.trial_spec import trial_spec
+from training_api.dialects.vertex_v1.tuning.reader import tuning_job_spec
 from training_api.job.job_spec import JobSpec
 from training_service.store.jobs.stored_spec import (
     UNREADABLE,
@@ -150,3 +152,29 @@ def test_a_job_waits_until_its_limit_or_for_ever() -> None:
 
     assert waits_until_us(1000, make_spec("limits")) == 1000 + limit
     assert waits_until_us(1000, make_spec("the least")) is None
+
+
+def test_a_study_of_the_other_dialect_comes_back_and_what_older_rows_lack_is_off() -> None:
+    ending = {"minNumTrials": 1, "maxNumTrialsNoProgress": 2}
+    stopping = {"useElapsedDuration": True}
+    study = make_study(
+        medianAutomatedStoppingSpec=stopping,
+        measurementSelectionType="BEST_MEASUREMENT",
+        studyStoppingConfig=ending,
+    )
+    spec = tuning_job_spec("p", "us-central1", "1", make_tuning_job(study=study))
+    stored = json.loads(json.dumps(spec_to_json(spec)))
+    given: dict[str, Any] = {
+        "project": "p",
+        "job_id": "1",
+        "dialect": spec.dialect,
+        "labels": {},
+        "priority": 0,
+    }
+
+    assert spec_from_json(stored, **given) == spec
+    for name in ("min_trials", "max_trials_without_progress", "stops_by_seconds"):
+        del stored["study"][name]
+    older = spec_from_json(stored, **given).study
+    assert older is not None
+    assert (older.min_trials, older.max_trials_without_progress, older.stops_by_seconds) == (0, 0, False)

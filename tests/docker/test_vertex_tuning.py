@@ -1,0 +1,111 @@
+"""A search of Vertex AI in real containers, by Google's client as it is published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from google.auth.credentials import AnonymousCredentials
+from googleapiclient import discovery
+
+from local_stack.stack import LocalStack
+from tests.support.waiting import wait_until
+from training_api.job.image_ref import ImageRef
+
+pytestmark = pytest.mark.docker
+
+#: It writes the file of cloudml-hypertune in its form: rising, the best value, falling. One size crashes it.
+TRAINER = """
+import argparse, json, os, time
+
+parser = argparse.ArgumentParser()
+for name, kind in (("rate", float), ("size", int), ("kind", str)):
+    parser.add_argument(f"--{name}", type=kind, required=True)
+values = parser.parse_args()
+trial = os.environ["CLOUD_ML_TRIAL_ID"]
+assert os.environ["AIP_MODEL_DIR"].endswith(f"/search/{trial}/model/"), os.environ["AIP_MODEL_DIR"]
+path = os.environ.get("CLOUD_ML_HP_METRIC_FILE", "/tmp/hypertune/output.metrics")
+os.makedirs(os.path.dirname(path), exist_ok=True)
+lines = []
+for step, value in enumerate((1.0, 2.0 - values.rate, 0.5), 1):
+    report = {"timestamp": time.time(), "trial": trial, "accuracy": str(value), "global_step": str(step)}
+    lines.append(json.dumps({**report, "checkpoint_path": ""}))
+    with open(path, "w") as file:
+        file.write("\\n".join(lines) + "\\n")
+assert values.size != 2, "a size that crashes"
+"""
+
+
+@pytest.fixture
+def locations(stack: LocalStack) -> Iterator[Any]:
+    """``projects.locations`` of google-api-python-client."""
+    client = discovery.build(
+        "aiplatform",
+        "v1",
+        credentials=AnonymousCredentials(),
+        client_options={"api_endpoint": f"{stack.settings.training_url}/vertex/"},
+        cache_discovery=False,
+    )
+    yield client.projects().locations()
+    client.close()
+
+
+def test_a_grid_of_four_trials_finds_the_best_and_says_why_one_is_infeasible(
+    locations: Any, stack: LocalStack, pushed_image: ImageRef
+) -> None:
+    container = {"imageUri": str(pushed_image), "command": ["python3", "-u", "-c", TRAINER]}
+    pool = {
+        "machineSpec": {"machineType": "n1-standard-4"},
+        "replicaCount": "1",
+        "containerSpec": container,
+    }
+    study = {
+        "metrics": [{"metricId": "accuracy", "goal": "MAXIMIZE"}],
+        "parameters": [
+            {"parameterId": "rate", "discreteValueSpec": {"values": [0.25, 0.5]}},
+            {"parameterId": "size", "integerValueSpec": {"minValue": "1", "maxValue": "2"}},
+            {"parameterId": "kind", "categoricalValueSpec": {"values": ["adam"]}},
+        ],
+        "algorithm": "GRID_SEARCH",
+        "measurementSelectionType": "BEST_MEASUREMENT",
+    }
+    body = {
+        "displayName": "real",
+        "studySpec": study,
+        "maxTrialCount": 4,
+        "parallelTrialCount": 2,
+        "maxFailedTrialCount": 3,
+        "trialJobSpec": {
+            "workerPoolSpecs": [pool],
+            "baseOutputDirectory": {"outputUriPrefix": f"{stack.settings.job_bucket}/search"},
+        },
+    }
+    jobs = locations.hyperparameterTuningJobs()
+    parent = f"projects/{stack.settings.project}/locations/us-central1"
+    name = jobs.create(parent=parent, body=body).execute()["name"]
+
+    def ended() -> dict[str, Any]:
+        job: dict[str, Any] = jobs.get(name=name).execute()
+        assert "endTime" in job, job["state"]
+        return job
+
+    job = wait_until(ended, f"{name} has ended", seconds=240, ignoring=AssertionError)
+
+    assert job["state"] == "JOB_STATE_SUCCEEDED", job
+    found = [{each["parameterId"]: each["value"] for each in trial["parameters"]} for trial in job["trials"]]
+    assert found == [{"rate": rate, "size": size, "kind": "adam"} for rate in (0.25, 0.5) for size in (1, 2)]
+    for trial, values in zip(job["trials"], found, strict=True):
+        if values["size"] == 2:
+            assert trial["state"] == "INFEASIBLE"
+            assert trial["infeasibleReason"].startswith(
+                "The replica workerpool0-0 exited with a non-zero status of 1. Termination reason: Error."
+            )
+            assert "finalMeasurement" not in trial
+        else:
+            assert (trial["state"], trial["finalMeasurement"]["stepCount"]) == ("SUCCEEDED", "2")
+            (metric,) = trial["finalMeasurement"]["metrics"]
+            assert metric == {"metricId": "accuracy", "value": 2.0 - values["rate"]}
+    custom = locations.customJobs().get(name=job["trials"][0]["customJob"]).execute()
+    assert custom["state"] == "JOB_STATE_SUCCEEDED"
+    assert jobs.delete(name=name).execute()["done"]
