@@ -283,17 +283,17 @@ class CloudBuildImageOperator(TypedTask):
         return self._done(build.image(ref))
 
     def _defer(self, cloud: CloudBuildHook, ref: ImageRef, build_id: str, pause: float) -> None:
-        from airflow.providers.google.cloud.triggers.cloud_build import CloudBuildCreateBuildTrigger
+        from container_training.triggers.cloud_build import CloudBuildTrigger
 
         warn_without_triggerer(self.log)
         self.defer(
-            trigger=CloudBuildCreateBuildTrigger(
-                id_=build_id,
+            trigger=CloudBuildTrigger(
+                build_id=build_id,
                 project_id=cloud.project,
+                location=self.location,
                 gcp_conn_id=self.gcp_conn_id,
                 impersonation_chain=self.impersonation_chain,
-                poll_interval=pause,
-                location=self.location,
+                poll_interval_seconds=pause,
             ),
             method_name="execute_complete",
             kwargs={"build_id": build_id, "image": str(ref)},
