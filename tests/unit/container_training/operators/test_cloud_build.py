@@ -252,6 +252,48 @@ def test_killing_the_task_cancels_the_build(
     assert cloud.cancelled == ["build-1"]
 
 
+def test_killing_a_task_leaves_the_build_that_another_task_has_begun(
+    operator: CloudBuildImageOperator, context_dir: Path, folder: str, cloud: CloudBuildServer
+) -> None:
+    cloud.course = ["WORKING"]
+    with pytest.raises(TaskDeferred):
+        make_operator(context_dir, staging_dir=folder, deferrable=True).execute(CONTEXT)
+
+    def kill(_: float) -> None:
+        operator.on_kill()
+        raise KeyboardInterrupt
+
+    operator._sleep = kill
+    with pytest.raises(KeyboardInterrupt):
+        operator.execute(CONTEXT)
+
+    assert len(cloud.created) == 1
+    assert cloud.cancelled == []
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_a_resumed_task_that_is_killed_cancels_only_what_it_has_begun(
+    context_dir: Path, folder: str, cloud: CloudBuildServer, is_own: bool
+) -> None:
+    cloud.course = ["WORKING"]
+    with pytest.raises(TaskDeferred) as deferred:
+        make_operator(context_dir, staging_dir=folder, deferrable=True).execute(CONTEXT)
+    if not is_own:
+        with pytest.raises(TaskDeferred) as deferred:
+            make_operator(context_dir, staging_dir=folder, deferrable=True).execute(CONTEXT)
+    resumed = make_operator(context_dir, staging_dir=folder)
+
+    def kill(_: float) -> None:
+        resumed.on_kill()
+        raise KeyboardInterrupt
+
+    resumed._sleep = kill
+    with pytest.raises(KeyboardInterrupt):
+        resumed.execute_complete(CONTEXT, {"message": ""}, **deferred.value.kwargs)
+
+    assert cloud.cancelled == (["build-1"] if is_own else [])
+
+
 def test_googles_registries_are_asked_with_googles_token(
     operator: CloudBuildImageOperator,
     cloud: CloudBuildServer,
