@@ -333,7 +333,7 @@ def test_a_build_ends_when_the_worker_is_gone(build_context: str, monkeypatch: p
 
     def build(*_: Any, cancellation: Any, **__: Any) -> Any:
         with cancellation.stops_with((stopped := threading.Event()).set):
-            monkeypatch.setattr(supervision.os, "getppid", lambda: 1)
+            monkeypatch.setattr(supervision.os, "getppid", lambda: 0)
             seen.append(stopped.wait(scaled(60)))
         raise errors.BuildFailed("the build was cancelled")
 
