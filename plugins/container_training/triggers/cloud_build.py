@@ -28,7 +28,9 @@ def _utc_now() -> datetime:
 
 class CloudBuildTrigger(BaseTrigger):
     """
-    Waits until a build has ended, and yields one event, which says in words why; the task asks itself then.
+    Waits until a build has ended, and yields one event.
+
+    The event says in words how the wait has ended; what came of the build, the task asks itself.
 
     If Cloud Build does not answer, it is asked again after growing pauses, for ten minutes. An error that
     waiting cannot mend ends the wait.
