@@ -49,6 +49,7 @@ IMPORTED_BY_DAGS = {
 STORED_BY_AIRFLOW = {
     "links.training": ["JobFolderLink", "JobLogLink", "JobPageLink"],
     "operators.plots": ["BestSoFarLink", "ParallelCoordinatesLink"],
+    "triggers.cloud_build": ["CloudBuildTrigger"],
     "triggers.object_changes": ["ObjectChangeTrigger"],
     "triggers.training": ["JobTrigger"],
 }

@@ -12,10 +12,15 @@ from typing import Any
 import pytest
 from airflow.sdk import BaseOperator, BaseSensorOperator
 
-from container_training.operators.image import BuildArguments, BuildImageOperator
+from container_training.operators.image import BuildImageOperator
 from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.runtime.job_description import JobArguments, JobDescriptionOperator
-from container_training.runtime.task_arguments import EngineArguments, OperatorArguments, SensorArguments
+from container_training.runtime.task_arguments import (
+    BuildArguments,
+    EngineArguments,
+    OperatorArguments,
+    SensorArguments,
+)
 from container_training.work.submission.job_request import JobFields
 from tests.support.docs_examples import PAGES, examples_in
 from tests.support.public_operators import public_operators

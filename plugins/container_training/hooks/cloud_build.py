@@ -130,11 +130,17 @@ class CloudBuildHook(ClosingHook):
                 return build
         return None
 
-    def get(self, build_id: str) -> CloudBuild:
-        """Return a build."""
+    def get(self, build_id: str, *, seconds: float | None = None) -> CloudBuild:
+        """
+        Return a build.
+
+        :param seconds: limit of the one question that is asked; ``None``: it is asked again while Cloud Build
+            is not available, for ten minutes at most.
+        """
+        once: dict[str, Any] = {} if seconds is None else {"retry": None, "timeout": seconds}
         with self._errors(f"reading build {build_id}"):
             return CloudBuild.of(
-                self.provider.get_build(id_=build_id, project_id=self.project, location=self.location)
+                self.provider.get_build(id_=build_id, project_id=self.project, location=self.location, **once)
             )
 
     def cancel(self, build_id: str) -> None:

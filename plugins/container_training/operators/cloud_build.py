@@ -155,6 +155,7 @@ class CloudBuildImageOperator(TypedTask):
         self.impersonation_chain = impersonation_chain
         self.docker_conn_id = docker_conn_id
         self.training_conn_id = training_conn_id
+        #: What ``on_kill`` cancels: other tasks may wait for a build that another task has begun.
         self._build_id: str | None = None
         self._pushed: str | None = None
         self._sleep: Callable[[float], object] = time.sleep
@@ -184,19 +185,25 @@ class CloudBuildImageOperator(TypedTask):
                 found = find_built(content, find_login, self._log_line)
                 if found is not None:
                     return self._done(found.ref)
-                self._build_id = self._running_or_new(cloud, build_context, content, archive)
-            return self._wait(cloud, content.ref, self._build_id)
+                build_id = self._running_or_new(cloud, build_context, content, archive)
+            return self._wait(cloud, content.ref, build_id)
 
-    def execute_complete(self, context: Context, event: dict[str, Any], build_id: str, image: str) -> str:
-        """Return the reference after the build has ended, or raise why there is none."""
+    def execute_complete(
+        self, context: Context, event: dict[str, Any], build_id: str, image: str, is_own: bool = False
+    ) -> str:
+        """
+        Return the reference after the build has ended, or raise why there is none.
+
+        :param is_own: whether this task has begun the build; tasks of earlier versions did not store it.
+        """
         self.log.info("the triggerer says of build %s: %s", build_id, event.get("message"))
         with final_unless_transient(), self._hook() as cloud:
-            self._build_id = build_id
+            self._build_id = build_id if is_own else None
             # The trigger also fires when it could not ask.
             return self._wait(cloud, parse_image_ref(image), build_id)
 
     def on_kill(self) -> None:
-        """Cancel the build; only while a worker runs the task."""
+        """Cancel the build that this task has begun; only while a worker runs the task."""
         if self._build_id is None:
             return
         try:
@@ -244,7 +251,8 @@ class CloudBuildImageOperator(TypedTask):
             secrets={id_: str(version) for id_, version in mapping("secrets", self.secrets).items()},
             machine=machine,
         )
-        return cloud.create(request)
+        self._build_id = cloud.create(request)
+        return self._build_id
 
     def _store(self, cloud: CloudBuildHook, content: ImageContent, archive: BinaryIO) -> StoredContext:
         """Put the packed context into the staging folder, unless it is there."""
@@ -283,20 +291,20 @@ class CloudBuildImageOperator(TypedTask):
         return self._done(build.image(ref))
 
     def _defer(self, cloud: CloudBuildHook, ref: ImageRef, build_id: str, pause: float) -> None:
-        from airflow.providers.google.cloud.triggers.cloud_build import CloudBuildCreateBuildTrigger
+        from container_training.triggers.cloud_build import CloudBuildTrigger
 
         warn_without_triggerer(self.log)
         self.defer(
-            trigger=CloudBuildCreateBuildTrigger(
-                id_=build_id,
+            trigger=CloudBuildTrigger(
+                build_id=build_id,
                 project_id=cloud.project,
+                location=self.location,
                 gcp_conn_id=self.gcp_conn_id,
                 impersonation_chain=self.impersonation_chain,
-                poll_interval=pause,
-                location=self.location,
+                poll_interval_seconds=pause,
             ),
             method_name="execute_complete",
-            kwargs={"build_id": build_id, "image": str(ref)},
+            kwargs={"build_id": build_id, "image": str(ref), "is_own": self._build_id is not None},
         )
 
     def _done(self, ref: ImageRef) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Required, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from container_training.hooks.build_secrets import read_secrets
 from container_training.hooks.failures import final_unless_transient
@@ -15,8 +15,8 @@ from container_training.runtime.dag_folder import dag_folder
 from container_training.runtime.engine_task import EngineOperator
 from container_training.runtime.image_test_run import DEFAULT_TEST_MEMORY_BYTES, ImageTestRun
 from container_training.runtime.lineage import push_lineage
-from container_training.runtime.task_arguments import EngineArguments
-from container_training.work.images.builders.builder import Builder, is_remote, parse_builder
+from container_training.runtime.task_arguments import BuildArguments, EngineArguments
+from container_training.work.images.builders.builder import Builder, parse_builder, remote_for
 from container_training.work.template_values import mapping, number, whole_number
 from training_api.errors import InvalidImageRef
 from training_api.job.image_ref import LOCAL_HOST, ImageRef, parse_image_ref
@@ -129,7 +129,8 @@ class BuildImageOperator(EngineOperator):
         from container_training.work.images.remote_build import build_remotely
 
         sources = {name: str(source) for name, source in mapping("secrets", self.secrets).items()}
-        builder, remote = parse_builder(self.builder), self.hook.remote_builder
+        builder = parse_builder(self.builder)
+        remote = remote_for(builder, lambda: self.hook.remote_builder)
         build_context = open_build_context(
             dag_folder(context) / self.context_dir,
             dockerfile=self.dockerfile,
@@ -149,7 +150,7 @@ class BuildImageOperator(EngineOperator):
             ),
             "cancellation": cancellation,
         }
-        if is_remote(builder, has_remote=remote is not None) and remote is not None:
+        if remote is not None:
             built = build_remotely(build_context, name, remote, **arguments)
         else:
             built = build_image(
@@ -328,21 +329,6 @@ class PushImageOperator(EngineOperator):
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:
         """Return the image in the registry, whose version is its digest."""
         return push_lineage(self._pushed or self.image)
-
-
-class BuildArguments(EngineArguments, total=False):
-    """All arguments of ``BuildImageOperator``."""
-
-    context_dir: Required[str]
-    image: Required[str]
-    dockerfile: str
-    build_args: Mapping[str, str] | None
-    labels: Mapping[str, str] | None
-    network_mode: str | None
-    builder: str
-    secrets: Mapping[str, str] | None
-    ssh: Mapping[str, str] | None
-    training_conn_id: str
 
 
 class BuildAndPushImageOperator(BuildImageOperator):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
@@ -256,6 +257,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         return spec
 
     def _content(self, spec: JobSpec, request: Job, storage: StorageHook) -> JobContent:
+        files = [self.metrics_file, self.model_file] if self.result_files is None else self.result_files
         return JobContent(
             spec,
             request.training_input or TrainingInput(),
@@ -263,9 +265,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
             is_reused=flag("reuse_results", self.reuse_results),
             hook=self.hook,
             store=storage.get_conn,
-            result_files=[self.metrics_file, self.model_file]
-            if self.result_files is None
-            else self.result_files,
+            result_files=files,
             retrying=self._retrying(),
             say=lambda level, line: self.log.log(level, "%s", line),
         )
@@ -309,16 +309,13 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
             if step is Step.NEXT_ATTEMPT:
                 if (earlier := content.earlier_job()) is not None:
                     return earlier
-                self.log.info(
-                    "job %s of this task is %s: submitting the next attempt",
-                    intent.job_id,
-                    found and found.state,
-                )
+                state = found and found.state
+                self.log.info("job %s of this task is %s: submitting the next attempt", intent.job_id, state)
                 job_id = self._job_id(request, key, intent.attempt + 1)
                 intent = self._store(intent.next(job_id, wanted), context)
                 continue
             if intent.request_hash != wanted:
-                intent = self._store(Intent(**{**intent.to_json(), "request_hash": wanted}), context)  # type: ignore[arg-type]
+                intent = self._store(replace(intent, request_hash=wanted), context)
             content.store_record(context.get("task_state_store"))
             job = retrying(self._submit, self._labelled(request, key, intent, content.labels))
             if job is not None:
@@ -364,9 +361,8 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
 
     def _stored_intent(self, context: Context) -> Intent | None:
         store = context.get("task_state_store")
-        intent = Intent.from_json(store.get(INTENT_KEY)) if store is not None else None
-        self._intent = intent
-        return intent
+        self._intent = Intent.from_json(store.get(INTENT_KEY)) if store is not None else None
+        return self._intent
 
     def _store(self, intent: Intent, context: Context) -> Intent:
         store = context.get("task_state_store")

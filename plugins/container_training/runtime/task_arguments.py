@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Required, TypeAlias, TypedDict
 
@@ -101,6 +101,21 @@ class EngineArguments(OperatorArguments, total=False):
 
     docker_conn_id: str | None
     docker_url: str | None
+
+
+class BuildArguments(EngineArguments, total=False):
+    """All arguments of ``BuildImageOperator``."""
+
+    context_dir: Required[str]
+    image: Required[str]
+    dockerfile: str
+    build_args: Mapping[str, str] | None
+    labels: Mapping[str, str] | None
+    network_mode: str | None
+    builder: str
+    secrets: Mapping[str, str] | None
+    ssh: Mapping[str, str] | None
+    training_conn_id: str
 
 
 class TypedTask(BaseOperator):

@@ -14,6 +14,7 @@ from asgiref.sync import sync_to_async
 from container_training.hooks.training import TrainingHook
 from container_training.runtime.killing import NOBODY_WAITS, TaskFate, fate_of
 from container_training.triggers.poller import JobNews, watch_job
+from container_training.triggers.settling import seconds_to_settle
 from container_training.triggers.shown_log import ShownLog, read_shown_log
 from container_training.work.waiting.job_watch import JobWatch, Outcome, Until, WaitEvent, WatchMemory
 from training_api.clients.log_cursor import LogQuestion, log_line
@@ -35,11 +36,6 @@ _WRITING = frozenset({JobState.PREPARING, JobState.RUNNING, JobState.CANCELLING}
 _COST_SECONDS = 1.0
 #: Half a second, so that nearly all changes are noticed within a second.
 POLL_SECONDS = 0.5
-#: How long a task stays deferred at least. Airflow's scheduler (3.3) fails a task that is resumed before the
-#: scheduler has processed the end of the worker that deferred it (apache/airflow#72716, open). A worker's
-#: supervisor that misses the exit of its process looks again after [workers] min_heartbeat_interval, five
-#: seconds by default.
-SETTLE_SECONDS = 6.0
 
 
 def _utc_now() -> datetime:
@@ -131,7 +127,7 @@ class JobTrigger(BaseTrigger):
                 event = await self._wait(news, watch)
         except (TrainingError, AirflowNotFoundException) as error:
             event = self._event(Outcome.REFUSED, watch, str(error), type(error).__name__)
-        await self.sleep(max(SETTLE_SECONDS - (self.now() - begun_at).total_seconds(), 0.0))
+        await self.sleep(seconds_to_settle(begun_at, self.now()))
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]
 
     async def _remember(self, watch: JobWatch) -> None:

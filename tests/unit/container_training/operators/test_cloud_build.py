@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import subprocess
@@ -23,6 +22,7 @@ from container_training.work.object_store import ObjectStore
 from tests.support.docs_examples import Example, examples
 from tests.support.fakes.cloud_build_server import DIGEST, CloudBuildServer
 from tests.support.fakes.fake_registry import FakeRegistry
+from tests.support.fakes.virtual_time import VirtualClock
 from training_api.errors import EngineUnavailable
 
 pytestmark = pytest.mark.usefixtures("base")
@@ -115,17 +115,47 @@ def test_the_triggerer_waits_and_the_task_returns_the_image(
 
     with pytest.raises(TaskDeferred) as deferred:
         operator.execute(CONTEXT)
-    event = asyncio.run(first_event(deferred.value.trigger))
+    event = run_trigger(deferred.value.trigger)
     image = make_operator(context_dir, staging_dir=folder, deferrable=True).execute_complete(
         CONTEXT, event, **deferred.value.kwargs
     )
 
-    assert event["status"] == "success"
+    assert event == {"message": "it ended with SUCCESS"}
     assert image == f"{deferred.value.kwargs['image']}@{DIGEST}"
 
 
-async def first_event(trigger: Any) -> dict[str, Any]:
-    return (await anext(trigger.run())).payload
+def run_trigger(trigger: Any) -> dict[str, Any]:
+    """Return the trigger's one event, in virtual time."""
+    trigger.now = (clock := VirtualClock()).now
+
+    async def events() -> list[Any]:
+        return [event.payload async for event in trigger.run()]
+
+    (event,) = clock.run(events())
+    return event  # type: ignore[no-any-return]
+
+
+def test_the_trigger_acts_as_whom_the_task_acts(
+    context_dir: Path, folder: str, cloud: CloudBuildServer
+) -> None:
+    cloud.course = ["WORKING"]
+    chain = ["builder@p-1.iam.gserviceaccount.com"]
+    task = make_operator(
+        context_dir,
+        **{"staging_dir": folder, "deferrable": True, "impersonation_chain": chain, "location": "us-east1"},
+    )
+
+    with pytest.raises(TaskDeferred) as deferred:
+        task.execute(CONTEXT)
+
+    assert deferred.value.trigger.serialize()[1] == {
+        "build_id": "build-1",
+        "project_id": "p-1",
+        "location": "us-east1",
+        "gcp_conn_id": "google_cloud_default",
+        "impersonation_chain": chain,
+        "poll_interval_seconds": 0.01,
+    }
 
 
 def test_a_trigger_that_could_not_ask_is_followed_by_another(
@@ -220,6 +250,48 @@ def test_killing_the_task_cancels_the_build(
         operator.execute(CONTEXT)
 
     assert cloud.cancelled == ["build-1"]
+
+
+def test_killing_a_task_leaves_the_build_that_another_task_has_begun(
+    operator: CloudBuildImageOperator, context_dir: Path, folder: str, cloud: CloudBuildServer
+) -> None:
+    cloud.course = ["WORKING"]
+    with pytest.raises(TaskDeferred):
+        make_operator(context_dir, staging_dir=folder, deferrable=True).execute(CONTEXT)
+
+    def kill(_: float) -> None:
+        operator.on_kill()
+        raise KeyboardInterrupt
+
+    operator._sleep = kill
+    with pytest.raises(KeyboardInterrupt):
+        operator.execute(CONTEXT)
+
+    assert len(cloud.created) == 1
+    assert cloud.cancelled == []
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_a_resumed_task_that_is_killed_cancels_only_what_it_has_begun(
+    context_dir: Path, folder: str, cloud: CloudBuildServer, is_own: bool
+) -> None:
+    cloud.course = ["WORKING"]
+    with pytest.raises(TaskDeferred) as deferred:
+        make_operator(context_dir, staging_dir=folder, deferrable=True).execute(CONTEXT)
+    if not is_own:
+        with pytest.raises(TaskDeferred) as deferred:
+            make_operator(context_dir, staging_dir=folder, deferrable=True).execute(CONTEXT)
+    resumed = make_operator(context_dir, staging_dir=folder)
+
+    def kill(_: float) -> None:
+        resumed.on_kill()
+        raise KeyboardInterrupt
+
+    resumed._sleep = kill
+    with pytest.raises(KeyboardInterrupt):
+        resumed.execute_complete(CONTEXT, {"message": ""}, **deferred.value.kwargs)
+
+    assert cloud.cancelled == (["build-1"] if is_own else [])
 
 
 def test_googles_registries_are_asked_with_googles_token(

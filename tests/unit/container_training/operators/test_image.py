@@ -167,6 +167,21 @@ def test_a_builder_of_the_engine_is_taken_where_it_was_asked_for(
     assert steps == ["build", "push h:1/i:ctx-1"]
 
 
+def test_a_builder_of_the_engine_needs_no_remote_one_that_is_right(
+    build_context: str, steps: list[str], remote: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = {"conn_type": "docker", "extra": {"builder_url": "http://builder.example"}}
+    monkeypatch.setenv("AIRFLOW_CONN_DOCKER_DEFAULT", json.dumps(connection))
+
+    BuildImageOperator(task_id="t", context_dir=build_context, image="h:1/i", builder="buildkit").execute(
+        CONTEXT
+    )
+
+    assert steps == ["build", "push h:1/i:ctx-1"]
+    with pytest.raises(AirflowFailException, match=r"extra\.builder_url: must be tcp://HOST:PORT"):
+        BuildImageOperator(task_id="t", context_dir=build_context, image="h:1/i").execute(CONTEXT)
+
+
 def test_in_one_task_the_engine_pulls_for_the_test_what_a_remote_builder_pushed(
     build_context: str, steps: list[str], remote: None
 ) -> None:
@@ -318,7 +333,7 @@ def test_a_build_ends_when_the_worker_is_gone(build_context: str, monkeypatch: p
 
     def build(*_: Any, cancellation: Any, **__: Any) -> Any:
         with cancellation.stops_with((stopped := threading.Event()).set):
-            monkeypatch.setattr(supervision.os, "getppid", lambda: 1)
+            monkeypatch.setattr(supervision.os, "getppid", lambda: 0)
             seen.append(stopped.wait(scaled(60)))
         raise errors.BuildFailed("the build was cancelled")
 

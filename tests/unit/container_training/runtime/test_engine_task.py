@@ -47,7 +47,7 @@ def test_a_call_ends_when_the_worker_is_gone(monkeypatch: pytest.MonkeyPatch) ->
     cancellation = BuildLikeTask(task_id="t")._new_cancellation()
     assert not cancellation.is_cancelled
 
-    monkeypatch.setattr(supervision.os, "getppid", lambda: 1)
+    monkeypatch.setattr(supervision.os, "getppid", lambda: 0)
 
     wait_until(lambda: cancellation.is_cancelled, "the call is cancelled")
 

@@ -67,7 +67,7 @@ def test_without_a_worker_nothing_is_watched(monkeypatch: pytest.MonkeyPatch, ha
     called, threads = threading.Event(), set(threading.enumerate())
     assert not watch.is_alone
 
-    monkeypatch.setattr(supervision.os, "getppid", lambda: 1)
+    monkeypatch.setattr(supervision.os, "getppid", lambda: 0)
     watch.call_when_alone(called.set)
 
     assert watch.is_alone is has_worker

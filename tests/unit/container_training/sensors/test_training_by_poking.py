@@ -148,7 +148,7 @@ def test_a_poking_task_without_its_worker_leaves_the_wait_to_the_next_try(
     monkeypatch.setattr(supervision, "has_supervisor", lambda: True)
 
     def lose_the_worker() -> None:
-        monkeypatch.setattr(supervision.os, "getppid", lambda: 1)
+        monkeypatch.setattr(supervision.os, "getppid", lambda: 0)
 
     naps.append(lose_the_worker)
     with pytest.raises(AirflowFailException, match="the next try waits for job 'digits_1'"):

@@ -14,7 +14,8 @@ import pytest
 
 from container_training.runtime.killing import TaskFate
 from container_training.triggers import training as training_triggers
-from container_training.triggers.training import SETTLE_SECONDS, JobTrigger
+from container_training.triggers.settling import SETTLE_SECONDS
+from container_training.triggers.training import JobTrigger
 from tests.support.fakes.fake_service import EPOCH, FakeService, error, make_job
 from tests.support.fakes.virtual_time import VirtualClock
 from tests.support.speed import scaled

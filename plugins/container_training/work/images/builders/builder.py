@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 
+from container_training.work.images.builders.remote_builder import RemoteBuilder
 from training_api.errors import BuildKitMissing, InvalidRequest
 
 
@@ -43,17 +44,20 @@ def is_buildkit(builder: Builder, needs: Sequence[str]) -> bool:
     return builder is Builder.BUILDKIT or bool(needs)
 
 
-def is_remote(builder: Builder, *, has_remote: bool) -> bool:
+def remote_for(builder: Builder, find: Callable[[], RemoteBuilder | None]) -> RemoteBuilder | None:
     """
-    Return whether the remote builder is to build.
+    Return the remote builder that is to build; ``None``: one of the engine's.
 
-    :param has_remote: whether the connection names one.
-    :raises InvalidRequest: it was asked for, and there is none.
+    :param find: returns what the connection names; called only where that matters.
+    :raises InvalidRequest: it was asked for, and there is none; or the connection names none that can be.
     """
-    if builder is Builder.BUILDX and not has_remote:
+    if builder not in (Builder.AUTO, Builder.BUILDX):
+        return None
+    remote = find()
+    if builder is Builder.BUILDX and remote is None:
         raise InvalidRequest.of(
             "builder",
             f"{builder.value!r} needs a remote builder; set extra builder_url or builder_name of the docker "
             "connection, or take another builder",
         )
-    return has_remote and builder in (Builder.AUTO, Builder.BUILDX)
+    return remote

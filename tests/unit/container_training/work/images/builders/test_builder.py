@@ -7,9 +7,10 @@ import pytest
 from container_training.work.images.builders.builder import (
     Builder,
     is_buildkit,
-    is_remote,
     parse_builder,
+    remote_for,
 )
+from container_training.work.images.builders.remote_builder import RemoteBuilder
 from training_api.errors import BuildKitMissing, InvalidRequest
 
 
@@ -25,12 +26,13 @@ def test_the_builder_is_the_classic_one_unless_something_needs_the_other() -> No
 
 
 def test_the_remote_builder_builds_unless_a_builder_of_the_engine_was_asked_for() -> None:
-    assert [builder for builder in Builder if is_remote(builder, has_remote=True)] == [
-        Builder.AUTO,
-        Builder.BUILDX,
-    ]
-    assert not is_remote(Builder.AUTO, has_remote=False)
+    remote = RemoteBuilder(name="shared")
+
+    found = {builder: remote_for(builder, lambda: remote) for builder in Builder}
+
+    assert found == {"auto": remote, "classic": None, "buildkit": None, "buildx": remote}
+    assert remote_for(Builder.AUTO, lambda: None) is None
     with pytest.raises(
         InvalidRequest, match="builder: 'buildx' needs a remote builder; set extra builder_url"
     ):
-        is_remote(Builder.BUILDX, has_remote=False)
+        remote_for(Builder.BUILDX, lambda: None)
