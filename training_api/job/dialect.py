@@ -8,7 +8,7 @@ errors are written in them, and its trials are made by their rules. Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -25,12 +25,14 @@ class ReplicaContext:
 
     :param request: the job's, or the trial's, in the canonical JSON of its dialect.
     :param trial_id: ``1`` and up in a tuning job, else empty.
+    :param given: variables that its containers have from the service, whatever their dialect.
     """
 
     spec: JobSpec
     request: Mapping[str, Any]
     replica: ReplicaId
     trial_id: str = ""
+    given: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,6 +43,7 @@ def environment(context: ReplicaContext) -> dict[str, str]:
     if len(spec.replicas) > 1:
         cluster["TF_CONFIG"] = _description(context, _TF_NAMES, ROLES[:-1])
     variables = {
+        **context.given,
         **cluster,
         **_output_folders(spec),
         "CLOUD_ML_PROJECT_ID": str(project_number(spec.project)),

@@ -76,6 +76,27 @@ def test_containers_get_the_variables_and_the_arguments_of_the_dialect(world: Wo
     assert "OUT" not in worker.environment
 
 
+@pytest.mark.parametrize("name", ["GOOGLE_CLOUD_PROJECT", "STORAGE_EMULATOR_HOST", "CLOUD_ML_JOB_ID"])
+def test_variables_and_arguments_refer_to_the_same_names(world: World, name: str) -> None:
+    env = [{"name": "COPY", "value": f"$({name})"}]
+    submit(world, make_pool(imageUri=IMAGE, env=env, command=[f"$({name})"], args=["$(COPY)"]))
+
+    (launch,) = world.engine.launches()
+
+    assert launch.environment["COPY"] == launch.environment[name]
+    assert (launch.command, launch.args) == ((launch.environment[name],), (launch.environment[name],))
+
+
+def test_a_variable_of_the_request_hides_one_of_the_service(world: World) -> None:
+    env = [{"name": "STORAGE_EMULATOR_HOST", "value": "$(STORAGE_EMULATOR_HOST)/own"}]
+    submit(world, make_pool(imageUri=IMAGE, env=env, args=["$(STORAGE_EMULATOR_HOST)"]))
+
+    (launch,) = world.engine.launches()
+
+    assert launch.environment["STORAGE_EMULATOR_HOST"] == "http://store.test/own"
+    assert launch.args == ("http://store.test/own",)
+
+
 def test_a_status_of_the_program_fails_the_job_in_the_words_of_the_real_service(world: World) -> None:
     submit(world)
     end(world, CHIEF, 1)
