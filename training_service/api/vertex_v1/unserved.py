@@ -6,9 +6,8 @@ from fastapi import APIRouter, HTTPException, Request
 from starlette.routing import Match, Route
 
 from training_api.errors import ServiceError
-from training_service.api.vertex_v1.paths import PREFIX, UNSERVED
+from training_service.api.vertex_v1.paths import PREFIX, UNSERVED, UNSERVED_METHODS
 
-METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 #: Of resources that training clients ask for -> the way out.
 WAYS_OUT = {
     "hyperparameterTuningJobs": "tune by a job of AI Platform Training, with trainingInput.hyperparameters",
@@ -30,7 +29,7 @@ def unserved_router() -> APIRouter:
     """Return the routes that answer for all that is not served; include it last."""
     router = APIRouter(prefix=PREFIX, include_in_schema=False)
 
-    @router.api_route(UNSERVED.removeprefix(PREFIX), methods=[*METHODS])
+    @router.api_route(UNSERVED.removeprefix(PREFIX), methods=[*UNSERVED_METHODS])
     def refuse(path: str, request: Request) -> None:
         """Refuse a method that this service does not have."""
         if _is_served(request):
