@@ -46,6 +46,31 @@ def lose(world: World, replica: ReplicaId) -> None:
     world.settle()
 
 
+def test_the_log_has_the_replicas_names_of_the_real_service(world: World) -> None:
+    world.add_image(Behaviour(run_seconds=1, lines=("hello",)))
+    submit(world, make_pool(imageUri=IMAGE), make_pool(2, imageUri=IMAGE))
+    world.engine.advance(1)
+    world.settle()
+
+    entries, _ = world.logs.list_page(
+        projects=[PROJECT],
+        filter_text='resource.type="ml_job" AND resource.labels.job_id="123"',
+        page_size=100,
+    )
+
+    assert {entry.task_name for entry in entries} == {
+        "service",
+        "workerpool0-0",
+        "workerpool1-0",
+        "workerpool1-1",
+    }
+    assert {entry.labels["ml.googleapis.com/task_name"] for entry in entries if entry.message == "hello"} == {
+        "workerpool0-0",
+        "workerpool1-0",
+        "workerpool1-1",
+    }
+
+
 def test_a_job_runs_to_its_end(world: World) -> None:
     submit(world)
 
