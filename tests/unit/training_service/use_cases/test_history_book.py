@@ -271,6 +271,21 @@ def test_models_have_their_last_good_job_however_old_and_the_last_that_failed(
     assert model.last_good.end_time == T + long_ago + 9
 
 
+def test_jobs_that_ended_long_ago_are_not_read_for_each_report(job: Store, database: sa.Engine) -> None:
+    job(0, 1, 2, 3, labels={"model": "m"})
+    book = HistoryBook(database, lambda: Capacity(each=_ROOM, total=_ROOM), lambda: NOON)
+    first = book.of("p", FleetHistoryRequest(**MINUTES)).models
+    statements: list[str] = []
+    sa.event.listen(database, "before_cursor_execute", lambda *call: statements.append(call[2]))
+
+    again = book.of("p", FleetHistoryRequest(**MINUTES)).models
+
+    assert [model.model for model in again] == [model.model for model in first] == ["m"]
+    assert statements
+    # Whatever else is read is of jobs that live, or ended in the window.
+    assert not [each for each in statements if "ended_us >" not in each and "FROM jobs" in each], statements
+
+
 def test_dags_decide_which_jobs_count(job: Store, report: Report) -> None:
     for dag in ("mine", "theirs"):
         labels = {"airflow-dag": dag, "model": f"of_{dag}", "team": dag}
