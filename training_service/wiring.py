@@ -20,6 +20,7 @@ from training_service.access.secret_store import SecretStore
 from training_service.api.app import TRUSTED_HOSTS, create_app
 from training_service.api.ml_v1.routes import ml_v1_routers
 from training_service.api.registry import registry_router
+from training_service.api.vertex_v1.error_tail import ErrorTail
 from training_service.api.vertex_v1.job_methods import CustomJobs
 from training_service.api.vertex_v1.operations import Operations
 from training_service.api.vertex_v1.project_numbers import ProjectIds
@@ -201,7 +202,8 @@ def _build(
         dialects=[
             *ml_v1_routers(jobs, JobPolicies(jobs, Policies(policies)), access, runtimes),
             *vertex_v1_routers(
-                CustomJobs(vertex_jobs, access, removal, operations, project_ids.learn), operations
+                CustomJobs(vertex_jobs, access, removal, operations, project_ids.learn, ErrorTail(logs).of),
+                operations,
             ),
         ],
         project_ids=project_ids,

@@ -30,6 +30,7 @@ class CustomJobs:
 
     :param jobs: those of this dialect.
     :param learn: told of each project that a job is made in; its number leads to it from then on.
+    :param tail: returns the end of what a job's failed replica wrote.
     :param random_number: what the ids of jobs are made from.
     """
 
@@ -40,6 +41,7 @@ class CustomJobs:
         removal: JobRemoval,
         operations: Operations,
         learn: Callable[[str], None] = lambda project: None,
+        tail: Callable[[JobRecord], str] = lambda record: "",
         random_number: Callable[[], int] = lambda: secrets.randbits(63),
     ) -> None:
         self._jobs = jobs
@@ -47,6 +49,7 @@ class CustomJobs:
         self._removal = removal
         self._operations = operations
         self._learn = learn
+        self._tail = tail
         self._random_number = random_number
 
     def create(self, project: str, location: str, body: Any, caller: Caller) -> dict[str, Any]:
@@ -92,8 +95,13 @@ class CustomJobs:
         return {**({CUSTOM_JOBS: found} if found else {}), **token}
 
     def get(self, project: str, location: str, job_id: str) -> dict[str, Any]:
-        """Return a job. :raises JobNotFound: there is none, or in another location."""
-        return custom_job(self._found(project, location, job_id))
+        """
+        Return a job, with the end of what its failed replica wrote, which a list does not show.
+
+        :raises JobNotFound: there is none, or in another location.
+        """
+        record = self._found(project, location, job_id)
+        return custom_job(record, self._tail(record))
 
     def cancel(self, project: str, location: str, job_id: str) -> dict[str, Any]:
         """Ask a job to end; one that has ended is left as it is. :raises JobNotFound: there is none."""

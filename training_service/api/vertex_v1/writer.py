@@ -17,8 +17,12 @@ CUSTOM_JOBS = "customJobs"
 _WITH_ERROR = frozenset({JobState.FAILED, JobState.CANCELLED})
 
 
-def custom_job(record: JobRecord) -> dict[str, Any]:
-    """Return the CustomJob of a record, in canonical JSON."""
+def custom_job(record: JobRecord, tail: str = "") -> dict[str, Any]:
+    """
+    Return the CustomJob of a record, in canonical JSON.
+
+    :param tail: the end of what its failed replica wrote.
+    """
     spec = record.spec
     times = {
         "createTime": record.created_at,
@@ -33,5 +37,5 @@ def custom_job(record: JobRecord) -> dict[str, Any]:
         **{name: format_timestamp(moment) for name, moment in times.items() if moment},
     }
     if record.reason and record.state in _WITH_ERROR:
-        resource["error"] = job_error(record.reason.cause, record.reason.message, spec.job_id)
+        resource["error"] = job_error(record.reason.cause, record.reason.message, spec.job_id, tail)
     return resource
