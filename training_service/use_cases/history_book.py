@@ -40,7 +40,7 @@ from training_service.use_cases.kept_models import KeptModels
 
 class HistoryBook:
     """
-    Computes :class:`FleetHistory`; safe for threads. Its models may be a minute old.
+    Computes :class:`FleetHistory`; safe for threads.
 
     :param capacity: the machines' capacity; raises ``EngineUnavailable`` while it is unknown.
     """
@@ -92,7 +92,12 @@ class HistoryBook:
                     for row in past.failures()
                 ],
                 cost=cost,
-                models=self._models.of(project, request.dags, lambda: _models(past.models(2 * MAX_MODELS))),
+                models=self._models.of(
+                    project,
+                    request.dags,
+                    now_us,
+                    lambda since_us: _models(past.models(2 * MAX_MODELS, since_us)),
+                ),
                 oldest_queued=next((row.oldest_us / 1e6 for row in states if row.state == "QUEUED"), None),
                 uncounted=max(jobs - sum(row.number for row in found), 0),
             )
