@@ -20,6 +20,7 @@ from training_service.access.secret_store import SecretStore
 from training_service.api.app import TRUSTED_HOSTS, create_app
 from training_service.api.ml_v1.routes import ml_v1_routers
 from training_service.api.registry import registry_router
+from training_service.api.vertex_v1.error_tail import ErrorTail
 from training_service.api.vertex_v1.job_methods import CustomJobs
 from training_service.api.vertex_v1.operations import Operations
 from training_service.api.vertex_v1.pipelines.model_methods import Models
@@ -204,7 +205,7 @@ def _build(
     runtimes = {version: image.python_versions for version, image in settings.runtime_images.items()}
     pipelines, models = PipelineStore(databases.api), ModelStore(databases.api)
     project_ids = ProjectIds(lambda: {*asked.projects(), *pipelines.projects(), *models.projects()})
-    of_vertex = (vertex_jobs, access, removal, operations, project_ids.learn)
+    of_vertex = (vertex_jobs, access, removal, operations, project_ids.learn, ErrorTail(logs).of)
     return create_app(
         jobs=asked,
         dialects=[

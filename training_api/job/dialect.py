@@ -8,7 +8,7 @@ errors are written in them, and its trials are made by their rules. Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -25,12 +25,14 @@ class ReplicaContext:
 
     :param request: the job's, or the trial's, in the canonical JSON of its dialect.
     :param trial_id: ``1`` and up in a tuning job, else empty.
+    :param given: variables that its containers have from the service, whatever their dialect.
     """
 
     spec: JobSpec
     request: Mapping[str, Any]
     replica: ReplicaId
     trial_id: str = ""
+    given: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,10 @@ def _as_it_is(text: str, variables: Mapping[str, str]) -> str:
     return text
 
 
+def _neutral_name(replica: ReplicaId) -> str:
+    return replica.task_name
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
     """
@@ -80,6 +86,7 @@ class Dialect:
     :param trial: a tuning job's specification and request, a number, and hyperparameters -> the trial's
         specification and request.
     :param host_name: a job's id and a replica -> the replica's name in its job's network.
+    :param task_name: a replica -> its name in the job's log.
     :param restart_scope: what is started again after such a failure.
     :param failure_text: the sentence about a replica in the job's error.
     :param fields: what the service may find wrong in a specification -> the field's path in a request.
@@ -104,6 +111,7 @@ class Dialect:
     read_filter: Callable[[str], Filter | None] = parse_filter
     expanded: Callable[[str, Mapping[str, str]], str] = _as_it_is
     bucket_folder: str = ""
+    task_name: Callable[[ReplicaId], str] = _neutral_name
 
     def word(self, field: str, parts: int = 1) -> str:
         """Return what users call ``field``: the last part, or parts, of its path."""

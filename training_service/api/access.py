@@ -45,16 +45,16 @@ from training_service.access.roles import (
     VERTEX_LOCATION_GET,
     VERTEX_LOCATION_LIST,
 )
+from training_service.api.vertex_v1.paths import LOCATION, LOCATIONS, UNSERVED, UNSERVED_METHODS
 
 _JOBS = "/v1/projects/{project}/jobs"
 _JOB = "projects/{project}/jobs/{job_id}"
 _LOCATIONS = "/v1/projects/{project}/locations"
-_VERTEX = "/vertex/v1/projects/{project}/locations"
-_CUSTOM_JOBS = f"{_VERTEX}/{{location}}/customJobs"
-_TUNING_JOBS = f"{_VERTEX}/{{location}}/hyperparameterTuningJobs"
-_OPERATIONS = f"{_VERTEX}/{{location}}/operations"
-_PIPELINES = f"{_VERTEX}/{{location}}/trainingPipelines"
-_MODELS = f"{_VERTEX}/{{location}}/models"
+_CUSTOM_JOBS = f"{LOCATION}/customJobs"
+_TUNING_JOBS = f"{LOCATION}/hyperparameterTuningJobs"
+_OPERATIONS = f"{LOCATION}/operations"
+_PIPELINES = f"{LOCATION}/trainingPipelines"
+_MODELS = f"{LOCATION}/models"
 _PIPELINE = "projects/{project}/locations/{location}/trainingPipelines/{pipeline_id}"
 _MODEL = "projects/{project}/locations/{location}/models/{model_id}"
 _CUSTOM_JOB = "projects/{project}/locations/{location}/customJobs/{job_id}"
@@ -98,7 +98,7 @@ OWN_CHECK = frozenset(
         ("POST", f"/v1/{_REPOSITORY}:testIamPermissions"),
         ("GET", f"{_BUCKET_IAM}/testPermissions"),
         # They say what the service does not have, and nothing else.
-        *((method, "/vertex/{path:path}") for method in ("GET", "POST", "PUT", "PATCH", "DELETE")),
+        *((method, UNSERVED) for method in UNSERVED_METHODS),
     }
 )
 #: Source: the method names' own permissions [docs: AI Platform Training, access control].
@@ -143,8 +143,8 @@ NEEDS: Mapping[tuple[str, str], Needs] = {
     ("GET", _OPERATIONS): Needs(OPERATION_LIST, _PROJECT),
     ("GET", f"{_OPERATIONS}/{{operation_id}}"): Needs(OPERATION_LIST, _PROJECT),
     ("POST", f"{_OPERATIONS}/{{operation_id}}:wait"): Needs(OPERATION_LIST, _PROJECT),
-    ("GET", _VERTEX): Needs(VERTEX_LOCATION_LIST, _PROJECT),
-    ("GET", f"{_VERTEX}/{{location}}"): Needs(VERTEX_LOCATION_GET, _PROJECT),
+    ("GET", LOCATIONS): Needs(VERTEX_LOCATION_LIST, _PROJECT),
+    ("GET", LOCATION): Needs(VERTEX_LOCATION_GET, _PROJECT),
     ("GET", f"/v1/{_PROJECT}"): Needs("resourcemanager.projects.get", _PROJECT),
     ("POST", f"/v1/{_PROJECT}:getIamPolicy"): Needs("resourcemanager.projects.getIamPolicy", _PROJECT),
     ("POST", f"/v1/{_PROJECT}:setIamPolicy"): Needs("resourcemanager.projects.setIamPolicy", _PROJECT),

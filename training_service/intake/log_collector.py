@@ -23,6 +23,7 @@ import sqlalchemy as sa
 import structlog
 
 from container_engines.base import Engine, ObservedReplica
+from training_api.job.dialect import Dialects
 from training_api.states import ReplicaState
 from training_service.intake.log_batch import LogBatch
 from training_service.intake.log_limiter import JobBudget, LogLimit, Loss
@@ -51,6 +52,7 @@ class LogCollector:
     """
     Follows the containers that it is shown.
 
+    :param dialects: which name the replicas of jobs in their logs.
     :param on_drained: called when a container's last line is stored.
     :param on_loss: called for every loss that is stored.
     :param end_seconds: how long the follower of a container that has ended may get nothing before it is
@@ -66,6 +68,7 @@ class LogCollector:
         store: LogStore,
         on_drained: Callable[[], None],
         *,
+        dialects: Dialects,
         limit: LogLimit | None = None,
         on_loss: Callable[[Loss], None] = lambda _: None,
         end_seconds: float = _END_SECONDS,
@@ -77,6 +80,7 @@ class LogCollector:
         self._engine = engine
         self._store = store
         self._on_drained = on_drained
+        self._dialects = dialects
         self._limit = limit or LogLimit()
         self._on_loss = on_loss
         self._has_room = has_room
@@ -118,7 +122,7 @@ class LogCollector:
                 return
             batch = LogBatch(
                 self._store,
-                log_source(record, observed),
+                log_source(record, observed, self._dialects),
                 limit=self._limit,
                 budget=self._budget(record),
                 started_at=observed.started_at,
@@ -231,12 +235,12 @@ class LogCollector:
         )
 
 
-def log_source(record: JobRecord, observed: ObservedReplica) -> LogSource:
-    """Return whose lines a container's are."""
+def log_source(record: JobRecord, observed: ObservedReplica, dialects: Dialects) -> LogSource:
+    """Return whose lines a container's are, in the words of the job's dialect."""
     return LogSource(
         project=record.spec.project,
         job_id=record.spec.job_id,
-        task_name=observed.replica.task_name,
+        task_name=dialects[record.spec.dialect].task_name(observed.replica),
         trial_id=record.trial_id,
         container=observed.container_id,
     )

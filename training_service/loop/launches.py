@@ -61,17 +61,18 @@ class Launches:
         :raises EngineError: the folder cannot be made, or a secret cannot be read.
         """
         spec, dialect = job.spec, self._dialects[job.spec.dialect]
-        context = ReplicaContext(
-            spec=spec, request=job.request, replica=replica.replica, trial_id=job.trial_id
-        )
         secrets = self._secrets.given(spec)
         metric_folder = self._metric_folders.prepare(job, replica.replica) if self._metric_folders else ""
-        environment = {
-            _PROJECT: spec.project,
-            **self._container_env,
-            **dialect.environment(context),
-            **({_METRIC_FILE: METRIC_FILE} if metric_folder else {}),
-        }
+        metric_file = {_METRIC_FILE: METRIC_FILE} if metric_folder else {}
+        context = ReplicaContext(
+            spec=spec,
+            request=job.request,
+            replica=replica.replica,
+            trial_id=job.trial_id,
+            given={_PROJECT: spec.project, **self._container_env, **metric_file},
+        )
+        # A request may change what the service gives, but not where the metrics go.
+        environment = {**context.given, **dialect.environment(context), **metric_file}
         begins = started(
             [dialect.expanded(word, environment) for word in replica.command],
             [dialect.expanded(word, environment) for word in replica.args],

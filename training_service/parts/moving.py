@@ -203,6 +203,7 @@ class MovingParts:
             self.engine,
             LogStore(self.moving.intake),
             notify,
+            dialects=self.dialects,
             limit=LogLimit(
                 lines_per_second=self.settings.log_lines_per_second,
                 bytes_per_second=self.settings.log_bytes_per_second,

@@ -35,6 +35,8 @@ _FORMER_INDICES = (
 )
 #: The counter of the times at which lines of logs were stored, in microseconds since the epoch.
 LOG_ARRIVALS = "log_arrivals"
+#: The counter of jobs that were removed.
+REMOVED_JOBS = "removed_jobs"
 #: Of PostgreSQL's advisory locks: who makes or changes tables. Any number, as long as all services share it.
 SCHEMA_LOCK = 8471
 #: How long a request waits for a connection; far less than its caller does.
@@ -183,9 +185,12 @@ def read_meta(engine: sa.Engine, key: str) -> str:
 
 
 def _begin_counting(connection: sa.Connection) -> None:
-    if connection.execute(sa.select(counters.c.name)).first() is None:
+    known = set(connection.execute(sa.select(counters.c.name)).scalars())
+    if LOG_ARRIVALS not in known:
         newest = connection.execute(sa.select(sa.func.max(log_lines.c.received_us))).scalar() or 0
         connection.execute(sa.insert(counters).values(name=LOG_ARRIVALS, value=newest))
+    if REMOVED_JOBS not in known:
+        connection.execute(sa.insert(counters).values(name=REMOVED_JOBS, value=0))
     if connection.execute(sa.select(leadership.c.token)).first() is None:
         connection.execute(sa.insert(leadership).values(token=0, holder="", renewed_at=_EPOCH))
 

@@ -35,6 +35,7 @@ from training_service.store.jobs.job_history import JobHistory
 from training_service.store.jobs.job_rows import state_of
 from training_service.store.jobs.machine_keys import KINDS, machines_of_key
 from training_service.store.sql.series_sql import buckets_until
+from training_service.use_cases.kept_models import KeptModels
 
 
 class HistoryBook:
@@ -48,6 +49,7 @@ class HistoryBook:
         self._database = database
         self._capacity = capacity
         self._clock = clock
+        self._models = KeptModels()
 
     def of(self, project: str, request: FleetHistoryRequest) -> FleetHistory:
         """Return the past of a project's jobs."""
@@ -90,7 +92,12 @@ class HistoryBook:
                     for row in past.failures()
                 ],
                 cost=cost,
-                models=_models(past.models(2 * MAX_MODELS)),
+                models=self._models.of(
+                    project,
+                    request.dags,
+                    now_us,
+                    lambda since_us: _models(past.models(2 * MAX_MODELS, since_us)),
+                ),
                 oldest_queued=next((row.oldest_us / 1e6 for row in states if row.state == "QUEUED"), None),
                 uncounted=max(jobs - sum(row.number for row in found), 0),
             )

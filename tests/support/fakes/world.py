@@ -78,8 +78,11 @@ class InlineExecutor(Executor):
 class InlineCollector:
     """Reads a container's log when it has ended, and its reports at each look."""
 
-    def __init__(self, engine: MemoryEngine, store: LogStore, measurements: MeasurementStore) -> None:
+    def __init__(
+        self, engine: MemoryEngine, store: LogStore, measurements: MeasurementStore, dialects: Dialects
+    ) -> None:
         self._engine = engine
+        self._dialects = dialects
         self._store = store
         self._measurements = measurements
         self._reported: Counter[str] = Counter()
@@ -90,7 +93,9 @@ class InlineCollector:
             self._store_reports(record, observed)
         if observed.state is not ReplicaState.EXITED or observed.container_id in self.drained:
             return
-        batch = LogBatch(self._store, log_source(record, observed), started_at=observed.started_at)
+        batch = LogBatch(
+            self._store, log_source(record, observed, self._dialects), started_at=observed.started_at
+        )
         batch.rewind()
         try:
             for line in self._engine.read_logs(observed.container_id, batch.since_ns):
@@ -192,7 +197,8 @@ class World:
             store=self.store,
             engine=self.engine,
             collector=Collectors(
-                InlineCollector(self.engine, self.logs, self.measurements), observers=[timeline]
+                InlineCollector(self.engine, self.logs, self.measurements, self.dialects),
+                observers=[timeline],
             ),
             actions=self.actions,
             workers=self.workers,

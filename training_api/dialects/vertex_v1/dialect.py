@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from training_api.dialects.vertex_v1.environment import VARIABLES, environment, host_name
-from training_api.dialects.vertex_v1.failure_words import failure_text, restart_scope
+from training_api.dialects.vertex_v1.failure_words import failure_text, replica_name, restart_scope
 from training_api.dialects.vertex_v1.filters import read_filter
 from training_api.dialects.vertex_v1.pool_tasks import BUCKET_FOLDER
 from training_api.dialects.vertex_v1.pools import ROLES
@@ -22,6 +22,7 @@ VERTEX_V1 = Dialect(
     expanded=expanded,
     trial=trial_of,
     host_name=host_name,
+    task_name=replica_name,
     restart_scope=restart_scope,
     failure_text=failure_text,
     fields={

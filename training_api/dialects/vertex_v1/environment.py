@@ -42,6 +42,7 @@ def environment(context: ReplicaContext) -> dict[str, str]:
     if len(spec.replicas) > 1:
         cluster["TF_CONFIG"] = _description(context, _TF_NAMES, ROLES[:-1])
     variables = {
+        **context.given,
         **cluster,
         **output_folders(spec.output_dir),
         "CLOUD_ML_PROJECT_ID": str(project_number(spec.project)),

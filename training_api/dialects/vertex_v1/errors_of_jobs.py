@@ -30,12 +30,14 @@ CODES: Mapping[Cause, int] = {
     Cause.WAITED_TOO_LONG: _CANCELLED,
 }
 #: What a container itself ended by: its log says more.
-_IN_THE_LOG = frozenset({Cause.PROGRAM_ERROR, Cause.COMMAND, Cause.PACKAGE, Cause.INTERRUPTED})
+IN_THE_LOG = frozenset({Cause.PROGRAM_ERROR, Cause.COMMAND, Cause.PACKAGE, Cause.INTERRUPTED})
 
 
-def job_error(cause: Cause, message: str, job_id: str) -> dict[str, Any]:
+def job_error(cause: Cause, message: str, job_id: str, tail: str = "") -> dict[str, Any]:
     """
     Return the ``google.rpc.Status`` of a job that failed or was cancelled.
+
+    :param tail: the end of what the replica wrote; shown where its log says more.
 
     The hint at the log is the real service's; it has a link to Google's console there, and here the filter by
     which ``entries:list`` finds the lines.
@@ -43,7 +45,10 @@ def job_error(cause: Cause, message: str, job_id: str) -> dict[str, Any]:
     code = CODES.get(cause, _INTERNAL)
     if code == _CANCELLED:
         message = f"CANCELED: {message}"
-    elif cause in _IN_THE_LOG:
+    elif cause in IN_THE_LOG:
         log = f'resource.type="ml_job" AND resource.labels.job_id="{job_id}"'
-        message = f"{message}\n\nTo find out more about why your job exited please check the logs: {log}"
+        said = f" \n{tail}" if tail else ""
+        message = (
+            f"{message}{said}\n\nTo find out more about why your job exited please check the logs: {log}"
+        )
     return {"code": code, "message": message}

@@ -38,6 +38,7 @@ class JobMethods(ABC):
 
     :param jobs: those of this dialect.
     :param learn: told of each project that a job is made in; its number leads to it from then on.
+    :param tail: returns the end of what a job's failed replica wrote.
     :param random_number: what the ids of jobs are made from.
     """
 
@@ -54,6 +55,7 @@ class JobMethods(ABC):
         removal: JobRemoval,
         operations: Operations,
         learn: Callable[[str], None] = lambda project: None,
+        tail: Callable[[JobRecord], str] = lambda record: "",
         random_number: Callable[[], int] = lambda: secrets.randbits(63),
     ) -> None:
         self._jobs = jobs
@@ -61,6 +63,7 @@ class JobMethods(ABC):
         self._removal = removal
         self._operations = operations
         self._learn = learn
+        self._tail = tail
         self._random_number = random_number
 
     def create(self, project: str, location: str, body: Any, caller: Caller) -> dict[str, Any]:
@@ -74,6 +77,8 @@ class JobMethods(ABC):
         spec, request = self._read(project, location, new_id(self._random_number()), body)
         check_rights_of_job(self._access, caller, spec)
         created = self._queued(spec, request)
+        # After it, so that a refused request teaches no number. A kill in between loses nothing: what is learnt
+        # is in memory only, and a number that is not known there is looked up among the stored jobs.
         self._learn(project)
         return self._shown(created)
 
@@ -102,8 +107,13 @@ class JobMethods(ABC):
         return {**({self.collection: found} if found else {}), **token}
 
     def get(self, project: str, location: str, job_id: str) -> dict[str, Any]:
-        """Return a job. :raises JobNotFound: there is none, or in another location."""
-        return self._shown(self._jobs.view(self._found(project, location, job_id)))
+        """
+        Return a job, with the end of what its failed replica wrote, which a list does not show.
+
+        :raises JobNotFound: there is none, or in another location.
+        """
+        record = self._found(project, location, job_id)
+        return self._shown(self._jobs.view(record), self._tail(record))
 
     def cancel(self, project: str, location: str, job_id: str) -> dict[str, Any]:
         """Ask a job to end; one that has ended is left as it is. :raises JobNotFound: there is none."""
@@ -127,8 +137,8 @@ class JobMethods(ABC):
         """Return what a create request asks for, and what of it is the client's, in canonical JSON."""
 
     @abstractmethod
-    def _shown(self, view: JobView) -> dict[str, Any]:
-        """Return the resource of a job."""
+    def _shown(self, view: JobView, tail: str = "") -> dict[str, Any]:
+        """Return the resource of a job. :param tail: the end of what its failed replica wrote."""
 
     def _queued(self, spec: JobSpec, request: dict[str, Any]) -> JobView:
         return self._jobs.create(spec, request)
@@ -169,8 +179,8 @@ class CustomJobs(JobMethods):
         request = request_of(canonical(MESSAGE, body, "custom_job"))
         return custom_job_spec(project, location, job_id, request), request
 
-    def _shown(self, view: JobView) -> dict[str, Any]:
-        return custom_job(view.record)
+    def _shown(self, view: JobView, tail: str = "") -> dict[str, Any]:
+        return custom_job(view.record, tail)
 
     def _record(self, project: str, job_id: str) -> JobRecord:
         try:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 PREFIX = "/vertex"
 PROJECT = f"{PREFIX}/v1/projects/{{project}}"
-LOCATION = f"{PROJECT}/locations/{{location}}"
+LOCATIONS = f"{PROJECT}/locations"
+LOCATION = f"{LOCATIONS}/{{location}}"
 
-#: Everything else below the prefix.
+#: Everything else below the prefix, by all methods.
 UNSERVED = f"{PREFIX}/{{path:path}}"
+UNSERVED_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")

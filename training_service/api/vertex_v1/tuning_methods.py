@@ -30,5 +30,6 @@ class HyperparameterTuningJobs(JobMethods):
         except InvalidJobSpec as error:  # found by the service, in the words of a CustomJob
             raise InvalidJobSpec(of_trials(error.violations)) from error
 
-    def _shown(self, view: JobView) -> dict[str, Any]:
+    def _shown(self, view: JobView, tail: str = "") -> dict[str, Any]:
+        del tail  # each trial has its own
         return tuning_job(view)

@@ -6,11 +6,10 @@ from fastapi import APIRouter, HTTPException, Request
 from starlette.routing import Match, Route
 
 from training_api.errors import ServiceError
-from training_service.api.vertex_v1.paths import PREFIX, UNSERVED
+from training_service.api.vertex_v1.paths import PREFIX, UNSERVED, UNSERVED_METHODS
 
 #: In the state of a request that another transport has refused already: why. HTTP cannot set it.
 REFUSAL = "refusal"
-METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 #: Of resources that training clients ask for -> the way out.
 WAYS_OUT = {
     "endpoints": "serve the model from its artifactUri in a server of your own",
@@ -37,7 +36,7 @@ def unserved_router() -> APIRouter:
     """Return the routes that answer for all that is not served; include it last."""
     router = APIRouter(prefix=PREFIX, include_in_schema=False)
 
-    @router.api_route(UNSERVED.removeprefix(PREFIX), methods=[*METHODS])
+    @router.api_route(UNSERVED.removeprefix(PREFIX), methods=[*UNSERVED_METHODS])
     def refuse(path: str, request: Request) -> None:
         """Refuse a method that this service does not have."""
         if refusal := getattr(request.state, REFUSAL, None):

@@ -17,12 +17,17 @@ CUSTOM_JOBS = "customJobs"
 WITH_ERROR = frozenset({JobState.FAILED, JobState.CANCELLED})
 
 
-def custom_job(record: JobRecord) -> dict[str, Any]:
-    """Return the CustomJob of a record, which may be a trial, in canonical JSON."""
-    return job_resource(record, CUSTOM_JOBS, trial_job_id(record.uid) if record.trial else record.spec.job_id)
+def custom_job(record: JobRecord, tail: str = "") -> dict[str, Any]:
+    """
+    Return the CustomJob of a record, which may be a trial, in canonical JSON.
+
+    :param tail: the end of what its failed replica wrote.
+    """
+    job_id = trial_job_id(record.uid) if record.trial else record.spec.job_id
+    return job_resource(record, CUSTOM_JOBS, job_id, tail)
 
 
-def job_resource(record: JobRecord, collection: str, job_id: str) -> dict[str, Any]:
+def job_resource(record: JobRecord, collection: str, job_id: str, tail: str = "") -> dict[str, Any]:
     """Return what was asked of a job, its state, its times and its error."""
     spec = record.spec
     times = {
@@ -38,5 +43,5 @@ def job_resource(record: JobRecord, collection: str, job_id: str) -> dict[str, A
         **{name: format_timestamp(moment) for name, moment in times.items() if moment},
     }
     if record.reason and record.state in WITH_ERROR:
-        resource["error"] = job_error(record.reason.cause, record.reason.message, spec.job_id)
+        resource["error"] = job_error(record.reason.cause, record.reason.message, spec.job_id, tail)
     return resource

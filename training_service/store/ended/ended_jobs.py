@@ -17,9 +17,10 @@ import sqlalchemy as sa
 from training_api.job.labels import DAG_LABEL, MODEL_LABEL
 from training_api.states import TERMINAL, JobState
 from training_service.model.resources import job_resource
-from training_service.store.database import to_us, writing
+from training_service.store.database import REMOVED_JOBS, to_us, writing
 from training_service.store.jobs.stored_spec import mapping_of
 from training_service.store.tables import (
+    counters,
     gpu_samples,
     is_job,
     is_trial,
@@ -133,7 +134,11 @@ class EndedJobs:
         with writing(self._engine).begin() as connection:
             connection.execute(sa.delete(policies).where(policies.c.resource.in_(names)))
             ended = sa.and_(jobs.c.uid.in_(_uids(batch)), jobs.c.state.in_(sorted(TERMINAL)))
-            return connection.execute(sa.delete(jobs).where(ended)).rowcount
+            removed = connection.execute(sa.delete(jobs).where(ended)).rowcount
+            # What is gone leaves no other sign by which pages could tell that something changed.
+            of_removals = sa.update(counters).where(counters.c.name == REMOVED_JOBS)
+            connection.execute(of_removals.values(value=counters.c.value + removed))
+            return removed
 
     def count_pipelines(self, choice: Choice) -> int:
         """Return how many pipelines ``remove_pipelines`` would remove."""

@@ -151,18 +151,19 @@ class JobHistory:
         query = query.group_by(own.c.key).order_by(sa.func.count().desc(), InCodePoints(own.c.key))
         return self._connection.execute(query.limit(most)).scalars().all()
 
-    def models(self, most: int) -> Sequence[Any]:
+    def models(self, most: int, since_us: int = 0) -> Sequence[Any]:
         """
         Return the last job that succeeded (``good``) and the last that failed, by ``model``.
 
         However long ago; the last one that ended comes first.
 
         :param most: so many jobs.
+        :param since_us: only of jobs that ended later, which an index finds.
         """
         model = _labels[MODEL_LABEL].as_string()
         is_good = jobs.c.state == JobState.SUCCEEDED.value
         query = sa.select(model.label("model"), is_good.label("good"), jobs.c.job_id).where(
-            self._every, jobs.c.ended_us.is_not(None), jobs.c.state != JobState.CANCELLED.value, model != ""
+            self._every, jobs.c.ended_us > since_us, jobs.c.state != JobState.CANCELLED.value, model != ""
         )
         last = _last_of_groups(query, "model", "good")
         return self._rows(sa.select(last).order_by(last.c.ended_us.desc()).limit(most))

@@ -20,12 +20,12 @@ from training_api.states import LIVING, JobState
 from training_api.wire import format_timestamp
 from training_service.model.clock import Clock, utc_now
 from training_service.model.paging import page_size
-from training_service.store.database import from_us, to_us
+from training_service.store.database import REMOVED_JOBS, from_us, to_us
 from training_service.store.jobs.job_list import newest_first, of_dags, one_page, wanted_jobs
 from training_service.store.jobs.job_rows import state_of
 from training_service.store.jobs.stored_spec import mapping_of
 from training_service.store.sql.any_of import TERMINAL_VALUES
-from training_service.store.tables import is_job, is_queued, is_trial, jobs
+from training_service.store.tables import counters, is_job, is_queued, is_trial, jobs
 
 _MAX_ERROR_CHARACTERS = 2000
 _COLUMNS = (
@@ -117,7 +117,7 @@ class JobSearch:
         return count, None if since is None else from_us(since)
 
     def version(self, project: str) -> str:
-        """Return a text that changes with every change of state; it costs three index look-ups."""
+        """Return a text that changes with every change of state, and removal; it costs four index look-ups."""
         living = (
             sa.select(jobs.c.state, sa.func.count(), sa.func.sum(jobs.c.sequence))
             .where(jobs.c.state.in_(sorted(LIVING)))
@@ -126,8 +126,9 @@ class JobSearch:
         )
         newest = sa.select(sa.func.max(jobs.c.sequence))
         last_end = sa.select(sa.func.max(jobs.c.ended_us)).where(is_job, jobs.c.project == project)
+        removed = sa.select(counters.c.value).where(counters.c.name == REMOVED_JOBS)
         with self._engine.connect() as connection:
-            parts = [connection.scalar(newest), connection.scalar(last_end)]
+            parts = [connection.scalar(each) for each in (newest, last_end, removed)]
             parts += [value for row in connection.execute(living) for value in row]
         return "-".join(str(part or 0) for part in parts)
 

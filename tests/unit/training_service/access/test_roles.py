@@ -6,6 +6,9 @@ import pytest
 
 from training_service.access.roles import (
     ACT_AS,
+    CUSTOM_JOB_CREATE,
+    CUSTOM_JOB_DELETE,
+    CUSTOM_JOB_GET,
     DELETE,
     DOWNLOAD,
     JOB_CREATE,
@@ -50,6 +53,10 @@ def test_a_wider_role_has_all_that_a_narrower_one_has(narrow: str, wide: str) ->
         ("roles/artifactregistry.reader", {DOWNLOAD}, {UPLOAD, DELETE, OBJECT_GET}),
         ("roles/ml.serviceAgent", {DOWNLOAD, OBJECT_GET}, {JOB_GET, UPLOAD}),
         ("roles/iam.serviceAccountUser", {ACT_AS}, {JOB_GET}),
+        # The ops API shows the jobs of both APIs: the roles of one do not open it.
+        ("roles/aiplatform.viewer", {CUSTOM_JOB_GET}, {JOB_GET, JOB_LIST, LOG_LIST}),
+        ("roles/aiplatform.user", {CUSTOM_JOB_CREATE}, {JOB_GET, JOB_LIST, LOG_LIST, ACT_AS}),
+        ("roles/aiplatform.admin", {CUSTOM_JOB_DELETE}, {JOB_GET, JOB_LIST, LOG_LIST}),
     ],
 )
 def test_a_role_has_what_its_page_says_and_no_more(role: str, has: set[str], lacks: set[str]) -> None:

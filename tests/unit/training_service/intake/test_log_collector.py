@@ -14,6 +14,7 @@ from container_engines.memory.engine import MemoryEngine
 from tests.support.fakes.world import IMAGE, PROJECT, World
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
+from training_api.dialects.registry import DIALECTS
 from training_api.errors import EngineUnavailable
 from training_api.job.cluster import ReplicaId, ReplicaRole
 from training_api.states import ReplicaState
@@ -120,7 +121,7 @@ def collect(world: World, engine: InterruptedEngine) -> list[str]:
     """Follow one container that runs when it is first seen, and ends; return what was stored."""
     record, running = submitted(world)
     drained = threading.Event()
-    collector = LogCollector(engine, world.logs, on_drained=drained.set)
+    collector = LogCollector(engine, world.logs, on_drained=drained.set, dialects=DIALECTS)
     collector.start()
 
     collector.follow(record, running)
@@ -147,7 +148,7 @@ def test_last_line_without_an_end_is_stored_when_nothing_more_can_come(world: Wo
 def test_a_container_that_is_gone_is_followed_no_more(world: World) -> None:
     record, running = submitted(world)
     engine, ended = RefusingEngine(), threading.Event()
-    collector = LogCollector(engine, world.logs, on_drained=ended.set)
+    collector = LogCollector(engine, world.logs, on_drained=ended.set, dialects=DIALECTS)
 
     collector.follow(record, running)
     wait_until(lambda: engine.refusals > 1, "the engine is asked again: it may refuse a log that it has")
@@ -173,7 +174,7 @@ def test_a_database_that_was_full_gets_every_line_when_it_has_room(world: World)
                 raise sa.exc.OperationalError("INSERT", {}, Exception("database or disk is full"))
             super().append(entries)
 
-    collector = LogCollector(engine, FullStore(world.database), on_drained=drained.set)
+    collector = LogCollector(engine, FullStore(world.database), on_drained=drained.set, dialects=DIALECTS)
     collector.follow(record, exited(running))
     assert refused.wait(scaled(60))
     assert not collector.drained
@@ -191,7 +192,13 @@ def drain(world: World, engine: MemoryEngine) -> list[Loss]:
     losses: list[Loss] = []
     drained = threading.Event()
     collector = LogCollector(
-        engine, world.logs, drained.set, on_loss=losses.append, end_seconds=0.2, last_seconds=0.2
+        engine,
+        world.logs,
+        drained.set,
+        dialects=DIALECTS,
+        on_loss=losses.append,
+        end_seconds=0.2,
+        last_seconds=0.2,
     )
     collector.start()
     collector.follow(record, running)
@@ -206,7 +213,9 @@ def drain_hung(world: World, engine: HangingEngine) -> LogCollector:
     """Return a collector that gave up its hung follower once the container had ended."""
     record, running = submitted(world)
     drained = threading.Event()
-    collector = LogCollector(engine, world.logs, drained.set, end_seconds=0.2, last_seconds=scaled(60))
+    collector = LogCollector(
+        engine, world.logs, drained.set, dialects=DIALECTS, end_seconds=0.2, last_seconds=scaled(60)
+    )
     collector.start()
     collector.follow(record, running)
     wait_until(lambda: engine.readings, "the container is followed")
@@ -259,7 +268,13 @@ def test_an_engine_that_is_away_gives_its_log_when_it_is_back(world: World) -> N
     record, running = submitted(world)
     drained, losses = threading.Event(), list[Loss]()
     collector = LogCollector(
-        engine, world.logs, drained.set, on_loss=losses.append, end_seconds=0.1, last_seconds=0.1
+        engine,
+        world.logs,
+        drained.set,
+        dialects=DIALECTS,
+        on_loss=losses.append,
+        end_seconds=0.1,
+        last_seconds=0.1,
     )
     collector.start()
 
@@ -298,7 +313,7 @@ def test_the_trials_of_a_study_share_one_budget_also_after_a_restart(world: Worl
     for number in range(4):  # each is followed by a service of its own
         trial = Trial(study_uid="study", study_sequence=1, number=number + 1, hyperparameters={})
         drained = threading.Event()
-        collector = LogCollector(TalkingEngine(), world.logs, drained.set, limit=limit)
+        collector = LogCollector(TalkingEngine(), world.logs, drained.set, dialects=DIALECTS, limit=limit)
         collector.follow(
             replace(record, uid=f"trial{number}", trial=trial),
             replace(exited(running), container_id=f"trial {number + 1}"),

@@ -48,6 +48,31 @@ def lose(world: World, replica: ReplicaId) -> None:
     world.settle()
 
 
+def test_the_log_has_the_replicas_names_of_the_real_service(world: World) -> None:
+    world.add_image(Behaviour(run_seconds=1, lines=("hello",)))
+    submit(world, make_pool(imageUri=IMAGE), make_pool(2, imageUri=IMAGE))
+    world.engine.advance(1)
+    world.settle()
+
+    entries, _ = world.logs.list_page(
+        projects=[PROJECT],
+        filter_text='resource.type="ml_job" AND resource.labels.job_id="123"',
+        page_size=100,
+    )
+
+    assert {entry.task_name for entry in entries} == {
+        "service",
+        "workerpool0-0",
+        "workerpool1-0",
+        "workerpool1-1",
+    }
+    assert {entry.labels["ml.googleapis.com/task_name"] for entry in entries if entry.message == "hello"} == {
+        "workerpool0-0",
+        "workerpool1-0",
+        "workerpool1-1",
+    }
+
+
 def test_a_job_runs_to_its_end(world: World) -> None:
     submit(world)
 
@@ -105,6 +130,27 @@ def test_containers_get_the_variables_and_the_arguments_of_the_dialect(world: Wo
     }
     assert chief.environment["STORAGE_EMULATOR_HOST"] == "http://store.test"
     assert "OUT" not in worker.environment
+
+
+@pytest.mark.parametrize("name", ["GOOGLE_CLOUD_PROJECT", "STORAGE_EMULATOR_HOST", "CLOUD_ML_JOB_ID"])
+def test_variables_and_arguments_refer_to_the_same_names(world: World, name: str) -> None:
+    env = [{"name": "COPY", "value": f"$({name})"}]
+    submit(world, make_pool(imageUri=IMAGE, env=env, command=[f"$({name})"], args=["$(COPY)"]))
+
+    (launch,) = world.engine.launches()
+
+    assert launch.environment["COPY"] == launch.environment[name]
+    assert (launch.command, launch.args) == ((launch.environment[name],), (launch.environment[name],))
+
+
+def test_a_variable_of_the_request_hides_one_of_the_service(world: World) -> None:
+    env = [{"name": "STORAGE_EMULATOR_HOST", "value": "$(STORAGE_EMULATOR_HOST)/own"}]
+    submit(world, make_pool(imageUri=IMAGE, env=env, args=["$(STORAGE_EMULATOR_HOST)"]))
+
+    (launch,) = world.engine.launches()
+
+    assert launch.environment["STORAGE_EMULATOR_HOST"] == "http://store.test/own"
+    assert launch.args == ("http://store.test/own",)
 
 
 def test_a_status_of_the_program_fails_the_job_in_the_words_of_the_real_service(world: World) -> None:

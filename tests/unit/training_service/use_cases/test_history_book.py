@@ -271,6 +271,26 @@ def test_models_have_their_last_good_job_however_old_and_the_last_that_failed(
     assert model.last_good.end_time == T + long_ago + 9
 
 
+def test_jobs_that_ended_long_ago_are_not_read_for_each_report_and_new_ends_are(
+    job: Store, database: sa.Engine
+) -> None:
+    def store(job_id: str, ended: float, model: str) -> None:
+        job(ended - 3, ended - 2, ended - 1, ended, job_id=job_id, labels={"model": model})
+
+    def models() -> dict[str, str]:
+        return {each.model: each.latest.id for each in book.of("p", FleetHistoryRequest(**MINUTES)).models}
+
+    book = HistoryBook(database, lambda: Capacity(each=_ROOM, total=_ROOM), lambda: NOON)
+    store("first", -3600, "m")
+    assert models() == {"m": "first"}
+
+    store("old", -1800, "of long ago")  # it was not there when the list was read, and is not looked for
+    store("second", 5, "m")
+    store("new", 6, "n")
+
+    assert models() == {"n": "new", "m": "second"}
+
+
 def test_dags_decide_which_jobs_count(job: Store, report: Report) -> None:
     for dag in ("mine", "theirs"):
         labels = {"airflow-dag": dag, "model": f"of_{dag}", "team": dag}

@@ -15,6 +15,7 @@ from fastapi.testclient import TestClient
 from tests.support.fakes.custom_jobs import make_custom_job, make_pool
 from training_api.dialects.ml_v1.job_rows import SearchJobsResponse
 from training_api.job.project_number import project_number
+from training_service.api.vertex_v1.project_numbers import ProjectIds
 
 JOBS = "/vertex/v1/projects/demo/locations/us-central1/customJobs"
 ADMIN, ANN, VIEWER = "token-of-the-administrator", "token-of-ann-0123456789", "token-of-a-viewer-0123"
@@ -52,6 +53,21 @@ def test_the_project_is_found_by_its_id_and_by_its_number(http: TestClient) -> N
     assert http.get(by_id).json() == http.get(path_of(created)).json() == created
     numbered = JOBS.replace("demo", str(project_number("demo")))
     assert http.get(numbered).json()["customJobs"] == [created]
+
+
+def test_a_kill_between_the_write_and_the_answer_loses_neither_the_job_nor_its_number(
+    serve: Callable[..., TestClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(ids: ProjectIds, project: str) -> None:
+        raise SystemError("the process ends here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ProjectIds, "learn", killed)
+        assert serve().post(JOBS, json=make_custom_job()).status_code == 500
+
+    numbered = JOBS.replace("demo", str(project_number("demo")))
+    (job,) = serve().get(numbered).json()["customJobs"]
+    assert job["displayName"] == "job"
 
 
 def test_enums_are_answered_as_integers_where_they_are_asked_for(http: TestClient) -> None:

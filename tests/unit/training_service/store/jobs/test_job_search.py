@@ -28,6 +28,7 @@ from training_api.dialects.registry import DIALECTS
 from training_api.errors import InvalidFilter, InvalidRequest
 from training_api.fleet.wire import JobReason, SearchJobsRequest
 from training_api.states import JobState
+from training_service.store.ended.ended_jobs import EndedJob, EndedJobs
 from training_service.store.jobs.job_search import JobSearch
 
 TAG = "accuracy"
@@ -189,6 +190,22 @@ def test_version_changes_with_each_state_and_only_then(world: World, search: Job
         if world.state() is not before:
             seen.append(search.version(PROJECT))
     assert len(set(seen)) == len(seen) == 5
+
+
+def test_the_version_changes_when_a_job_is_removed(world: World, search: JobSearch) -> None:
+    world.add_image(Behaviour(run_seconds=1))
+    for job_id in ("first", "last"):  # the one that ended last shows by its time of the end
+        submit(world, job_id)
+        end_all(world)
+    before = search.version(PROJECT)
+    first = world.store.get(PROJECT, "first")
+
+    removed = EndedJobs(world.database).remove_rows(
+        [EndedJob(uid=first.uid, project=PROJECT, job_id="first")]
+    )
+
+    assert removed == 1
+    assert search.version(PROJECT) != before
 
 
 def test_the_version_is_found_by_indices(world: World, search: JobSearch) -> None:

@@ -218,7 +218,7 @@ def test_a_container_that_runs_meanwhile_goes_on_with_its_log(world: World) -> N
         for each in world.engine.observe().replicas
         if (each.job_uid, each.replica) == (running.uid, master)
     )
-    source = log_source(running, observed)
+    source = log_source(running, observed, DIALECTS)
     newest_ns = to_us(running.created_at) * 1000
     old = LogBatch(world.logs, replace(source, container=""))
     lines = [
