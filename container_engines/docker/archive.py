@@ -1,4 +1,4 @@
-"""The files that a container gets before its start, as the engine takes them: a tar archive. Pure."""
+"""The archive of what a container gets before its start. Pure."""
 
 from __future__ import annotations
 

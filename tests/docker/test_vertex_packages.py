@@ -1,4 +1,4 @@
-"""Packages and scripts of CustomJobs in real containers, by Google's clients as they are published."""
+"""Packages and scripts of CustomJobs in real containers, by Google's SDK."""
 
 from __future__ import annotations
 

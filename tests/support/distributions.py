@@ -46,7 +46,7 @@ class Distribution:
     :param folder: below the root of the checkout.
     :param packages: its folders of Python code, below the root.
     :param needs_extra: prefix of module names -> the extra without which they cannot be imported.
-    :param programs_in: the folder of programs that run outside of it, and import each other as they lie there.
+    :param programs_in: the folder of programs that run outside of it, and import each other as they lie.
     :param beside: other files and folders, below the root -> where the wheel has them.
     """
 
