@@ -104,8 +104,8 @@ class ReplicaLaunch:
     :param metric_folder: absolute path of a folder on the service's machine. The container sees it as
         ``METRIC_FOLDER`` and may write to it. Empty: none.
     :param secrets: what the container has from its first instruction on; ``environment`` goes before theirs.
-    :param files: absolute path -> content of what it has beside its image, also from its first instruction on.
-        All may read them. At most 500 kB each, which is what a swarm takes.
+    :param files: absolute path -> content of what it has beside its image, from its first instruction on. All
+        may read them. At most 500 kB each, which is what a swarm takes.
     :param folders: absolute paths of empty folders to which everybody in it may write.
     :param disk_bytes: what its root may grow to, where the engine can limit it; 0: no limit.
     :param runtime: the container runtime, by the engine's name for it; empty: the engine's default.

@@ -75,7 +75,7 @@ class ServiceSettings(BaseSettings):
     :param egress_allow: ``HOST:PORT`` that they reach in every case, beside the metadata endpoint and the
         URLs in ``container_env``.
     :param runtime_images: the image of each runtime version, for jobs of packages.
-    :param image_aliases: names of images, or their beginnings with ``*``, and the images that run in their place.
+    :param image_aliases: names of images, or their beginnings with ``*``, and what runs in their place.
     :param overcommit: the factor by which the host's cores and memory may be promised to replicas that run
         side by side. Jobs that do not fit are QUEUED. A machine type is the most that a replica may use.
     :param max_replicas: replicas of all jobs that may run side by side; 0: as many as cores and memory allow.

@@ -1,11 +1,10 @@
-"""The files that a container gets before its start, as the engine takes them: a tar archive. Pure."""
+"""The archive of what a container gets before its start. Pure."""
 
 from __future__ import annotations
 
 import io
 import tarfile
 from collections.abc import Collection, Mapping
-from pathlib import PurePosixPath
 
 from container_engines.base import FILE_MODE, OPEN_FOLDER_MODE
 
@@ -19,7 +18,7 @@ def archive_of(files: Mapping[str, bytes], folders: Collection[str]) -> bytes:
     """
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
-        for folder in sorted({str(PurePosixPath(path).parent) for path in files}):
+        for folder in sorted({path.rpartition("/")[0] for path in files}):
             archive.addfile(_folder(folder, 0o755))
         for folder in folders:
             archive.addfile(_folder(folder, OPEN_FOLDER_MODE))

@@ -245,7 +245,9 @@ class DockerDriver:
 
     def put_files(self, container: str, files: Mapping[str, bytes], folders: Collection[str] = ()) -> None:
         """
-        Write files, and make empty folders, in a container before its start, over those that are there.
+        Write files, and make empty folders, in a container before its start.
+
+        Files that are there are replaced.
 
         They are in its own layer on the engine's disk, which goes with it. A mount needs the engine on this
         machine, and what is written into a tmpfs before the start is lost at the start.

@@ -50,8 +50,8 @@ def service_spec(
     """
     Return the run's service: with limits, without unneeded capabilities, alone with its job.
 
-    :param secret_ids: ids of the swarm's secrets that hold the run's files, by their names; a name that is a path
-        is where the container has the file.
+    :param secret_ids: ids of the swarm's secrets that hold the run's files, by their names; a name that is a
+        path is where the container has the file.
     :param nodes: machines of the swarm. Those that are too small for the limits are excluded, because an
         engine refuses a limit of more cores than it has.
     """

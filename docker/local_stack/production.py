@@ -22,7 +22,7 @@ from local_stack.parts.engine import connect
 from local_stack.parts.gateway import find_gateway
 from local_stack.parts.object_store import make_bucket
 from local_stack.parts.registry import registry_configuration
-from local_stack.parts.runtime_image import ensure_runtime_image, runtime_images
+from local_stack.parts.runtime_image import ensure_runtime_image, image_aliases, runtime_images
 from local_stack.people.airflow_users import ADMIN, ORPHAN_FINDER
 from local_stack.people.credentials import (
     airflow_token,
@@ -230,6 +230,7 @@ class Production:
             "METADATA_PORT": settings.metadata_port,
             "CONTAINER_ENV": json.dumps(settings.container_environment),
             "RUNTIME_IMAGES": json.dumps(runtime_images(base)),
+            "IMAGE_ALIASES": json.dumps(image_aliases(base)),
             **(
                 {"COMPOSE_PROFILES": "grafana"}
                 if self._has_public_images

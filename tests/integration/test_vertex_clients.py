@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from google.api_core.client_options import ClientOptions
 from google.api_core.exceptions import BadRequest, NotFound
 from google.auth.credentials import AnonymousCredentials
+from google.cloud import storage  # noqa: TID253  # what the SDK stages with
 from googleapiclient import discovery
 from googleapiclient.errors import HttpError
 
@@ -369,3 +371,64 @@ def test_a_job_of_the_sdk_runs_to_its_end(sdk_of: SetUp, service: LiveService) -
 
     assert job.state.name == "JOB_STATE_SUCCEEDED"
     assert job.gca_resource.end_time >= job.gca_resource.start_time >= job.gca_resource.create_time
+
+
+@pytest.fixture
+def staging(store_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[storage.Bucket]:
+    """A bucket in an object store, which the SDK finds as its users let it."""
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", store_url)
+    client = storage.Client(project=PROJECT, credentials=AnonymousCredentials())
+    yield client.create_bucket(f"b-{uuid.uuid4().hex[:12]}")
+    client._http.close()
+    client.close()
+
+
+def test_a_local_script_on_an_image_that_is_prebuilt_runs_as_a_package_in_what_it_stands_for(
+    sdk_of: SetUp, tmp_path: Path, staging: storage.Bucket, store_url: str
+) -> None:
+    prebuilt = "us-docker.pkg.dev/vertex-ai/training/tf-cpu.2-14.py310:latest"
+    settings = {"image_aliases": {"us-docker.pkg.dev/vertex-ai/*": IMAGE}, "storage_endpoint": store_url}
+    with run_service(tmp_path, **settings) as service:
+        job = _of_a_script(sdk_of(service), tmp_path, prebuilt, staging)
+        job.submit()
+        wait_until(lambda: job.state.name == "JOB_STATE_RUNNING", "the job runs")
+        (launch,) = service.engine.launches()
+
+    ((name, generation),) = [(each.name, each.generation) for each in staging.list_blobs()]
+    spec = job.gca_resource.job_spec.worker_pool_specs[0].python_package_spec
+    assert spec.executor_image_uri == prebuilt
+    assert launch.image_id == IMAGE
+    assert launch.command[-1].endswith("/run_package.py")
+    assert launch.args == (
+        f"--package=gs://{staging.name}/{name}#{generation}",
+        "--module=aiplatform_custom_trainer_script.task",
+        *("--", "--epochs", "3"),
+    )
+    assert launch.environment["A"] == "1"
+
+
+def test_a_local_script_on_another_image_gets_its_package_below_gcs(
+    sdk_of: SetUp, tmp_path: Path, staging: storage.Bucket
+) -> None:
+    with run_service(tmp_path) as service:
+        job = _of_a_script(sdk_of(service), tmp_path, IMAGE, staging)
+        job.submit()
+        wait_until(lambda: job.state.name == "JOB_STATE_RUNNING", "the job runs")
+        (launch,) = service.engine.launches()
+
+    (package,) = [f"{staging.name}/{each.name}" for each in staging.list_blobs()]
+    assert launch.command[3:6] == ("--folder=/gcs", f"--object={package}", "--")
+    assert f"pip3 install -q --user /gcs/{package} && " in launch.command[-1]
+
+
+def _of_a_script(sdk: Any, folder: Path, image: str, staging: storage.Bucket) -> Any:
+    script = folder / "script.py"
+    script.write_text("print('trained')")
+    return sdk.CustomJob.from_local_script(
+        display_name="a script",
+        script_path=str(script),
+        container_uri=image,
+        args=["--epochs", "3"],
+        environment_variables={"A": "1"},
+        staging_bucket=f"gs://{staging.name}",
+    )

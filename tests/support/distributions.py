@@ -47,6 +47,7 @@ class Distribution:
     :param folder: below the root of the checkout.
     :param packages: its folders of Python code, below the root.
     :param needs_extra: prefix of module names -> the extra without which they cannot be imported.
+    :param programs_in: the folder of programs that run outside of it, and import each other as they lie.
     :param beside: other files and folders, below the root -> where the wheel has them.
     """
 
@@ -54,6 +55,7 @@ class Distribution:
     packages: tuple[str, ...]
     needs_extra: Mapping[str, str]
     beside: Mapping[str, str] = field(default_factory=dict)
+    programs_in: str = ""
 
     @property
     def project(self) -> Mapping[str, Any]:
@@ -83,6 +85,11 @@ class Distribution:
         """What its extras need, together."""
         return [requirement for lines in self.extras.values() for requirement in lines]
 
+    @property
+    def programs(self) -> set[str]:
+        """What files in ``programs_in`` import each other as."""
+        return {path.stem for path in (ROOT / self.programs_in).glob("*.py")} if self.programs_in else set()
+
     def modules(self) -> Iterator[tuple[str, Path]]:
         """Yield the name and the file of each module."""
         for package in self.packages:
@@ -100,6 +107,7 @@ API = Distribution(folder="packaging/api", packages=("training_api", "container_
 SERVICE = Distribution(
     folder="packaging/service",
     packages=("training_service",),
+    programs_in="training_service/launcher",
     needs_extra={
         "training_service.grpc_api.calls": "grpc",
         "training_service.grpc_api.server": "grpc",

@@ -53,7 +53,7 @@ def imported_by(distribution: Distribution) -> set[str]:
 def other_distribution(module: str, distribution: Distribution) -> str | None:
     """Return the distribution of ``module``; ``None``: Python's own, or the distribution itself."""
     package = module.partition(".")[0]
-    own = {folder.rpartition("/")[2] for folder in distribution.packages}
+    own = {folder.rpartition("/")[2] for folder in distribution.packages} | distribution.programs
     return None if package in own | sys.stdlib_module_names else distribution_of(module)
 
 

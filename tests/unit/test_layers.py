@@ -48,6 +48,7 @@ ROOMS: tuple[str, ...] = (
     "container_engines.docker",
     "container_engines.swarm",
     "container_engines.memory",
+    "training_service.launcher",
     "training_service.search",
     "training_service.model",
     "training_service.store",

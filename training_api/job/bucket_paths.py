@@ -1,4 +1,4 @@
-"""Words of a command that name objects as files, below the folder where a dialect shows buckets. Pure."""
+"""Words of a command that name objects of Cloud Storage as files. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ _END = r"""\s'"`\\;&|<>(){}\[\]$*?,"""
 
 
 def named_objects(folder: str, words: Iterable[str]) -> tuple[str, ...]:
-    """Return ``BUCKET/NAME`` of each object below ``folder`` that ``words`` name, once, in their order."""
+    """
+    Return ``BUCKET/NAME`` of each object that ``words`` name, once, in their order.
+
+    :param folder: below which a dialect shows buckets.
+    """
     return tuple(dict.fromkeys(name for word in words for name in _objects(folder).findall(word)))
 
 

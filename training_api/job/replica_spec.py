@@ -22,7 +22,7 @@ class ReplicaSpec:
 
     :param command: replaces the image's entry point; empty: the image's own.
     :param args: follow the entry point, those that the dialect adds included.
-    :param installs: packages that it installs into the image, whose module it runs with ``args``; ``None``: none.
+    :param installs: packages that it installs into the image and runs with ``args``; ``None``: none.
     :param gpus: accelerators of the replica, those of its machine type or those that the request attaches.
     """
 

@@ -1,5 +1,5 @@
 """
-Fetches objects of Cloud Storage to where a command names them as files, and becomes the command.
+Fetches objects to where a command names them as files, and becomes the command.
 
 It is brought into the containers of jobs whose words name objects below a folder such as ``/gcs``. Runs as
 ``run_package.py`` does, with its exit codes; 127: there is no such command.
@@ -59,7 +59,7 @@ def fetch(folder: Path, name: str) -> None:
 
 
 def protect(folder: Path) -> None:
-    """Make what is below ``folder`` read-only: what a trainer wrote there would be lost in silence."""
+    """Make what is below ``folder`` read-only: a trainer's files would be lost in silence."""
     for path in sorted(folder.rglob("*"), reverse=True):
         path.chmod(_READ_ONLY_FOLDER if path.is_dir() else _READ_ONLY_FILE)
 

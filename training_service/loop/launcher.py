@@ -1,5 +1,5 @@
 """
-The program that goes ahead of a trainer in its container: it installs packages, and fetches objects.
+What goes ahead of a trainer in its container: programs that install and fetch.
 
 The files are this distribution's (``training_service/launcher``). They are brought into the container, whose
 image needs ``python3`` for them.

@@ -1,4 +1,4 @@
-"""An object store that only gives downloads, as containers ask for them, and answers what it is told to."""
+"""An object store that only gives downloads, or answers what it is told to."""
 
 from __future__ import annotations
 

@@ -76,7 +76,8 @@ def _container(rules: Violations, path: str, container: Mapping[str, Any]) -> Po
 
 
 def _packages(rules: Violations, path: str, spec: Mapping[str, Any]) -> PoolTask | None:
-    """Return what a ``pythonPackageSpec`` runs. discovery: PythonPackageSpec, "Required" of each field but two."""
+    """Return what a ``pythonPackageSpec`` runs."""
+    # discovery: PythonPackageSpec, "Required" of all fields but args and env.
     image = _image(rules, f"{path}.executorImageUri", spec.get("executorImageUri", ""))
     uris, module, args = (
         tuple(spec.get("packageUris", ())),

@@ -101,6 +101,8 @@ def test_the_service_is_told_where_everything_is(engine: FakeEngine, tmp_path: P
         "DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA": "true",
     }
     assert set(json.loads(environment["TRAINING_RUNTIME_IMAGES"]).values()) == {runtime_image_name(BASE)}
+    aliases = json.loads(environment["TRAINING_IMAGE_ALIASES"])
+    assert aliases["us-docker.pkg.dev/vertex-ai/*"] == runtime_image_name(BASE)
 
 
 def test_a_setting_of_ones_own_wins(engine: FakeEngine, tmp_path: Path) -> None:

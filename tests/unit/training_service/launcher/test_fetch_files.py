@@ -1,4 +1,4 @@
-"""The program that fetches objects ahead of a command, without a container: a fake object store."""
+"""The program that fetches objects ahead of a command, without a container."""
 
 from __future__ import annotations
 

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from tests.support.fakes.custom_jobs import make_custom_job, make_package_pool
 from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import HyperparameterSpec, Job, TrainingInput
 from training_api.dialects.ml_v1.trial_spec import trial_spec
+from training_api.dialects.vertex_v1.reader import custom_job_spec
 from training_api.errors import InvalidJobSpec, ServiceUnavailable
 from training_api.job.job_spec import JobSpec
 from training_service.access.bucket_access import BucketRefused
@@ -132,3 +134,25 @@ def test_a_job_of_an_image_is_left_as_it_is(store: Store) -> None:
 
     assert pinned(store, spec) is spec
     assert store.asked == []
+
+
+def pools_of(*uris: list[str]) -> JobSpec:
+    pools = [make_package_pool(packageUris=each) for each in uris]
+    return custom_job_spec("p", "us-central1", "1", make_custom_job(*pools))
+
+
+def test_each_pool_gets_the_generations_of_its_packages(store: Store) -> None:
+    found = pinned(store, pools_of([TRAINER], [TRAINER, HELPERS]))
+
+    assert [each.installs.uris if each.installs else () for each in found.replicas] == [
+        (f"{TRAINER}#9",),
+        (f"{TRAINER}#9", f"{HELPERS}#3"),
+    ]
+    assert store.asked == [TRAINER, HELPERS]
+
+
+def test_a_package_of_a_pool_is_refused_at_its_place(store: Store) -> None:
+    with pytest.raises(InvalidJobSpec) as caught:
+        pinned(store, pools_of([TRAINER], [HELPERS, "gs://theirs/x.whl"]))
+
+    assert [each.field for each in caught.value.violations] == ["installs.worker.uris[1]"]

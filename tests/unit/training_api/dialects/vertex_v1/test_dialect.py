@@ -8,7 +8,7 @@ from training_api.job.cluster import ReplicaRole
 
 
 def test_it_names_every_field_that_the_service_may_speak_of() -> None:
-    """But an earlier study, as Vertex AI has no field that resumes one, and packages, which each pool has."""
+    """But an earlier study, as no field resumes one, and packages, which each pool has."""
     of_pools = {f"installs.{role}.uris" for role in ReplicaRole}
 
     assert VERTEX_V1.fields.keys() - of_pools == ML_V1.fields.keys() - {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.support.fakes.custom_jobs import make_custom_job, make_pool
+from tests.support.fakes.custom_jobs import PACKAGE, make_custom_job, make_package_pool, make_pool
 from training_api.dialects.vertex_v1.environment import VARIABLES, environment, host_name
 from training_api.dialects.vertex_v1.reader import custom_job_spec
 from training_api.job.cluster import ReplicaId, ReplicaRole
@@ -48,6 +48,16 @@ def test_a_cluster_spec_names_all_pools_and_tf_config_all_but_evaluators() -> No
     assert list(tf_config["cluster"]) == ["chief", "worker"]
     assert tf_config["task"] == {"type": "worker", "index": 1}
     assert json.loads(variables(job, EVALUATOR)["TF_CONFIG"])["task"]["type"] == "evaluator"
+
+
+def test_a_job_of_packages_says_what_it_installs() -> None:
+    found = variables(make_custom_job(make_package_pool(args=["--epochs=3"])))
+
+    assert json.loads(json.loads(found["CLUSTER_SPEC"])["job"]) == {
+        "python_module": "trainer.task",
+        "package_uris": [PACKAGE],
+        "job_args": ["--epochs=3"],
+    }
 
 
 def test_a_host_is_named_as_on_the_real_service() -> None:

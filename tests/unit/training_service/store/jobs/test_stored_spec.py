@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from tests.support.fakes.tuning_jobs import make_study, make_tuning_job
+from tests.support.fakes.custom_jobs import make_custom_job, make_package_pool, make_pool
 from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.dialects.ml_v1.trial_spec import trial_spec
 from training_api.dialects.vertex_v1.tuning.reader import tuning_job_spec
+from training_api.dialects.vertex_v1.reader import custom_job_spec
 from training_api.job.job_spec import JobSpec
 from training_service.store.jobs.stored_spec import (
     UNREADABLE,
@@ -88,6 +90,13 @@ def read_back(spec: JobSpec, **changes: Any) -> JobSpec:
 def test_a_specification_is_read_back_as_it_was_decided(name: str) -> None:
     spec = make_spec(name)
 
+    assert read_back(spec) == spec
+
+
+def test_the_packages_of_a_pool_are_read_back() -> None:
+    spec = custom_job_spec("project", "r", "1", make_custom_job(make_package_pool(), make_pool()))
+
+    assert spec.master.installs
     assert read_back(spec) == spec
 
 

@@ -1,0 +1,162 @@
+"""Packages and scripts of CustomJobs in real containers, by Google's SDK."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.auth.credentials import AnonymousCredentials
+from google.cloud import storage  # noqa: TID253  # what the SDK stages with
+
+from local_stack.stack import LocalStack
+from tests.support.waiting import wait_until
+from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.job.image_ref import ImageRef
+
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
+
+PREBUILT = "us-docker.pkg.dev/vertex-ai/training/scikit-learn-cpu.1-0:latest"
+TRAINER = """\
+import json, os, sys
+print("told", json.dumps({"args": sys.argv[1:], "word": os.environ["WORD"], "user": os.getuid()}), flush=True)
+"""
+#: The image has setuptools, and pip needs nothing of an index.
+OFFLINE = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0"}
+
+
+@pytest.fixture
+def bucket(stack: LocalStack, monkeypatch: pytest.MonkeyPatch) -> Iterator[storage.Bucket]:
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", stack.settings.object_store_url)
+    client = storage.Client(project=stack.settings.project, credentials=AnonymousCredentials())
+    yield client.bucket(stack.settings.bucket)
+    client._http.close()
+    client.close()
+
+
+@pytest.fixture
+def sdk(stack: LocalStack) -> Iterator[Any]:
+    from google.cloud import aiplatform
+
+    aiplatform.init(
+        project=stack.settings.project,
+        location="us-central1",
+        api_endpoint=f"{stack.settings.training_url}/vertex",
+        api_transport="rest",
+        credentials=AnonymousCredentials(),
+        staging_bucket=f"gs://{stack.settings.bucket}",
+    )
+    yield aiplatform
+    # What it keeps is the process's.
+    aiplatform.initializer.global_config.__init__()
+
+
+@pytest.fixture
+def run(training: TrainingClient) -> Callable[[Any], tuple[Any, str]]:
+    """Submit a job, and return it when it has ended, with its log."""
+
+    def run(job: Any) -> tuple[Any, str]:
+        job.submit()
+        wait_until(lambda: job.end_time, f"{job.name} has ended", seconds=150)
+        entries = training.list_log_entries(job_log_filter(job.name)).entries or []
+        return job, "\n".join(entry.message or "" for entry in entries)
+
+    return run
+
+
+def source_package(task: str) -> bytes:
+    files = {
+        "setup.py": "from setuptools import setup\nsetup(name='trainer', version='0.0.0', packages=['trainer'])\n",
+        "trainer/__init__.py": "",
+        "trainer/task.py": task,
+    }
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name, text in files.items():
+            entry = tarfile.TarInfo(f"trainer-0.0.0/{name}")
+            entry.size = len(text.encode())
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    return packed.getvalue()
+
+
+def package_job(sdk: Any, image: str, uri: str, *args: str) -> Any:
+    pool = {
+        "machine_spec": {"machine_type": "n1-standard-4"},
+        "replica_count": 1,
+        "python_package_spec": {
+            "executor_image_uri": image,
+            "package_uris": [uri],
+            "python_module": "trainer.task",
+            "args": list(args),
+            "env": [{"name": "WORD", "value": "of the pool"}],
+        },
+    }
+    return sdk.CustomJob(display_name="packages", worker_pool_specs=[pool])
+
+
+@pytest.fixture
+def package(bucket: storage.Bucket, job_id: str) -> str:
+    name = f"{job_id}/trainer-0.0.0.tar.gz"
+    bucket.blob(name).upload_from_string(source_package(TRAINER))
+    return f"gs://{bucket.name}/{name}"
+
+
+def told(log: str) -> dict[str, Any]:
+    (line,) = [line for line in log.splitlines() if line.startswith("told ")]
+    found: dict[str, Any] = json.loads(line.removeprefix("told "))
+    return found
+
+
+def test_packages_run_in_a_plain_image_and_in_what_a_prebuilt_one_stands_for(
+    sdk: Any, run: Callable[[Any], Any], pushed_image: ImageRef, package: str
+) -> None:
+    plain, log = run(package_job(sdk, str(pushed_image), package, "--who", "$(WORD)"))
+    prebuilt, other_log = run(package_job(sdk, PREBUILT, package))
+
+    assert plain.state.name == "JOB_STATE_SUCCEEDED", log
+    assert told(log) == {"args": ["--who", "of the pool"], "word": "of the pool", "user": 0}
+    assert "the packages run on the image's Python 3." in log
+    assert prebuilt.state.name == "JOB_STATE_SUCCEEDED", other_log
+    assert told(other_log)["user"] == 65534  # the runtime image's
+    (pool,) = prebuilt.gca_resource.job_spec.worker_pool_specs
+    assert pool.python_package_spec.executor_image_uri == PREBUILT
+
+
+def test_a_package_that_cannot_be_installed_fails_the_job_with_pips_words(
+    sdk: Any, run: Callable[[Any], Any], pushed_image: ImageRef, bucket: storage.Bucket, job_id: str
+) -> None:
+    name = f"{job_id}/trainer-0.0.0.tar.gz"
+    bucket.blob(name).upload_from_string(b"no archive")
+
+    job, log = run(package_job(sdk, str(pushed_image), f"gs://{bucket.name}/{name}"))
+
+    assert job.state.name == "JOB_STATE_FAILED"
+    assert job.error.code == 3
+    assert "workerpool0-0 exited with a non-zero status of 65" in job.error.message
+    assert f"{name}#" in log
+    assert "is no tar archive" in log
+
+
+def test_a_local_script_on_an_image_of_its_own_runs_from_the_package_below_gcs(
+    sdk: Any, run: Callable[[Any], Any], pushed_image: ImageRef, bucket: storage.Bucket, tmp_path: Path
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(TRAINER)
+
+    job, log = run(
+        sdk.CustomJob.from_local_script(
+            display_name="a script",
+            script_path=str(script),
+            container_uri=str(pushed_image),
+            args=["--epochs", "3"],
+            environment_variables={"WORD": "of the script", **OFFLINE},
+        )
+    )
+
+    assert job.state.name == "JOB_STATE_SUCCEEDED", log
+    assert told(log) == {"args": ["--epochs", "3"], "word": "of the script", "user": 0}
+    assert f"[runtime] /gcs/{bucket.name}/aiplatform-" in log
