@@ -31,6 +31,12 @@ STORAGE_CLIENTS = {
 }
 """How containers name this machine; jobs get it with ``extra_hosts`` and the value ``host-gateway``."""
 
+PORTS = (
+    *("registry_port", "object_store_port", "training_port", "airflow_port", "metadata_port"),
+    *("grpc_port", "vertex_proxy_port"),
+)
+"""The settings that are ports of one stack."""
+
 MAX_SOCKET_PATH_BYTES = 100
 """A path of a unix socket has at most 107 bytes (unix(7)); supervisord appends ``.<pid>`` while it starts."""
 
@@ -86,6 +92,8 @@ class StackSettings(BaseSettings):
     training_port: int = Field(default=8470, ge=1, le=65535)
     airflow_port: int = Field(default=8080, ge=1, le=65535)
     metadata_port: int = Field(default=8471, ge=1, le=65535)
+    grpc_port: int = Field(default=8472, ge=1, le=65535)
+    vertex_proxy_port: int = Field(default=8473, ge=1, le=65535)
 
     compose_subnet: str = Field(default="172.30.99", pattern=r"^\d{1,3}\.\d{1,3}\.\d{1,3}$")
     """The first three numbers of the addresses in the networks of docker/compose.yaml."""
@@ -152,7 +160,7 @@ class StackSettings(BaseSettings):
                 f"the state folder must not have a '%' in its path, got {str(self.state_dir)!r}"
             )
         ports: dict[int, str] = {}
-        for name in ("registry_port", "object_store_port", "training_port", "airflow_port", "metadata_port"):
+        for name in PORTS:
             port = getattr(self, name)
             if port in ports:
                 raise LocalStackError(f"{name} and {ports[port]} must differ, got {port} for both")
@@ -178,6 +186,11 @@ class StackSettings(BaseSettings):
     def secrets_dir(self) -> Path:
         """Where the training service finds the secrets that jobs may name."""
         return self.key_dir / "secrets"
+
+    @property
+    def certificates_dir(self) -> Path:
+        """Where the training service keeps the certificate for Vertex AI's names."""
+        return self.key_dir / "tls"
 
     @property
     def credentials_dir(self) -> Path:
@@ -246,6 +259,21 @@ class StackSettings(BaseSettings):
     def training_url(self) -> str:
         """The training service, which is also what clients call the API's endpoint."""
         return f"http://{LOOPBACK}:{self.training_port}"
+
+    @property
+    def vertex_url(self) -> str:
+        """Vertex AI's API over REST, for clients that are told an endpoint."""
+        return f"{self.training_url}/vertex"
+
+    @property
+    def vertex_environment(self) -> dict[str, str]:
+        """What clients of gRPC need so that Google's names of Vertex AI lead to the training service."""
+        return {
+            "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": str(self.certificates_dir / "bundle.pem"),
+            "grpc_proxy": f"http://{LOOPBACK}:{self.vertex_proxy_port}",
+            # The proxy leads nowhere else.
+            "no_grpc_proxy": f"localhost,{LOOPBACK}",
+        }
 
     @property
     def airflow_url(self) -> str:

@@ -54,7 +54,13 @@ def custom_jobs(
 
 def test_gcloud_creates_describes_lists_and_cancels_a_job(custom_jobs: CustomJobs) -> None:
     created = custom_jobs(
-        "create", "--display-name", "of gcloud", "--worker-pool-spec", POOL, "--args=--epochs=3", "--labels=a=b"
+        "create",
+        "--display-name",
+        "of gcloud",
+        "--worker-pool-spec",
+        POOL,
+        "--args=--epochs=3",
+        "--labels=a=b",
     )
     assert created.returncode == 0, created.stderr
     name = json.loads(created.stdout)["name"]

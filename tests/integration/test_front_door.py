@@ -59,7 +59,9 @@ def client(service: tuple[LiveService, Door]) -> Iterator[httpx.Client]:
     """A client of Google's host that knows no more than a proxy and an authority."""
     _, door = service
     trust = ssl.create_default_context(cafile=door.files.authority)
-    with httpx.Client(base_url=f"https://{HOST}", proxy=door.proxy, verify=trust, timeout=scaled(60)) as client:
+    with httpx.Client(
+        base_url=f"https://{HOST}", proxy=door.proxy, verify=trust, timeout=scaled(60)
+    ) as client:
         yield client
 
 
