@@ -267,7 +267,7 @@ class StackSettings(BaseSettings):
 
     @property
     def vertex_environment(self) -> dict[str, str]:
-        """What clients of gRPC need so that Google's names of Vertex AI lead to the training service."""
+        """What clients of gRPC need so that Vertex AI's names lead to the training service."""
         return {
             "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": str(self.certificates_dir / "bundle.pem"),
             "grpc_proxy": f"http://{LOOPBACK}:{self.vertex_proxy_port}",

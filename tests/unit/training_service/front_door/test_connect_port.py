@@ -1,4 +1,4 @@
-"""The CONNECT port over real sockets: what it lets through, what it refuses, and what clients may take."""
+"""The CONNECT port over real sockets: whom it lets in, and what they may take."""
 
 from __future__ import annotations
 
