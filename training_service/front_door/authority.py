@@ -34,8 +34,8 @@ def issue(now: datetime) -> Issued:
     """
     Return a new authority, and the only certificate that it ever signs.
 
-    Its key is dropped here. Beyond that it is constrained to the names. Not to the addresses: BoringSSL, and so gRPC, refuses a
-    certificate with addresses whose authority has a constraint on any.
+    Its key is dropped here. Beyond that it is constrained to the names. Not to the addresses: BoringSSL, and
+    so gRPC, refuses a certificate with addresses whose authority has a constraint on any.
     """
     authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     # A name of its own, so that no client takes it for an earlier one.
