@@ -65,8 +65,8 @@ class ServiceSettings(BaseSettings):
     :param metadata_port: its port. Running containers know it, so it must stay the same.
     :param vertex_proxy_port: port of the HTTP proxy that leads clients of Vertex AI to this service, and
         nowhere else; 0: there is none.
-    :param certificates_dir: folder of the certificate for Vertex AI's names, which the service makes; default:
-        ``tls`` beside the database.
+    :param certificates_dir: folder of the certificate for Vertex AI's names, which the service makes;
+        default: ``tls`` beside the database.
     :param engine: ``docker``: containers run on the engine's machine; ``swarm``: on those of the swarm that
         it manages.
     :param docker_host: engine to use; empty: ``DOCKER_HOST`` or the default socket, as with docker.

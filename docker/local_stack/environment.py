@@ -9,11 +9,11 @@ from local_stack.errors import LocalStackError
 from local_stack.parts.airflow import passwords_file
 from local_stack.parts.base_image import BaseImage
 from local_stack.people.airflow_users import ORPHAN_FINDER, ensure_password
-from local_stack.settings import STORAGE_CLIENTS, Part, StackSettings
+from local_stack.settings import LOOPBACK, STORAGE_CLIENTS, Part, StackSettings
 from local_stack.stack import LocalStack
 
-CLOUDSDK_APIS = ("ML", "LOGGING", "CLOUDRESOURCEMANAGER", "ARTIFACTREGISTRY", "IAM", "AIPLATFORM")
-"""APIs of gcloud that the training service answers."""
+CLOUDSDK_APIS = ("ML", "LOGGING", "CLOUDRESOURCEMANAGER", "ARTIFACTREGISTRY", "IAM")
+"""APIs of gcloud that the training service answers at its root."""
 
 
 def client_environment(
@@ -34,11 +34,16 @@ def client_environment(
         "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "1",
         "CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "1",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{settings.object_store_url}/storage/v1/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM": f"{settings.vertex_url}/",
         "CLOUDSDK_ML_ENGINE_POLLING_INTERVAL": "2",
         "GOOGLE_CLOUD_PROJECT": settings.project,
         "STORAGE_EMULATOR_HOST": settings.object_store_url,
         **STORAGE_CLIENTS,
         "TRAINING_ENDPOINT": settings.training_url,
+        # Each ready for the SDK's api_endpoint; the first for api_transport="rest".
+        "VERTEX_ENDPOINT": settings.vertex_url,
+        "VERTEX_GRPC_ENDPOINT": f"{LOOPBACK}:{settings.grpc_port}",
+        **settings.vertex_environment,
         "JOB_BUCKET": settings.job_bucket,
         "IMAGE_PREFIX": settings.image_prefix,
         "BASE_IMAGE": base_image,

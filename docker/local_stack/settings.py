@@ -31,6 +31,12 @@ STORAGE_CLIENTS = {
 }
 """How containers name this machine; jobs get it with ``extra_hosts`` and the value ``host-gateway``."""
 
+PORTS = (
+    *("registry_port", "object_store_port", "training_port", "airflow_port", "metadata_port"),
+    *("grpc_port", "vertex_proxy_port"),
+)
+"""The settings that are ports of one stack."""
+
 MAX_SOCKET_PATH_BYTES = 100
 """A path of a unix socket has at most 107 bytes (unix(7)); supervisord appends ``.<pid>`` while it starts."""
 
@@ -88,6 +94,8 @@ class StackSettings(BaseSettings):
     metadata_port: int = Field(default=8471, ge=1, le=65535)
     grpc_port: int = Field(default=8472, ge=0, le=65535)
     """Of the training service's gRPC for Vertex AI; 0: it has none."""
+    vertex_proxy_port: int = Field(default=8473, ge=1, le=65535)
+    """Of the proxy that leads clients of Vertex AI to it."""
 
     compose_subnet: str = Field(default="172.30.99", pattern=r"^\d{1,3}\.\d{1,3}\.\d{1,3}$")
     """The first three numbers of the addresses in the networks of docker/compose.yaml."""
@@ -154,14 +162,7 @@ class StackSettings(BaseSettings):
                 f"the state folder must not have a '%' in its path, got {str(self.state_dir)!r}"
             )
         ports: dict[int, str] = {}
-        for name in (
-            "registry_port",
-            "object_store_port",
-            "training_port",
-            "airflow_port",
-            "metadata_port",
-            "grpc_port",
-        ):
+        for name in PORTS:
             port = getattr(self, name)
             if port in ports:
                 raise LocalStackError(f"{name} and {ports[port]} must differ, got {port} for both")
@@ -187,6 +188,11 @@ class StackSettings(BaseSettings):
     def secrets_dir(self) -> Path:
         """Where the training service finds the secrets that jobs may name."""
         return self.key_dir / "secrets"
+
+    @property
+    def certificates_dir(self) -> Path:
+        """Where the training service keeps the certificate for Vertex AI's names."""
+        return self.key_dir / "tls"
 
     @property
     def credentials_dir(self) -> Path:
@@ -255,6 +261,21 @@ class StackSettings(BaseSettings):
     def training_url(self) -> str:
         """The training service, which is also what clients call the API's endpoint."""
         return f"http://{LOOPBACK}:{self.training_port}"
+
+    @property
+    def vertex_url(self) -> str:
+        """Vertex AI's API over REST, for clients that are told an endpoint."""
+        return f"{self.training_url}/vertex"
+
+    @property
+    def vertex_environment(self) -> dict[str, str]:
+        """What clients of gRPC need so that Vertex AI's names lead to the training service."""
+        return {
+            "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": str(self.certificates_dir / "bundle.pem"),
+            "grpc_proxy": f"http://{LOOPBACK}:{self.vertex_proxy_port}",
+            # The proxy leads nowhere else.
+            "no_grpc_proxy": f"localhost,{LOOPBACK}",
+        }
 
     @property
     def airflow_url(self) -> str:

@@ -1,4 +1,4 @@
-"""``gcloud ai custom-jobs`` as installed, against a service in memory, with the variables of ``make env``."""
+"""``gcloud ai custom-jobs`` as installed, with the variables of ``make env``."""
 
 from __future__ import annotations
 

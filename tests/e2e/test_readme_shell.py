@@ -57,6 +57,7 @@ def run(stack: LocalStack, engine_client: docker.APIClient, tmp_path: Path) -> I
         "LOCAL_STACK_OBJECT_STORE_PORT": str(settings.object_store_port),
         "LOCAL_STACK_TRAINING_PORT": str(settings.training_port),
         "LOCAL_STACK_GRPC_PORT": str(settings.grpc_port),
+        "LOCAL_STACK_VERTEX_PROXY_PORT": str(settings.vertex_proxy_port),
         "LOCAL_STACK_BASE_IMAGE": str(settings.base_image),
     }
 

@@ -1,4 +1,4 @@
-"""Clients of Vertex AI that ask for Google's names, through the CONNECT port of a live service."""
+"""Clients that ask for Google's names, through the CONNECT port of a live service."""
 
 from __future__ import annotations
 

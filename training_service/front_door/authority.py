@@ -32,10 +32,10 @@ class Issued:
 
 def issue(now: datetime) -> Issued:
     """
-    Return a new authority, and the only certificate that it ever signs: its key is dropped here.
+    Return a new authority, and the only certificate that it ever signs.
 
-    Beyond that it is constrained to the names. Not to the addresses: BoringSSL, and so gRPC, refuses a
-    certificate with addresses whose authority has a constraint on any.
+    Its key is dropped here. Beyond that it is constrained to the names. Not to the addresses: BoringSSL, and
+    so gRPC, refuses a certificate with addresses whose authority has a constraint on any.
     """
     authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     # A name of its own, so that no client takes it for an earlier one.

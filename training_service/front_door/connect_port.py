@@ -44,7 +44,9 @@ class Limits:
 
 class ConnectPort:
     """
-    Tunnels connections for the names of Vertex AI to two ports of this service, by what their client speaks.
+    Tunnels connections for the names of Vertex AI to two ports of this service.
+
+    What a client speaks decides to which.
 
     :param rest: host and port of a server of HTTP/1.1 over TLS.
     :param grpc: those of a server of gRPC over TLS; ``None``: clients of gRPC are cut off.
@@ -65,7 +67,7 @@ class ConnectPort:
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> int:
-        """Listen and serve; return the port. :raises OSError: the address is not this machine's, or taken."""
+        """Listen and serve; the port. :raises OSError: it, or the address, cannot be had."""
         self._server = await asyncio.start_server(self._serve, host, port, limit=self._limits.head_bytes)
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
@@ -109,7 +111,7 @@ class ConnectPort:
         raise asyncio.IncompleteReadError(first, None)
 
     async def _tunnel(self, *ways: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> None:
-        """Pass on what is read to whom it is written, until both ways have ended, or one of them breaks."""
+        """Pass on what is read, until all ways have ended, or one of them breaks."""
         try:
             async with asyncio.timeout(self._limits.idle_seconds) as idle, asyncio.TaskGroup() as group:
                 for reader, writer in ways:

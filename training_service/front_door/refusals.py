@@ -23,13 +23,13 @@ def refusal_of(head: bytes) -> bytes | None:
     if method != "CONNECT":
         return answer(
             HTTPStatus.METHOD_NOT_ALLOWED,
-            f"{_WHO}; the method must be CONNECT, got {method[:20]!r}; the service itself is at TRAINING_PORT",
+            f"{_WHO}; the method must be CONNECT, got {method[:20]!a}; the service itself is at TRAINING_PORT",
         )
     host, _, port = target.lower().rpartition(":")
     if port != "443" or not is_api_host(host):
         return answer(
             HTTPStatus.FORBIDDEN,
-            f"{_WHO}; it connects to {_SERVED} and to nothing else, got {target[:300]!r}; name other hosts "
+            f"{_WHO}; it connects to {_SERVED} and to nothing else, got {target[:300]!a}; name other hosts "
             "in no_grpc_proxy, or in no_proxy where https_proxy is set",
         )
     return None

@@ -20,7 +20,7 @@ _PREFIX = "/vertex"
 
 
 class AsVertexAI:
-    """``app`` as it answers below ``/vertex``, for clients that ask for Google's host and its paths."""
+    """What ``app`` has below ``/vertex``, for clients that ask for Google's host and paths."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -112,6 +113,7 @@ class Airflow(StackPart):
             token=airflow_token(self.settings),
             finder_password=passwords[ORPHAN_FINDER],
         )
+        authority = _digest_of(self.settings.certificates_dir / "authority.pem")
         port = str(self.settings.airflow_port)
         commands = (
             ("api-server", "--host", LOOPBACK, "--port", port),
@@ -123,7 +125,12 @@ class Airflow(StackPart):
             Program(
                 name=name,
                 command=(*_AIRFLOW, *command),
-                environment={**environment, **own_environment(name, self.settings)},
+                environment={
+                    **environment,
+                    **own_environment(name, self.settings),
+                    # gRPC reads the authorities once a process: with another one it is started again.
+                    "LOCAL_STACK_AUTHORITY_SHA256": authority,
+                },
                 directory=REPOSITORY_ROOT,
                 stop_wait_seconds=20,
             )
@@ -144,6 +151,10 @@ def own_environment(program: str, settings: StackSettings) -> Mapping[str, str]:
     if program != "airflow-scheduler" or not url.startswith("sqlite:"):
         return {}
     return {_DATABASE: f"{url}?timeout={SCHEDULER_PATIENCE_SECONDS}"}
+
+
+def _digest_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
 
 
 def _database(settings: StackSettings) -> Mapping[str, str]:
@@ -213,6 +224,7 @@ def airflow_environment(
         "GOOGLE_CLOUD_PROJECT": settings.project,
         "STORAGE_EMULATOR_HOST": settings.object_store_url,
         **STORAGE_CLIENTS,
+        **settings.vertex_environment,
         "PYTHONUNBUFFERED": "1",
         **settings.airflow_environment,
     }

@@ -58,7 +58,12 @@ class Training(StackPart):
     def listeners(self) -> Sequence[Listener]:
         """Return the service's addresses, and that of the metadata of jobs on the engine's bridge."""
         found = [
-            Listener(host=LOOPBACK, port=self.settings.training_port, setting="LOCAL_STACK_TRAINING_PORT")
+            Listener(host=LOOPBACK, port=port, setting=f"LOCAL_STACK_{name}_PORT")
+            for name, port in (
+                ("TRAINING", self.settings.training_port),
+                ("GRPC", self.settings.grpc_port),
+                ("VERTEX_PROXY", self.settings.vertex_proxy_port),
+            )
         ]
         if port := self.settings.grpc_port:
             found.append(Listener(host=LOOPBACK, port=port, setting="LOCAL_STACK_GRPC_PORT"))
@@ -79,7 +84,6 @@ class Training(StackPart):
                 environment={
                     "TRAINING_HOST": LOOPBACK,
                     "TRAINING_PORT": str(self.settings.training_port),
-                    "TRAINING_GRPC_PORT": str(self.settings.grpc_port),
                     "TRAINING_DATABASE_URL": f"sqlite:///{self._data / 'jobs.db'}",
                     "TRAINING_CONTAINER_ENV": json.dumps(
                         self.settings.container_environment, separators=(",", ":")
@@ -100,6 +104,9 @@ class Training(StackPart):
                     "TRAINING_REQUIRE_AUTH": str(self.settings.require_auth).lower(),
                     "TRAINING_METADATA_HOST": find_gateway(self.settings.engine_url) or "",
                     "TRAINING_METADATA_PORT": str(self.settings.metadata_port),
+                    "TRAINING_GRPC_PORT": str(self.settings.grpc_port),
+                    "TRAINING_VERTEX_PROXY_PORT": str(self.settings.vertex_proxy_port),
+                    "TRAINING_CERTIFICATES_DIR": str(self.settings.certificates_dir),
                     "DOCKER_HOST": self.settings.engine_url,
                     "PYTHONUNBUFFERED": "1",
                     **self.settings.training_environment,

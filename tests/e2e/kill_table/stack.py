@@ -17,7 +17,7 @@ from local_stack.parts.database import airflow_database_url
 from local_stack.people.airflow_api import AirflowApi
 from local_stack.people.airflow_users import ADMIN
 from local_stack.people.credentials import REGISTRY_USER, airflow_token, ensure_credentials
-from local_stack.settings import AirflowDatabase, Part, StackSettings
+from local_stack.settings import PORTS, AirflowDatabase, Part, StackSettings
 from local_stack.stack import LocalStack
 from tests.e2e.kill_table.bed import ABSENT_IMAGE, Bed, make_job
 from tests.e2e.kill_table.gate import Gate
@@ -70,17 +70,7 @@ def open_bed(folder: Path, base_image: str, engine: docker.APIClient) -> Iterato
         health_timeout_seconds=300,
         airflow_database=AirflowDatabase.POSTGRESQL,
         database_dir=current_run().make_folder("database") / "postgresql",
-        **{
-            name: reserve_port()
-            for name in (
-                "registry_port",
-                "object_store_port",
-                "airflow_port",
-                "training_port",
-                "metadata_port",
-                "grpc_port",
-            )
-        },
+        **{name: reserve_port() for name in PORTS},
         training_environment={
             "TRAINING_OVERCOMMIT": "100",
             "TRAINING_MEMORY_LIMIT_BYTES": str(128 * 1024**2),

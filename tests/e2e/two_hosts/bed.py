@@ -23,7 +23,7 @@ from local_stack.parts.airflow import airflow_environment, airflow_state, passwo
 from local_stack.people.airflow_api import AirflowApi
 from local_stack.people.airflow_users import ADMIN
 from local_stack.people.credentials import airflow_token, ensure_credentials
-from local_stack.settings import REPOSITORY_ROOT, AirflowDatabase, Part, StackSettings
+from local_stack.settings import PORTS, REPOSITORY_ROOT, AirflowDatabase, Part, StackSettings
 from local_stack.stack import LocalStack
 from tests.support.bed.machines import Machines, Node
 from tests.support.bed.port_tunnels import port_tunnels
@@ -40,14 +40,6 @@ from training_api.clients.training import TrainingClient
 HERE = Path(__file__).parent
 #: After so long without a word from it, a task is taken for dead.
 HEARTBEAT_SECONDS = 20.0
-_PORTS = (
-    "registry_port",
-    "object_store_port",
-    "airflow_port",
-    "training_port",
-    "metadata_port",
-    "grpc_port",
-)
 
 
 @dataclass
@@ -108,7 +100,7 @@ def open_hosts(folder: Path, base_image: str, engine: docker.APIClient) -> Itera
         health_timeout_seconds=300,
         airflow_database=AirflowDatabase.POSTGRESQL,
         database_dir=current_run().make_folder("database") / "postgresql",
-        **{name: reserve_port() for name in _PORTS},
+        **{name: reserve_port() for name in PORTS},
         training_environment={
             "TRAINING_MEMORY_LIMIT_BYTES": str(1024**3),
             "TRAINING_STOP_GRACE_SECONDS": "2",
@@ -137,7 +129,7 @@ def open_hosts(folder: Path, base_image: str, engine: docker.APIClient) -> Itera
         parts.callback(machines.down)
         machines.up()
         parts.enter_context(logs_in(machines.disk, "the machines of the workers"))
-        ports = (*(getattr(settings, name) for name in _PORTS), redis_port)
+        ports = (*(getattr(settings, name) for name in PORTS), redis_port)
         hosts = {}
         with _way_out(engine) as network:
             for node in machines.nodes:

@@ -24,7 +24,7 @@ from docker.utils import kwargs_from_env
 from container_engines.labels import SERVICE
 from local_stack.parts.base_image import BaseImage
 from local_stack.people.credentials import developers_header, registry_login
-from local_stack.settings import REPOSITORY_ROOT, AirflowDatabase, Part, StackSettings
+from local_stack.settings import PORTS, REPOSITORY_ROOT, AirflowDatabase, Part, StackSettings
 from local_stack.stack import LocalStack
 from tests.support.bed.service_process import service_id_of
 from tests.support.dead_runs import clean_up_after_dead_runs
@@ -74,12 +74,7 @@ def stack(
     settings = StackSettings(
         state_dir=tmp_path_factory.mktemp("stack"),
         database_dir=current_run().make_folder("database") / "postgresql",
-        registry_port=reserve_port(),
-        object_store_port=reserve_port(),
-        airflow_port=reserve_port(),
-        training_port=reserve_port(),
-        metadata_port=reserve_port(),
-        grpc_port=reserve_port(),
+        **{name: reserve_port() for name in PORTS},
         airflow_database=AirflowDatabase.POSTGRESQL,
         base_image=base_image,
         prices={"n1-standard-4": 0.01},

@@ -41,6 +41,19 @@ def test_every_client_is_pointed_at_the_local_stack() -> None:
     assert environment["CLOUDSDK_CONFIG"] == "/state/gcloud"
 
 
+def test_clients_of_vertex_ai_are_told_an_endpoint_and_a_way_without_one() -> None:
+    environment = client_environment(
+        make_settings(training_port=1, grpc_port=4, vertex_proxy_port=5), base_image="b:1"
+    )
+
+    assert environment["CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM"] == "http://127.0.0.1:1/vertex/"
+    assert environment["VERTEX_ENDPOINT"] == "http://127.0.0.1:1/vertex"
+    assert environment["VERTEX_GRPC_ENDPOINT"] == "127.0.0.1:4"
+    assert environment["grpc_proxy"] == "http://127.0.0.1:5"
+    assert environment["no_grpc_proxy"] == "localhost,127.0.0.1"
+    assert environment["GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"] == "/state/training/tls/bundle.pem"
+
+
 def test_docker_host_is_only_set_for_another_engine() -> None:
     assert "DOCKER_HOST" not in client_environment(make_settings(), base_image="b")
     assert (

@@ -3,13 +3,16 @@ from pathlib import Path
 
 import pytest
 
-from local_stack.parts.airflow import airflow_environment, own_environment
+from local_stack.parts.airflow import Airflow, airflow_environment, own_environment
 from local_stack.settings import StackSettings
+from tests.support.fakes.stack_workshop import make_workshop
 
 
 @pytest.fixture
 def environment() -> dict[str, str]:
-    settings = StackSettings(state_dir=Path("/state"), airflow_port=1, training_port=2, object_store_port=3)
+    settings = StackSettings(
+        state_dir=Path("/state"), airflow_port=1, training_port=2, object_store_port=3, vertex_proxy_port=4
+    )
     return dict(airflow_environment(settings, base_image="base:1", token="a-token"))
 
 
@@ -37,6 +40,24 @@ def test_only_the_scheduler_waits_long_for_another_writer(program: str, url: str
 
 def test_airflow_reads_its_own_configuration_also_where_tests_start_it(environment: dict[str, str]) -> None:
     assert environment["AIRFLOW__CORE__UNIT_TEST_MODE"] == "False"
+
+
+def test_the_operators_of_googles_provider_reach_the_service(environment: dict[str, str]) -> None:
+    assert environment["grpc_proxy"] == "http://127.0.0.1:4"
+    assert environment["no_grpc_proxy"] == "localhost,127.0.0.1"
+    assert environment["GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"] == "/state/training/tls/bundle.pem"
+    assert json.loads(environment["AIRFLOW_CONN_GOOGLE_CLOUD_DEFAULT"])["extra"]["is_anonymous"]
+
+
+def test_airflow_is_started_again_when_it_has_to_trust_another_authority(tmp_path: Path) -> None:
+    part = Airflow(make_workshop(tmp_path, base_image="base:1"))
+    before = part.programs()
+    part.settings.certificates_dir.mkdir(parents=True)
+    (part.settings.certificates_dir / "authority.pem").write_text("another")
+
+    now = part.programs()
+    assert now == part.programs()
+    assert now != before
 
 
 def test_tasks_reach_the_api_server_on_its_port(environment: dict[str, str]) -> None:

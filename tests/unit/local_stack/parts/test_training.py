@@ -105,6 +105,23 @@ def test_the_service_is_told_where_everything_is(engine: FakeEngine, tmp_path: P
     assert aliases["us-docker.pkg.dev/vertex-ai/*"] == runtime_image_name(BASE)
 
 
+def test_clients_of_vertex_ai_are_let_in_where_the_stack_says(engine: FakeEngine, tmp_path: Path) -> None:
+    part = make_part(tmp_path, grpc_port=8901, vertex_proxy_port=8902)
+
+    assert {each.setting: each.port for each in part.listeners()}.items() >= {
+        "LOCAL_STACK_GRPC_PORT": 8901,
+        "LOCAL_STACK_VERTEX_PROXY_PORT": 8902,
+    }.items()
+    environment = environment_of(part)
+    assert environment["TRAINING_GRPC_PORT"] == "8901"
+    assert environment["TRAINING_VERTEX_PROXY_PORT"] == "8902"
+    told = part.settings.vertex_environment
+    assert told["grpc_proxy"] == "http://127.0.0.1:8902"
+    assert (
+        told["GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"] == f"{environment['TRAINING_CERTIFICATES_DIR']}/bundle.pem"
+    )
+
+
 def test_a_setting_of_ones_own_wins(engine: FakeEngine, tmp_path: Path) -> None:
     part = make_part(tmp_path, training_environment={"TRAINING_METADATA_PORT": "1", "TRAINING_X": "y"})
 
@@ -116,14 +133,11 @@ def test_the_metadata_of_jobs_is_on_the_bridge_where_there_is_one(
 ) -> None:
     part = make_part(tmp_path, metadata_port=8777)
 
-    assert [(each.host, each.port) for each in part.listeners()] == [
-        ("127.0.0.1", 8999),
-        ("127.0.0.1", 8472),
-        ("172.17.0.1", 8777),
-    ]
+    own = [("127.0.0.1", 8999), ("127.0.0.1", 8472), ("127.0.0.1", 8473)]
+    assert [(each.host, each.port) for each in part.listeners()] == [*own, ("172.17.0.1", 8777)]
 
     monkeypatch.setattr(training, "find_gateway", lambda url: None)
-    assert [each.port for each in part.listeners()] == [8999, 8472]
+    assert [(each.host, each.port) for each in part.listeners()] == own
     assert environment_of(part)["TRAINING_METADATA_HOST"] == ""
 
 

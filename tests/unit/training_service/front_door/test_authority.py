@@ -23,7 +23,7 @@ CENTRAL = "us-central1-aiplatform.googleapis.com"
 
 
 def shake_hands(issued: Issued, folder: Path, name: str) -> None:
-    """Complete a handshake in memory with a client that trusts the authority alone, and asks for ``name``."""
+    """Complete a handshake with a client that trusts the authority alone, and asks for ``name``."""
     (folder / "server.pem").write_bytes(issued.certificate + issued.key)
     of_server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     of_server.load_cert_chain(folder / "server.pem")

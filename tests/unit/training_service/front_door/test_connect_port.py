@@ -1,4 +1,4 @@
-"""The CONNECT port over real sockets: what it lets through, what it refuses, and what clients may take."""
+"""The CONNECT port over real sockets: whom it lets in, and what they may take."""
 
 from __future__ import annotations
 
@@ -158,9 +158,7 @@ def test_the_first_words_may_come_in_pieces_and_with_the_request(files: Certific
                 await asyncio.sleep(0)
             assert await reader.readuntil(b"\r\n\r\n")
             heard.write(await reader.read(65_536))
-            with pytest.raises(ssl.SSLWantReadError):
-                client.do_handshake()
-                client.read()
+            client.do_handshake()
             assert client.selected_alpn_protocol() == "h2"
             writer.close()
 
@@ -204,7 +202,7 @@ def test_all_else_is_refused_and_reaches_nobody(
 def test_a_client_of_grpc_is_cut_off_where_there_is_none(files: CertificateFiles) -> None:
     async def story() -> None:
         async with house(files, has_grpc=False) as here:
-            with pytest.raises(OSError):
+            with pytest.raises(ConnectionError):
                 await here.enter(["h2"])
             reader, writer = await here.enter(["http/1.1"])
             assert await reader.readline() == b"rest\n"
@@ -328,7 +326,7 @@ def test_stopping_ends_all_connections(files: CertificateFiles) -> None:
             assert await inside.readline() == b"rest\n"
         assert await is_over(silent)
         assert await is_over(inside)
-        with pytest.raises(OSError):
+        with pytest.raises(ConnectionRefusedError):
             await here.say(b"")
         for each in (silent_writer, writer):
             each.close()

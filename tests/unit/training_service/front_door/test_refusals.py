@@ -56,12 +56,20 @@ def test_everything_else_is_refused_with_a_sentence(line: str, status: HTTPStatu
     assert body.startswith("this is the way to the local training service")
 
 
-@given(st.binary(max_size=400))
-def test_no_bytes_make_an_answer_of_several_lines_or_open_another_host(line: bytes) -> None:
-    refusal = refusal_of(line + b"\r\n\r\n")
+_WORDS = st.one_of(
+    st.binary(max_size=400),
+    st.from_regex(rb"([a-z]{2}-[a-z]{1,4}[0-9]-)?aiplatform.googleapis.com.{0,4}:[0-9]{2,4}"),
+)
+
+
+@given(st.sampled_from([b"CONNECT", b"GET", b"\xff\n"]), _WORDS)
+def test_no_bytes_make_an_answer_of_several_lines_or_open_another_host(method: bytes, target: bytes) -> None:
+    refusal = refusal_of(method + b" " + target + b" HTTP/1.1\r\n\r\n")
 
     if refusal is None:
-        assert is_api_host(line.split(b" ")[1].decode().lower().removesuffix(":443"))
+        host, port = target.decode().split(":")
+        assert is_api_host(host.lower())
+        assert port == "443"
         return
     head, _, body = refusal.partition(b"\r\n\r\n")
     assert body.count(b"\n") == 1
