@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -52,6 +54,12 @@ def test_with_a_certificate_only_tls_is_answered(pem: dict[str, str]) -> None:
             name_over(channel)
 
     assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+def test_the_library_is_not_imported_where_there_is_no_port() -> None:
+    program = "import sys, training_service.server; sys.exit('grpc' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 def test_an_address_of_ipv6_is_one() -> None:
