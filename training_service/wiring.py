@@ -221,24 +221,26 @@ def _build(
         running=lifetime.running(),
         faults=faults,
         trusted_hosts=[*TRUSTED_HOSTS, settings.host, *settings.allowed_hosts],
-        beside=partial(_beside, settings, metrics),
+        beside=_beside(settings, metrics),
     )
 
 
-def _beside(settings: ServiceSettings, metrics: Metrics, app: FastAPI) -> AbstractAsyncContextManager[object]:
+def _beside(
+    settings: ServiceSettings, metrics: Metrics
+) -> Callable[[FastAPI], AbstractAsyncContextManager[object]]:
     if not settings.grpc_port:
-        return nullcontext()
+        return lambda app: nullcontext()
     try:
-        # Late: most services have no such port, and it is an extra.
+        # Late: many services have no such port, and it is an extra.
         from training_service.grpc_api.server import serving_grpc
     except ImportError as error:
         raise TrainingError(
             f"TRAINING_GRPC_PORT is {settings.grpc_port}, and gRPC is not installed: "
             "pip install 'container-training-service[grpc]', or set it to 0"
         ) from error
-    return serving_grpc(
-        app,
-        metrics,
+    return partial(
+        serving_grpc,
+        metrics=metrics,
         host=settings.host,
         port=settings.grpc_port,
         certificate=settings.grpc_certificate,
