@@ -199,7 +199,8 @@ class ServiceSettings(BaseSettings):
                 "TRAINING_GRPC_CERTIFICATE and TRAINING_GRPC_KEY must be set together, got "
                 f"{self.grpc_certificate!r} and {self.grpc_key!r}; set both, or none for plaintext on loopback"
             )
-        if self.grpc_port and not (self.grpc_key or self.grpc_plaintext or is_loopback(self.host)):
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        if self.grpc_port and not (self.grpc_key or self.grpc_plaintext or is_loopback(host)):
             raise ValueError(
                 f"gRPC must have TRAINING_GRPC_CERTIFICATE and TRAINING_GRPC_KEY on {self.host!r}, which is not "
                 "loopback: tokens would pass the network in plaintext. TRAINING_GRPC_PLAINTEXT=true allows it"

@@ -1,4 +1,4 @@
-"""CustomJobs of Vertex AI in real containers, by Google's client as it is published."""
+"""CustomJobs of Vertex AI in real containers, by Google's clients as they are published."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import grpc
 import pytest
 from google.auth.credentials import AnonymousCredentials
+from google.protobuf.json_format import MessageToDict
 from googleapiclient import discovery
 
 from local_stack.stack import LocalStack
@@ -121,3 +123,22 @@ def test_an_error_of_the_trainer_has_the_words_of_vertex_ai(
     assert job["error"]["message"].startswith(
         "The replica workerpool0-0 exited with a non-zero status of 3. Termination reason: Error."
     )
+
+
+def test_a_job_over_grpc_runs_and_is_the_same_over_rest(
+    jobs: Any, stack: LocalStack, training: TrainingClient, pushed_image: ImageRef
+) -> None:
+    from google.cloud.aiplatform_v1 import CustomJob, JobServiceClient
+    from google.cloud.aiplatform_v1.services.job_service.transports import JobServiceGrpcTransport
+
+    sent = {"displayName": "gRPC", "jobSpec": {"workerPoolSpecs": [pool(pushed_image, "print('it runs')")]}}
+    parent = f"projects/{stack.settings.project}/locations/us-central1"
+    with grpc.insecure_channel(f"127.0.0.1:{stack.settings.grpc_port}") as channel:
+        client = JobServiceClient(transport=JobServiceGrpcTransport(channel=channel))
+        name = client.create_custom_job(parent=parent, custom_job=CustomJob.from_json(json.dumps(sent))).name
+        wait_until(lambda: client.get_custom_job(name=name).end_time, f"{name} has ended", seconds=120)
+        ended = MessageToDict(client.get_custom_job(name=name)._pb)
+
+    assert ended["state"] == "JOB_STATE_SUCCEEDED", ended
+    assert ended == jobs.get(name=name).execute()
+    assert "it runs" in messages_of(training, ended)

@@ -57,7 +57,7 @@ class Rpc:
 def serving(app: ASGIApp, metrics: Metrics, **where: Any) -> Iterator[int]:
     """Serve gRPC over ``app`` on a loop of its own until the block ends; yield the port."""
     loop = asyncio.new_event_loop()
-    server = serving_grpc(app, metrics, **{"host": "127.0.0.1", "port": 0} | where)
+    server = serving_grpc(app, metrics=metrics, **{"host": "127.0.0.1", "port": 0} | where)
     with ThreadPoolExecutor(1) as thread:
         port = thread.submit(loop.run_until_complete, server.__aenter__()).result(scaled(30))
         running = thread.submit(loop.run_forever)

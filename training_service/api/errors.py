@@ -106,7 +106,11 @@ def install_error_handlers(app: FastAPI) -> None:
 
 
 def note_bug(path: str, error: Exception) -> str:
-    """Log a mistake of this service, and return what the client is told: an id that finds it in the log."""
+    """
+    Log a mistake of this service.
+
+    :return: what the client is told: an id that finds it in the log.
+    """
     request_id = secrets.token_hex(8)
     logger.error("request failed", path=path, request_id=request_id, exc_info=error)
     return (

@@ -2,8 +2,8 @@
 Answers calls of gRPC by the app that serves REST.
 
 A call becomes a request of REST within the process, so that it passes the same doors: token, permissions,
-audit log, limit of bodies, injected faults, worker threads. What cannot be read is refused behind these doors,
-too.
+audit log, limit of bodies, injected faults, worker threads. What cannot be read is refused behind these
+doors, too.
 """
 
 from __future__ import annotations

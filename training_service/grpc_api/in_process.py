@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from starlette.types import ASGIApp, Message, Scope
 
@@ -78,7 +78,7 @@ def _scope(
         "scheme": "http",
         "path": request.path,
         "raw_path": quote(request.path, safe="/:").encode(),
-        "query_string": request.query.encode(),
+        "query_string": urlencode(request.query).encode(),
         "root_path": "",
         "headers": [(name.encode("latin-1"), value.encode("latin-1")) for name, value in named.items()],
         "client": client,

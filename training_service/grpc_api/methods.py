@@ -1,5 +1,5 @@
 """
-The methods of Vertex AI that are served over gRPC, and the request of REST that does the same. Pure.
+The methods that are served over gRPC, and the request of REST that does the same. Pure.
 
 Each row is what Google's own ``.proto`` says of a method in ``google.api.http``.
 """

@@ -49,7 +49,7 @@ class GrpcPortUnusable(TrainingError):
 
 @asynccontextmanager
 async def serving_grpc(
-    app: ASGIApp, metrics: Metrics, *, host: str, port: int, certificate: str = "", key: str = ""
+    app: ASGIApp, *, metrics: Metrics, host: str, port: int, certificate: str = "", key: str = ""
 ) -> AsyncIterator[int]:
     """
     Serve gRPC over ``app`` until the block ends; yield the port.

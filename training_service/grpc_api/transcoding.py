@@ -1,5 +1,5 @@
 """
-From a message of gRPC to the request of REST that does the same, and from its answer back. Pure.
+From a message of gRPC to a request of REST, and from its answer back. Pure.
 
 Google's own front ends do this the other way round.
 """
@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
-from urllib.parse import urlencode
 
 from google.protobuf.json_format import Error as JsonError
 from google.protobuf.json_format import MessageToDict, ParseDict
@@ -36,13 +35,12 @@ class RestRequest:
     """
     A request of REST.
 
-    :param path: not encoded.
-    :param query: encoded.
+    ``path`` and ``query`` are not encoded.
     """
 
     verb: str
     path: str
-    query: str = ""
+    query: Mapping[str, Any] = field(default_factory=dict)
     body: bytes = b""
 
 
@@ -74,7 +72,7 @@ def rest_request(method: Method, sent: bytes) -> RestRequest:
     name = _checked(variable["field"], variable["form"], fields.pop(variable["field"], ""))
     path = PREFIX + _VARIABLE.sub(lambda _: name, method.path)
     if not method.body:
-        return RestRequest(verb=method.verb, path=path, query=urlencode(fields))
+        return RestRequest(verb=method.verb, path=path, query=fields)
     body = fields if method.body == "*" else fields.get(to_camel(method.body), {})
     return RestRequest(verb=method.verb, path=path, body=json.dumps(body, ensure_ascii=False).encode())
 
@@ -123,10 +121,10 @@ def _fields_of(name: str, sent: bytes) -> dict[str, Any]:
 def _unknown_in(message: Message, path: str) -> Iterator[FieldViolation]:
     """Yield what a newer client has sent and this service would silently leave out."""
     unknown = UnknownFieldSet(message)
-    for field in (unknown[index] for index in range(len(unknown))):
+    for each in (unknown[index] for index in range(len(unknown))):
         yield FieldViolation(
             field=path or message.DESCRIPTOR.name,
-            description=f"{message.DESCRIPTOR.full_name} has no field of the number {field.field_number} here; "
+            description=f"{message.DESCRIPTOR.full_name} has no field of the number {each.field_number} here; "
             "leave it out, or use an older client",
         )
     for descriptor, value in message.ListFields():
@@ -146,9 +144,9 @@ def _messages_in(value: Any) -> Iterator[tuple[str, Message]]:
         yield from ((f"[{index}]", each) for index, each in enumerate(value))
 
 
-def _checked(field: str, form: str, value: Any) -> str:
+def _checked(name: str, form: str, value: Any) -> str:
     if not isinstance(value, str) or not _pattern(form).fullmatch(value):
-        raise _broken(field, f"must be a name of the form {form!r}; got {str(value)[:200]!r}")
+        raise _broken(name, f"must be a name of the form {form!r}; got {str(value)[:200]!r}")
     return value
 
 
@@ -157,5 +155,5 @@ def _pattern(form: str) -> re.Pattern[str]:
     return re.compile(re.escape(form).replace(r"\*", "[^/]+"))
 
 
-def _broken(field: str, description: str) -> InvalidRequest:
-    return InvalidRequest([FieldViolation(field=field, description=description)])
+def _broken(name: str, description: str) -> InvalidRequest:
+    return InvalidRequest([FieldViolation(field=name, description=description)])

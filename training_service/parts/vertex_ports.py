@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
-from pathlib import Path
 
 from fastapi import FastAPI
 
 from training_api.errors import TrainingError
 from training_service.front_door.certificates import CertificateFiles, ensure_certificates
+from training_service.front_door.door import front_door
 from training_service.settings import ServiceSettings
 from training_service.telemetry.metrics import Metrics
+
+#: Serves an app as long as its block runs; gives the port.
+Serving = Callable[[FastAPI], AbstractAsyncContextManager[int]]
 
 
 def vertex_ports(
@@ -24,24 +27,20 @@ def vertex_ports(
     gRPC behind CONNECT has the certificate for Vertex AI's names, unless it has one of its own.
 
     :raises CertificatesUnusable: that certificate cannot be written.
+    :raises TrainingError: gRPC is wanted and not installed.
     """
     files = ensure_certificates(settings.certificates_folder) if settings.vertex_proxy_port else None
-    return partial(_opened, settings, metrics, files)
+    serve = _grpc(settings, metrics, files) if settings.grpc_port else None
+    return partial(_opened, settings, files, serve)
 
 
 @asynccontextmanager
 async def _opened(
-    settings: ServiceSettings, metrics: Metrics, files: CertificateFiles | None, app: FastAPI
+    settings: ServiceSettings, files: CertificateFiles | None, serve: Serving | None, app: FastAPI
 ) -> AsyncIterator[None]:
     async with AsyncExitStack() as ports:
-        grpc: tuple[str, int] | None = None
-        if settings.grpc_port:
-            bound = await ports.enter_async_context(_grpc(settings, metrics, files, app))
-            grpc = settings.host, bound
+        grpc = (settings.host, await ports.enter_async_context(serve(app))) if serve else None
         if files:
-            # Late, as gRPC is: most services have no such port.
-            from training_service.front_door.door import front_door
-
             await ports.enter_async_context(
                 front_door(
                     app,
@@ -55,24 +54,23 @@ async def _opened(
         yield
 
 
-def _grpc(
-    settings: ServiceSettings, metrics: Metrics, files: CertificateFiles | None, app: FastAPI
-) -> AbstractAsyncContextManager[int]:
+def _grpc(settings: ServiceSettings, metrics: Metrics, files: CertificateFiles | None) -> Serving:
     try:
-        # It takes 0.1 s and 16 MB, and is an extra.
+        # Late: many services have no such port, it takes 0.1 s and 16 MB, and it is an extra.
         from training_service.grpc_api.server import serving_grpc
     except ImportError as error:
         raise TrainingError(
             f"TRAINING_GRPC_PORT is {settings.grpc_port}, and gRPC is not installed: "
             "pip install 'container-training-service[grpc]', or set it to 0"
         ) from error
-    own: tuple[str | Path, str | Path] = settings.grpc_certificate, settings.grpc_key
-    certificate, key = (files.certificate, files.key) if files and not settings.grpc_certificate else own
-    return serving_grpc(
-        app,
-        metrics,
+    certificate, key = settings.grpc_certificate, settings.grpc_key
+    if files and not certificate:
+        certificate, key = str(files.certificate), str(files.key)
+    return partial(
+        serving_grpc,
+        metrics=metrics,
         host=settings.host,
         port=settings.grpc_port,
-        certificate=str(certificate),
-        key=str(key),
+        certificate=certificate,
+        key=key,
     )

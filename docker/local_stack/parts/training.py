@@ -64,9 +64,8 @@ class Training(StackPart):
                 ("GRPC", self.settings.grpc_port),
                 ("VERTEX_PROXY", self.settings.vertex_proxy_port),
             )
+            if port
         ]
-        if port := self.settings.grpc_port:
-            found.append(Listener(host=LOOPBACK, port=port, setting="LOCAL_STACK_GRPC_PORT"))
         if gateway := find_gateway(self.settings.engine_url):
             port = self.settings.metadata_port
             found.append(Listener(host=gateway, port=port, setting="LOCAL_STACK_METADATA_PORT"))

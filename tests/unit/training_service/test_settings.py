@@ -62,3 +62,34 @@ def test_a_swarm_cannot_be_closed(mode: str) -> None:
 def test_a_wrong_value_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         settings(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (
+            {"host": "10.0.0.1"},
+            "gRPC must have TRAINING_GRPC_CERTIFICATE and TRAINING_GRPC_KEY on '10.0.0.1'",
+        ),
+        ({"grpc_certificate": "a.pem"}, "must be set together, got 'a.pem' and ''"),
+        ({"grpc_key": "k.pem"}, "must be set together, got '' and 'k.pem'"),
+        ({"port": 8472}, "TRAINING_GRPC_PORT and TRAINING_PORT must differ, got 8472"),
+    ],
+)
+def test_grpc_that_cannot_be_or_would_show_tokens_is_refused(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        settings(grpc_port=8472, **given)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"host": "127.0.0.1", "grpc_port": 8472},
+        {"host": "::1", "grpc_port": 8472},
+        {"host": "10.0.0.1", "grpc_port": 0},
+        {"host": "10.0.0.1", "grpc_port": 8472, "grpc_plaintext": True},
+        {"host": "10.0.0.1", "grpc_port": 8472, "grpc_certificate": "a.pem", "grpc_key": "k.pem"},
+    ],
+)
+def test_grpc_in_plaintext_is_for_loopback_or_asked_for(given: dict[str, Any]) -> None:
+    assert settings(**given).grpc_port == given["grpc_port"]

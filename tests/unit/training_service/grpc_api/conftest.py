@@ -1,4 +1,4 @@
-"""A real gRPC server over a whole service, without a scheduler: what is submitted stays QUEUED."""
+"""A real gRPC server over a service without a scheduler: jobs stay QUEUED."""
 
 from __future__ import annotations
 

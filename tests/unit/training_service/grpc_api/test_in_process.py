@@ -24,10 +24,10 @@ def test_an_app_sees_what_a_server_would_show_it() -> None:
         body = await request.json()
         await JSONResponse([*seen, request.state.x, body], 201)(scope, receive, send)
 
-    answer = asked(app, RestRequest(verb="POST", path="/a", query="b=c", body=b'{"d": 1}'))
+    answer = asked(app, RestRequest(verb="POST", path="/a", query={"b": "ü&"}, body=b'{"d": 1}'))
 
     assert (answer.status, answer.is_whole) == (201, True)
-    assert answer.body == b'["POST","http://h/a?b=c","a",["10.0.0.1",5],1,{"d":1}]'
+    assert answer.body == b'["POST","http://h/a?b=%C3%BC%26","a",["10.0.0.1",5],1,{"d":1}]'
 
 
 def test_an_answer_in_pieces_is_one() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,11 +14,15 @@ import grpc
 import pytest
 from starlette.responses import JSONResponse
 
+from container_engines.memory.engine import MemoryEngine
 from tests.support.certificates import own_certificate
 from tests.support.rpc import JOB_SERVICE, serving
+from training_api.errors import TrainingError
 from training_service.api.vertex_v1.messages import message_class
 from training_service.grpc_api.server import GrpcPortUnusable
+from training_service.settings import ServiceSettings
 from training_service.telemetry.metrics import Metrics
+from training_service.wiring import build_service
 
 GET = f"/{JOB_SERVICE}/GetCustomJob"
 MESSAGE = message_class("GetCustomJobRequest")(
@@ -52,6 +58,20 @@ def test_with_a_certificate_only_tls_is_answered(pem: dict[str, str]) -> None:
             name_over(channel)
 
     assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+def test_the_library_is_not_imported_where_there_is_no_port() -> None:
+    program = "import sys, training_service.server; sys.exit('grpc' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_without_the_extra_the_service_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "training_service.grpc_api.server", None)
+    settings = ServiceSettings(database_url=f"sqlite:///{tmp_path / 'jobs.db'}", grpc_port=8472)
+
+    with pytest.raises(TrainingError, match=r"pip install 'container-training-service\[grpc\]'"):
+        build_service(settings, MemoryEngine())
 
 
 def test_an_address_of_ipv6_is_one() -> None:

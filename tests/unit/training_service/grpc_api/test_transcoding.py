@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from urllib.parse import parse_qs
 
 import pytest
 
@@ -30,7 +29,7 @@ def test_a_field_of_the_message_is_the_body_and_another_one_the_path() -> None:
         method("CreateCustomJob"), sent("CreateCustomJob", parent=PARENT, custom_job={"display_name": "ä"})
     )
 
-    assert (request.verb, request.path, request.query) == ("POST", f"/vertex/v1/{PARENT}/customJobs", "")
+    assert (request.verb, request.path, request.query) == ("POST", f"/vertex/v1/{PARENT}/customJobs", {})
     assert json.loads(request.body) == {"displayName": "ä"}
 
 
@@ -39,11 +38,7 @@ def test_what_has_no_body_has_a_query() -> None:
     request = rest_request(method("ListCustomJobs"), sent("ListCustomJobs", parent=PARENT, **fields))
 
     assert (request.verb, request.body) == ("GET", b"")
-    assert parse_qs(request.query) == {
-        "filter": ['a="ü&b"'],
-        "pageSize": ["2"],
-        "readMask": ["displayName,name"],
-    }
+    assert request.query == {"filter": 'a="ü&b"', "pageSize": 2, "readMask": "displayName,name"}
 
 
 def test_a_body_that_was_not_sent_is_an_empty_one() -> None:
