@@ -24,8 +24,7 @@ _POOLS = "jobSpec.workerPoolSpecs"
 _MAX_VARIABLES = 100
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DISK_TYPES = ("pd-ssd", "pd-standard", "hyperdisk-balanced")
-#: What a pool can run: at most one of them is set.
-TASKS = ("containerSpec", "pythonPackageSpec")
+_TASKS = ("containerSpec", "pythonPackageSpec")
 #: Fields of a pool that are refused by name -> why, and the way out.
 NOT_HERE: Mapping[str, str] = {
     "nfsMounts": "this service mounts no file systems; leave it out, and read from Cloud Storage",
