@@ -25,6 +25,7 @@ from training_api.errors import InvalidFilter, JobConflict
 from training_api.fleet.wire import SearchJobsRequest, SpanKind
 from training_api.iam.wire import Policy
 from training_api.job.tuning.measurement import Report
+from training_api.job.tuning.search_terms import Goal
 from training_api.states import JobState
 from training_service.model.records import JobRecord
 from training_service.store.database import open_database, read_meta, writing
@@ -356,6 +357,22 @@ def test_reports_are_stored_once_and_in_their_order(world: World) -> None:
     assert world.measurements.latest([uid], "b")[uid].report.value == math.inf
     assert [one.sequence for one in world.measurements.newest(uid, "s" * 2000, 2)] == [2, 3]
     assert [of for _, of, _ in world.measurements.since({uid: 0})] == [uid] * 4
+    assert world.measurements.best([uid], "b", Goal.MAXIMIZE)[uid].report.value == 1.0
+    assert world.measurements.best([uid], "b", Goal.MINIMIZE)[uid].report.value == 1.0
+    assert world.measurements.best([uid], "B", Goal.MAXIMIZE) == {}
+
+
+def test_jobs_that_tune_and_those_that_do_not_are_two_lists(world: World) -> None:
+    world.submit("plain")
+    world.submit("search", hyperparameters=search())
+
+    def listed(tunes: bool | None) -> list[str]:
+        found, _ = world.store.list_page(
+            PROJECT, dialect=ML_V1, filter_text="", page_size=9, page_token="", tunes=tunes
+        )
+        return [record.spec.job_id for record in found]
+
+    assert (listed(True), listed(False), listed(None)) == (["search"], ["plain"], ["search", "plain"])
 
 
 def test_a_span_written_twice_at_once_is_one(world: World) -> None:

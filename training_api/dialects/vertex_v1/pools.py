@@ -19,8 +19,7 @@ from training_api.job.violations import Violations
 ROLES = (ReplicaRole.MASTER, ReplicaRole.WORKER, ReplicaRole.PARAMETER_SERVER, ReplicaRole.EVALUATOR)
 _POOLS = "jobSpec.workerPoolSpecs"
 _DISK_TYPES = ("pd-ssd", "pd-standard", "hyperdisk-balanced")
-#: What a pool can run: at most one of them is set.
-TASKS = ("containerSpec", "pythonPackageSpec")
+_TASKS = ("containerSpec", "pythonPackageSpec")
 #: Fields of a pool that are refused by name -> why, and the way out.
 NOT_HERE: Mapping[str, str] = {
     "nfsMounts": "this service mounts no file systems; leave it out, and read from Cloud Storage",

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from training_api.dialects.vertex_v1.pools import TASKS
 from training_api.dialects.vertex_v1.scheduling import read_scheduling
 from training_api.dialects.vertex_v1.tuning.reader import trial_request
 from training_api.job.job_spec import JobSpec
 from training_api.job.tuning.trial_spec import hyperparameter_args, trial_output_dir
 from training_api.job.violations import Violations
+
+#: The fields of a pool that have arguments.
+_TASKS = ("containerSpec", "pythonPackageSpec")
 
 
 def trial_of(
@@ -42,6 +44,6 @@ def trial_of(
 
 def _with_args(pool: Mapping[str, Any], arguments: Iterable[str]) -> dict[str, Any]:
     return {
-        name: {**value, "args": [*value.get("args", ()), *arguments]} if name in TASKS else value
+        name: {**value, "args": [*value.get("args", ()), *arguments]} if name in _TASKS else value
         for name, value in pool.items()
     }
