@@ -238,7 +238,7 @@ def _front_door(settings: ServiceSettings) -> Callable[[ASGIApp], AbstractAsyncC
         port=settings.vertex_proxy_port,
         certificate=files.certificate,
         key=files.key,
-        grpc=None,
+        grpc_port=0,
     )
 
 
