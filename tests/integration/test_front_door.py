@@ -157,7 +157,7 @@ def grpc_door(tmp_path: Path) -> Iterator[Door]:
             port=0,
             certificate=files.certificate,
             key=files.key,
-            grpc=("127.0.0.1", port),
+            grpc_port=port,
         )
         async with door as at:
             found.append(at)

@@ -19,7 +19,7 @@ logger = structlog.get_logger(__name__)
 
 @asynccontextmanager
 async def front_door(
-    app: ASGIApp, *, host: str, port: int, certificate: Path, key: Path, grpc: tuple[str, int] | None
+    app: ASGIApp, *, host: str, port: int, certificate: Path, key: Path, grpc_port: int
 ) -> AsyncIterator[int]:
     """
     Let clients in by CONNECT until the block ends; the port.
@@ -28,13 +28,14 @@ async def front_door(
     :param host: address to listen on.
     :param port: its port; 0: a free one.
     :param certificate: PEM file with the server's certificate, and those between it and its authority.
-    :param grpc: where the server of gRPC listens, with TLS; ``None``: there is none.
+    :param grpc_port: where the server of gRPC listens on the same address, with TLS; 0: there is none.
     :raises OSError: the address is not this machine's, or taken.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     context.set_alpn_protocols(["http/1.1"])
     async with rest_server(app, context) as rest:
+        grpc = (reached_at(host), grpc_port) if grpc_port else None
         door = ConnectPort(rest=rest, grpc=grpc, context=peeking_context(certificate, key))
         try:
             bound = await door.start(host, port)
@@ -47,3 +48,9 @@ async def front_door(
             yield bound
         finally:
             await door.stop()
+
+
+def reached_at(host: str) -> str:
+    """Return by which address this machine reaches what listens on ``host``. Pure."""
+    all_addresses = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # compared with, never bound to
+    return all_addresses.get(host, host)

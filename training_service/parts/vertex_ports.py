@@ -39,7 +39,7 @@ async def _opened(
     settings: ServiceSettings, files: CertificateFiles | None, serve: Serving | None, app: FastAPI
 ) -> AsyncIterator[None]:
     async with AsyncExitStack() as ports:
-        grpc = (settings.host, await ports.enter_async_context(serve(app))) if serve else None
+        grpc_port = await ports.enter_async_context(serve(app)) if serve else 0
         if files:
             await ports.enter_async_context(
                 front_door(
@@ -48,7 +48,7 @@ async def _opened(
                     port=settings.vertex_proxy_port,
                     certificate=files.certificate,
                     key=files.key,
-                    grpc=grpc,
+                    grpc_port=grpc_port,
                 )
             )
         yield

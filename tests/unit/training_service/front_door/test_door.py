@@ -8,7 +8,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from training_service.front_door.certificates import ensure_certificates
-from training_service.front_door.door import front_door
+from training_service.front_door.door import front_door, reached_at
 
 
 def test_a_port_that_is_taken_is_named_with_its_setting(tmp_path: Path) -> None:
@@ -21,7 +21,7 @@ def test_a_port_that_is_taken_is_named_with_its_setting(tmp_path: Path) -> None:
             port=port,
             certificate=files.certificate,
             key=files.key,
-            grpc=None,
+            grpc_port=0,
         ):
             raise AssertionError("it listens")
 
@@ -30,3 +30,16 @@ def test_a_port_that_is_taken_is_named_with_its_setting(tmp_path: Path) -> None:
         message = f"TRAINING_VERTEX_PROXY_PORT: cannot listen on 127.0.0.1:{port}: "
         with pytest.raises(OSError, match=message):
             asyncio.run(enter(port))
+
+
+@pytest.mark.parametrize(
+    ("host", "found"),
+    [
+        ("0.0.0.0", "127.0.0.1"),  # noqa: S104  # nothing listens there
+        ("::", "::1"),
+        ("10.0.0.5", "10.0.0.5"),
+        ("localhost", "localhost"),
+    ],
+)
+def test_a_server_on_all_addresses_is_reached_over_loopback(host: str, found: str) -> None:
+    assert reached_at(host) == found

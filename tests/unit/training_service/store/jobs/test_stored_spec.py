@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.fakes.tuning_jobs import make_study, make_tuning_job
 from tests.support.fakes.custom_jobs import make_custom_job, make_package_pool, make_pool
+from tests.support.fakes.tuning_jobs import make_study, make_tuning_job
 from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.dialects.ml_v1.trial_spec import trial_spec
-from training_api.dialects.vertex_v1.tuning.reader import tuning_job_spec
 from training_api.dialects.vertex_v1.reader import custom_job_spec
+from training_api.dialects.vertex_v1.tuning.reader import tuning_job_spec
 from training_api.job.job_spec import JobSpec
 from training_service.store.jobs.stored_spec import (
     UNREADABLE,
