@@ -22,7 +22,7 @@ from container_engines.memory.scripted_reports import ScriptedReport
 from tests.integration.live_service import IMAGE, LiveService, run_service
 from tests.integration.vertex_sdk import LOCATION, PROJECT, SetUp
 from tests.support.fakes.custom_jobs import make_custom_job, make_pool
-from tests.support.fakes.tuning_jobs import make_tuning_job
+from tests.support.fakes.vertex_tuning_jobs import make_tuning_job
 from tests.support.waiting import wait_until
 from training_api.job.project_number import project_number
 

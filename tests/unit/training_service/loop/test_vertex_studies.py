@@ -11,7 +11,7 @@ import pytest
 from container_engines.memory.engine import Behaviour
 from tests.support.fakes.custom_jobs import make_pool
 from tests.support.fakes.studies import Tuning
-from tests.support.fakes.tuning_jobs import RATE, make_study, make_tuning_job
+from tests.support.fakes.vertex_tuning_jobs import RATE, make_study, make_tuning_job
 from tests.support.fakes.world import IMAGE, PROJECT, World
 from training_api.dialects.vertex_v1.names import trial_uid
 from training_api.dialects.vertex_v1.tuning.reader import tuning_job_spec

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.fakes.custom_jobs import IMAGE, make_custom_job, make_pool
-from tests.support.fakes.tuning_jobs import make_tuning_job
+from tests.support.fakes.vertex_tuning_jobs import make_tuning_job
 from training_api.dialects.vertex_v1.summary import summary
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tests.support.fakes.custom_jobs import make_pool
-from tests.support.fakes.tuning_jobs import make_tuning_job
+from tests.support.fakes.vertex_tuning_jobs import make_tuning_job
 from training_api.dialects.vertex_v1.trial_spec import trial_of
 from training_api.dialects.vertex_v1.tuning.reader import tuning_job_spec
 

@@ -13,7 +13,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from tests.support.fakes.custom_jobs import make_custom_job, make_pool
-from tests.support.fakes.tuning_jobs import make_study, make_tuning_job
+from tests.support.fakes.vertex_tuning_jobs import make_study, make_tuning_job
 from training_api.dialects.ml_v1.job_rows import SearchJobsResponse
 from training_api.job.project_number import project_number
 

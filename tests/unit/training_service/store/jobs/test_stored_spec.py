@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.fakes.custom_jobs import make_custom_job, make_package_pool, make_pool
-from tests.support.fakes.tuning_jobs import make_study, make_tuning_job
+from tests.support.fakes.vertex_tuning_jobs import make_study, make_tuning_job
 from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.dialects.ml_v1.trial_spec import trial_spec

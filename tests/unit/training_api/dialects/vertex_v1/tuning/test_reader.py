@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.fakes.custom_jobs import make_pool
-from tests.support.fakes.tuning_jobs import make_study, make_tuning_job
+from tests.support.fakes.vertex_tuning_jobs import make_study, make_tuning_job
 from training_api.dialects.vertex_v1.tuning.reader import (
     of_trials,
     trial_request,

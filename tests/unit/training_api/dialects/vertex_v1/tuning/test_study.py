@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.fakes.tuning_jobs import make_study, make_tuning_job
+from tests.support.fakes.vertex_tuning_jobs import make_study, make_tuning_job
 from training_api.dialects.vertex_v1.tuning.study import NOT_HERE, read_study
 from training_api.job.tuning.search_terms import Goal, SearchAlgorithm, Selection, Stopping
 from training_api.job.tuning.study_spec import StudySpec
