@@ -1,4 +1,8 @@
-"""Pipelines and models on every database: written with their jobs, and still there when these are gone."""
+"""
+Pipelines and models on every database.
+
+They are written with their jobs, and are still there when these are gone.
+"""
 
 from __future__ import annotations
 

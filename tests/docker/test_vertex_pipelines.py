@@ -58,7 +58,7 @@ def test_a_training_job_of_the_sdk_leaves_a_model_with_its_files(
         base_output_dir=f"{stack.settings.job_bucket}/vertex-pipeline",
     )
 
-    assert (model.display_name, model.training_job.resource_name) == ("a real model", job.resource_name)
+    assert (model.display_name, model.gca_resource.training_pipeline) == ("a real model", job.resource_name)
     assert model.uri == f"{stack.settings.job_bucket}/vertex-pipeline/model/"
     assert stack_store.read(f"{model.uri}model.txt", 100) == b"--epochs=3"
     model.delete()

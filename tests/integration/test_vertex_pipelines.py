@@ -105,7 +105,7 @@ def test_the_discovery_client_is_told_which_field_breaks_which_rule(locations: A
 
 
 def _let_it_end(state: Any, service: LiveService) -> None:
-    """Let the time of the engine pass once the job of a pipeline runs, until the pipeline has ended."""
+    """Let the time of the engine pass until a pipeline has ended."""
 
     def has_ended() -> bool:
         service.engine.advance(10**9)
@@ -196,7 +196,7 @@ def test_the_gapic_client_pages_through_a_list_with_a_mask(pipelines: Any) -> No
 
 @contextmanager
 def _time_passes(service: LiveService) -> Iterator[None]:
-    """Let the time of the engine pass until the block ends: the SDK's ``run`` waits for the end of a job."""
+    """Let the time of the engine pass until the block ends, as the SDK's ``run`` waits."""
     over = threading.Event()
 
     def pass_time() -> None:

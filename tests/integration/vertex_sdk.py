@@ -16,7 +16,11 @@ SetUp = Callable[[LiveService], Any]
 
 @contextmanager
 def sdk_over_rest() -> Iterator[SetUp]:
-    """Yield a function that sets the SDK up for REST; what it keeps is the process's, until the block ends."""
+    """
+    Yield a function that sets the SDK up for REST.
+
+    What it keeps is the process's, until the block ends.
+    """
     from google.cloud import aiplatform
 
     def set_up(service: LiveService) -> Any:

@@ -31,7 +31,7 @@ _STEP_ENTRIES = 2000
 
 
 def remove_jobs(ended: EndedJobs, logs: LogStore, choice: Choice) -> Iterator[Step]:
-    """Remove the jobs of ``choice`` that may go, with all that belongs to them, and its pipelines."""
+    """Remove the jobs of ``choice`` that may go, with their belongings, and its pipelines."""
     for batch in ended.batches(choice):
         yield from remove_batch(ended, logs, batch)
     yield from ended.remove_pipelines(choice)

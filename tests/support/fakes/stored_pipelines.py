@@ -18,7 +18,7 @@ LOCATION = "us-central1"
 def store_pipeline(
     world: World, number: int = 1, *, location: str = LOCATION, has_model: bool = False, **more: Any
 ) -> JobRecord:
-    """Store pipeline ``number`` with job ``100 + number``, and perhaps what makes model ``200 + number``."""
+    """Store a pipeline with job ``100 + number``, and maybe of model ``200 + number``."""
     model = {"modelToUpload": MODEL} if has_model else {}
     request = make_pipeline(make_pool(imageUri=IMAGE), job_spec=WITH_BASE, **model, **more)
     spec, job_request = job_of_pipeline(PROJECT, location, str(100 + number), request)

@@ -68,7 +68,9 @@ class PipelineStore:
         self, project: str, location: str, tree: Filter | None, page_size: int, page_token: str
     ) -> tuple[list[PipelineRecord], str]:
         """
-        Return a page of a location's pipelines, newest first, and the next page's token (empty: none).
+        Return a page of a location's pipelines, newest first, and the next page's token.
+
+        The token is empty on the last page.
 
         :raises InvalidFilter: ``tree`` asks for what there is not.
         :raises InvalidRequest: the token is invalid.

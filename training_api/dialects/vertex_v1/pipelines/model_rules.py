@@ -1,5 +1,5 @@
 """
-The model that a pipeline leaves: what of it is the client's, its rules, where it lies. Pure.
+The model that a pipeline leaves: its rules, and where it lies. Pure.
 
 It is a note of what was trained: nothing here serves it. So what says how it would be served is kept and
 shown, and has no effect.
@@ -67,6 +67,6 @@ def artifact_uri(job_spec: Mapping[str, Any]) -> str:
 
 
 def uploaded(model: Mapping[str, Any], job_spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the model as it is once it is there: with its place, and the aliases of its one version."""
+    """Return the model once it is there: with its place, and its version's aliases."""
     aliases = dict.fromkeys([DEFAULT_ALIAS, *model.get("versionAliases", [])])
     return {**model, "artifactUri": artifact_uri(job_spec), "versionAliases": list(aliases)}

@@ -65,7 +65,7 @@ def job_of_pipeline(
     project: str, location: str, job_id: str, request: Mapping[str, Any]
 ) -> tuple[JobSpec, dict[str, Any]]:
     """
-    Return the validated job of a pipeline, and the request that a client would have sent for it.
+    Return the validated job of a pipeline, and the request of a CustomJob for it.
 
     The labels are the job's, too: among them may be those that name secrets.
 

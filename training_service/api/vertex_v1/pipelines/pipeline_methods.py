@@ -38,7 +38,9 @@ _INPUTS_ROOT = "training_pipeline.training_task_inputs"
 
 class TrainingPipelines:
     """
-    The TrainingPipelines of all projects. Each is a job, a row that names it, and perhaps a model.
+    The TrainingPipelines of all projects.
+
+    Each is a job, a row that names it, and perhaps a model.
 
     :param jobs: those of this dialect.
     :param learn: told of each project that a pipeline is made in; its number leads to it from then on.
