@@ -160,3 +160,28 @@ def test_a_local_script_on_an_image_of_its_own_runs_from_the_package_below_gcs(
     assert job.state.name == "JOB_STATE_SUCCEEDED", log
     assert told(log) == {"args": ["--epochs", "3"], "word": "of the script", "user": 0}
     assert f"[runtime] /gcs/{bucket.name}/aiplatform-" in log
+
+
+def data_job(sdk: Any, command: str, *args: str) -> Any:
+    pool = {
+        "machine_spec": {"machine_type": "n1-standard-4"},
+        "replica_count": 1,
+        "container_spec": {"image_uri": PREBUILT, "command": ["sh", "-c", command], "args": list(args)},
+    }
+    return sdk.CustomJob(display_name="data", worker_pool_specs=[pool])
+
+
+def test_a_user_without_rights_finds_the_objects_below_gcs_and_writes_nothing_there(
+    sdk: Any, run: Callable[[Any], Any], bucket: storage.Bucket, job_id: str
+) -> None:
+    bucket.blob(f"{job_id}/data.csv").upload_from_string(b"a,b\n")
+    data = f"/gcs/{bucket.name}/{job_id}/data.csv"
+
+    job, log = run(data_job(sdk, 'cat "$0"; id -u; touch "$(dirname "$0")/new" || true', data))
+    refused, why = run(data_job(sdk, 'cat "$0" > "$1"', data, f"/gcs/{bucket.name}/{job_id}/copy"))
+
+    assert job.state.name == "JOB_STATE_SUCCEEDED", log
+    assert {"a,b", "65534"} <= set(log.splitlines())
+    assert "Permission denied" in log
+    assert "workerpool0-0 exited with a non-zero status of 66" in refused.error.message
+    assert f"there is no gs://{bucket.name}/{job_id}/copy; /gcs has only the objects that" in why
