@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,3 +63,12 @@ def test_a_swarm_cannot_be_closed(mode: str) -> None:
 def test_a_wrong_value_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         settings(**given)
+
+
+def test_the_certificate_is_beside_the_database_unless_a_setting_says_where(tmp_path: Path) -> None:
+    database = f"sqlite:///{tmp_path / 'jobs.db'}"
+
+    assert settings(database_url=database).certificates_folder == tmp_path / "tls"
+    assert (
+        settings(database_url=database, certificates_dir=tmp_path / "a").certificates_folder == tmp_path / "a"
+    )
