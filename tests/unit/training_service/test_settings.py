@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -93,3 +94,12 @@ def test_grpc_that_cannot_be_or_would_show_tokens_is_refused(given: dict[str, An
 )
 def test_grpc_in_plaintext_is_for_loopback_or_asked_for(given: dict[str, Any]) -> None:
     assert settings(**given).grpc_port == given["grpc_port"]
+
+
+def test_the_certificate_is_beside_the_database_unless_a_setting_says_where(tmp_path: Path) -> None:
+    database = f"sqlite:///{tmp_path / 'jobs.db'}"
+
+    assert settings(database_url=database).certificates_folder == tmp_path / "tls"
+    assert (
+        settings(database_url=database, certificates_dir=tmp_path / "a").certificates_folder == tmp_path / "a"
+    )
