@@ -1,7 +1,7 @@
 """
 The gRPC server: its port, its limits, its certificate.
 
-This is the only module that the others import, and only where there is a port: gRPC takes 0.1 s and 16 MB.
+This is the only module that the others import, and only where there is a port: gRPC takes 12 MB.
 """
 
 from __future__ import annotations

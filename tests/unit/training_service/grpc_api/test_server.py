@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,19 @@ def test_files_that_cannot_be_read_are_named(pem: dict[str, str]) -> None:
         serving(APP, Metrics(), **pem | {"key": "/absent/key.pem"}),
     ):
         pass
+
+
+def test_a_flood_of_pings_closes_the_connection() -> None:
+    """By the bytes of HTTP/2: gRPC's own client does not send so many."""
+    settings, ping = b"\0\0\0\x04\0\0\0\0\0", b"\0\0\x08\x06\0\0\0\0\0" + b"12345678"
+    with serving(APP, Metrics()) as port, socket.create_connection(("127.0.0.1", port), 30) as flood:
+        flood.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings + 10 * ping)
+        said = b""
+        with suppress(ConnectionResetError):
+            while received := flood.recv(65536):
+                said += received
+
+    assert b"too_many_pings" in said
 
 
 def test_a_call_that_is_being_answered_ends_well_when_the_server_stops() -> None:
