@@ -67,8 +67,8 @@ class CustomJobs:
         if spec.secrets:
             self._access.check(caller, SECRET_ACCESS, f"projects/{project}")
         created = self._jobs.create(spec, request).record
-        # After it, so that a refused request teaches no number. A kill in between loses nothing: what is learnt
-        # is in memory only, and a number that is not known there is looked up among the stored jobs.
+        # After it, so that a refused request teaches no number. A kill in between loses nothing: what is
+        # learnt is in memory only, and an unknown number is looked up among the stored jobs.
         self._learn(project)
         return custom_job(created)
 
