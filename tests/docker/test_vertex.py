@@ -91,6 +91,12 @@ def messages_of(training: TrainingClient, job: dict[str, Any]) -> list[str]:
     return [entry.message or "" for entry in training.list_log_entries(job_log_filter(job_id)).entries or []]
 
 
+def replicas_of(training: TrainingClient, job: dict[str, Any]) -> set[str]:
+    """Return who wrote into the job's log."""
+    job_id = job["name"].rpartition("/")[2]
+    return {entry.task_name for entry in training.list_log_entries(job_log_filter(job_id)).entries or []}
+
+
 def test_pools_meet_and_know_what_vertex_ai_tells_them(
     jobs: Any, stack: LocalStack, training: TrainingClient, pushed_image: ImageRef
 ) -> None:
@@ -103,6 +109,7 @@ def test_pools_meet_and_know_what_vertex_ai_tells_them(
     job = run(jobs, stack.settings.project, pools, baseOutputDirectory={"outputUriPrefix": base})
 
     assert job["state"] == "JOB_STATE_SUCCEEDED", job
+    assert replicas_of(training, job) == {"service", "workerpool0-0"}  # the worker says nothing
     (told,) = [text for text in messages_of(training, job) if text.startswith("told ")]
     assert json.loads(told.removeprefix("told ")) == {
         "word": "from the worker",
@@ -117,11 +124,13 @@ def test_pools_meet_and_know_what_vertex_ai_tells_them(
 def test_an_error_of_the_trainer_has_the_words_of_vertex_ai(
     jobs: Any, stack: LocalStack, pushed_image: ImageRef
 ) -> None:
-    job = run(jobs, stack.settings.project, [pool(pushed_image, "raise SystemExit(3)")])
+    program = "import sys; print('no data', file=sys.stderr); raise SystemExit(3)"
+
+    job = run(jobs, stack.settings.project, [pool(pushed_image, program)])
 
     assert (job["state"], job["error"]["code"]) == ("JOB_STATE_FAILED", 3)
     assert job["error"]["message"].startswith(
-        "The replica workerpool0-0 exited with a non-zero status of 3. Termination reason: Error."
+        "The replica workerpool0-0 exited with a non-zero status of 3. Termination reason: Error. \nno data\n\n"
     )
 
 

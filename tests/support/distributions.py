@@ -25,6 +25,7 @@ IMPORTED_AS: Mapping[str, str] = {
     "cyclonedx": "cyclonedx-python-lib",
     "google.api_core": "google-api-core",
     "google.auth": "google-auth",
+    "google.cloud.devtools": "google-cloud-build",
     "google.cloud.storage": "google-cloud-storage",
     "google.protobuf": "protobuf",
     "grpc": "grpcio",

@@ -1,4 +1,4 @@
-"""The models of projects: all that ended is read at most once a minute, in between what has ended since."""
+"""The models of projects: all ends are read once a minute, in between the new ones."""
 
 from __future__ import annotations
 

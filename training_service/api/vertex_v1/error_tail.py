@@ -1,4 +1,4 @@
-"""The end of what a failed replica wrote to its standard error, for the ``error`` of its job."""
+"""The end of a failed replica's standard error, for the ``error`` of its job."""
 
 from __future__ import annotations
 

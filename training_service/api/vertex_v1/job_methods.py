@@ -77,8 +77,8 @@ class JobMethods(ABC):
         spec, request = self._read(project, location, new_id(self._random_number()), body)
         check_rights_of_job(self._access, caller, spec)
         created = self._queued(spec, request)
-        # After it, so that a refused request teaches no number. A kill in between loses nothing: what is learnt
-        # is in memory only, and a number that is not known there is looked up among the stored jobs.
+        # After it, so that a refused request teaches no number. A kill in between loses nothing: what is
+        # learnt is in memory only, and an unknown number is looked up among the stored jobs.
         self._learn(project)
         return self._shown(created)
 

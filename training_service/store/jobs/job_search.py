@@ -117,7 +117,7 @@ class JobSearch:
         return count, None if since is None else from_us(since)
 
     def version(self, project: str) -> str:
-        """Return a text that changes with every change of state, and removal; it costs four index look-ups."""
+        """Return a text that changes with every new state and removal; four index look-ups."""
         living = (
             sa.select(jobs.c.state, sa.func.count(), sa.func.sum(jobs.c.sequence))
             .where(jobs.c.state.in_(sorted(LIVING)))

@@ -17,7 +17,7 @@ class RefusedQuestion(TrainingError):
 
 
 def question(kind: type[_Question], **fields: Any) -> _Question:
-    """Return the question. :raises RefusedQuestion: the service would not take it, by its fields."""
+    """Return the question. :raises RefusedQuestion: names the fields that are not taken."""
     try:
         return kind(**fields)
     except ValidationError as error:

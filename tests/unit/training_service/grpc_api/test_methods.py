@@ -40,8 +40,8 @@ def test_what_is_not_in_the_table_is_no_method(call: str) -> None:
 
 
 def test_a_refusal_names_the_resource_and_the_way_out_or_the_method() -> None:
-    assert "and not models; keep the model in" in refusal_of(
-        "/google.cloud.aiplatform.v1.ModelService/GetModel"
+    assert "and not endpoints; serve the" in refusal_of(
+        "/google.cloud.aiplatform.v1.EndpointService/ListEndpoints"
     )
     assert "and not datasets; have" in refusal_of("/google.cloud.aiplatform.v1.DatasetService/ListDatasets")
     assert "and not 'a.B/CreateThing'; docs/vertex.md" in refusal_of("/a.B/CreateThing")

@@ -31,7 +31,7 @@ def read(spec: dict[str, Any], **job: Any) -> tuple[CustomJob, list[tuple[str, s
 
 
 def programs(training: dict[str, Any], **fields: Any) -> dict[str, tuple[str, list[str], list[str]]]:
-    """Return image, command and arguments by role, as the service reads the job that is asked for."""
+    """Return image, command and arguments by role, as the service reads the request."""
     given = {name: value for name, value in training.items() if value not in ({}, [], None)}
     job = job_request({"jobId": "migrated", "trainingInput": given}, fields)
     replicas = job_spec_from_wire("demo-project", job).replicas
