@@ -142,7 +142,9 @@ def test_a_job_over_grpc_runs_and_is_the_same_over_rest(
 
     sent = {"displayName": "gRPC", "jobSpec": {"workerPoolSpecs": [pool(pushed_image, "print('it runs')")]}}
     parent = f"projects/{stack.settings.project}/locations/us-central1"
-    with grpc.insecure_channel(f"127.0.0.1:{stack.settings.grpc_port}") as channel:
+    trusted = (stack.settings.certificates_dir / "authority.pem").read_bytes()
+    address = f"127.0.0.1:{stack.settings.grpc_port}"
+    with grpc.secure_channel(address, grpc.ssl_channel_credentials(trusted)) as channel:
         client = JobServiceClient(transport=JobServiceGrpcTransport(channel=channel))
         name = client.create_custom_job(parent=parent, custom_job=CustomJob.from_json(json.dumps(sent))).name
         wait_until(lambda: client.get_custom_job(name=name).end_time, f"{name} has ended", seconds=120)

@@ -1,4 +1,4 @@
-"""Google's operators for Vertex AI train real containers here, under the real scheduler and triggerer."""
+"""Google's operators for Vertex AI train real containers, under the real scheduler."""
 
 from __future__ import annotations
 

@@ -17,10 +17,14 @@ from docs.tools.fidelity.ml_v1.reference import ML_V1
 from docs.tools.fidelity.note import Certainty, Note
 from docs.tools.fidelity.page import FidelityRows, fidelity_rows, render, served_operations
 from docs.tools.fidelity.reference import Reference
-from docs.tools.fidelity.vertex_v1.reference import VERTEX_V1
+from docs.tools.fidelity.vertex_v1.reference import SERVED, VERTEX_V1
 
 #: Schemas of fields that are refused by name, or hold any value, so that what is in them stays opaque.
-OPAQUE = {"PredictionInput", "PredictionOutput", "NfsMount", "LustreMount"}
+OPAQUE = {
+    *("PredictionInput", "PredictionOutput", "NfsMount", "LustreMount", "InputDataConfig", "Model"),
+    *("StudySpecConvexAutomatedStoppingSpec", "StudySpecMetricSpecSafetyMetricConfig", "StudyTimeConstraint"),
+    "StudySpecParameterSpecConditionalParameterSpec",
+}
 #: Let through and not shown: the service makes them.
 NOT_ECHOED = {"ml.v1.json": ["Job.etag"], "aiplatform.v1.json": []}
 
@@ -94,7 +98,7 @@ def test_every_method_of_vertex_ais_jobs_has_its_row() -> None:
     locations = VERTEX_V1.read_discovery()["resources"]["projects"]["resources"]["locations"]["resources"]
     expected = {f"projects.locations.{name}" for name in ("get", "list")} | {
         f"projects.locations.{resource}.{name}"
-        for resource in ("customJobs", "operations")
+        for resource in SERVED
         for name in locations[resource]["methods"]
     }
 

@@ -151,7 +151,7 @@ def _good_value(prop: Mapping[str, Any]) -> Any:
     if "$ref" in prop:
         return {}
     formats = {"int64": "1", "int32": 1, "double": 1.5}
-    return formats.get(prop.get("format", "")) or {"boolean": True, "string": "text"}[prop["type"]]
+    return formats.get(prop.get("format", "")) or {"boolean": True, "string": "text", "any": {}}[prop["type"]]
 
 
 def _shown(value: Any) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from docs.tools.fidelity.note import Certainty, Note, Sample, differs, each
+from training_api.dialects.vertex_v1.pipelines.reader import CUSTOM_TASK
 
 _HERE = "projects.locations.customJobs"
 _POOL = "jobSpec.workerPoolSpecs[]"
@@ -22,12 +23,36 @@ _NOTHING_TO_DO = differs("An operation is done when it is answered: there is not
 _REGIONS = differs("All regions are this machine: any name of the form of a location is served.")
 _UNSET = differs("Never set: reserved for Google's own use.")
 
+_RESOURCES = "projects.locations"
+_NO_CHANGES = differs("What was asked for stays as it is.", Certainty.DISCOVERY)
+_OF_MODELS = differs("Models are what pipelines have left: they are read and deleted.")
+_STUDY, _SEARCHED = "studySpec", Note(enforced="Followed by the search.")
+_NO_DEFAULT = differs("Checked and shown, without an effect.", Certainty.DISCOVERY)
+_ELAPSED = Note(enforced="Curves are compared by the time since each trial's start.")
+
 #: Method -> what differs; a method that is not served must be here.
 METHOD_NOTES: Mapping[str, Note] = {
     f"{_HERE}.cancel": differs(
         "A job that has ended is left as it is, and the answer is 200.", Certainty.UNVERIFIED
     ),
     f"{_HERE}.delete": differs("A job that has not ended is refused with 400.", Certainty.UNVERIFIED),
+    f"{_RESOURCES}.hyperparameterTuningJobs.cancel": differs(
+        "A job that has ended is left as it is, and the answer is 200.", Certainty.UNVERIFIED
+    ),
+    f"{_RESOURCES}.hyperparameterTuningJobs.delete": differs(
+        "A job that has not ended is refused with 400.", Certainty.UNVERIFIED
+    ),
+    f"{_RESOURCES}.trainingPipelines.cancel": differs("It cancels the pipeline's job.", Certainty.UNVERIFIED),
+    f"{_RESOURCES}.trainingPipelines.delete": differs("Its job and its model stay.", Certainty.UNVERIFIED),
+    **{
+        f"{_RESOURCES}.models.{name}": _OF_MODELS
+        for name in (
+            *("copy", "deleteVersion", "export", "getIamPolicy", "listCheckpoints", "listVersions"),
+            *("mergeVersionAliases", "patch", "setIamPolicy", "testIamPermissions"),
+            *("updateExplanationDataset", "upload"),
+        )
+    },
+    f"{_RESOURCES}.models.list": differs("Of those that pipelines have left."),
     "projects.locations.get": _REGIONS,
     "projects.locations.list": _REGIONS,
     "projects.locations.operations.cancel": _NOTHING_TO_DO,
@@ -39,6 +64,64 @@ METHOD_NOTES: Mapping[str, Note] = {
 
 #: ``Schema.field``, or ``Schema`` for all its fields that have no note.
 NOTES: Mapping[str, Note] = {
+    "HyperparameterTuningJob.displayName": Note(
+        enforced="Stored; `hyperparameterTuningJobs.list` filters by it."
+    ),
+    "HyperparameterTuningJob.encryptionSpec": differs(
+        "Not used: what a job leaves lies on this machine's disk as it is."
+    ),
+    "HyperparameterTuningJob.labels": Note(enforced="As of a CustomJob."),
+    "HyperparameterTuningJob.maxFailedTrialCount": Note(
+        enforced="So many failed trials fail the job.",
+        deviation="0: five without a success do.",
+        certainty=Certainty.UNVERIFIED,
+    ),
+    "HyperparameterTuningJob.maxTrialCount": Note(enforced="At most so many trials; 1,000 at most."),
+    "HyperparameterTuningJob.parallelTrialCount": Note(enforced="So many run at the same time."),
+    "HyperparameterTuningJob.satisfiesPzi": _UNSET,
+    "HyperparameterTuningJob.satisfiesPzs": _UNSET,
+    "HyperparameterTuningJob.studySpec": Note(enforced="The search."),
+    "HyperparameterTuningJob.trialJobSpec": Note(
+        enforced="What each trial runs; its fields are those of a [CustomJobSpec](#customjobspec)."
+    ),
+    "StudySpec": _SEARCHED,
+    "StudySpecMetricSpec": _SEARCHED,
+    "StudySpecParameterSpec": _SEARCHED,
+    **{
+        f"StudySpecParameterSpec{kind}ValueSpec": _SEARCHED
+        for kind in ("Double", "Integer", "Categorical", "Discrete")
+    },
+    **{
+        f"StudySpecParameterSpec{kind}ValueSpec.defaultValue": _NO_DEFAULT
+        for kind in ("Double", "Integer", "Categorical", "Discrete")
+    },
+    "StudySpec.convexAutomatedStoppingSpec": differs("Its rule is not documented."),
+    "StudySpec.observationNoise": differs("The search estimates the noise."),
+    "StudySpecParameterSpec.conditionalParameterSpecs": differs("The search has no tree of parameters."),
+    "StudySpecMetricSpec.safetyConfig": differs("The search has no bounds of safety."),
+    "StudySpecDecayCurveAutomatedStoppingSpec.useElapsedDuration": _ELAPSED,
+    "StudySpecMedianAutomatedStoppingSpec.useElapsedDuration": _ELAPSED,
+    "StudySpecStudyStoppingConfig": Note(enforced="Ends the search; trials that run end by themselves."),
+    "StudySpecStudyStoppingConfig.maxDurationNoProgress": differs("Time does not end a search here."),
+    "StudySpecStudyStoppingConfig.maximumRuntimeConstraint": differs("Time does not end a search here."),
+    "StudySpecStudyStoppingConfig.minimumRuntimeConstraint": differs("Time does not end a search here."),
+    "StudySpecStudyStoppingConfig.shouldStopAsap": differs(
+        "Trials that run end by themselves; `false` asks for that."
+    ),
+    "Trial.clientId": differs("Of studies without jobs only."),
+    "Trial.measurements": differs("The [ops API](ops-api.md) has them."),
+    "Trial.name": differs("A trial of a job is found by its job."),
+    "Trial.webAccessUris": differs("This service has no interactive shells."),
+    "TrainingPipeline.displayName": Note(enforced="Stored; `trainingPipelines.list` filters by it."),
+    "TrainingPipeline.encryptionSpec": differs(
+        "Not used: what a job leaves lies on this machine's disk as it is."
+    ),
+    "TrainingPipeline.labels": Note(enforced="Stored, and the job's, too."),
+    "TrainingPipeline.modelToUpload": Note(enforced="A Model, once the job has succeeded."),
+    "TrainingPipeline.trainingTaskDefinition": Note(
+        enforced="`custom_task_1.0.0.yaml`.", deviation="Others are refused.", certainty=Certainty.DOCS
+    ),
+    "TrainingPipeline.trainingTaskInputs": Note(enforced="The [CustomJobSpec](#customjobspec) of its job."),
     "CustomJob.displayName": Note(enforced="Stored; `customJobs.list` filters by it."),
     "CustomJob.encryptionSpec": differs("Not used: what a job leaves lies on this machine's disk as it is."),
     "CustomJob.error": Note(
@@ -123,6 +206,16 @@ NOTES: Mapping[str, Note] = {
     "WorkerPoolSpec.containerSpec": Note(enforced="The container that runs."),
     "WorkerPoolSpec.diskSpec": differs("Not used: containers share this machine's disk."),
     "WorkerPoolSpec.machineSpec": Note(enforced="The limits of each replica of the pool."),
+    "WorkerPoolSpec.pythonPackageSpec": Note(
+        enforced="Installed in any image with `python3` and pip, and run; see [packages](vertex.md#packages)."
+    ),
+    "PythonPackageSpec.args": Note(enforced="Follow the module; `$(NAME)` is expanded."),
+    "PythonPackageSpec.env": Note(enforced="Variables of the container; `$(NAME)` is expanded."),
+    "PythonPackageSpec.executorImageUri": Note(enforced="Pulled and run."),
+    "PythonPackageSpec.packageUris": Note(
+        enforced="Downloaded and installed when the job starts, in the generation that they had when it was created."
+    ),
+    "PythonPackageSpec.pythonModule": Note(enforced="Runs as `python -m` after the packages were installed."),
     "WorkerPoolSpec.replicaCount": Note(
         enforced="So many replicas run, all at once or none.",
         deviation="A job may have at most 128 replicas.",
@@ -147,6 +240,22 @@ def _package(value: Any, name: str = "") -> tuple[Sample, ...]:
     """Return a value of a field of a package, or of the package, in a pool without an image."""
     package = {f"{_POOL}.pythonPackageSpec.{other}": given for other, given in _PACKAGE.items() if name}
     return each(value, beside={f"{_POOL}.containerSpec": None, **package})
+
+
+#: A good parameter, to change one field of.
+_RATE = {"parameterId": "rate", "doubleValueSpec": {"minValue": 0.1, "maxValue": 1.0}}
+_UNITS = {"parameterId": "units", "integerValueSpec": {"minValue": "8", "maxValue": "64"}}
+
+
+def _kind(name: str, value: Any) -> tuple[Sample, ...]:
+    """Return a parameter's values of another kind than the one that it has."""
+    return each(value, beside={f"{_STUDY}.parameters[].doubleValueSpec": None})
+
+
+def _value(kind: str, value: Any, **others: Any) -> tuple[Sample, ...]:
+    """Return a value of a field of a parameter's ``kind``, beside its other fields."""
+    beside = {f"{_STUDY}.parameters[].{kind}.{name}": other for name, other in others.items()}
+    return each(value, beside={f"{_STUDY}.parameters[].doubleValueSpec": None, **beside})
 
 
 #: Values that the discovery document's rules allow, for fields where the type alone does not make a value
@@ -183,6 +292,56 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
     ),
     "Scheduling.maxWaitDuration": each("3600s"),
     "Scheduling.timeout": each("7200s"),
+    "HyperparameterTuningJob.encryptionSpec": each({"kmsKeyName": _KEY}),
+    "HyperparameterTuningJob.labels": each({"env": "dev"}),
+    "HyperparameterTuningJob.studySpec": each(
+        {"metrics": [{"metricId": "loss", "goal": "MINIMIZE"}], "parameters": [_RATE]}
+    ),
+    "HyperparameterTuningJob.trialJobSpec": each({"workerPoolSpecs": [_CHIEF]}),
+    "StudySpec.algorithm": (
+        *each("RANDOM_SEARCH"),
+        *each("GRID_SEARCH", beside={f"{_STUDY}.parameters": [_UNITS]}),
+    ),
+    "StudySpec.measurementSelectionType": each("LAST_MEASUREMENT", "BEST_MEASUREMENT"),
+    "StudySpec.metrics": each([{"metricId": "loss", "goal": "MINIMIZE"}]),
+    "StudySpec.parameters": each([_RATE, _UNITS]),
+    "StudySpec.studyStoppingConfig": each({"maxNumTrials": 5}),
+    "StudySpecMetricSpec.goal": each("MAXIMIZE", "MINIMIZE"),
+    "StudySpecMetricSpec.safetyConfig": each({"safetyThreshold": 0.5}),
+    "StudySpecParameterSpec.conditionalParameterSpecs": each(
+        [{"parameterSpec": _UNITS, "parentDiscreteValues": {"values": [0.5]}}]
+    ),
+    "StudySpecParameterSpec.doubleValueSpec": each({"minValue": 0.2, "maxValue": 2.0}),
+    "StudySpecParameterSpec.scaleType": each("UNIT_LINEAR_SCALE", "UNIT_LOG_SCALE"),
+    "StudySpecParameterSpec.integerValueSpec": _kind("integerValueSpec", {"minValue": "1", "maxValue": "9"}),
+    "StudySpecParameterSpec.categoricalValueSpec": _kind("categoricalValueSpec", {"values": ["a", "b"]}),
+    "StudySpecParameterSpec.discreteValueSpec": _kind("discreteValueSpec", {"values": [1.0, 2.0]}),
+    "StudySpecParameterSpecDoubleValueSpec.defaultValue": each(0.5),
+    "StudySpecParameterSpecDoubleValueSpec.maxValue": each(2.0),
+    "StudySpecParameterSpecDoubleValueSpec.minValue": each(0.2),
+    "StudySpecParameterSpecIntegerValueSpec.defaultValue": _value("integerValueSpec", "5", maxValue="9"),
+    "StudySpecParameterSpecIntegerValueSpec.maxValue": _value("integerValueSpec", "9"),
+    "StudySpecParameterSpecIntegerValueSpec.minValue": _value("integerValueSpec", "1", maxValue="9"),
+    "StudySpecParameterSpecCategoricalValueSpec.defaultValue": _value(
+        "categoricalValueSpec", "a", values=["a", "b"]
+    ),
+    "StudySpecParameterSpecCategoricalValueSpec.values": _value("categoricalValueSpec", ["a", "b"]),
+    "StudySpecParameterSpecDiscreteValueSpec.defaultValue": _value(
+        "discreteValueSpec", 1.0, values=[1.0, 2.0]
+    ),
+    "StudySpecParameterSpecDiscreteValueSpec.values": _value("discreteValueSpec", [1.0, 2.0]),
+    "StudySpecStudyStoppingConfig.maxDurationNoProgress": each("60s"),
+    "StudySpecStudyStoppingConfig.maximumRuntimeConstraint": each({"maxDuration": "60s"}),
+    "StudySpecStudyStoppingConfig.minimumRuntimeConstraint": each({"maxDuration": "60s"}),
+    "TrainingPipeline.encryptionSpec": each({"kmsKeyName": _KEY}),
+    "TrainingPipeline.inputDataConfig": each({"datasetId": "1"}),
+    "TrainingPipeline.labels": each({"env": "dev"}),
+    "TrainingPipeline.modelToUpload": each(
+        {"displayName": "model", "containerSpec": {"imageUri": "registry.example/project/server:1"}},
+        beside={"trainingTaskInputs.baseOutputDirectory.outputUriPrefix": "gs://bucket/folder"},
+    ),
+    "TrainingPipeline.trainingTaskDefinition": each(CUSTOM_TASK),
+    "TrainingPipeline.trainingTaskInputs": each({"workerPoolSpecs": [_CHIEF]}),
     "WorkerPoolSpec.containerSpec": each(_CONTAINER),
     "WorkerPoolSpec.machineSpec": each(_MACHINE),
     "WorkerPoolSpec.pythonPackageSpec": _package(_PACKAGE),
@@ -212,4 +371,13 @@ BAD_SAMPLES: Mapping[str, tuple[Sample, ...]] = {
     "Scheduling.maxWaitDuration": each("-1s"),
     "Scheduling.timeout": each("0s"),
     "WorkerPoolSpec.replicaCount": each("2"),
+    "HyperparameterTuningJob.displayName": each("x" * 129),
+    "HyperparameterTuningJob.maxTrialCount": each(1001),
+    "HyperparameterTuningJob.parallelTrialCount": each(-1),
+    "HyperparameterTuningJob.maxFailedTrialCount": each(-1),
+    "StudySpec.metrics": each([{"metricId": "a"}, {"metricId": "b"}]),
+    "StudySpec.parameters": each([]),
+    "StudySpecStudyStoppingConfig.maxNumTrials": each(-1),
+    "TrainingPipeline.displayName": each("x" * 129),
+    "TrainingPipeline.trainingTaskDefinition": each("gs://bucket/other.yaml"),
 }

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from docs.tools.fidelity.reference import Reference, Root
 from docs.tools.fidelity.vertex_v1.notes import BAD_SAMPLES, METHOD_NOTES, NOTES, SAMPLES
-from docs.tools.fidelity.vertex_v1.probe import CustomJobProbe
+from docs.tools.fidelity.vertex_v1.probe import CustomJobProbe, PipelineProbe, TuningJobProbe
 
 _LOCATIONS = "projects.locations"
+SERVED = ("customJobs", "hyperparameterTuningJobs", "trainingPipelines", "models", "operations")
+_STUDY = "studySpec"
+_PARAMETER = f"{_STUDY}.parameters[]"
 _POOL = "jobSpec.workerPoolSpecs[]"
 
 VERTEX_V1 = Reference(
@@ -14,7 +17,7 @@ VERTEX_V1 = Reference(
     page="fidelity-vertex.md",
     title="Fidelity: what of Vertex AI is served",
     served_below="/vertex",
-    resources=(_LOCATIONS, f"{_LOCATIONS}.customJobs", f"{_LOCATIONS}.operations"),
+    resources=(_LOCATIONS, *(f"{_LOCATIONS}.{name}" for name in SERVED)),
     methods={_LOCATIONS: ("get", "list")},
     scope=_LOCATIONS,
     schema_prefixes=("GoogleCloudAiplatformV1", "GoogleRpc"),
@@ -39,8 +42,29 @@ VERTEX_V1 = Reference(
                 "Status": "error",
             },
         ),
+        Root(
+            probe=TuningJobProbe(),
+            places={
+                "HyperparameterTuningJob": "",
+                "StudySpec": _STUDY,
+                "StudySpecMetricSpec": f"{_STUDY}.metrics[]",
+                "StudySpecParameterSpec": _PARAMETER,
+                "StudySpecParameterSpecDoubleValueSpec": f"{_PARAMETER}.doubleValueSpec",
+                "StudySpecParameterSpecIntegerValueSpec": f"{_PARAMETER}.integerValueSpec",
+                "StudySpecParameterSpecCategoricalValueSpec": f"{_PARAMETER}.categoricalValueSpec",
+                "StudySpecParameterSpecDiscreteValueSpec": f"{_PARAMETER}.discreteValueSpec",
+                "StudySpecDecayCurveAutomatedStoppingSpec": f"{_STUDY}.decayCurveStoppingSpec",
+                "StudySpecMedianAutomatedStoppingSpec": f"{_STUDY}.medianAutomatedStoppingSpec",
+                "StudySpecStudyStoppingConfig": f"{_STUDY}.studyStoppingConfig",
+                "Trial": "trials[]",
+                "TrialParameter": "trials[].parameters[]",
+                "Measurement": "trials[].finalMeasurement",
+                "MeasurementMetric": "trials[].finalMeasurement.metrics[]",
+            },
+        ),
+        Root(probe=PipelineProbe(), places={"TrainingPipeline": ""}),
     ),
-    outputs=("error",),
+    outputs=("error", "trials"),
     notes=NOTES,
     method_notes=METHOD_NOTES,
     samples=SAMPLES,

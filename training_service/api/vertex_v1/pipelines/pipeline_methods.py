@@ -75,7 +75,7 @@ class TrainingPipelines:
         """
         resource = canonical(MESSAGE, body, "training_pipeline")
         check_task(resource)
-        request = pipeline_request_of(resource) | {INPUTS: _job_spec(resource[INPUTS])}
+        request = pipeline_request_of(resource) | {INPUTS: read_inputs(resource[INPUTS])}
         spec, job_request = job_of_pipeline(project, location, self._new_id(), request)
         check_rights_of_job(self._access, caller, spec)
         pipeline = NewPipeline(
@@ -163,7 +163,7 @@ class TrainingPipelines:
         return new_id(self._random_number())
 
 
-def _job_spec(inputs: Any) -> dict[str, Any]:
+def read_inputs(inputs: Any) -> dict[str, Any]:
     """Return the inputs of a pipeline as the message that they stand for."""
     try:
         return canonical("CustomJobSpec", inputs, _INPUTS_ROOT)
