@@ -39,6 +39,10 @@ def dags(airflow: AirflowApi, extra_dags: Path, pushed_image: ImageRef, stack: L
     file.unlink()
 
 
+def logs_of_failed(run: Run) -> dict[str, str]:
+    return {task: run.log(task) for task, state in run.states().items() if state == "failed"}
+
+
 def test_custom_jobs_are_created_and_a_failure_has_its_text(airflow: AirflowApi) -> None:
     run = Run.start(airflow, "google_custom_jobs")
     run.wait_for_end(patience_seconds=PATIENCE_SECONDS)
@@ -56,9 +60,7 @@ def test_custom_jobs_are_created_and_a_failure_has_its_text(airflow: AirflowApi)
 def test_training_pipelines_are_created_listed_and_deleted(airflow: AirflowApi) -> None:
     run = Run.start(airflow, "google_training_pipelines")
 
-    assert run.wait_for_end(patience_seconds=PATIENCE_SECONDS) == "success", {
-        task: run.log(task) for task, state in run.states().items() if state != "success"
-    }
+    assert run.wait_for_end(patience_seconds=PATIENCE_SECONDS) == "success", logs_of_failed(run)
     (listed,) = run.xcom("list")
     assert listed["state"] == 4  # PIPELINE_STATE_SUCCEEDED
 
@@ -66,9 +68,7 @@ def test_training_pipelines_are_created_listed_and_deleted(airflow: AirflowApi) 
 def test_tuning_jobs_are_created_read_listed_and_deleted(airflow: AirflowApi) -> None:
     run = Run.start(airflow, "google_tuning_jobs")
 
-    assert run.wait_for_end(patience_seconds=PATIENCE_SECONDS) == "success", {
-        task: run.log(task) for task, state in run.states().items() if state != "success"
-    }
+    assert run.wait_for_end(patience_seconds=PATIENCE_SECONDS) == "success", logs_of_failed(run)
     trials = run.xcom("get")["trials"]
     assert [trial["state"] for trial in trials] == [4, 4]  # SUCCEEDED
     for trial in trials:

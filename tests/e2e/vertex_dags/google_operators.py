@@ -24,7 +24,7 @@ from airflow.sdk import DAG
 from google.cloud.aiplatform import hyperparameter_tuning
 
 IMAGE, PROJECT, BUCKET, TAG = "{image}", "{project}", "{bucket}", "{tag}"
-PLACE = {"project_id": PROJECT, "region": "us-central1", "gcp_conn_id": "vertex_local"}
+PLACE = {"project_id": PROJECT, "region": "us-central1"}
 TRAINER = "import os; print('trained in', os.environ['CLOUD_ML_REGION'])"
 #: As cloudml-hypertune writes it.
 TUNED = """
