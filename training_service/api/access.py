@@ -55,7 +55,7 @@ _TUNING_JOBS = f"{LOCATION}/hyperparameterTuningJobs"
 _OPERATIONS = f"{LOCATION}/operations"
 _PIPELINES = f"{LOCATION}/trainingPipelines"
 _MODELS = f"{LOCATION}/models"
-_PIPELINE = "projects/{project}/locations/{location}/trainingPipelines/{pipeline_id}"
+_PIPELINE = "projects/{project}/locations/{location}/trainingPipelines/{job_id}"
 _MODEL = "projects/{project}/locations/{location}/models/{model_id}"
 _CUSTOM_JOB = "projects/{project}/locations/{location}/customJobs/{job_id}"
 _TUNING_JOB = "projects/{project}/locations/{location}/hyperparameterTuningJobs/{job_id}"
@@ -129,9 +129,9 @@ NEEDS: Mapping[tuple[str, str], Needs] = {
     ("DELETE", f"{_CUSTOM_JOBS}/{{job_id}}"): Needs(CUSTOM_JOB_DELETE, _CUSTOM_JOB),
     ("POST", _PIPELINES): Needs(PIPELINE_CREATE, _PROJECT),
     ("GET", _PIPELINES): Needs(PIPELINE_LIST, _PROJECT),
-    ("GET", f"{_PIPELINES}/{{pipeline_id}}"): Needs(PIPELINE_GET, _PIPELINE),
-    ("POST", f"{_PIPELINES}/{{pipeline_id}}:cancel"): Needs(PIPELINE_CANCEL, _PIPELINE),
-    ("DELETE", f"{_PIPELINES}/{{pipeline_id}}"): Needs(PIPELINE_DELETE, _PIPELINE),
+    ("GET", f"{_PIPELINES}/{{job_id}}"): Needs(PIPELINE_GET, _PIPELINE),
+    ("POST", f"{_PIPELINES}/{{job_id}}:cancel"): Needs(PIPELINE_CANCEL, _PIPELINE),
+    ("DELETE", f"{_PIPELINES}/{{job_id}}"): Needs(PIPELINE_DELETE, _PIPELINE),
     ("GET", _MODELS): Needs(MODEL_LIST, _PROJECT),
     ("GET", f"{_MODELS}/{{model_id}}"): Needs(MODEL_GET, _MODEL),
     ("DELETE", f"{_MODELS}/{{model_id}}"): Needs(MODEL_DELETE, _MODEL),

@@ -1,24 +1,50 @@
-"""``projects.locations.customJobs`` of Vertex AI, and their relatives, over REST."""
+"""``projects.locations.customJobs`` of Vertex AI, and its relatives, over REST."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Protocol
 
 from fastapi import APIRouter, Body, Query, Request
 from fastapi.responses import JSONResponse
 
 from training_api.dialects.vertex_v1.names import job_name
+from training_service.access.decision import Caller
 from training_service.api.access import CurrentCaller
 from training_service.api.middleware.audit_log import Deed, note_deed
 from training_service.api.paths import PageSize, ProjectPath
 from training_service.api.vertex_v1.answers import Answering, LocationPath
 from training_service.api.vertex_v1.canonical import canonical
-from training_service.api.vertex_v1.job_methods import JobMethods
 from training_service.api.vertex_v1.messages import OPERATION
 from training_service.api.vertex_v1.paths import LOCATION
 
 
-def jobs_router(methods: JobMethods, create_permission: str) -> APIRouter:
+class Methods(Protocol):
+    """The methods of a resource that runs, in canonical JSON: what every transport calls."""
+
+    message: ClassVar[str]
+    collection: ClassVar[str]
+
+    def create(self, project: str, location: str, body: Any, caller: Caller) -> dict[str, Any]: ...
+
+    def list_page(
+        self,
+        project: str,
+        location: str,
+        *,
+        filter_text: str = "",
+        page_size: int = 0,
+        page_token: str = "",
+        mask: str = "",
+    ) -> dict[str, Any]: ...
+
+    def get(self, project: str, location: str, job_id: str, /) -> dict[str, Any]: ...
+
+    def cancel(self, project: str, location: str, job_id: str, /) -> dict[str, Any]: ...
+
+    def delete(self, project: str, location: str, job_id: str, /) -> dict[str, Any]: ...
+
+
+def jobs_router(methods: Methods, create_permission: str) -> APIRouter:
     """
     Return the routes over ``methods``.
 
@@ -38,7 +64,7 @@ def jobs_router(methods: JobMethods, create_permission: str) -> APIRouter:
         answer: Answering,
         request: Request,
     ) -> JSONResponse:
-        """Submit a job; the service gives it an id."""
+        """Submit it; the service gives it an id."""
         created = methods.create(project, location, body, caller)
         name = job_name(project, location, collection, created["name"].rpartition("/")[2])
         note_deed(request, Deed(permission=create_permission, resource=name))
@@ -54,7 +80,7 @@ def jobs_router(methods: JobMethods, create_permission: str) -> APIRouter:
         page_token: Annotated[str, Query(alias="pageToken")] = "",
         mask: Annotated[str, Query(alias="readMask")] = "",
     ) -> JSONResponse:
-        """List the jobs of a location, newest first."""
+        """List those of a location, newest first."""
         page = methods.list_page(
             project, location, filter_text=filter_text, page_size=page_size, page_token=page_token, mask=mask
         )
@@ -62,20 +88,20 @@ def jobs_router(methods: JobMethods, create_permission: str) -> APIRouter:
 
     @router.get("/{job_id}")
     def get(project: ProjectPath, location: LocationPath, job_id: str, answer: Answering) -> JSONResponse:
-        """Describe a job."""
+        """Describe one."""
         return answer(message, methods.get(project, location, job_id))
 
     @router.post("/{job_id}:cancel")
     def cancel(
         project: ProjectPath, location: LocationPath, job_id: str, body: Annotated[Any, Body()] = None
     ) -> dict[str, Any]:
-        """Cancel a job; one that has ended is left as it is."""
+        """Cancel one; what has ended is left as it is."""
         canonical(f"Cancel{message}Request", body or {})
         return methods.cancel(project, location, job_id)
 
     @router.delete("/{job_id}")
     def delete(project: ProjectPath, location: LocationPath, job_id: str, answer: Answering) -> JSONResponse:
-        """Delete a job that has ended; the operation that is answered is done."""
+        """Delete one that has ended; the operation that is answered is done."""
         return answer(OPERATION, methods.delete(project, location, job_id))
 
     return router

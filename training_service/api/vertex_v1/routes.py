@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from training_service.access.roles import CUSTOM_JOB_CREATE, TUNING_JOB_CREATE
+from training_service.access.roles import CUSTOM_JOB_CREATE, PIPELINE_CREATE, TUNING_JOB_CREATE
 from training_service.api.vertex_v1.job_methods import CustomJobs
 from training_service.api.vertex_v1.job_routes import jobs_router
 from training_service.api.vertex_v1.locations import vertex_locations_router
@@ -12,7 +12,6 @@ from training_service.api.vertex_v1.operations import Operations, operations_rou
 from training_service.api.vertex_v1.pipelines.model_methods import Models
 from training_service.api.vertex_v1.pipelines.models import models_router
 from training_service.api.vertex_v1.pipelines.pipeline_methods import TrainingPipelines
-from training_service.api.vertex_v1.pipelines.training_pipelines import training_pipelines_router
 from training_service.api.vertex_v1.tuning_methods import HyperparameterTuningJobs
 from training_service.api.vertex_v1.unserved import unserved_router
 
@@ -28,7 +27,7 @@ def vertex_v1_routers(
     return [
         jobs_router(custom_jobs, CUSTOM_JOB_CREATE),
         jobs_router(tuning_jobs, TUNING_JOB_CREATE),
-        training_pipelines_router(pipelines),
+        jobs_router(pipelines, PIPELINE_CREATE),
         models_router(models),
         operations_router(operations),
         vertex_locations_router(),

@@ -141,7 +141,7 @@ def test_airflows_role_opens_what_its_tasks_and_its_dashboard_ask_for_and_no_mor
 
 @pytest.mark.parametrize("route", NEEDS)
 def test_a_resource_is_made_of_the_parts_of_its_path(route: tuple[str, str]) -> None:
-    names = ("project", "job_id", "location", "repository", "bucket", "pipeline_id", "model_id")
+    names = ("project", "job_id", "location", "repository", "bucket", "model_id")
     parts = {name: name.upper() for name in names}
 
     resource = NEEDS[route].resource.format_map(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from training_api.dialects.vertex_v1.filters import read_filter
 from training_api.dialects.vertex_v1.names import job_name, new_id
@@ -46,6 +46,9 @@ class TrainingPipelines:
     :param learn: told of each project that a pipeline is made in; its number leads to it from then on.
     :param random_number: what the ids of pipelines, jobs and models are made from.
     """
+
+    message: ClassVar[str] = MESSAGE
+    collection: ClassVar[str] = TRAINING_PIPELINES
 
     def __init__(
         self,
