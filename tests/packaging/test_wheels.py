@@ -89,7 +89,8 @@ def files_in(place: Path) -> Iterator[Path]:
 def test_every_module_is_imported_or_needs_the_extra_that_it_is_said_to_need(
     distribution: Distribution, venv_of: VenvOf
 ) -> None:
-    modules = [name for name, _ in distribution.modules()]
+    programs = ROOT / distribution.programs_in if distribution.programs_in else None
+    modules = [name for name, path in distribution.modules() if path.parent != programs]
 
     missing = venv_of(distribution).modules_missing_at_import(modules)
 
