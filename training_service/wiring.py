@@ -205,7 +205,8 @@ def _build(
     runtimes = {version: image.python_versions for version, image in settings.runtime_images.items()}
     pipelines, models = PipelineStore(databases.api), ModelStore(databases.api)
     project_ids = ProjectIds(lambda: {*asked.projects(), *pipelines.projects(), *models.projects()})
-    of_vertex = (vertex_jobs, access, removal, operations, project_ids.learn, ErrorTail(logs).of)
+    tail = ErrorTail(logs).of
+    of_vertex = (vertex_jobs, access, removal, operations, project_ids.learn, tail)
     return create_app(
         jobs=asked,
         dialects=[
@@ -213,7 +214,7 @@ def _build(
             *vertex_v1_routers(
                 CustomJobs(*of_vertex),
                 HyperparameterTuningJobs(*of_vertex),
-                TrainingPipelines(vertex_jobs, pipelines, access, operations, project_ids.learn),
+                TrainingPipelines(vertex_jobs, pipelines, access, operations, project_ids.learn, tail),
                 Models(models, operations, project_ids.learn),
                 operations,
             ),

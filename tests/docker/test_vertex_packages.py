@@ -185,3 +185,64 @@ def test_a_user_without_rights_finds_the_objects_below_gcs_and_writes_nothing_th
     assert "Permission denied" in log
     assert "workerpool0-0 exited with a non-zero status of 66" in refused.error.message
     assert f"there is no gs://{bucket.name}/{job_id}/copy; /gcs has only the objects that" in why
+
+
+def log_of(training: TrainingClient, pipeline: Any) -> str:
+    """Return the log of the job that the pipeline ran."""
+    pipeline._sync_gca_resource()
+    job = pipeline.gca_resource.training_task_metadata["backingCustomJob"]
+    entries = training.list_log_entries(job_log_filter(job.rpartition("/")[2])).entries or []
+    return "\n".join(entry.message or "" for entry in entries)
+
+
+def test_a_pipeline_of_a_package_runs_it_on_a_prebuilt_image(
+    sdk: Any, training: TrainingClient, package: str
+) -> None:
+    pipeline = sdk.CustomPythonPackageTrainingJob(
+        display_name="package",
+        python_package_gcs_uri=package,
+        python_module_name="trainer.task",
+        container_uri=PREBUILT,
+    )
+
+    model = pipeline.run(args=["--epochs", "3"], environment_variables={"WORD": "of the package"})
+
+    log = log_of(training, pipeline)
+    assert model is None
+    assert pipeline.state.name == "PIPELINE_STATE_SUCCEEDED", log
+    assert told(log) == {"args": ["--epochs", "3"], "word": "of the package", "user": 65534}
+
+
+def test_a_pipeline_of_a_package_that_fails_has_the_trainers_last_words(
+    sdk: Any, training: TrainingClient, bucket: storage.Bucket, job_id: str
+) -> None:
+    name = f"{job_id}/trainer-0.0.0.tar.gz"
+    bucket.blob(name).upload_from_string(source_package("raise SystemExit('no data')\n"))
+    pipeline = sdk.CustomPythonPackageTrainingJob(
+        display_name="failing",
+        python_package_gcs_uri=f"gs://{bucket.name}/{name}",
+        python_module_name="trainer.task",
+        container_uri=PREBUILT,
+    )
+
+    with pytest.raises(RuntimeError, match="workerpool0-0 exited with a non-zero status of 1") as caught:
+        pipeline.run()
+
+    assert "no data" in str(caught.value)
+    assert pipeline.state.name == "PIPELINE_STATE_FAILED"
+    assert pipeline.error.code == 3
+    assert "no data" in log_of(training, pipeline)
+
+
+def test_a_pipeline_of_a_local_script_runs_on_a_prebuilt_image(
+    sdk: Any, training: TrainingClient, bucket: storage.Bucket, tmp_path: Path
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(TRAINER)
+    pipeline = sdk.CustomTrainingJob(display_name="script", script_path=str(script), container_uri=PREBUILT)
+
+    pipeline.run(args=["--epochs", "3"], environment_variables={"WORD": "of the script", **OFFLINE})
+
+    log = log_of(training, pipeline)
+    assert pipeline.state.name == "PIPELINE_STATE_SUCCEEDED", log
+    assert told(log) == {"args": ["--epochs", "3"], "word": "of the script", "user": 65534}

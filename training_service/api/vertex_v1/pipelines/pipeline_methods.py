@@ -18,7 +18,8 @@ from training_api.dialects.vertex_v1.pipelines.reader import (
     job_of_pipeline,
     pipeline_request_of,
 )
-from training_api.errors import FieldViolation, InvalidJobSpec, InvalidRequest, ResourceNotFound
+from training_api.errors import FieldViolation, InvalidJobSpec, InvalidRequest, JobNotFound, ResourceNotFound
+from training_api.states import JobState
 from training_service.access.control import AccessControl
 from training_service.access.decision import Caller
 from training_service.api.vertex_v1.canonical import canonical
@@ -28,6 +29,7 @@ from training_service.api.vertex_v1.pipelines.pipeline_writer import TRAINING_PI
 from training_service.api.vertex_v1.read_mask import masked, read_mask
 from training_service.model import paging
 from training_service.model.pipelines import NewPipeline, PipelineRecord
+from training_service.model.records import JobRecord
 from training_service.store.pipelines.pipeline_store import PipelineStore
 from training_service.use_cases.job_removal import JobStillActive
 from training_service.use_cases.jobs import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, Jobs
@@ -44,6 +46,7 @@ class TrainingPipelines:
 
     :param jobs: those of this dialect.
     :param learn: told of each project that a pipeline is made in; its number leads to it from then on.
+    :param tail: returns the end of what a job's failed replica wrote.
     :param random_number: what the ids of pipelines, jobs and models are made from.
     """
 
@@ -57,6 +60,7 @@ class TrainingPipelines:
         access: AccessControl,
         operations: Operations,
         learn: Callable[[str], None] = lambda project: None,
+        tail: Callable[[JobRecord], str] = lambda record: "",
         random_number: Callable[[], int] = lambda: secrets.randbits(63),
     ) -> None:
         self._jobs = jobs
@@ -64,6 +68,7 @@ class TrainingPipelines:
         self._access = access
         self._operations = operations
         self._learn = learn
+        self._tail = tail
         self._random_number = random_number
 
     def create(self, project: str, location: str, body: Any, caller: Caller) -> dict[str, Any]:
@@ -121,8 +126,13 @@ class TrainingPipelines:
         }
 
     def get(self, project: str, location: str, pipeline_id: str) -> dict[str, Any]:
-        """Return a pipeline. :raises ResourceNotFound: there is none, or in another location."""
-        return training_pipeline(self._found(project, location, pipeline_id))
+        """
+        Return a pipeline, with the end of what its failed replica wrote, which a list does not show.
+
+        :raises ResourceNotFound: there is none, or in another location.
+        """
+        found = self._found(project, location, pipeline_id)
+        return training_pipeline(found, self._tail_of(found))
 
     def cancel(self, project: str, location: str, pipeline_id: str) -> dict[str, Any]:
         """
@@ -161,6 +171,15 @@ class TrainingPipelines:
             where = f"; it is in {found.location}" if found else ""
             raise ResourceNotFound(f"The TrainingPipeline does not exist: {name!r}{where}")
         return found
+
+    def _tail_of(self, pipeline: PipelineRecord) -> str:
+        """Return the end of what the replica wrote that failed a pipeline; the log goes with the job."""
+        if pipeline.state is not JobState.FAILED:
+            return ""
+        try:
+            return self._tail(self._jobs.record(pipeline.project, pipeline.job_id))
+        except JobNotFound:
+            return ""
 
     def _new_id(self) -> str:
         return new_id(self._random_number())

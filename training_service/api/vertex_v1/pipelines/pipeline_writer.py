@@ -18,9 +18,11 @@ from training_service.model.pipelines import PipelineRecord
 TRAINING_PIPELINES = "trainingPipelines"
 
 
-def training_pipeline(record: PipelineRecord) -> dict[str, Any]:
+def training_pipeline(record: PipelineRecord, tail: str = "") -> dict[str, Any]:
     """
     Return the TrainingPipeline of a record, in canonical JSON.
+
+    :param tail: the end of what its failed replica wrote.
 
     It names its job from the start: Airflow's operators look for the name when the pipeline has ended.
     """
@@ -42,5 +44,5 @@ def training_pipeline(record: PipelineRecord) -> dict[str, Any]:
         model = {"name": job_name(number, place, MODELS, record.model_id), "versionId": VERSION_ID}
         resource[MODEL] = {**record.request[MODEL], **model}
     if record.reason and record.state in WITH_ERROR:
-        resource["error"] = job_error(record.reason.cause, record.reason.message, record.job_id)
+        resource["error"] = job_error(record.reason.cause, record.reason.message, record.job_id, tail)
     return resource

@@ -192,6 +192,22 @@ def test_a_pipeline_answers_when_its_job_was_deleted_first(http: TestClient, end
     assert http.delete(path_of(created)).json()["done"]
 
 
+def test_a_pipeline_that_failed_has_the_last_lines_of_its_job_until_that_is_deleted(
+    http: TestClient, end_job: EndJob
+) -> None:
+    created = create(http)
+    end_job(created, JobState.FAILED, said="ValueError: no data")
+
+    error = http.get(path_of(created)).json()["error"]
+    listed = http.get(PIPELINES).json()["trainingPipelines"][0]["error"]
+
+    assert error == http.get(job_of(created)).json()["error"]
+    assert error["message"].startswith("It exited with 1. \nValueError: no data\n\n")
+    assert "no data" not in listed["message"]
+    http.delete(job_of(created)).raise_for_status()
+    assert http.get(path_of(created)).json()["error"] == listed
+
+
 def test_a_pipeline_names_its_model_once_it_has_succeeded(http: TestClient, end_job: EndJob) -> None:
     created = create(http, modelToUpload=MODEL, job_spec=WITH_BASE)
     failing = create(http, modelToUpload=MODEL, job_spec=WITH_BASE)
