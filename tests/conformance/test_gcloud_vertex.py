@@ -1,4 +1,4 @@
-"""``gcloud ai custom-jobs`` as installed, with the variables of ``make env``."""
+"""``gcloud ai`` as installed, with the variables of ``make env``."""
 
 from __future__ import annotations
 
@@ -18,15 +18,29 @@ from tests.support.ports import reserve_port
 
 pytestmark = pytest.mark.timeout(300)
 
-#: Runs ``gcloud ai custom-jobs ... --region us-central1 --format json``.
-CustomJobs = Callable[..., Result]
+#: Runs ``gcloud ai ... --region us-central1 --format json``.
+GcloudAi = Callable[..., Result]
+SEARCH = f"""
+studySpec:
+  metrics:
+  - metricId: accuracy
+    goal: MAXIMIZE
+  parameters:
+  - parameterId: rate
+    doubleValueSpec: {{minValue: 0.001, maxValue: 0.1}}
+    scaleType: UNIT_LOG_SCALE
+trialJobSpec:
+  workerPoolSpecs:
+  - machineSpec: {{machineType: n1-standard-4}}
+    replicaCount: 1
+    containerSpec: {{imageUri: {IMAGE}}}
+"""
+ENDING = ("JOB_STATE_CANCELLING", "JOB_STATE_CANCELLED")
 POOL = f"machine-type=n1-standard-4,replica-count=1,container-image-uri={IMAGE}"
 
 
 @pytest.fixture(scope="module", params=["override", "proxy"])
-def custom_jobs(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[CustomJobs]:
+def gcloud_ai(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcloudAi]:
     """gcloud, told the service's address, or a proxy and an authority alone."""
     folder, proxy_port = tmp_path_factory.mktemp("service"), reserve_port()
     with run_service(folder, vertex_proxy_port=proxy_port) as service:
@@ -45,14 +59,18 @@ def custom_jobs(
             }
         gcloud = partial(run_gcloud, environment=environment, config=folder / "gcloud")
 
-        def custom_jobs(command: str, *arguments: str | Path) -> Result:
-            where = ("--region", "us-central1", "--format", "json")
-            return gcloud("ai", "custom-jobs", command, *arguments, *where)
+        def gcloud_ai(*arguments: str | Path) -> Result:
+            return gcloud("ai", *arguments, "--region", "us-central1", "--format", "json")
 
-        yield custom_jobs
+        yield gcloud_ai
 
 
-def test_gcloud_creates_describes_lists_and_cancels_a_job(custom_jobs: CustomJobs) -> None:
+@pytest.fixture
+def custom_jobs(gcloud_ai: GcloudAi) -> GcloudAi:
+    return partial(gcloud_ai, "custom-jobs")
+
+
+def test_gcloud_creates_describes_lists_and_cancels_a_job(custom_jobs: GcloudAi) -> None:
     created = custom_jobs(
         "create",
         "--display-name",
@@ -80,7 +98,7 @@ def test_gcloud_creates_describes_lists_and_cancels_a_job(custom_jobs: CustomJob
     assert "has been sent" in cancelled.stderr
 
 
-def test_gcloud_says_what_the_service_refuses(custom_jobs: CustomJobs) -> None:
+def test_gcloud_says_what_the_service_refuses(custom_jobs: GcloudAi) -> None:
     refused = custom_jobs(
         "create", "--display-name", "x", "--worker-pool-spec", f"{POOL},accelerator-type=NVIDIA_TESLA_K80"
     )
@@ -89,3 +107,31 @@ def test_gcloud_says_what_the_service_refuses(custom_jobs: CustomJobs) -> None:
     assert refused.returncode == missing.returncode == 1
     assert "INVALID_ARGUMENT" in refused.stderr
     assert "NOT_FOUND" in missing.stderr
+
+
+def test_gcloud_creates_describes_lists_and_cancels_a_tuning_job(gcloud_ai: GcloudAi, tmp_path: Path) -> None:
+    config = tmp_path / "search.yaml"
+    config.write_text(SEARCH)
+    tuning_jobs = partial(gcloud_ai, "hp-tuning-jobs")
+
+    counts = ("--max-trial-count=4", "--parallel-trial-count=2", "--algorithm=random-search")
+    created = tuning_jobs("create", "--display-name", "a search", "--config", config, *counts)
+    assert created.returncode == 0, created.stderr
+    name = json.loads(created.stdout)["name"]
+    assert "/locations/us-central1/hyperparameterTuningJobs/" in name
+
+    described = json.loads(tuning_jobs("describe", name).stdout)
+    assert (described["displayName"], described["maxTrialCount"], described["parallelTrialCount"]) == (
+        "a search",
+        4,
+        2,
+    )
+    assert described["studySpec"]["algorithm"] == "RANDOM_SEARCH"
+    (parameter,) = described["studySpec"]["parameters"]
+    assert (parameter["scaleType"], parameter["doubleValueSpec"]["maxValue"]) == ("UNIT_LOG_SCALE", 0.1)
+
+    assert [job["name"] for job in json.loads(tuning_jobs("list").stdout)] == [name]
+
+    cancelled = tuning_jobs("cancel", name)
+    assert cancelled.returncode == 0, cancelled.stderr
+    assert json.loads(tuning_jobs("describe", name).stdout)["state"] in ENDING

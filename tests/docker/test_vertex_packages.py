@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
+import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +17,7 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage  # noqa: TID253  # what the SDK stages with
 
 from local_stack.stack import LocalStack
+from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 from training_api.clients.training import TrainingClient, job_log_filter
 from training_api.job.image_ref import ImageRef
@@ -24,6 +28,28 @@ PREBUILT = "us-docker.pkg.dev/vertex-ai/training/scikit-learn-cpu.1-0:latest"
 TRAINER = """\
 import json, os, sys
 print("told", json.dumps({"args": sys.argv[1:], "word": os.environ["WORD"], "user": os.getuid()}), flush=True)
+"""
+#: What a user of the SDK writes who asks for no transport; it uses gRPC and TLS.
+OVER_GRPC = """
+import sys
+from google.auth.credentials import AnonymousCredentials
+from google.cloud import aiplatform
+
+project, endpoint, bucket, package, image = sys.argv[1:]
+aiplatform.init(
+    project=project,
+    location="us-central1",
+    api_endpoint=endpoint,
+    credentials=AnonymousCredentials(),
+    staging_bucket=bucket,
+)
+pipeline = aiplatform.CustomPythonPackageTrainingJob(
+    display_name="gRPC", python_package_gcs_uri=package, python_module_name="trainer.task", container_uri=image
+)
+try:
+    pipeline.run(args=["--epochs", "3"])
+finally:
+    print("ended", pipeline.state.name)
 """
 #: The image has setuptools, and pip needs nothing of an index.
 OFFLINE = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0"}
@@ -246,3 +272,24 @@ def test_a_pipeline_of_a_local_script_runs_on_a_prebuilt_image(
     log = log_of(training, pipeline)
     assert pipeline.state.name == "PIPELINE_STATE_SUCCEEDED", log
     assert told(log) == {"args": ["--epochs", "3"], "word": "of the script", "user": 65534}
+
+
+def test_a_pipeline_of_a_package_over_grpc_ends_with_the_trainers_last_words(
+    stack: LocalStack, package: str
+) -> None:
+    trusted = stack.settings.certificates_dir / "authority.pem"
+    endpoint = f"127.0.0.1:{stack.settings.grpc_port}"
+    given = (stack.settings.project, endpoint, stack.settings.job_bucket, package, PREBUILT)
+
+    done = subprocess.run(
+        [sys.executable, "-c", OVER_GRPC, *given],
+        env={**os.environ, "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": str(trusted)},
+        capture_output=True,
+        text=True,
+        timeout=scaled(120),
+        check=False,
+    )
+
+    assert done.stdout.endswith("ended PIPELINE_STATE_FAILED\n"), done.stderr
+    assert "workerpool0-0 exited with a non-zero status of 1" in done.stderr
+    assert "KeyError: " in done.stderr

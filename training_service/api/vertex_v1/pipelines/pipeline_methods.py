@@ -127,7 +127,9 @@ class TrainingPipelines:
 
     def get(self, project: str, location: str, pipeline_id: str) -> dict[str, Any]:
         """
-        Return a pipeline, with the end of what its failed replica wrote, which a list does not show.
+        Return a pipeline, with the last lines of its failed replica.
+
+        A list does not show them.
 
         :raises ResourceNotFound: there is none, or in another location.
         """
@@ -173,7 +175,7 @@ class TrainingPipelines:
         return found
 
     def _tail_of(self, pipeline: PipelineRecord) -> str:
-        """Return the end of what the replica wrote that failed a pipeline; the log goes with the job."""
+        """Return the last lines of a failed pipeline's job; they go with the job."""
         if pipeline.state is not JobState.FAILED:
             return ""
         try:

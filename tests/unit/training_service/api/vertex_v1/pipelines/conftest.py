@@ -25,7 +25,7 @@ EndJob = Callable[..., None]
 
 @pytest.fixture
 def end_job(tmp_path: Path) -> EndJob:
-    """Return what brings the job of a pipeline, as it was answered, to a state; ``said`` is its last line."""
+    """Return what ends the job of a pipeline; ``said`` is its last line."""
 
     def end(pipeline: dict[str, Any], to: JobState = JobState.SUCCEEDED, said: str = "") -> None:
         database = open_database(f"sqlite:///{tmp_path / 'jobs.db'}")
