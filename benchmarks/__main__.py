@@ -5,8 +5,9 @@
 ``python -m benchmarks dags`` only those about the DAGs: how much longer a warm run is than the same by hand,
 and how long a file takes to read; ``python -m benchmarks dashboard`` only those about the dashboard, and
 ``python -m benchmarks running`` only those about a thousand running jobs and a registry that hangs, and
-``python -m benchmarks store`` only those about the object store, and ``python -m benchmarks retraining`` only
-those about false promotions, which are simulated. The last four need no stack.
+``python -m benchmarks store`` only those about the object store, and ``python -m benchmarks vertex`` only
+those that compare both dialects and the service's ports, on a stack without Airflow, and
+``python -m benchmarks retraining`` only those about false promotions, which are simulated.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from benchmarks.on_service import (
     many_running,
     poller,
     store_scale,
+    vertex_calls,
 )
 from benchmarks.on_stack import (
     dag_parse,
@@ -31,6 +33,7 @@ from benchmarks.on_stack import (
     distributed,
     footprint,
     log_flood,
+    service_start,
     submit_latency,
     tuning,
     unchanged_images,
@@ -42,7 +45,7 @@ from benchmarks.retraining import nights
 from benchmarks.search import comparison, early_stopping
 from local_stack.parts.base_image import BaseImage
 from local_stack.people.credentials import registry_login
-from local_stack.settings import ALL_PARTS, StackSettings
+from local_stack.settings import ALL_PARTS, SERVE_PARTS, StackSettings
 from local_stack.stack import LocalStack
 
 
@@ -58,6 +61,8 @@ def main() -> int:
     figures["warm DAG"] = warm_dag.measure(stack)
     figures["DAG files"] = dag_parse.measure()
     figures["idle"] = footprint.measure(stack)
+    figures["start"] = service_start.measure(stack)
+    figures["reads"] = vertex_calls.measure()
     figures["stored jobs"] = store_scale.measure()
     figures["create rate"] = create_rate.measure()
     figures["running jobs"] = many_running.measure()
@@ -92,6 +97,17 @@ def measure_dags() -> int:
     return tell(figures, "dags-")
 
 
+def measure_vertex() -> int:
+    """Return 0 if the figures of both dialects are within their limits."""
+    stack = LocalStack(StackSettings())
+    stack.up(SERVE_PARTS)
+    figures = {"submit": submit_latency.measure(stack, _pushed_image(stack))}
+    figures["idle"] = footprint.measure_service(stack)
+    figures["start"] = service_start.measure(stack)
+    figures["reads"] = vertex_calls.measure()
+    return tell(figures, "vertex-")
+
+
 def _pushed_image(stack: LocalStack) -> str:
     """Push the base image and return it by digest."""
     client = docker.APIClient(**kwargs_from_env())
@@ -124,12 +140,15 @@ def run(arguments: list[str]) -> int:
             )
         case ["store"]:
             return tell(_of_the_store(), "store-")
+        case ["vertex"]:
+            return measure_vertex()
         case ["retraining"]:
             return tell({"retraining": nights.measure()}, "retraining-")
         case []:
             return main()
     print(
-        f"expected nothing, search, dags, running, dashboard, store or retraining; got {' '.join(arguments)}",
+        "expected nothing, search, dags, running, dashboard, store, vertex or retraining; "
+        f"got {' '.join(arguments)}",
         file=sys.stderr,
     )
     return 2

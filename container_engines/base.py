@@ -9,7 +9,7 @@ stop what has stopped, or to remove what is gone. All methods are safe to call f
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -109,6 +109,8 @@ class ReplicaLaunch:
     :param folders: absolute paths of empty folders to which everybody in it may write.
     :param disk_bytes: what its root may grow to, where the engine can limit it; 0: no limit.
     :param runtime: the container runtime, by the engine's name for it; empty: the engine's default.
+    :param machine: which of the engine's ``hosts`` it runs on; empty: any.
+    :param reserved: what that machine keeps for it, where the engine reserves anything; ``None``: nothing.
     """
 
     job_uid: str
@@ -130,6 +132,8 @@ class ReplicaLaunch:
     folders: tuple[str, ...] = ()
     disk_bytes: int = 0
     runtime: str = ""
+    machine: str = ""
+    reserved: Resources | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +143,7 @@ class ObservedReplica:
 
     :param exit_code: set if and only if the state is EXITED.
     :param lost: the engine or its machine ended it, and the exit code says nothing.
+    :param machine: which of the engine's ``hosts`` it is on; empty: none yet, or there is only one.
     """
 
     job_uid: str
@@ -146,6 +151,7 @@ class ObservedReplica:
     attempt: Attempt = field(default_factory=Attempt)
     container_id: str
     state: ReplicaState
+    machine: str = ""
     exit_code: int | None = None
     out_of_memory: bool = False
     lost: bool = False
@@ -207,11 +213,12 @@ class Engine(ABC):
         """Return the engine's version."""
 
     @abstractmethod
-    def hosts(self) -> Sequence[Resources]:
+    def hosts(self) -> Mapping[str, Resources]:
         """
-        Return cores and memory of each machine that can start containers now; at least one.
+        Return what each machine that can start containers now has, by its id.
 
-        A container runs on one of them; a job's containers may be spread over several.
+        There is at least one; the id of an only machine is empty. A container runs on one of them, and those
+        of a job may be spread over several.
         """
 
     def max_networks(self) -> int | None:
@@ -219,6 +226,14 @@ class Engine(ABC):
         Return how many job networks there can be, including those that exist; at least 1.
 
         :return: ``None``: the engine does not run out of them.
+        """
+        return None
+
+    def max_job_replicas(self) -> int | None:
+        """
+        Return how many containers one job's network has addresses for.
+
+        :return: ``None``: more than any job has.
         """
         return None
 

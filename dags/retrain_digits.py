@@ -196,7 +196,6 @@ with DAG(
         subject="Shall version {{ ti.xcom_pull(task_ids='register')['version_id'] }} become the champion?",
         body="{{ ti.xcom_pull(task_ids='compare.decide')['why'] }}",
         response_timeout=timedelta(days=3),
-        retries=1,  # ask again if Airflow loses an answer that comes at once (apache/airflow#72716)
     )
     promote = PromoteModelOperator(
         task_id="promote",

@@ -33,6 +33,7 @@ pytest_plugins = [
     "tests.support.bed.image_tasks",
     "tests.support.bed.object_store",
     "tests.support.bed.postgresql",
+    "tests.support.bed.vertex",
 ]
 
 REPOSITORY = Path(__file__).resolve().parents[1]

@@ -58,6 +58,8 @@ LEGAL: Mapping[JobState, frozenset[JobState]] = {
 TERMINAL: frozenset[JobState] = frozenset(state for state, successors in LEGAL.items() if not successors)
 #: All others.
 LIVING: frozenset[JobState] = frozenset(JobState) - TERMINAL
+#: Of jobs that run or will run.
+ACTIVE: frozenset[JobState] = LIVING - {JobState.CANCELLING}
 
 
 class ReplicaState(StrEnum):

@@ -16,14 +16,15 @@ from container_engines.confinement import PIDS_LIMIT
 from container_engines.disk_use import DiskUse
 from container_engines.egress import Egress, EgressMode, Endpoint
 from container_engines.pull_watch import DEADLINE_SECONDS, SILENT_SECONDS
+from training_api.job.placement import Placement
 from training_api.loopback import is_loopback
 from training_service.model.container_runtimes import JobType
 from training_service.model.disk.disk_guard import DATABASE, Floors
 from training_service.model.disk.disk_limit import LIMIT
 from training_service.model.host_capacity import Accelerators
-from training_service.model.image_aliases import ImageAliases
+from training_service.model.images.image_aliases import ImageAliases
+from training_service.model.images.runtimes import RuntimeImage
 from training_service.model.retention import Retention
-from training_service.model.runtimes import RuntimeImage
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -78,6 +79,7 @@ class ServiceSettings(BaseSettings):
     :param image_aliases: names of images, or their beginnings with ``*``, and what runs in their place.
     :param overcommit: the factor by which the host's cores and memory may be promised to replicas that run
         side by side. Jobs that do not fit are QUEUED. A machine type is the most that a replica may use.
+    :param placement: how the replicas of a job are put on several machines: ``spread`` or ``pack``.
     :param max_replicas: replicas of all jobs that may run side by side; 0: as many as cores and memory allow.
     :param max_networks: jobs that may have a network at the same time; 0: as the engine has addresses.
     :param accelerators: ``require``: a job that asks for more GPUs than the host has is refused; ``ignore``:
@@ -153,6 +155,7 @@ class ServiceSettings(BaseSettings):
     runtime_images: dict[str, RuntimeImage] = {}
     image_aliases: ImageAliases = {}
     overcommit: float = Field(default=4.0, ge=1)
+    placement: Placement = Placement.SPREAD
     max_replicas: int = Field(default=0, ge=0)
     max_networks: int = Field(default=0, ge=0)
     accelerators: Accelerators = Accelerators.REQUIRE

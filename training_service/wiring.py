@@ -20,6 +20,7 @@ from training_service.access.secret_store import SecretStore
 from training_service.api.app import TRUSTED_HOSTS, create_app
 from training_service.api.ml_v1.routes import ml_v1_routers
 from training_service.api.registry import registry_router
+from training_service.api.token import token_router
 from training_service.api.vertex_v1.error_tail import ErrorTail
 from training_service.api.vertex_v1.job_methods import CustomJobs
 from training_service.api.vertex_v1.operations import Operations
@@ -45,7 +46,7 @@ from training_service.settings import EngineKind, ServiceSettings
 from training_service.store.audit_store import AuditStore
 from training_service.store.database import Databases, open_databases
 from training_service.store.ended.ended_jobs import EndedJob, EndedJobs
-from training_service.store.jobs.job_search import JobSearch
+from training_service.store.jobs.job_search import SEARCHED_TOO, JobSearch
 from training_service.store.jobs.job_store import JobStore
 from training_service.store.jobs.success_store import SuccessStore
 from training_service.store.logs.log_store import LogStore
@@ -69,6 +70,7 @@ from training_service.telemetry.gauges import ServiceGauges
 from training_service.telemetry.health_gauges import HealthGauges
 from training_service.telemetry.metrics import Metrics
 from training_service.upkeep.tasks import remove_batch
+from training_service.use_cases.any_job import AnyJob
 from training_service.use_cases.curve_book import CurveBook
 from training_service.use_cases.fleet_reports import Reports
 from training_service.use_cases.health import Health
@@ -104,7 +106,7 @@ def build_service(
     :raises TuningNotInstalled: the database has a tuning job, and the extra ``tuning`` is not installed.
     :raises DatabaseSilent: the database keeps the connection and answers nothing.
     """
-    identities = Identities.of(settings)
+    identities = Identities.of(settings, DIALECTS)
     opened = databases or open_databases(
         settings.database_url, statement_seconds=settings.api_statement_seconds
     )
@@ -150,7 +152,7 @@ def _build(
             check_packages_can_be_pinned(spec, missing)
         check_metrics_can_be_read(spec, engine)
         secrets.check(spec)
-        host.check_quota(spec)
+        host.check_quota(spec, DIALECTS[spec.dialect])
 
     faults = FaultBoard() if settings.fault_injection else None
     lifetime = MovingParts(
@@ -164,7 +166,7 @@ def _build(
         guard=guard,
         heartbeat=heartbeat,
         secrets=secrets,
-        metadata=identities.metadata_server(JobIdentities(engine, asked)),
+        metadata=identities.metadata_server(JobIdentities(engine, asked, DIALECTS)),
         has_tuning=not missing,
         dialects=DIALECTS,
         faults=faults,
@@ -181,14 +183,18 @@ def _build(
     )
     reported = MeasurementStore(databases.api)
     capacity = within(_CAPACITY_SECONDS, lambda: host.capacity)
+    search = JobSearch(
+        databases.api, asked.queue_positions, DIALECTS, {**ML_V1.filter_fields, **SEARCHED_TOO}
+    )
     ops = Reports(
         jobs=asked,
-        search=JobSearch(databases.api, asked.queue_positions, DIALECTS, ML_V1.filter_fields),
+        search=search,
         spans=SpanStore(databases.api),
         usage=UsageStore(databases.api),
         curves=CurveBook(reported),
         histories=HistoryBook(databases.api, capacity),
         measurements=reported,
+        dialects=DIALECTS,
         capacity=capacity,
         hold=guard.problem,
     )
@@ -200,7 +206,8 @@ def _build(
     pin = _package_pins(settings, identities, policies)
     jobs = Jobs(ML_V1, asked, scheduler.notify, check, outputs, pin=pin)
     vertex_jobs = Jobs(VERTEX_V1, asked, scheduler.notify, check, outputs, pin=pin)
-    removal = JobRemoval(partial(_remove, EndedJobs(databases.api), logs))
+    ended = EndedJobs(databases.api)
+    removal = JobRemoval(partial(_remove, ended, logs), ended.has_active_trial)
     operations = Operations()
     runtimes = {version: image.python_versions for version, image in settings.runtime_images.items()}
     pipelines, models = PipelineStore(databases.api), ModelStore(databases.api)
@@ -222,19 +229,23 @@ def _build(
         project_ids=project_ids,
         policies=Policies(policies),
         access=access,
-        object_access=ObjectAccess(engine.job_at, asked, access.may),
-        registry=registry_router(identities.registry_tokens(access), identities.authenticator),
+        object_access=ObjectAccess(engine.job_at, asked, access.may, DIALECTS),
+        tokens=[
+            registry_router(identities.registry_tokens(access), identities.authenticator),
+            token_router(identities.authenticator),
+        ],
         logs=logs,
         # Not those of requests, whose every commit waits for the disk.
         audit=AuditStore(databases.intake),
         reports=ops,
+        any_job=AnyJob(asked, search, pipelines, [jobs, vertex_jobs]),
         health=health,
         metrics=metrics,
         version=__version__,
         running=lifetime.running(),
         faults=faults,
         trusted_hosts=[*TRUSTED_HOSTS, settings.host, *settings.allowed_hosts],
-        beside=vertex_ports(settings, metrics),
+        beside=vertex_ports(settings, metrics, access.identify),
     )
 
 

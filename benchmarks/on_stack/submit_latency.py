@@ -1,8 +1,8 @@
 """
-How long is it from a submit to RUNNING, with the image on the engine?
+How long is it from a submit to RUNNING, by either dialect, with the image on the engine?
 
 It is compared with ``docker run`` of the same image to its first line of output: once on the engine's default
-network, once on a new network, because each job gets a new network. The three run in turns.
+network, once on a new network, because each job gets a new network. All run in turns.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ import time
 import uuid
 from collections.abc import Sequence
 
+import httpx
+
 from benchmarks.report import Figure, median_figure
 from benchmarks.support.bench_jobs import has_ended, new_job, submit, wait_until
+from benchmarks.support.vertex_jobs import collection_of, custom_job, wait_until_ended, wait_until_started
 from local_stack.stack import LocalStack
 from training_api.clients.training import TrainingClient
 
@@ -27,20 +30,29 @@ def measure(stack: LocalStack, image: str) -> list[Figure]:
 
     :param image: in the stack's registry, by digest; it has ``python3``.
     """
-    jobs, raw, alone = [], [], []
-    with TrainingClient(stack.settings.training_url, stack.settings.project) as client:
+    jobs, custom_jobs, raw, alone = [], [], [], []
+    settings = stack.settings
+    with (
+        TrainingClient(settings.training_url, settings.project) as client,
+        httpx.Client(base_url=settings.training_url, trust_env=False, timeout=60) as api,
+    ):
         _time_job(client, image)  # the first one of each pays for caches
+        _time_custom_job(api, settings.project, image)
         _time_docker_run(image)
         for _ in range(ROUNDS):
             raw.append(_time_docker_run(image))
             alone.append(_time_docker_run_with_network(image))
             jobs.append(_time_job(client, image))
+            custom_jobs.append(_time_custom_job(api, settings.project, image))
     return [
         median_figure("submit to RUNNING", jobs, limit=1.0),
         median_figure("docker run to its first line", raw),
         median_figure("docker run with a new network", alone),
+        median_figure("submit to RUNNING, Vertex AI", custom_jobs, limit=1.0),
         median_figure("ratio", _ratios(jobs, raw), unit="x", limit=1.5),
         median_figure("ratio, with a new network", _ratios(jobs, alone), unit="x", limit=1.5),
+        median_figure("ratio, Vertex AI", _ratios(custom_jobs, raw), unit="x", limit=1.5),
+        median_figure("ratio, Vertex AI, new network", _ratios(custom_jobs, alone), unit="x", limit=1.5),
     ]
 
 
@@ -56,6 +68,18 @@ def _time_job(client: TrainingClient, image: str) -> float:
     wait_until(client, job_id, lambda job: job.start_time is not None)
     seconds = time.perf_counter() - started
     wait_until(client, job_id, has_ended)
+    return seconds
+
+
+def _time_custom_job(api: httpx.Client, project: str, image: str) -> float:
+    """Return the same for a job of Vertex AI."""
+    collection = collection_of(project)
+    started = time.perf_counter()
+    made = api.post(collection, json=custom_job(image, _PROGRAM)).raise_for_status().json()
+    path = f"{collection}/{made['name'].rpartition('/')[2]}"
+    wait_until_started(api, path)
+    seconds = time.perf_counter() - started
+    wait_until_ended(api, path)
     return seconds
 
 

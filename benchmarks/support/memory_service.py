@@ -2,7 +2,7 @@
 The whole service as a separate process, over an engine in memory with a real clock.
 
 ``python -m benchmarks.support.memory_service --database-url URL [--run-seconds S] [--spread-seconds S]
-[--side-by-side N] [--no-engine]``
+[--side-by-side N] [--no-engine] [--grpc-port PORT]``
 prints its port as its first line. Without an engine it answers requests, and moves no job.
 """
 
@@ -67,6 +67,7 @@ def memory_service(
     database_url: str = "",
     spread_seconds: float = 0.0,
     has_engine: bool = True,
+    grpc_port: int = 0,
 ) -> Iterator[MemoryService]:
     """
     Run the service until the block ends.
@@ -75,11 +76,13 @@ def memory_service(
 
     :param database_url: of its store; default: a SQLite file that goes with it.
     :param spread_seconds: up to so much longer; those of trials report ``TAG`` once.
+    :param grpc_port: on loopback, for Vertex AI; 0: none.
     """
     command = [sys.executable, "-m", "benchmarks.support.memory_service"]
     options = ["--run-seconds", str(run_seconds)]
     options += ["--side-by-side", str(side_by_side), "--spread-seconds", str(spread_seconds)]
     options += [] if has_engine else ["--no-engine"]
+    options += ["--grpc-port", str(grpc_port)]
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         url = database_url or f"sqlite:///{folder}/jobs.db"
         command += ["--database-url", url, *options]
@@ -105,6 +108,7 @@ def main() -> None:
     parser.add_argument("--spread-seconds", type=float, default=0.0)
     parser.add_argument("--side-by-side", type=int, default=_SIDE_BY_SIDE)
     parser.add_argument("--no-engine", action="store_true")
+    parser.add_argument("--grpc-port", type=int, default=0)
     options = parser.parse_args()
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # stdout has the port
     engine = MemoryEngine(Resources(cpus=100_000, memory_bytes=100_000 * GIB))
@@ -119,7 +123,10 @@ def main() -> None:
     engine.available = not options.no_engine
     threading.Thread(target=_keep_time, args=(engine,), daemon=True).start()
     settings = ServiceSettings(
-        database_url=options.database_url, overcommit=1, max_replicas=options.side_by_side
+        database_url=options.database_url,
+        overcommit=1,
+        max_replicas=options.side_by_side,
+        grpc_port=options.grpc_port,
     )
     app = build_service(settings, engine)
     server = uvicorn.Server(http_config(app, "127.0.0.1", 0))

@@ -23,7 +23,7 @@ import structlog
 
 from container_training.hooks.training import TrainingHook
 from container_training.triggers.training import JobTrigger
-from training_api.clients.training import AsyncTrainingClient
+from training_api.clients.backend import AsyncTrainingBackend
 
 _INTERVAL_SECONDS = 1.0
 #: More side by side only wait in the client's pool, which is slower at keeping a queue than asyncio is.
@@ -83,7 +83,7 @@ async def _wait(job_id: str) -> None:
             raise RuntimeError(f"the wait for {job_id} ended with {event.payload}")
 
 
-async def _ask_until_it_ends(client: AsyncTrainingClient, turn: asyncio.Semaphore, job_id: str) -> None:
+async def _ask_until_it_ends(client: AsyncTrainingBackend, turn: asyncio.Semaphore, job_id: str) -> None:
     while True:
         async with turn:
             job = await client.get_job(job_id)

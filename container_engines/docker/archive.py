@@ -13,7 +13,7 @@ def archive_of(files: Mapping[str, bytes], folders: Collection[str]) -> bytes:
     """
     Return an archive that is unpacked at ``/``.
 
-    :param files: absolute path -> content; all may read them, and nobody but root change them.
+    :param files: absolute path -> content. Every user can read the files, and only root can change them.
     :param folders: absolute paths of empty folders that everybody may write to.
     """
     packed = io.BytesIO()

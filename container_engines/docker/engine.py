@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -112,9 +112,9 @@ class DockerEngine(Engine):
         with engine_errors("ask for the version"):
             return str(client.version()["Version"])
 
-    def hosts(self) -> Sequence[Resources]:
+    def hosts(self) -> Mapping[str, Resources]:
         info = self._driver.info()
-        return [machine_of(info, count_gpus(info) if self._gpus is None else self._gpus)]
+        return {"": machine_of(info, count_gpus(info) if self._gpus is None else self._gpus)}
 
     def max_networks(self) -> int | None:
         driver = self._driver
@@ -178,7 +178,8 @@ class DockerEngine(Engine):
 
     def observe(self) -> EngineView:
         driver = self._driver
-        containers, networks = driver.containers(self._own), driver.networks(self._own)
+        # The container that sets the rules of egress is the service's, too, and of no job.
+        containers, networks = driver.containers(self._own, JOB_UID), driver.networks(self._own)
         replicas = tuple(observed for item in containers if (observed := self._observe_one(item)) is not None)
         self._inspected = {each.container_id: each for each in replicas if _is_settled(each)}
         self._gpus_of = {item["Id"]: gpus for item in containers if (gpus := gpus_of(item["Labels"]))}
@@ -248,7 +249,7 @@ class DockerEngine(Engine):
             self.confine()
         client = self._connection.client
         with engine_errors("watch events"):
-            filters = {"type": "container", "event": _EVENTS, "label": [self._own]}
+            filters = {"type": "container", "event": _EVENTS, "label": [self._own, JOB_UID]}
             with closing(client.events(filters=filters)) as events:
                 for _ in events:
                     yield
@@ -294,7 +295,7 @@ class DockerEngine(Engine):
             return
         # One thread at a time, from reading which GPUs are free until the new container has its label.
         with self._gpu_lock:
-            total = sum(host.gpus for host in self.hosts())
+            total = sum(host.gpus for host in self.hosts().values())
             gpus = free_gpus(launch.resources.gpus, total, self._driver.containers(GPUS_LABEL))
             labels = {**container.labels, GPUS_LABEL: ",".join(gpus)}
             self._make(replace(container, gpus=gpus, labels=labels))

@@ -32,6 +32,7 @@ from container_engines.egress import (
     mark_of,
     ruleset,
 )
+from container_engines.labels import SERVICE
 from training_api.errors import EngineBusy, EngineError, EngineUnavailable
 
 #: Has no programs: its folders are links into the machine's. The tag changes with its content.
@@ -57,6 +58,8 @@ class PacketFilter:
 
     def __init__(self, connection: DockerConnection, service_id: str, egress: Egress) -> None:
         self._connection = connection
+        #: Says whose the container is, should a kill leave it behind.
+        self._labels = {SERVICE: service_id}
         self._mark = mark_of(service_id)
         self._egress = egress
         self._lock = threading.Lock()
@@ -136,6 +139,7 @@ class PacketFilter:
                     name=name,
                     command=["nft", rules],
                     environment={"PATH": _PATH},
+                    labels=self._labels,
                     host_config=client.create_host_config(
                         network_mode="host",
                         userns_mode="host",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import NoReturn
@@ -108,7 +108,8 @@ class MemoryEngine(Engine):
         self.tokens: list[str] = []
         #: Of running containers that are no job's.
         self.addresses_of_others: set[str] = set()
-        self._host = host or Resources(cpus=2.0, memory_bytes=8 * GIB)
+        #: The machines that are there, by id; a test may add and remove some.
+        self.machines = {"": host or Resources(cpus=2.0, memory_bytes=8 * GIB)}
         self._images: dict[str, Behaviour] = {}
         #: Images that the registry has and the engine does not.
         self._absent: set[str] = set()
@@ -202,9 +203,9 @@ class MemoryEngine(Engine):
         self._answer()
         return "memory"
 
-    def hosts(self) -> Sequence[Resources]:
+    def hosts(self) -> Mapping[str, Resources]:
         self._answer()
-        return [self._host]
+        return dict(self.machines)
 
     def max_networks(self) -> int | None:
         self._answer()
@@ -274,6 +275,7 @@ class MemoryEngine(Engine):
                 container_id=key,
                 state=ReplicaState.RUNNING,
                 started_at=self.now,
+                machine=launch.machine,
             )
             started_ns = int(self.now.timestamp() * 1e9)
             lines = [

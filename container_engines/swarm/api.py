@@ -16,6 +16,7 @@ from container_engines.base import ReplicaLaunch
 from container_engines.docker.client import DockerConnection, post
 from container_engines.docker.errors import engine_errors
 from container_engines.labels import JOB_UID, SERVICE, job_labels
+from container_engines.swarm.pools import AddressPools, pools_of
 from container_engines.swarm.spec import is_stopped, stopped
 from container_engines.swarm.tasks import Node, Run, nodes_of, run_of
 from training_api.errors import EngineBusy
@@ -71,19 +72,34 @@ class SwarmApi:
         with engine_errors("list networks"):
             return list(client.networks(filters={"label": self._label(job_uid)}))
 
-    def tasks(self) -> list[dict[str, Any]]:
-        """Return the tasks of all jobs, even those of a removed service that have not ended yet."""
+    def tasks(self, *, service_id: str = "", job_uid: str = "") -> list[dict[str, Any]]:
+        """
+        Return the tasks of all jobs, of one job, or of one service.
+
+        Those of a removed service that have not ended yet are among them, unless the service is named.
+        """
+        filters = {"service": [service_id]} if service_id else {"label": self._label(job_uid)}
         client = self.client
         with engine_errors("list tasks"):
-            return [task for task in client.tasks() if labels_of_task(task).get(SERVICE) == self._service_id]  # type: ignore[no-untyped-call]
+            try:
+                return list(client.tasks(filters=filters))  # type: ignore[no-untyped-call]
+            except NotFound:  # the service is gone
+                return []
 
     def runs(self, service_ids: Collection[str]) -> dict[str, Run | None]:
         """Return the run of each of these services; ``None``: no run yet, or no such service."""
         tasks = defaultdict(list)
-        for task in self.tasks():
+        only = next(iter(service_ids)) if len(service_ids) == 1 else ""
+        for task in self.tasks(service_id=only):
             tasks[task["ServiceID"]].append(task)
         nodes = self.nodes()
         return {service_id: run_of(tasks[service_id], nodes) for service_id in service_ids}
+
+    def address_pools(self) -> AddressPools:
+        """Return from what the swarm gives networks their addresses."""
+        client = self.client
+        with engine_errors("ask for the swarm's address pools"):
+            return pools_of(client.info(), client.networks(filters={"driver": "overlay"}), self._label()[0])
 
     def ensure_network(self, launch: ReplicaLaunch) -> str:
         """Make the job's network unless it exists; return its id."""
@@ -178,10 +194,5 @@ class SwarmApi:
             except NotFound:
                 return False
 
-    def _label(self, job_uid: str) -> list[str]:
+    def _label(self, job_uid: str = "") -> list[str]:
         return [f"{SERVICE}={self._service_id}", *([f"{JOB_UID}={job_uid}"] if job_uid else [])]
-
-
-def labels_of_task(task: Mapping[str, Any]) -> dict[str, str]:
-    """Return the labels of the task's container."""
-    return dict(task["Spec"].get("ContainerSpec", {}).get("Labels") or {})

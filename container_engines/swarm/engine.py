@@ -8,7 +8,7 @@ less well than a single engine does, and what follows from it for users.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -26,7 +26,7 @@ from container_engines.docker.errors import engine_error, engine_errors
 from container_engines.docker.logs import read_frames
 from container_engines.labels import JOB_UID, attempt_of, replica_labels, replica_of
 from container_engines.pull_watch import PullWatch
-from container_engines.swarm.api import SwarmApi, labels_of_task
+from container_engines.swarm.api import SwarmApi
 from container_engines.swarm.images import SwarmImages
 from container_engines.swarm.logs import LogFollowers
 from container_engines.swarm.spec import job_prefix, secret_name, service_name, service_spec
@@ -97,11 +97,18 @@ class SwarmEngine(Engine):
     def ping(self) -> str:
         return self._swarm.version()
 
-    def hosts(self) -> Sequence[Resources]:
-        ready = [node.resources for node in self._swarm.nodes().values() if node.is_open]
+    def hosts(self) -> Mapping[str, Resources]:
+        ready = {node.node_id: node.resources for node in self._swarm.nodes().values() if node.is_open}
         if not ready:
             raise EngineUnavailable("no machine of the swarm is ready and active (docker node ls shows them)")
         return ready
+
+    def max_networks(self) -> int | None:
+        return self._swarm.address_pools().networks
+
+    def max_job_replicas(self) -> int | None:
+        # Each machine that runs a container of a network has an address of its own there.
+        return max(self._swarm.address_pools().addresses - len(self._swarm.nodes()), 1)
 
     def find_image(self, ref: ImageRef) -> PulledImage | None:
         return self._images.find(self._swarm.client, ref)
@@ -119,7 +126,13 @@ class SwarmEngine(Engine):
         name = service_name(launch)
         while True:
             service_id = self._ensure_service(launch)
-            self._wait_while(TaskPhase.WAITS, service_id, _PLACE_SECONDS)
+            try:
+                self._wait_while(TaskPhase.WAITS, service_id, _PLACE_SECONDS)
+            except EngineUnavailable:
+                if launch.machine:
+                    # The next call may name another machine, which this service would not go to.
+                    self._swarm.remove_service(service_id)
+                raise
             run = self._wait_while(TaskPhase.PREPARES, service_id, self._prepare_seconds)
             failed_pulls = self._failed_pulls.pop(name, 0) + 1
             if run.phase in (TaskPhase.RUNS, TaskPhase.ENDED):
@@ -294,6 +307,7 @@ class SwarmEngine(Engine):
             attempt=attempt_of(labels),
             container_id=service_id,
             state=state,
+            machine=run.node_id if run else "",
             exit_code=exited.exit_code if exited else None,
             out_of_memory=exited is not None and self._is_out_of_memory(service_id, exited),
             started_at=started_at,
@@ -315,7 +329,6 @@ class SwarmEngine(Engine):
         nodes = self._swarm.nodes()
         return [
             task["ID"]
-            for task in self._swarm.tasks()
-            if labels_of_task(task).get(JOB_UID) == job_uid
-            and not ((node := nodes.get(task.get("NodeID", ""))) is None or node.is_down)
+            for task in self._swarm.tasks(job_uid=job_uid)
+            if (node := nodes.get(task.get("NodeID", ""))) is not None and not node.is_down
         ]

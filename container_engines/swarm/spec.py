@@ -52,8 +52,8 @@ def service_spec(
 
     :param secret_ids: ids of the swarm's secrets that hold the run's files, by their names; a name that is a
         path is where the container has the file.
-    :param nodes: machines of the swarm. Those that are too small for the limits are excluded, because an
-        engine refuses a limit of more cores than it has.
+    :param nodes: machines of the swarm. Unless the launch names one, those that are too small for the limits
+        are excluded, because an engine refuses a limit of more cores than it has.
     """
     container = {
         "Image": launch.image_id,
@@ -88,11 +88,9 @@ def service_spec(
             "NanoCPUs": round(launch.resources.cpus * 1e9),
             "MemoryBytes": launch.resources.memory_bytes,
             "Pids": launch.pids_limit,
-        }
+        },
+        "Reservations": _reserved(launch),
     }
-    if launch.resources.gpus:
-        gpus = {"DiscreteResourceSpec": {"Kind": GPU_KIND, "Value": launch.resources.gpus}}
-        resources["Reservations"] = {"GenericResources": [gpus]}
     return {
         "Name": service_name(launch),
         "Labels": dict(labels),
@@ -102,9 +100,7 @@ def service_spec(
             "ContainerSpec": container,
             "Resources": resources,
             "RestartPolicy": {"Condition": "none"},
-            "Placement": {
-                "Constraints": [f"node.id!={node.node_id}" for node in nodes if _is_small(node, launch)]
-            },
+            "Placement": {"Constraints": _constraints(launch, nodes)},
             "LogDriver": {"Name": log_files().type, "Options": log_files().config},
             "Networks": [{"Target": network_id, "Aliases": [launch.host_name]}],
         },
@@ -125,6 +121,23 @@ def stopped(spec: Mapping[str, Any]) -> dict[str, Any]:
 def is_stopped(spec: Mapping[str, Any]) -> bool:
     """Whether ``stopped`` made it."""
     return _NOWHERE in (spec["TaskTemplate"].get("Placement") or {}).get("Constraints", ())
+
+
+def _reserved(launch: ReplicaLaunch) -> dict[str, Any]:
+    reserved: dict[str, Any] = {}
+    if launch.reserved:
+        reserved["NanoCPUs"] = round(launch.reserved.cpus * 1e9)
+        reserved["MemoryBytes"] = launch.reserved.memory_bytes
+    if launch.resources.gpus:
+        gpus = {"DiscreteResourceSpec": {"Kind": GPU_KIND, "Value": launch.resources.gpus}}
+        reserved["GenericResources"] = [gpus]
+    return reserved
+
+
+def _constraints(launch: ReplicaLaunch, nodes: Iterable[Node]) -> list[str]:
+    if launch.machine:
+        return [f"node.id=={launch.machine}"]
+    return [f"node.id!={node.node_id}" for node in nodes if _is_small(node, launch)]
 
 
 def _is_small(node: Node, launch: ReplicaLaunch) -> bool:

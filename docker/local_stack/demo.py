@@ -64,22 +64,25 @@ def run_demo(stack: LocalStack) -> int:
         if state != "success":
             _print_failures(api, run_id)
         collected = api.xcom(DAG_ID, run_id, COLLECT_TASK_ID)
-    result = demo_result(run_id, state, collected if isinstance(collected, dict) else {})
+    found = collected if isinstance(collected, dict) else {}
+    result = demo_result(run_id, state, found, backend=settings.backend)
     print(json.dumps(result))
     return 0 if result["state"] == "SUCCEEDED" else 1
 
 
-def demo_result(run_id: str, run_state: str, collected: Mapping[str, Any]) -> dict[str, Any]:
+def demo_result(run_id: str, run_state: str, collected: Mapping[str, Any], *, backend: str) -> dict[str, Any]:
     """
     Return what the last line of the demo says. Pure.
 
     :param run_state: state of the DAG run, in Airflow's words.
     :param collected: what the collect task returned; empty if it did not get that far.
+    :param backend: by which API the job was submitted.
     """
     is_success = run_state == "success" and collected.get("state") == "SUCCEEDED"
     return {
         "dag_run": run_id,
         "state": "SUCCEEDED" if is_success else "FAILED",
+        "backend": str(backend),
         "job_id": collected.get("job_id"),
         "image": collected.get("image"),
         "metrics": collected.get("metrics") or {},

@@ -28,6 +28,7 @@ from local_stack.people.credentials import (
     airflow_token,
     digest,
     ensure_credentials,
+    google_key,
     registry_auth,
     write_private,
 )
@@ -163,10 +164,12 @@ class Production:
         passwords = {user: self._once(f"airflow-password-{user}") for user in _ROLES}
         users = {user: {"role": role, "password": passwords[user]} for user, role in _ROLES.items()}
         self._write("airflow-users", json.dumps(users))
+        inside = settings.model_copy(update={"training_port": TRAINING_PORT, "airflow_port": 8080})
         connections = airflow_connections(
-            settings.model_copy(update={"training_port": TRAINING_PORT, "airflow_port": 8080}),
+            inside,
             base_image=self._base_image,
             token=airflow_token(settings),
+            google_key=google_key(inside, "training"),
             finder_password=passwords[ORPHAN_FINDER],
             training_host="training",
             airflow_host="api-server",

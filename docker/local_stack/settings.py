@@ -62,6 +62,13 @@ class AirflowDatabase(StrEnum):
     SQLITE = "sqlite"
 
 
+class Backend(StrEnum):
+    """By which API Airflow's connection ``training_default`` asks the training service."""
+
+    ML_V1 = "ml.v1"
+    VERTEX = "vertex"
+
+
 SERVE_PARTS = (Part.ENGINE, Part.BASE_IMAGE, Part.REGISTRY, Part.OBJECT_STORE, Part.TRAINING)
 """Everything that a job needs: the stack without Airflow."""
 
@@ -111,6 +118,10 @@ class StackSettings(BaseSettings):
     """What Airflow keeps its state in."""
     database_dir: Path | None = None
     """PostgreSQL's folder; unset: below the state folder, or, for root, below /var/lib/container-training."""
+    backend: Backend = Field(
+        default=Backend.ML_V1, validation_alias=AliasChoices("LOCAL_STACK_BACKEND", "BACKEND")
+    )
+    """By which API Airflow's connection ``training_default`` asks the training service."""
     airflow_environment: dict[str, str] = {}
     """More variables for Airflow: ``AIRFLOW__SECTION__KEY``, ``AIRFLOW_CONN_...``, and what DAGs read."""
 
@@ -208,6 +219,11 @@ class StackSettings(BaseSettings):
     def airflow_token_file(self) -> Path:
         """The token of this stack's Airflow."""
         return self.credentials_dir / "airflow-token"
+
+    @property
+    def google_key_file(self) -> Path:
+        """The key of Airflow's account, for Google's libraries; there with ``require_auth``."""
+        return self.credentials_dir / "airflow-google-key.json"
 
     @property
     def tokens_file(self) -> Path:

@@ -179,13 +179,19 @@ def cancel_job_of_submission(key: TaskKey, rendered: Mapping[str, Any], is_succe
 
 
 def _look_after_jobs_of_run(dag_id: str, run_id: str) -> None:
-    from container_training.airflow_internals.database import airflow_database, tasks_of_runs
+    from container_training.airflow_internals.database import airflow_database, run_state, tasks_of_runs
 
-    _sleep(_PAUSES_SECONDS[1])  # until the scheduler has stored it
-    with airflow_database() as session:
-        skipped = tasks_of_runs([(dag_id, run_id)], session, state="skipped")
-    for key in skipped:
-        _look_after_job(key, is_success=False)
+    # The scheduler stores what it has done to many runs at once: on a busy machine that takes seconds.
+    for _ in range(_STORED_LOOKS):
+        _sleep(_STORED_EVERY_SECONDS)
+        with airflow_database() as session:
+            if run_state(dag_id, run_id, session) != "failed":
+                continue
+            skipped = tasks_of_runs([(dag_id, run_id)], session, state="skipped")
+        for key in skipped:
+            _look_after_job(key, is_success=False)
+        return
+    _log.warning("run %s of %s was told to be over its limit, and does not end", run_id, dag_id)
 
 
 def _rendered_fields(key: TaskKey) -> Mapping[str, Any]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
-from airflow.sdk import Asset, chain
+from airflow.sdk import Asset, TaskGroup, chain
 
 from container_training.operators.bill_of_materials import ImageBillOfMaterialsOperator
+from container_training.operators.burst import Burst, ChooseServiceOperator
 from container_training.operators.image import BuildImageOperator, PushImageOperator, TestImageOperator
 from container_training.operators.plots import PlotTrialsOperator
 from container_training.operators.preflight import PreflightOperator
@@ -19,6 +20,7 @@ from container_training.operators.results import CollectTrainingResultsOperator
 from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.runtime.job_description import PipelineArguments
 from container_training.runtime.job_group import (
+    follow_connection,
     given,
     job_bucket,
     job_group,
@@ -35,7 +37,7 @@ from training_api.errors import InvalidArgument
 #: Roles that may have an image of their own: the start of their arguments of ``SubmitTrainingJobOperator``.
 _ROLES = tuple(role.name for role in OTHER_ROLES)
 
-_OF_SUBMIT = ("detached", "result_files")
+_OF_SUBMIT = ("detached", "result_files", "vertex_options")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +79,7 @@ class TrainingPipeline(CollectedJob):
 
     With ``states="one"``, ``submit`` and ``collect`` are one task, and there are no waits.
 
+    :param choose: the first task, which chooses among ``backends``; ``None`` without them.
     :param preflight: runs beside test, push and grant; ``None`` if the chain has none.
     :param plot: runs beside collect; ``None`` if the job does not tune.
     :param bills_of_materials: run beside the waits: for the master's image, then for those of the roles.
@@ -89,6 +92,7 @@ class TrainingPipeline(CollectedJob):
     preflight: PreflightOperator | None
     push: PushImageOperator
     grant: GrantRegistryAccessOperator
+    choose: ChooseServiceOperator | None = None
     wait_until_scheduled: TrainingJobSensor | None = None
     wait_until_running: TrainingJobSensor | None = None
     wait_until_finished: TrainingJobSensor | None = None
@@ -123,6 +127,8 @@ def training_pipeline(
     reuse_results: bool | str | None = None,
     data_uris: Sequence[str] | str | None = None,
     outlets: Sequence[Asset] = (),
+    backends: Sequence[str] = (),
+    when: Burst | None = None,
     training_conn_id: str | None = None,
     gcp_conn_id: str | None = None,
     docker_conn_id: str | None = None,
@@ -173,6 +179,9 @@ def training_pipeline(
         (``SubmitTrainingJobOperator``), if ``metrics_file`` and ``model_file`` are still there.
     :param data_uris: ``gs://`` objects or folders that the job reads; part of the content.
     :param outlets: assets that stand for the results; their events say which model it is and how good.
+    :param backends: connections of training services, best first; a task ``choose_service`` before the build
+        chooses one for the run (``ChooseServiceOperator``). Default: ``training_conn_id`` alone.
+    :param when: when the job leaves a service of ``backends`` for the next; default ``Burst()``.
     :param training_conn_id: connection of the training service; default ``training_default``.
     :param gcp_conn_id: Google connection of the object store; default ``google_cloud_default``.
     :param docker_conn_id: connection with the registry's host and login, as for ``BuildImageOperator``.
@@ -186,6 +195,8 @@ def training_pipeline(
     connections = {"training_conn_id": training_conn_id, "gcp_conn_id": gcp_conn_id}
     engine = {"docker_conn_id": docker_conn_id, "docker_url": docker_url}
     with job_group(group_id, default_args, job_fields, **connections, **engine) as group:
+        description = {**given(config_file=config_file, job=job), **job_fields}
+        choose = _choose_service(group, backends, when, image=image, **description)
 
         def make_image(role: RoleImage, suffix: str = "") -> ImageTasks:
             build = BuildImageOperator(
@@ -209,11 +220,11 @@ def training_pipeline(
             push = PushImageOperator(task_id=f"push{suffix}", image=output_of(build))
             grant = GrantRegistryAccessOperator(task_id=f"grant{suffix}", image=output_of(push))
             build >> test >> push >> grant
+            build.set_upstream([choose] if choose else [])
             return ImageTasks(build=build, test=test, push=push, grant=grant)
 
         master = make_image(RoleImage(dockerfile=dockerfile))
         roles = {role: make_image(own, f"_{role}") for role, own in (images or {}).items()}
-        description = {**given(config_file=config_file, job=job), **job_fields}
         for role, tasks in roles.items():
             config = {**(description.get(f"{role}_config") or {}), "image_uri": output_of(tasks.push)}
             description[f"{role}_config"] = config
@@ -226,6 +237,7 @@ def training_pipeline(
             for_submit |= results.of_one_task(wait_timeout, outlets)
         # The preflight has no such arguments.
         for_submit |= {name: description.pop(name) for name in _OF_SUBMIT if name in description}
+        for_submit |= {"vertex_options": output_of(choose, "vertex_options")} if choose else {}
         submit = SubmitTrainingJobOperator(
             task_id="submit",
             image=output_of(master.push),
@@ -277,6 +289,7 @@ def training_pipeline(
             waits.get("wait_until_finished", submit) >> plot
     return TrainingPipeline(
         group=group,
+        choose=choose,
         build=master.build,
         test=master.test,
         preflight=flight,
@@ -289,6 +302,23 @@ def training_pipeline(
         bills_of_materials=bills,
         roles=roles,
     )
+
+
+def _choose_service(
+    group: TaskGroup, backends: Sequence[str], when: Burst | None, **described: Any
+) -> ChooseServiceOperator | None:
+    """Return the task that chooses the service, to which all later tasks of ``group`` keep."""
+    if not backends:
+        return None
+    # What is for the submission alone says nothing about where the job fits.
+    of_job = {name: value for name, value in described.items() if name not in ("detached", "result_files")}
+    follow_connection(group, backends[0])
+    choose = ChooseServiceOperator(
+        task_id="choose_service", training_conn_ids=list(backends), **asdict(when or Burst()), **of_job
+    )
+    of_choice = f"task_ids={choose.task_id!r}, key='training_conn_id', map_indexes=ti.map_index"
+    follow_connection(group, f"{{{{ ti.xcom_pull({of_choice}) }}}}")
+    return choose
 
 
 def _check(states: str, images: Mapping[str, Any]) -> None:

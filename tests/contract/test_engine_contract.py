@@ -60,7 +60,7 @@ class TestEngineContract:
 
         assert bench.engine.ping()
         assert hosts
-        assert all(host.cpus >= 1 and host.memory_bytes > 256 * MIB for host in hosts)
+        assert all(host.cpus >= 1 and host.memory_bytes > 256 * MIB for host in hosts.values())
 
     def test_fresh_service_sees_nothing(self, bench: Bench) -> None:
         assert bench.engine.observe() == EngineView()

@@ -28,7 +28,7 @@ from container_engines.confinement import DROPPED_CAPABILITIES, PIDS_LIMIT
 from container_engines.labels import SERVICE
 from local_stack.parts.gateway import find_gateway
 from local_stack.people.credentials import developers_header, registry_login
-from local_stack.settings import Part, StackSettings
+from local_stack.settings import PORTS, Part, StackSettings
 from local_stack.stack import LocalStack
 from object_store.server import MOST_OF_ONE as MOST_STORE_CONNECTIONS
 from tests.support import web
@@ -136,8 +136,7 @@ def image(
 def guarded_stack(base_image: str) -> Iterator[LocalStack]:
     """A second stack, which wants a token with every request; it has no registry."""
     folder = current_run().make_folder("guarded")
-    names = ("registry", "object_store", "training", "airflow", "metadata", "grpc")
-    ports = {f"{name}_port": reserve_port() for name in names}
+    ports = {name: reserve_port() for name in PORTS}
     settings = StackSettings(state_dir=folder, require_auth=True, base_image=base_image, **ports)  # type: ignore[arg-type]
     with LocalStack(settings) as stack, logs_in(settings.log_dir, "the stack that wants tokens"):
         stack.up([Part.OBJECT_STORE, Part.TRAINING])

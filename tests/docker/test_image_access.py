@@ -7,36 +7,48 @@ The policies decide, whatever the engine has already.
 from __future__ import annotations
 
 import io
+import json
 import re
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import docker
 import httpx
 import jwt
 import pytest
 
+from container_training.operators.registry_iam import (
+    GrantRegistryAccessOperator,
+    RevokeRegistryAccessOperator,
+)
 from container_training.work.images.registry import manifest_digest
 from local_stack.people.credentials import DEVELOPER, developer_token, developers_header, registry_login
 from local_stack.stack import LocalStack
 from tests.support import web
 from tests.support.bed.job_watch import until_end
+from tests.support.bed.vertex_jobs import custom_jobs, make_real_pool, run_custom_job
+from tests.support.fakes.task_state import TaskState
 from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.dialect import AGENT as ML_AGENT
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.dialects.vertex_v1.dialect import VERTEX_V1
 from training_api.errors import PushFailed
 from training_api.iam.registry_wire import manifest_url
 from training_api.job.image_ref import ImageRef, parse_image_ref
 from training_api.states import JobState
 from training_service.access.registry_tokens import ISSUER, SERVICE
 from training_service.access.signing_key import SigningKey
-from training_service.model.projects import service_agent
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
 
 pytestmark = pytest.mark.docker
 
 OTHER = "other-project"
-AGENT = f"serviceAccount:{service_agent('demo-project')}"
+AGENT = f"serviceAccount:{ML_AGENT.email('demo-project')}"
+VERTEX_AGENT = VERTEX_V1.agent.email("demo-project")
 
 
 def set_policy(stack: LocalStack, resource: str, role: str = "", member: str = "") -> None:
@@ -135,6 +147,68 @@ def test_a_grant_lets_the_engine_pull_and_its_end_stops_that(
     assert engine_client.images(foreign.name)
     assert revoked.state is JobState.FAILED
     assert "permission denied" in (revoked.error_message or "")
+
+
+@pytest.fixture
+def run_of_vertex(stack: LocalStack) -> Iterator[Callable[[str], dict[str, Any]]]:
+    """Run an image as a CustomJob of the demo project and return the job as it ended."""
+    with custom_jobs(stack) as jobs:
+        yield lambda image: run_custom_job(jobs, stack.settings.project, [make_real_pool(image)])
+
+
+def test_a_grant_to_the_agent_of_one_api_is_none_to_the_other(
+    stack: LocalStack,
+    run: Callable[[str], Job],
+    run_of_vertex: Callable[[str], dict[str, Any]],
+    foreign: ImageRef,
+    engine_client: docker.APIClient,
+) -> None:
+    resource, image, reader = policy_resource(foreign), f"{foreign.name}:1", "roles/artifactregistry.reader"
+    forget(engine_client, foreign)
+
+    set_policy(stack, resource, reader, AGENT)
+    denied, pulled = run_of_vertex(image), run(image)
+    set_policy(stack, resource, reader, f"serviceAccount:{VERTEX_AGENT}")
+    pulled_by_vertex, denied_by_ml = run_of_vertex(image), run(image)
+
+    assert (denied["state"], denied["error"]["code"]) == ("JOB_STATE_FAILED", 9)
+    assert (
+        f"Vertex AI Service Agent {VERTEX_AGENT} does not have permission to access Artifact Registry "
+        f"repository {resource}."
+    ) in denied["error"]["message"]
+    assert pulled.state is JobState.SUCCEEDED, pulled.error_message
+    assert pulled_by_vertex["state"] == "JOB_STATE_SUCCEEDED", pulled_by_vertex
+    assert denied_by_ml.state is JobState.FAILED
+    assert f"{AGENT} needs {reader} on {resource}" in (denied_by_ml.error_message or "")
+
+
+def test_the_operators_let_the_agent_of_vertex_ai_in_and_out(
+    stack: LocalStack,
+    run_of_vertex: Callable[[str], dict[str, Any]],
+    foreign: ImageRef,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    extra = {"project": stack.settings.project}
+    connection = {
+        "conn_type": "container_training",
+        "host": stack.settings.training_url,
+        "password": developer_token(stack.settings),
+        "extra": extra,
+    }
+    monkeypatch.setenv("AIRFLOW_CONN_TRAINING_DEFAULT", json.dumps(connection))
+    image, context = f"{foreign.name}:1", cast("Context", {"task_state_store": TaskState()})
+
+    grant = GrantRegistryAccessOperator(task_id="grant", image=image, agent="vertex_v1").execute(context)
+    granted = run_of_vertex(image)
+    RevokeRegistryAccessOperator(task_id="revoke", grant=grant).execute(context)
+    revoked = run_of_vertex(image)
+
+    assert (grant["member"], grant["resource"]) == (
+        f"serviceAccount:{VERTEX_AGENT}",
+        policy_resource(foreign),
+    )
+    assert granted["state"] == "JOB_STATE_SUCCEEDED", granted
+    assert (revoked["state"], revoked["error"]["code"]) == ("JOB_STATE_FAILED", 9)
 
 
 def test_a_missing_image_of_the_own_project_is_said_to_be_missing(

@@ -21,7 +21,7 @@ from local_stack.parts.base_image import BaseImage
 from local_stack.processes.packages import find_program
 from local_stack.processes.progress import Progress
 from local_stack.processes.supervisor_config import OWNER_VARIABLE, Program
-from local_stack.settings import CONTAINER_HOST_NAME, Part, StackSettings
+from local_stack.settings import CONTAINER_HOST_NAME, PORTS, Part, StackSettings
 from local_stack.stack import LocalStack
 from tests.support import web
 from tests.support.dead_runs import remove_tree
@@ -36,7 +36,7 @@ PARTS = (Part.ENGINE, Part.REGISTRY, Part.OBJECT_STORE)
 
 
 def make_stack(state_dir: Path, **changes: object) -> LocalStack:
-    ports = {f"{name}_port": reserve_port() for name in ("registry", "object_store", "training", "airflow")}
+    ports = {name: reserve_port() for name in PORTS}
     said = io.StringIO()
     return LocalStack(
         StackSettings.model_validate({"state_dir": state_dir, **ports, **changes}), Progress(stream=said)

@@ -23,12 +23,12 @@ from local_stack.stack import LocalStack
 from tests.support import web
 from tests.support.bed.job_watch import until_end
 from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.dialects.ml_v1.dialect import AGENT as ML_AGENT
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
 from training_api.job.project_number import project_number
 from training_api.states import JobState
 from training_service.access.identity import IdentityTokens
 from training_service.access.signing_key import SigningKey
-from training_service.model.projects import service_agent
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 
@@ -101,7 +101,7 @@ def test_a_trainer_is_its_jobs_account_and_reaches_the_object_store(
 
     (line,) = [line for line in lines if line.startswith("WHO ")]
     found = json.loads(line.removeprefix("WHO "))
-    email = account or service_agent(PROJECT)
+    email = account or ML_AGENT.email(PROJECT)
     assert (found["project"], found["email"]) == (PROJECT, email)
     tokens = IdentityTokens(SigningKey.load_or_make(stack.settings.key_dir))
     assert tokens.principal_of(found["token"]) == f"serviceAccount:{email}"

@@ -31,13 +31,13 @@ from tests.support.bed.real_parts import PROJECT, end_all_jobs
 from tests.support.docs_examples import Example, examples
 from tests.support.own_images import remove_own_images
 from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.dialect import AGENT as ML_AGENT
 from training_api.job.image_ref import parse_image_ref
-from training_service.model.projects import service_agent
 
 pytestmark = pytest.mark.docker
 
 OTHER = "other-project"
-AGENT = f"serviceAccount:{service_agent(PROJECT)}"
+AGENT = f"serviceAccount:{ML_AGENT.email(PROJECT)}"
 READS = ("GET", "HEAD")
 
 

@@ -53,8 +53,10 @@ def two_words(stack: LocalStack, store: ObjectStore) -> Data:
     return data
 
 
-def make_dag(name: str, image: ImageRef, data: str, job_bucket: str) -> DAG:
-    with DAG(name, schedule=None) as dag:
+def make_dag(
+    name: str, image: ImageRef, data: str, job_bucket: str, conn_id: str = "training_default"
+) -> DAG:
+    with DAG(name, schedule=None, default_args={"training_conn_id": conn_id}) as dag:
         submit = SubmitTrainingJobOperator(
             task_id="submit",
             image=str(image),
@@ -136,3 +138,18 @@ def test_a_job_is_taken_again_until_its_data_change(
     same = ("job_id", "job_dir", "model_uri", "files", "seconds", "job_url")
     assert {key: second[key] for key in same} == {key: first[key] for key in same}
     assert (first["cost"]["total"] > 0, second["cost"]["total"]) == (True, 0.0)
+
+
+def test_vertex_ai_takes_its_own_earlier_job(
+    stack: LocalStack, two_words: Data, pushed_image: ImageRef, register_dag: Callable[[DAG], DAG]
+) -> None:
+    """Its records are in other words than the request, and of the same content."""
+    bucket = stack.settings.job_bucket
+    dag = register_dag(make_dag(two_words.name, pushed_image, two_words.uri, bucket, "training_vertex"))
+
+    first, second = run(dag), run(dag)
+
+    assert first["job_id"].isdecimal()
+    assert (first["reused"], second["reused"]) == (False, True)
+    assert (second["job_id"], second["files"]) == (first["job_id"], first["files"])
+    assert second["metrics"] == {"rows": 2}

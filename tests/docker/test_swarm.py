@@ -15,13 +15,14 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import docker
 import pytest
 
-from container_engines.base import ReplicaLaunch
+from container_engines.base import ReplicaLaunch, StillStarting
 from container_engines.swarm.engine import SwarmEngine
 from local_stack.parts.part import answers_ok
 from tests.support.bed.job_watch import messages, until_state
@@ -33,7 +34,7 @@ from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
-from training_api.errors import ImageNotFound
+from training_api.errors import EngineUnavailable, ImageNotFound
 from training_api.job.cluster import ReplicaId, ReplicaRole
 from training_api.job.image_ref import ImageRef
 from training_api.job.machines import Resources
@@ -332,6 +333,84 @@ def test_machines_pull_with_the_token_that_the_job_got(
         other.start_replica(launch)
     other.remove_job(launch.job_uid)
     other.close()
+
+
+def test_a_replica_runs_on_its_machine_and_waits_while_that_is_promised_to_others(
+    swarm: Swarm, swarm_image: ImageRef, engines: dict[str, docker.APIClient]
+) -> None:
+    engine = SwarmEngine(f"test-{uuid.uuid4().hex}", swarm.manager.docker_host, stop_grace_seconds=1)
+    ids = {item["Description"]["Hostname"]: item["ID"] for item in engines["node1"].nodes()}
+    third, size = ids["node3"], engine.hosts()[ids["node3"]]
+    most = replace(size, cpus=size.cpus / 2, memory_bytes=size.memory_bytes * 2 // 3)
+    launch = ReplicaLaunch(
+        job_uid=uuid.uuid4().hex[:12],
+        job_id="job",
+        project=PROJECT,
+        replica=ReplicaId(role=ReplicaRole.MASTER),
+        attempt=Attempt(),
+        image_id=engine.pull_image(swarm_image).image_id,
+        host_name="master",
+        command=("sleep", "600"),
+        args=(),
+        environment={},
+        resources=Resources(cpus=1, memory_bytes=64 * 1024**2),
+        pids_limit=64,
+        machine=third,
+        reserved=most,
+    )
+    start_when_pulled(engine, launch)
+    (master,) = engine.observe().replicas
+    assert master.machine == third
+
+    worker = replace(
+        launch,
+        replica=ReplicaId(role=ReplicaRole.WORKER, index=0),
+        host_name="worker",
+        command=("sleep", "601"),
+    )
+    with pytest.raises(EngineUnavailable, match=r"still waits after 10 s: .*insufficient resources"):
+        engine.start_replica(worker)
+    # What waited was taken back, so it does not start behind the service's back.
+    assert [each.replica for each in engine.observe().replicas] == [launch.replica]
+
+    start_when_pulled(engine, replace(worker, machine=ids["node2"]))
+    assert {each.machine for each in engine.observe().replicas} == {third, ids["node2"]}
+    engine.remove_job(launch.job_uid)
+    engine.close()
+
+
+def start_when_pulled(engine: SwarmEngine, launch: ReplicaLaunch) -> None:
+    """Start a replica, however long its machine pulls the image."""
+
+    def has_started() -> bool:
+        try:
+            engine.start_replica(launch)
+        except StillStarting:
+            return False
+        return True
+
+    wait_until(has_started, f"{launch.host_name} runs", seconds=120)
+
+
+def test_a_drained_machine_is_none_and_networks_are_counted(
+    swarm: Swarm, engines: dict[str, docker.APIClient]
+) -> None:
+    manager = engines["node1"]
+    engine = SwarmEngine(f"test-{uuid.uuid4().hex}", swarm.manager.docker_host)
+    (second,) = [item for item in manager.nodes() if item["Description"]["Hostname"] == "node2"]
+    assert len(engine.hosts()) == 3
+
+    manager.update_node(second["ID"], second["Version"]["Index"], {**second["Spec"], "Availability": "drain"})
+    try:
+        assert second["ID"] not in engine.hosts()
+    finally:
+        now = manager.inspect_node(second["ID"])
+        manager.update_node(second["ID"], now["Version"]["Index"], second["Spec"])
+
+    # 10.0.0.0/8 in parts of 256 addresses, of which the swarm's own network has one.
+    assert 60_000 < (engine.max_networks() or 0) < 2**16
+    assert engine.max_job_replicas() == 2**8 - 3 - 3
+    engine.close()
 
 
 def test_machines_end_with_the_tests_and_the_next_tests_clean_up() -> None:

@@ -109,7 +109,8 @@ def test_job_succeeds_with_its_output_kept_by_stream(
     assert job.create_time is not None
     assert job.start_time is not None
     assert job.end_time is not None
-    assert job.create_time < job.start_time < job.end_time
+    # One look of a busy service may find a container that has started and ended.
+    assert job.create_time < job.start_time <= job.end_time
 
 
 def test_trainer_knows_its_cluster_and_reaches_the_object_store(

@@ -8,13 +8,13 @@ from typing import Any
 
 import grpc
 import pytest
-from google.auth.credentials import AnonymousCredentials
 from google.protobuf.json_format import MessageToDict
-from googleapiclient import discovery
 
 from local_stack.stack import LocalStack
+from tests.support.bed.vertex_jobs import custom_jobs, make_real_pool, run_custom_job
 from tests.support.waiting import wait_until
 from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.dialects.vertex_v1.dialect import AGENT
 from training_api.job.image_ref import ImageRef
 
 pytestmark = pytest.mark.docker
@@ -44,45 +44,21 @@ else:
 """
 
 
+#: It asks the metadata endpoint whose rights it has.
+WHO = """
+import os
+from urllib.request import Request, urlopen
+
+url = f"http://{os.environ['GCE_METADATA_HOST']}/computeMetadata/v1/instance/service-accounts/default/email"
+print("I am", urlopen(Request(url, headers={"Metadata-Flavor": "Google"})).read().decode())
+"""
+
+
 @pytest.fixture
 def jobs(stack: LocalStack) -> Iterator[Any]:
-    """``customJobs`` of google-api-python-client, and their parent."""
-    client = discovery.build(
-        "aiplatform",
-        "v1",
-        credentials=AnonymousCredentials(),
-        client_options={"api_endpoint": f"{stack.settings.training_url}/vertex/"},
-        cache_discovery=False,
-    )
-    yield client.projects().locations().customJobs()
-    client.close()
-
-
-def run(jobs: Any, project: str, pools: list[dict[str, Any]], **job_spec: Any) -> dict[str, Any]:
-    """Create a job and return it when it has ended."""
-    body = {"displayName": "real", "jobSpec": {"workerPoolSpecs": pools, **job_spec}}
-    created = jobs.create(parent=f"projects/{project}/locations/us-central1", body=body).execute()
-
-    def ended() -> dict[str, Any]:
-        job: dict[str, Any] = jobs.get(name=created["name"]).execute()
-        assert "endTime" in job, job["state"]
-        return job
-
-    return wait_until(ended, f"{created['name']} has ended", seconds=120, ignoring=AssertionError)
-
-
-def pool(image: ImageRef, program: str, *args: str, **env: str) -> dict[str, Any]:
-    container = {
-        "imageUri": str(image),
-        "command": ["python3", "-u", "-c", program],
-        "args": list(args),
-        "env": [{"name": name, "value": value} for name, value in env.items()],
-    }
-    return {
-        "machineSpec": {"machineType": "n1-standard-4"},
-        "replicaCount": "1",
-        "containerSpec": container,
-    }
+    """``customJobs`` of google-api-python-client."""
+    with custom_jobs(stack) as jobs:
+        yield jobs
 
 
 def messages_of(training: TrainingClient, job: dict[str, Any]) -> list[str]:
@@ -102,15 +78,18 @@ def test_pools_meet_and_know_what_vertex_ai_tells_them(
 ) -> None:
     base = f"{stack.settings.job_bucket}/vertex"
     pools = [
-        pool(pushed_image, MEETING, "--who=$(WHO)", "$$(WHO)", WHO="chief"),
-        pool(pushed_image, MEETING, FIRST="from the", WORD="$(FIRST) worker"),
+        make_real_pool(pushed_image, MEETING, "--who=$(WHO)", "$$(WHO)", WHO="chief"),
+        make_real_pool(pushed_image, MEETING, FIRST="from the", WORD="$(FIRST) worker"),
     ]
 
-    job = run(jobs, stack.settings.project, pools, baseOutputDirectory={"outputUriPrefix": base})
+    job = run_custom_job(jobs, stack.settings.project, pools, baseOutputDirectory={"outputUriPrefix": base})
 
     assert job["state"] == "JOB_STATE_SUCCEEDED", job
     assert replicas_of(training, job) == {"service", "workerpool0-0"}  # the worker says nothing
-    (told,) = [text for text in messages_of(training, job) if text.startswith("told ")]
+    lines = messages_of(training, job)
+    assert any(line.startswith("Image of workerpool0-0 and 1 more is ") for line in lines)
+    assert not [line for line in lines if "-replica-" in line]
+    (told,) = [text for text in lines if text.startswith("told ")]
     assert json.loads(told.removeprefix("told ")) == {
         "word": "from the worker",
         "task": {"type": "chief", "index": 0},
@@ -121,12 +100,25 @@ def test_pools_meet_and_know_what_vertex_ai_tells_them(
     }
 
 
+def test_a_trainer_is_the_custom_code_service_agent_or_the_account_of_its_job(
+    jobs: Any, stack: LocalStack, training: TrainingClient, pushed_image: ImageRef
+) -> None:
+    account = "trainer@demo-project.iam.gserviceaccount.com"
+    pools = [make_real_pool(pushed_image, WHO)]
+
+    by_default = run_custom_job(jobs, stack.settings.project, pools)
+    named = run_custom_job(jobs, stack.settings.project, pools, serviceAccount=account)
+
+    assert f"I am {AGENT.email(stack.settings.project)}" in messages_of(training, by_default)
+    assert f"I am {account}" in messages_of(training, named)
+
+
 def test_an_error_of_the_trainer_has_the_words_of_vertex_ai(
     jobs: Any, stack: LocalStack, pushed_image: ImageRef
 ) -> None:
     program = "import sys; print('no data', file=sys.stderr); raise SystemExit(3)"
 
-    job = run(jobs, stack.settings.project, [pool(pushed_image, program)])
+    job = run_custom_job(jobs, stack.settings.project, [make_real_pool(pushed_image, program)])
 
     assert (job["state"], job["error"]["code"]) == ("JOB_STATE_FAILED", 3)
     assert job["error"]["message"].startswith(
@@ -140,7 +132,10 @@ def test_a_job_over_grpc_runs_and_is_the_same_over_rest(
     from google.cloud.aiplatform_v1 import CustomJob, JobServiceClient
     from google.cloud.aiplatform_v1.services.job_service.transports import JobServiceGrpcTransport
 
-    sent = {"displayName": "gRPC", "jobSpec": {"workerPoolSpecs": [pool(pushed_image, "print('it runs')")]}}
+    sent = {
+        "displayName": "gRPC",
+        "jobSpec": {"workerPoolSpecs": [make_real_pool(pushed_image, "print('it runs')")]},
+    }
     parent = f"projects/{stack.settings.project}/locations/us-central1"
     trusted = (stack.settings.certificates_dir / "authority.pem").read_bytes()
     address = f"127.0.0.1:{stack.settings.grpc_port}"

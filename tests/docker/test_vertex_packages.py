@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import subprocess
 import sys
-import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage  # noqa: TID253  # what the SDK stages with
 
 from local_stack.stack import LocalStack
+from tests.support.bed.vertex import OFFLINE, PREBUILT, source_package
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
 from training_api.clients.training import TrainingClient, job_log_filter
@@ -24,7 +23,6 @@ from training_api.job.image_ref import ImageRef
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
 
-PREBUILT = "us-docker.pkg.dev/vertex-ai/training/scikit-learn-cpu.1-0:latest"
 TRAINER = """\
 import json, os, sys
 print("told", json.dumps({"args": sys.argv[1:], "word": os.environ["WORD"], "user": os.getuid()}), flush=True)
@@ -35,7 +33,7 @@ import sys
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import aiplatform
 
-project, endpoint, bucket, package, image = sys.argv[1:]
+project, endpoint, bucket, package, image, script = sys.argv[1:]
 aiplatform.init(
     project=project,
     location="us-central1",
@@ -43,16 +41,30 @@ aiplatform.init(
     credentials=AnonymousCredentials(),
     staging_bucket=bucket,
 )
-pipeline = aiplatform.CustomPythonPackageTrainingJob(
-    display_name="gRPC", python_package_gcs_uri=package, python_module_name="trainer.task", container_uri=image
-)
-try:
-    pipeline.run(args=["--epochs", "3"])
-finally:
-    print("ended", pipeline.state.name)
+
+def packaged(name):
+    return aiplatform.CustomPythonPackageTrainingJob(
+        display_name=name, python_package_gcs_uri=package, python_module_name="trainer.task", container_uri=image
+    )
+
+offline = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0"}
+pipelines = {
+    packaged("a package"): {"WORD": "of the package"},
+    aiplatform.CustomTrainingJob(display_name="a script", script_path=script, container_uri=image): {
+        "WORD": "of the script"
+    },
+    packaged("failing"): {},
+}
+for pipeline, variables in pipelines.items():
+    pipeline.run(args=["--epochs", "3"], environment_variables=offline | variables, sync=False)
+for pipeline in pipelines:
+    try:
+        pipeline.wait()
+    except RuntimeError as error:
+        print(error, file=sys.stderr)
+    job = pipeline.gca_resource.training_task_metadata["backingCustomJob"].rpartition("/")[2]
+    print("ended", job, pipeline.state.name)
 """
-#: The image has setuptools, and pip needs nothing of an index.
-OFFLINE = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0"}
 
 
 @pytest.fixture
@@ -88,25 +100,14 @@ def run(training: TrainingClient) -> Callable[[Any], tuple[Any, str]]:
     def run(job: Any) -> tuple[Any, str]:
         job.submit()
         wait_until(lambda: job.end_time, f"{job.name} has ended", seconds=150)
-        entries = training.list_log_entries(job_log_filter(job.name)).entries or []
-        return job, "\n".join(entry.message or "" for entry in entries)
+        return job, log_text(training, job.name)
 
     return run
 
 
-def source_package(task: str) -> bytes:
-    files = {
-        "setup.py": "from setuptools import setup\nsetup(name='trainer', version='0.0.0', packages=['trainer'])\n",
-        "trainer/__init__.py": "",
-        "trainer/task.py": task,
-    }
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-        for name, text in files.items():
-            entry = tarfile.TarInfo(f"trainer-0.0.0/{name}")
-            entry.size = len(text.encode())
-            archive.addfile(entry, io.BytesIO(text.encode()))
-    return packed.getvalue()
+def log_text(training: TrainingClient, job_id: str) -> str:
+    entries = training.list_log_entries(job_log_filter(job_id)).entries or []
+    return "\n".join(entry.message or "" for entry in entries)
 
 
 def package_job(sdk: Any, image: str, uri: str, *args: str) -> Any:
@@ -217,8 +218,7 @@ def log_of(training: TrainingClient, pipeline: Any) -> str:
     """Return the log of the job that the pipeline ran."""
     pipeline._sync_gca_resource()
     job = pipeline.gca_resource.training_task_metadata["backingCustomJob"]
-    entries = training.list_log_entries(job_log_filter(job.rpartition("/")[2])).entries or []
-    return "\n".join(entry.message or "" for entry in entries)
+    return log_text(training, job.rpartition("/")[2])
 
 
 def test_a_pipeline_of_a_package_runs_it_on_a_prebuilt_image(
@@ -274,12 +274,14 @@ def test_a_pipeline_of_a_local_script_runs_on_a_prebuilt_image(
     assert told(log) == {"args": ["--epochs", "3"], "word": "of the script", "user": 65534}
 
 
-def test_a_pipeline_of_a_package_over_grpc_ends_with_the_trainers_last_words(
-    stack: LocalStack, package: str
+def test_pipelines_over_grpc_train_and_end_with_the_trainers_last_words(
+    stack: LocalStack, training: TrainingClient, package: str, tmp_path: Path
 ) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(TRAINER)
     trusted = stack.settings.certificates_dir / "authority.pem"
     endpoint = f"127.0.0.1:{stack.settings.grpc_port}"
-    given = (stack.settings.project, endpoint, stack.settings.job_bucket, package, PREBUILT)
+    given = (stack.settings.project, endpoint, stack.settings.job_bucket, package, PREBUILT, str(script))
 
     done = subprocess.run(
         [sys.executable, "-c", OVER_GRPC, *given],
@@ -290,6 +292,16 @@ def test_a_pipeline_of_a_package_over_grpc_ends_with_the_trainers_last_words(
         check=False,
     )
 
-    assert done.stdout.endswith("ended PIPELINE_STATE_FAILED\n"), done.stderr
+    assert done.returncode == 0, done.stderr
+    ends = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("ended ")]
+    jobs, states = zip(*ends, strict=True)
+    assert states == ("PIPELINE_STATE_SUCCEEDED", "PIPELINE_STATE_SUCCEEDED", "PIPELINE_STATE_FAILED"), (
+        done.stderr
+    )
+    words = [told(log_text(training, job)) for job in jobs[:2]]
+    assert [(each["word"], each["args"]) for each in words] == [
+        ("of the package", ["--epochs", "3"]),
+        ("of the script", ["--epochs", "3"]),
+    ]
     assert "workerpool0-0 exited with a non-zero status of 1" in done.stderr
     assert "KeyError: " in done.stderr

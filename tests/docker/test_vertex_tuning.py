@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from google.auth.credentials import AnonymousCredentials
-from googleapiclient import discovery
 
 from local_stack.stack import LocalStack
-from tests.support.waiting import wait_until
+from tests.support.bed.vertex import create, ended
 from training_api.job.image_ref import ImageRef
 
 pytestmark = pytest.mark.docker
@@ -35,20 +32,6 @@ for step, value in enumerate((1.0, 2.0 - values.rate, 0.5), 1):
         file.write("\\n".join(lines) + "\\n")
 assert values.size != 2, "a size that crashes"
 """
-
-
-@pytest.fixture
-def locations(stack: LocalStack) -> Iterator[Any]:
-    """``projects.locations`` of google-api-python-client."""
-    client = discovery.build(
-        "aiplatform",
-        "v1",
-        credentials=AnonymousCredentials(),
-        client_options={"api_endpoint": f"{stack.settings.training_url}/vertex/"},
-        cache_discovery=False,
-    )
-    yield client.projects().locations()
-    client.close()
 
 
 def test_a_grid_of_four_trials_finds_the_best_and_says_why_one_is_infeasible(
@@ -82,15 +65,9 @@ def test_a_grid_of_four_trials_finds_the_best_and_says_why_one_is_infeasible(
         },
     }
     jobs = locations.hyperparameterTuningJobs()
-    parent = f"projects/{stack.settings.project}/locations/us-central1"
-    name = jobs.create(parent=parent, body=body).execute()["name"]
+    name = create(jobs, stack.settings.project, body)
 
-    def ended() -> dict[str, Any]:
-        job: dict[str, Any] = jobs.get(name=name).execute()
-        assert "endTime" in job, job["state"]
-        return job
-
-    job = wait_until(ended, f"{name} has ended", seconds=240, ignoring=AssertionError)
+    job = ended(jobs, name)
 
     assert job["state"] == "JOB_STATE_SUCCEEDED", job
     found = [{each["parameterId"]: each["value"] for each in trial["parameters"]} for trial in job["trials"]]

@@ -102,9 +102,9 @@ class Run:
         except LocalStackError:
             return ""
 
-    def xcom(self, task_id: str) -> Any:
-        """Return what the task returned."""
-        return self.api.xcom(self.dag_id, self.run_id, task_id)
+    def xcom(self, task_id: str, key: str = "return_value") -> Any:
+        """Return what the task returned, or pushed as ``key``."""
+        return self.api.xcom(self.dag_id, self.run_id, task_id, key)
 
     def links(self, task_id: str, map_index: int = -1) -> dict[str, str | None]:
         """Return the buttons of a task and where they lead."""

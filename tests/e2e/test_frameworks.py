@@ -1,20 +1,27 @@
 """
 The example DAGs of three frameworks under the real scheduler.
 
-Their replicas train together, on images made on this machine.
+Their replicas train together, on images made on this machine; some of these train on Vertex AI, too.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
+import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import docker
 import pytest
 
 from local_stack.people.airflow_api import AirflowApi
+from local_stack.settings import REPOSITORY_ROOT
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import Run, wait_until
+from tests.support.bed.job_watch import messages
+from tests.support.bed.real_parts import push_image
+from tests.support.bed.vertex import create, ended
 from tests.support.speed import scaled
 from training_api.clients.training import TrainingClient, job_log_filter
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
@@ -26,6 +33,7 @@ from training_api.states import JobState
 BUILD_SECONDS = 1200.0
 pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(BUILD_SECONDS + 300)]
 
+TRAINERS = REPOSITORY_ROOT / "docker" / "trainers"
 GRADIENT_TOLERANCE = 1e-5
 SAVED_MODEL = {"saved_model.pb", "fingerprint.pb", "variables.index", "variables.data-00000-of-00001"}
 
@@ -200,3 +208,85 @@ def test_a_framework_is_built_once_a_machine(
     assert "is on the engine already" in alone.run.log("framework")
     assert alone.result.image == xgboost.result.image
     assert alone.result.metrics["replicas"] == 1
+
+
+@pytest.fixture(scope="module")
+def mirrored_image(tensorflow: Trained, stack: LocalStack, engine_client: docker.APIClient) -> Iterator[str]:
+    """The trainer ``tensorflow_mirrored``, on the framework's image."""
+    dockerfile, local = "tensorflow_mirrored/Dockerfile", "localhost/tensorflow-mirrored:test"
+    command = ["docker", "build", "--quiet", f"--tag={local}", f"--file={TRAINERS / dockerfile}"]
+    command += [f"--build-arg=BASE_IMAGE={tensorflow.run.xcom('framework')}", str(TRAINERS)]
+    subprocess.run(command, check=True, timeout=scaled(120))
+    repository, digest = push_image(stack.settings, engine_client, local, "tensorflow-mirrored")
+    yield f"{repository}@{digest}"
+    engine_client.remove_image(f"{repository}:test")
+    engine_client.remove_image(local)
+
+
+def train_on_vertex(
+    locations: Any, stack: LocalStack, training: TrainingClient, image: str, *args: str
+) -> tuple[dict[str, Any], list[str]]:
+    """Run a master and two workers as a CustomJob; return it when it has ended, and its lines."""
+    pool = {
+        "machineSpec": {"machineType": "n1-standard-4"},
+        "containerSpec": {"imageUri": image, "args": list(args)},
+    }
+    spec = {
+        "workerPoolSpecs": [pool | {"replicaCount": "1"}, pool | {"replicaCount": "2"}],
+        "baseOutputDirectory": {"outputUriPrefix": f"{stack.settings.job_bucket}/{uuid.uuid4().hex}"},
+    }
+    jobs = locations.customJobs()
+    name = create(jobs, stack.settings.project, {"displayName": "distributed", "jobSpec": spec})
+    return ended(jobs, name), messages(training, name.rpartition("/")[2])
+
+
+def metrics_in(lines: list[str]) -> dict[str, Any]:
+    """Return the metrics that the chief wrote into the log."""
+    (line,) = [line for line in lines if line.startswith("workerpool0-0: metrics: ")]
+    found: dict[str, Any] = json.loads(line.partition("metrics: ")[2])
+    return found
+
+
+def test_the_same_pytorch_image_trains_in_the_pools_of_vertex_ai(
+    pytorch: Trained, locations: Any, stack: LocalStack, training: TrainingClient
+) -> None:
+    assert pytorch.result.image is not None
+    args = ("--epochs=5", "--check-gradient")
+
+    job, lines = train_on_vertex(locations, stack, training, pytorch.result.image, *args)
+
+    assert job["state"] == "JOB_STATE_SUCCEEDED", job
+    assert {
+        "workerpool0-0: rank 0 of 3 is there",
+        "workerpool1-0: rank 1 of 3 is there",
+        "workerpool1-1: rank 2 of 3 is there",
+    } <= set(lines)
+    metrics = metrics_in(lines)
+    assert metrics == {name: pytorch.result.metrics[name] for name in metrics}
+    folder = job["jobSpec"]["baseOutputDirectory"]["outputUriPrefix"]
+    assert any(line.startswith(f"workerpool0-0: wrote {folder}/model/model.pt ") for line in lines)
+
+
+def test_mirrored_tensorflow_replicas_share_their_gradients_on_vertex_ai(
+    mirrored_image: str, locations: Any, stack: LocalStack, training: TrainingClient
+) -> None:
+    job, lines = train_on_vertex(locations, stack, training, mirrored_image, "--epochs=5")
+
+    assert job["state"] == "JOB_STATE_SUCCEEDED", job
+    for rank, name in enumerate(("workerpool0-0", "workerpool1-0", "workerpool1-1")):
+        assert f"{name}: rank {rank} of 3 is there" in lines
+        (told,) = [line for line in lines if line.startswith(f"{name}: rank {rank}: ")]
+        differences = json.loads(told.partition(f"rank {rank}: ")[2])
+        assert differences["gradient_difference"] <= GRADIENT_TOLERANCE
+        assert differences["gradient_difference_unshared"] > 1000 * GRADIENT_TOLERANCE
+    metrics = metrics_in(lines)
+    assert metrics["replicas"] == 3
+    assert metrics["accuracy"] >= 0.85
+    folder = job["jobSpec"]["baseOutputDirectory"]["outputUriPrefix"]
+    assert any(
+        line.startswith(f"workerpool0-0: wrote {folder}/model/model/saved_model.pb ") for line in lines
+    )
+
+
+def test_the_mirrored_tensorflow_image_runs_by_hand(mirrored_image: str) -> None:
+    assert '"replicas": 1' in run_by_hand(mirrored_image)

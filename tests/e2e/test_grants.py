@@ -15,8 +15,8 @@ from tests.e2e.airflow_run import Run, wait_until
 from tests.support import web
 from tests.support.own_images import remove_own_images
 from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.dialect import AGENT as ML_AGENT
 from training_api.states import JobState
-from training_service.model.projects import service_agent
 
 pytestmark = [
     pytest.mark.usefixtures("guarded"),
@@ -28,7 +28,7 @@ pytestmark = [
 DAG, WAIT = "train_shared_image", "wait_until_finished"
 OWNER_PROJECT = "shared-project"
 RESOURCE = f"projects/{OWNER_PROJECT}/locations/local/repositories/python"
-AGENT = f"serviceAccount:{service_agent('demo-project')}"
+AGENT = f"serviceAccount:{ML_AGENT.email('demo-project')}"
 READER = "roles/artifactregistry.reader"
 SLEEPS = "python3 -c 'import time; print(\"the trainer is up\", flush=True); time.sleep(900)'"
 

@@ -63,7 +63,8 @@ def run(demo: dict[str, Any], airflow: AirflowApi) -> Run:
 def test_demo_ends_with_one_line_of_json_that_holds_the_result(
     demo: dict[str, Any], stack: LocalStack
 ) -> None:
-    assert set(demo) == {"dag_run", "state", "job_id", "image", "metrics", "model_uri", "seconds"}
+    assert set(demo) == {"backend", "dag_run", "state", "job_id", "image", "metrics", "model_uri", "seconds"}
+    assert demo["backend"] == "ml.v1"
     assert demo["state"] == "SUCCEEDED"
     assert demo["image"].startswith(f"{stack.settings.image_prefix}/digits@sha256:")
     assert demo["metrics"]["accuracy"] >= MIN_ACCURACY

@@ -32,10 +32,14 @@ class LiveService:
 
 @contextmanager
 def run_service(
-    folder: Path, behaviour: Behaviour | None = None, engine: MemoryEngine | None = None, **changes: Any
+    folder: Path,
+    behaviour: Behaviour | None = None,
+    engine: MemoryEngine | None = None,
+    port: int = 0,
+    **changes: Any,
 ) -> Iterator[LiveService]:
     """
-    Run a service until the block ends.
+    Run a service until the block ends, by default on any free port.
 
     Its image ``IMAGE`` behaves as ``behaviour`` says; ``changes`` are settings. What runs on ``engine``, and
     what ``jobs.db`` in ``folder`` has, is of an earlier service.
@@ -43,7 +47,7 @@ def run_service(
     engine = engine or MemoryEngine()
     engine.add_image(parse_image_ref(IMAGE), behaviour or Behaviour(run_seconds=10**9))
     settings = ServiceSettings(database_url=f"sqlite:///{folder / 'jobs.db'}", port=0, **changes)
-    server = uvicorn.Server(http_config(build_service(settings, engine), "127.0.0.1", 0))
+    server = uvicorn.Server(http_config(build_service(settings, engine), "127.0.0.1", port))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

@@ -1,10 +1,18 @@
-"""IAM policies of the live service's registry, for tests that change them."""
+"""IAM policies of the live service's registry, and the operators that change them."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
+from container_training.operators.registry_iam import (
+    GrantRegistryAccessOperator,
+    RevokeRegistryAccessOperator,
+)
+from tests.integration.live_service import LiveService
 from training_api.clients.iam import IamEndpoints, IamPoliciesClient
 from training_api.iam.grants import Grant
 from training_api.iam.registry_resources import ResourceKind
@@ -40,3 +48,21 @@ def remove(iam: IamPoliciesClient, given: Grant) -> bool:
         given.kind, given.resource, lambda policy: given.removed_from(policy) if given.is_in(policy) else None
     )
     return edit.was_written
+
+
+def connect(monkeypatch: pytest.MonkeyPatch, service: LiveService, **changes: Any) -> None:
+    connection = {
+        "conn_type": "container_training",
+        "host": service.endpoint,
+        "extra": {"project": "demo-project", **changes.pop("extra", {})},
+        **changes,
+    }
+    monkeypatch.setenv("AIRFLOW_CONN_TRAINING_DEFAULT", json.dumps(connection))
+
+
+def grant(context: Any, image: str = LOCAL, **arguments: Any) -> dict[str, Any]:
+    return GrantRegistryAccessOperator(task_id="grant", image=image, **arguments).execute(context)
+
+
+def revoke(given: Any, **arguments: Any) -> dict[str, Any]:
+    return RevokeRegistryAccessOperator(task_id="revoke", grant=given, **arguments).execute({})  # type: ignore[arg-type]

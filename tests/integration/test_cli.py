@@ -168,19 +168,20 @@ def test_list_in_a_pipe_is_a_plain_table(run: Run, client: TrainingClient) -> No
 
     assert (done.returncode, done.stderr) == (0, "")
     header, *rows = [line.split() for line in done.stdout.splitlines()]
-    assert header == ["JOB_ID", "STATE", "CREATED", "TOOK", "IMAGE"]
-    assert [(row[0], row[1], row[-1]) for row in rows] == [
+    assert header == ["JOB_ID", "API", "STATE", "CREATED", "TOOK", "NAME", "IMAGE"]
+    assert [(row[0], row[4], row[-1]) for row in rows] == [
         ("two", "RUNNING", IMAGE),
         ("one", "RUNNING", IMAGE),
     ]
 
 
-def test_list_as_json_is_one_document_of_the_api(run: Run, client: TrainingClient) -> None:
+def test_list_as_json_is_one_document_of_the_ops_api(run: Run, client: TrainingClient) -> None:
     submit(client, "one")
 
     done = run("list", "--json")
 
-    assert json.loads(done.stdout)["jobs"] == [client.get_job("one").to_wire()]
+    (row,) = json.loads(done.stdout)["jobs"]
+    assert (row["jobId"], row["dialect"], row["state"]) == ("one", "ml_v1", "RUNNING")
     assert json.loads(run("list", "--json", "--state", "failed").stdout)["jobs"] == []
 
 

@@ -28,8 +28,12 @@ from tests.integration.registry_policies import (
     VIEWER,
     add,
     bindings,
+    connect,
+    grant,
     make_grant,
+    revoke,
 )
+from tests.support.fakes.task_state import TaskState
 from tests.support.speed import scaled
 from training_api.clients.iam import IamPoliciesClient
 from training_api.iam.grants import Grant
@@ -38,39 +42,14 @@ from training_api.iam.registry_resources import ResourceKind
 UNTIL = {"title": "until spring", "expression": "request.time < timestamp('2027-03-01T00:00:00Z')"}
 
 
-class Store(dict[str, Any]):
-    """``context["task_state_store"]``."""
-
-    def set(self, key: str, value: Any, **_: Any) -> None:
-        self[key] = json.loads(json.dumps(value))
-
-
 @pytest.fixture
 def context() -> dict[str, Any]:
-    return {"task_state_store": Store()}
+    return {"task_state_store": TaskState()}
 
 
 @pytest.fixture(autouse=True)
 def connection(service: LiveService, monkeypatch: pytest.MonkeyPatch) -> None:
     connect(monkeypatch, service)
-
-
-def connect(monkeypatch: pytest.MonkeyPatch, service: LiveService, **changes: Any) -> None:
-    connection = {
-        "conn_type": "container_training",
-        "host": service.endpoint,
-        "extra": {"project": "demo-project", **changes.pop("extra", {})},
-        **changes,
-    }
-    monkeypatch.setenv("AIRFLOW_CONN_TRAINING_DEFAULT", json.dumps(connection))
-
-
-def grant(context: Any, image: str = LOCAL, **arguments: Any) -> dict[str, Any]:
-    return GrantRegistryAccessOperator(task_id="grant", image=image, **arguments).execute(context)
-
-
-def revoke(given: Any, **arguments: Any) -> dict[str, Any]:
-    return RevokeRegistryAccessOperator(task_id="revoke", grant=given, **arguments).execute({})  # type: ignore[arg-type]
 
 
 CASES = [
@@ -109,22 +88,12 @@ def test_the_least_role_is_granted_on_the_one_resource_and_taken_back(
     assert bindings(iam, ResourceKind.PROJECT, "projects/images") == []
 
 
-def test_the_guides_role_on_the_whole_project_is_given_if_asked_for(
-    iam: IamPoliciesClient, context: Any
-) -> None:
-    given = grant(context, project_wide=True)
-
-    (binding,) = bindings(iam, ResourceKind.PROJECT, "projects/images")
-    assert binding == {"role": "roles/ml.serviceAgent", "members": [given["member"]]}
-    assert bindings(iam, ResourceKind.REPOSITORY, LOCAL_RESOURCE) == []
-
-
 def test_a_second_grant_says_what_is_there_and_its_revoke_leaves_it(
     iam: IamPoliciesClient, context: Any
 ) -> None:
     first = grant(context)
 
-    second = grant({"task_state_store": Store()})
+    second = grant({"task_state_store": TaskState()})
     left = revoke(second)
 
     assert (first["granted"], second["granted"]) == (True, False)
@@ -163,7 +132,7 @@ def test_a_cleared_run_grants_anew_and_leaves_what_somebody_else_granted_meanwhi
 
     xcoms: list[Any] = []
     ti = SimpleNamespace(xcom_pull=lambda *, task_ids: xcoms if task_ids == ["revoke"] else [])
-    cleared: Any = {"task_state_store": Store(), "dag": dag, "ti": ti}
+    cleared: Any = {"task_state_store": TaskState(), "dag": dag, "ti": ti}
     run_again(lambda: None)
     run_again(lambda: None)
     run_again(lambda: add(iam, Grant.from_json(results[0][0])))
@@ -192,8 +161,8 @@ def test_a_grant_whose_task_died_after_a_clear_is_still_its_own(iam: IamPolicies
 
 def test_revoking_twice_is_fine_and_a_skipped_or_mapped_grant_is_understood(context: Any) -> None:
     images = [f"127.0.0.1:5000/images/model{number}" for number in range(3)]
-    given = [grant({"task_state_store": Store()}, image) for image in images]
-    given.append(grant({"task_state_store": Store()}, "127.0.0.1:5000/demo-project/own"))
+    given = [grant({"task_state_store": TaskState()}, image) for image in images]
+    given.append(grant({"task_state_store": TaskState()}, "127.0.0.1:5000/demo-project/own"))
 
     first, second = revoke(given), revoke(given)
 

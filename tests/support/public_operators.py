@@ -18,8 +18,8 @@ import container_training.sensors
 
 #: What operators have in common; no task by themselves.
 BASES = frozenset({"EngineOperator", "JobDescriptionOperator", "ModelOperator"})
-#: They need a service of Google's; their own tests run the examples, against a server that speaks its API.
-IN_THE_CLOUD = frozenset({"CloudBuildImageOperator"})
+#: They need a service of Google's; their own tests, of these modules, run the examples against its API.
+IN_THE_CLOUD = {"CloudBuildImageOperator": "cloud_build", "EnsureRepositoryOperator": "repository"}
 _AIRFLOWS_OWN = frozenset({*BaseOperator.__mro__, *BaseSensorOperator.__mro__})
 
 

@@ -55,9 +55,10 @@ class Rpc:
 
 @contextmanager
 def serving(app: ASGIApp, metrics: Metrics, **where: Any) -> Iterator[int]:
-    """Serve gRPC over ``app`` on a loop of its own until the block ends; yield the port."""
+    """Serve gRPC over ``app``, which knows everybody, on a loop of its own; yield the port."""
     loop = asyncio.new_event_loop()
-    server = serving_grpc(app, metrics=metrics, **{"host": "127.0.0.1", "port": 0} | where)
+    usual = {"identify": lambda _: None, "host": "127.0.0.1", "port": 0}
+    server = serving_grpc(app, metrics=metrics, **usual | where)
     with ThreadPoolExecutor(1) as thread:
         port = thread.submit(loop.run_until_complete, server.__aenter__()).result(scaled(30))
         running = thread.submit(loop.run_forever)

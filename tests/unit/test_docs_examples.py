@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import json
 import re
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -17,6 +19,7 @@ from pydantic_settings import BaseSettings
 from container_training.hooks import metrics as hook_metrics
 from container_training.hooks.image import ImageHook, training_environment
 from container_training.hooks.training import TrainingHook
+from container_training.operators.training import SubmitTrainingJobOperator
 from container_training.work.submission.job_file_reader import parse_job_file
 from container_training.work.submission.job_request import JobFields, job_request
 from local_stack.settings import StackSettings
@@ -28,6 +31,7 @@ from training_api.dialects.ml_v1.cost import parse_prices
 from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import TrainingInput
 from training_api.job.cluster import ReplicaId, ReplicaRole, replica_host
+from training_api.vertex_jobs.options import VertexOptions
 from training_service.settings import ServiceSettings
 from training_service.telemetry.gauges import GAUGES
 from training_service.telemetry.health_gauges import HEALTH_GAUGES
@@ -79,6 +83,7 @@ TASKS = {
     },
     "train_and_tell": {"submit", "finished"},
     "train_and_post": {"train"},
+    "train_here_or_there": CHAIN | {"train.choose_service"},
     "train_everywhere": {"train.submit", "train.finished", "train.collect"},
 }
 #: Kinds of examples and the file that tests them; a kind that is not here is a typing error.
@@ -87,6 +92,10 @@ KINDS = {
     "connection": "here",
     "docker connection": "here",
     "docker connection of a builder": "here",
+    "vertex connection": "here",
+    "vertex options": "here",
+    "vertex operators before": "tests/integration/test_coming_from.py",
+    "vertex operators after": "tests/integration/test_coming_from.py",
     "config.yaml": "here",
     "prices": "here",
     "python": "here",
@@ -103,10 +112,10 @@ KINDS = {
         (f"operator {name}" for name in (*public_operators(), "_TrainingJobDecoratedOperator")),
         "tests/e2e/test_operator_examples.py",
     ),
-    **dict.fromkeys(
-        (f"operator {name}" for name in IN_THE_CLOUD),
-        "tests/unit/container_training/operators/test_cloud_build.py",
-    ),
+    **{
+        f"operator {name}": f"tests/unit/container_training/operators/test_{module}.py"
+        for name, module in IN_THE_CLOUD.items()
+    },
     "install": "tests/packaging/test_first_job.py",
     "shell": "tests/e2e/test_readme_shell.py",
     "trainer task.py": "tests/e2e/test_readme_shell.py",
@@ -222,6 +231,39 @@ def test_the_connection_is_one_that_the_hook_takes(example: Example, monkeypatch
         "GOOGLE_CLOUD_PROJECT": "demo-project",
         "STORAGE_EMULATOR_HOST": "http://host.docker.internal:9023",
     }
+
+
+@pytest.mark.parametrize("example", examples("vertex connection"), ids=str)
+def test_the_vertex_connection_leads_to_vertex_ai(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_TRAINING_DEFAULT", example.code)
+
+    hook = TrainingHook()
+
+    assert not hook.client.capabilities.has_unique_ids
+    assert (hook.endpoint, hook.project) == (
+        "https://europe-west4-aiplatform.googleapis.com",
+        "my-project",
+    )
+    assert hook.prices is not None
+
+
+@pytest.mark.parametrize("example", examples("vertex options"), ids=str)
+def test_the_vertex_options_are_those_that_are_read(example: Example) -> None:
+    made: dict[str, SubmitTrainingJobOperator] = {}
+
+    class Recorded(SubmitTrainingJobOperator):
+        def __init__(self, **given: Any) -> None:
+            super().__init__(**given)
+            made["operator"] = self
+
+    code = example.code.replace("import SubmitTrainingJobOperator", "import SubmitTrainingJobOperator as _")
+    exec(compile(code, str(example.page), "exec"), {"SubmitTrainingJobOperator": Recorded})  # noqa: S102
+
+    options = made["operator"].vertex_options
+    assert isinstance(options, dict)
+    assert VertexOptions.of(options).strategy == "SPOT"
+    page = example.page.read_text("utf-8")
+    assert all(f"`{field.name}`" in page for field in dataclasses.fields(VertexOptions))
 
 
 @pytest.mark.parametrize("example", examples("docker connection"), ids=str)

@@ -42,6 +42,7 @@ ROOMS: tuple[str, ...] = (
     "training_api.iam",
     "training_api.fleet",
     "training_api.dialects",
+    "training_api.vertex_jobs",
     "training_api.clients",
     "training_api.command_line",
     "container_engines",
@@ -76,6 +77,7 @@ ROOMS: tuple[str, ...] = (
     "container_training.work.template_values",
     "container_training.work.object_store",
     "container_training.work.job_buckets",
+    "container_training.work.job_pages",
     "container_training.work.images",
     "container_training.work.packages",
     "container_training.work.preflight",
@@ -144,6 +146,7 @@ PURE_ROOMS = (
     "training_api.job",
     "training_api.iam",
     "training_api.dialects",
+    "training_api.vertex_jobs",
 )
 #: Rooms that know jobs and no dialect of the API: wiring passes a dialect in, as one value.
 NEUTRAL_ROOMS = (

@@ -20,6 +20,7 @@ IMPORTED_BY_DAGS = {
     "hooks.storage": ["StorageHook"],
     "hooks.training": ["TrainingHook"],
     "operators.bill_of_materials": ["ImageBillOfMaterialsOperator"],
+    "operators.burst": ["Burst", "ChooseServiceOperator"],
     "operators.cloud_build": ["CloudBuildImageOperator"],
     "operators.data": ["SnapshotDataOperator", "ValidateDataOperator"],
     "operators.image": [
@@ -41,6 +42,7 @@ IMPORTED_BY_DAGS = {
     "operators.preflight": ["PreflightOperator"],
     "operators.promotion": ["DecidePromotionOperator", "PrepareEvaluationsOperator"],
     "operators.registry_iam": ["GrantRegistryAccessOperator", "RevokeRegistryAccessOperator"],
+    "operators.repository": ["EnsureRepositoryOperator"],
     "operators.results": ["CollectTrainingResultsOperator"],
     "operators.training": ["SubmitTrainingJobOperator"],
     "sensors.training": ["TrainingJobSensor"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -27,7 +27,7 @@ class Network:
 
     verify: bool | str = True
     certificate: tuple[str, str] | None = None
-    proxy: str = ""
+    proxy: str = field(default="", repr=False)  # it may have a password
 
     def transport(self, url: str) -> httpx.HTTPTransport:
         """

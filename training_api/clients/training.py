@@ -16,11 +16,12 @@ from urllib.parse import quote
 import httpx
 
 from training_api.clients.api_answers import NO_ANSWER, read_answer, read_model, transport_error
+from training_api.clients.backend import NO_OPTIONS, Capabilities
 from training_api.clients.network import DEFAULT_NETWORK, Network
 from training_api.clients.service_connection import ADVICE, DEFAULT_TIMEOUT_SECONDS, ServiceConnection
 from training_api.cloud_logging import ListLogEntriesRequest, ListLogEntriesResponse
 from training_api.dialects.ml_v1.resources import GetConfigResponse, Job, ListJobsResponse
-from training_api.errors import ServiceError
+from training_api.errors import InvalidArgument, ServiceError
 from training_api.wire import format_timestamp
 
 
@@ -78,20 +79,46 @@ class _Requests:
         return httpx.Request(method, self.endpoint + path, json=body, params=params, headers=self.headers)
 
 
+#: Of AI Platform Training's API.
+CAPABILITIES = Capabilities(
+    dialect="ml_v1",
+    has_unique_ids=True,
+    lists_by_id=True,
+    list_lag_seconds=0.0,
+    has_options=False,
+    tells_room=True,
+)
+
+
 class TrainingClient(ServiceConnection):
-    """Client for threads."""
+    """Client for threads: a ``TrainingBackend``."""
+
+    capabilities = CAPABILITIES
 
     @cached_property
     def _requests(self) -> _Requests:
         return _Requests(self._endpoint, self._project, self._headers)
 
-    def create_job(self, job: Job) -> Job:
-        """Submit ``job`` and return its record. :raises JobConflict: the job id is taken."""
+    def create_job(self, job: Job, options: Mapping[str, Any] = NO_OPTIONS) -> Job:
+        """See ``TrainingBackend``."""
+        self.check_job(job, options)
         return read_model(Job, self._send(self._requests.create(job)))
+
+    def check_job(self, job: Job, options: Mapping[str, Any] = NO_OPTIONS) -> None:
+        """See ``TrainingBackend``. :raises InvalidArgument: there are ``options``."""
+        if options:
+            raise InvalidArgument(
+                f"{', '.join(options)} must be left out: only Vertex AI has them; use a connection of type "
+                "vertex_training"
+            )
 
     def get_job(self, job_id: str) -> Job:
         """Return the record of ``job_id``. :raises JobNotFound: there is none."""
         return read_model(Job, self._send(self._requests.get(job_id)))
+
+    def duplicates(self, job: Job) -> list[Job]:
+        """Return nothing: a job's id is unique."""
+        return []
 
     def list_jobs(self, filter_: str = "", page_size: int = 0, page_token: str = "") -> ListJobsResponse:
         """Return one page of jobs, newest first; 0 asks for the service's default page size."""
@@ -102,7 +129,7 @@ class TrainingClient(ServiceConnection):
         self._send(self._requests.cancel(job_id))
 
     def get_config(self) -> GetConfigResponse:
-        """Return the project's service agent."""
+        """Return the project's service agent in this API, and the project's number."""
         return read_model(GetConfigResponse, self._send(self._requests.get_config()))
 
     def service_agent(self) -> str:
@@ -119,6 +146,14 @@ class TrainingClient(ServiceConnection):
             )
         return agent
 
+    def project_number(self) -> int:
+        """Return the project's number. :raises ServiceError: the service names none."""
+        number = self.get_config().service_account_project
+        if not number:
+            project = self._requests.project
+            raise ServiceError(f"the service names no number of project {project!r} (projects.getConfig)")
+        return number
+
     def list_log_entries(
         self, filter_: str, page_size: int = 1000, page_token: str = "", *, newest_first: bool = False
     ) -> ListLogEntriesResponse:
@@ -129,6 +164,8 @@ class TrainingClient(ServiceConnection):
 
 class AsyncTrainingClient:
     """The twin of :class:`TrainingClient` for asyncio: same methods, same errors."""
+
+    capabilities = CAPABILITIES
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
+from training_api.clients.fleet import OpsClient
 from training_api.clients.training import TrainingClient
 from training_api.command_line.outcome import UsageError
 from training_api.errors import AccessDenied, JobNotFound, TrainingError, TransportError
@@ -27,6 +28,18 @@ def client_of(options: argparse.Namespace) -> TrainingClient:
 
     :raises UsageError: no project was named, the endpoint is no URL, or the token's file cannot be read.
     """
+    endpoint, project, headers = _address(options)
+    return TrainingClient(endpoint, project, headers=headers)
+
+
+def ops_client_of(options: argparse.Namespace) -> OpsClient:
+    """Return a client that reads jobs of all dialects. Raises as ``client_of`` does."""
+    endpoint, project, headers = _address(options)
+    return OpsClient(endpoint, project, headers=headers)
+
+
+def _address(options: argparse.Namespace) -> tuple[str, str, dict[str, str] | None]:
+    """Return the endpoint, the project, and the headers of requests."""
     project = options.project or os.environ.get("GOOGLE_CLOUD_PROJECT")
     if not project:
         raise UsageError("which project? Give --project, or set GOOGLE_CLOUD_PROJECT")
@@ -34,8 +47,7 @@ def client_of(options: argparse.Namespace) -> TrainingClient:
     if not endpoint.startswith(("http://", "https://")):
         raise UsageError(f"the endpoint must be a URL like {DEFAULT_ENDPOINT}, got {endpoint!r}")
     token = token_of_environment()
-    headers = {"Authorization": f"Bearer {token}"} if token else None
-    return TrainingClient(endpoint, project, headers=headers)
+    return endpoint, project, {"Authorization": f"Bearer {token}"} if token else None
 
 
 def token_of_environment() -> str | None:

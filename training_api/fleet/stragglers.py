@@ -10,8 +10,8 @@ from statistics import median
 _LEAST_SECONDS = 5.0
 #: Nor is what is small beside the time that the peers ran.
 _SHARE = 0.1
-#: Roles whose replicas do the same work side by side, and so should begin and end together.
-_PEERS = frozenset({"master", "chief", "worker"})
+#: Pools whose replicas do the same work side by side, and so should begin and end together.
+_PEERS = frozenset({"master-replica", "chief-replica", "worker-replica", "workerpool0", "workerpool1"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,17 +40,17 @@ class Delay:
 
 def find_stragglers(stretches: Mapping[str, Stretch]) -> dict[str, Delay]:
     """
-    Return those that are late, by task name (``worker-replica-2``).
+    Return those that are late, by task name (``worker-replica-2``, ``workerpool1-2``).
 
-    A replica is compared with the median of its peers: master and workers are each other's, every other role
+    A replica is compared with the median of its peers: master and workers are each other's, every other pool
     has its own. It is late from 5 s, and from a tenth of the longest time that a peer ran.
 
     :param stretches: the replicas of one job, or of one trial.
     """
     groups: dict[str, dict[str, Stretch]] = {}
     for name, stretch in stretches.items():
-        role = name.rpartition("-replica-")[0] or name
-        groups.setdefault("peers" if role in _PEERS else role, {})[name] = stretch
+        pool = name.rpartition("-")[0]
+        groups.setdefault("peers" if pool in _PEERS else pool, {})[name] = stretch
     return {
         name: delay
         for group in groups.values()

@@ -169,14 +169,14 @@ class AccessNeed:
 
 
 def access_need(
-    image: ImageRef, project: str, agent: str, *, account: str | None = None, is_project_wide: bool = False
+    image: ImageRef, project: str, agent: str, *, account: str | None = None, project_role: str = ""
 ) -> AccessNeed:
     """
     Return what the account that runs a job of ``project`` needs to pull ``image``. Pure.
 
     :param agent: address of the project's service agent, which has its own project's images.
     :param account: of another account, which needs the grant in the job's own project, too.
-    :param is_project_wide: ``roles/ml.serviceAgent`` on the image's whole project, as the guide does.
+    :param project_role: on the image's whole project, in place of the least role; empty: the least.
     :raises InvalidGrant: an address is none.
     :raises InvalidImageRef: the reference names a project but no repository in it.
     """
@@ -191,8 +191,8 @@ def access_need(
             "who may pull there is up to that registry"
         )
         return AccessNeed(member=member, grant=None, reason=reason)
-    if is_project_wide:
-        resource = project_resource(image.project)
+    if project_role:
+        resource = project_resource(image.project, project_role)
     grant = Grant(kind=resource.kind, resource=resource.name, role=resource.reader_role, member=member)
     return AccessNeed(member=member, grant=grant)
 

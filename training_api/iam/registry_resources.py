@@ -19,8 +19,6 @@ LOCAL_LOCATION = "local"
 #: The least role that may pull, per kind of resource.
 REPOSITORY_READER = "roles/artifactregistry.reader"
 BUCKET_READER = "roles/storage.objectViewer"
-#: The guide's role for the whole project; pulling is a small part of what it allows.
-SERVICE_AGENT_ROLE = "roles/ml.serviceAgent"
 
 
 class ResourceKind(StrEnum):
@@ -47,17 +45,17 @@ class PolicyResource:
     reader_role: str
 
 
-def project_resource(project: str) -> PolicyResource:
+def project_resource(project: str, reader_role: str = REPOSITORY_READER) -> PolicyResource:
     """
     Return the resource of a whole project.
 
-    Its least role for jobs is that of Google's guide, ``roles/ml.serviceAgent``.
+    :param reader_role: what a grant gives there.
     """
     return PolicyResource(
         kind=ResourceKind.PROJECT,
         name=f"projects/{project}",
         project=project,
-        reader_role=SERVICE_AGENT_ROLE,
+        reader_role=reader_role,
     )
 
 

@@ -12,6 +12,7 @@ PACKAGE_EXIT_MEANINGS: Mapping[int, str] = {
     65: "a package cannot be built or installed, or the module is in none of them",
     66: "a package is not in the object store, or may not be read",
     69: "the object store did not answer",
+    73: "a package cannot be written in the container, whose disk may be full",
 }
 
 

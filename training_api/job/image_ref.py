@@ -113,6 +113,11 @@ def names_registry(text: str) -> bool:
     return bool(slash) and ("." in host or ":" in host or host == LOCAL_HOST)
 
 
+def is_googles(host: str) -> bool:
+    """Return whether the registry at ``host`` is one of Google's. Pure."""
+    return ImageRef(host=host, repository="any").kind is not RegistryKind.OTHER
+
+
 def parse_image_ref(text: str) -> ImageRef:
     """
     Return the parts of ``text``.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from training_api.job.python_package import PythonPackages, with_uris
+from training_api.job.packages.python_package import PythonPackages, with_uris
 from training_api.job.replica_spec import ReplicaSpec
 from training_api.job.restarts import RestartScope
 from training_api.job.secret_refs import SecretRef

@@ -8,7 +8,7 @@ from training_api.job.accelerators import Accelerator
 from training_api.job.cluster import ReplicaId
 from training_api.job.image_ref import ImageRef
 from training_api.job.machines import MachineType
-from training_api.job.python_package import PackageTask
+from training_api.job.packages.python_package import PackageTask
 
 #: Replicas of one job, all roles together. A bound of this service's own, against a count with a digit too
 #: many.

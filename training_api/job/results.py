@@ -6,7 +6,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from training_api.job.pinned_uri import pinned
+from training_api.job.packages.pinned_uri import pinned
 from training_api.job.tuning.search_terms import Goal
 from training_api.states import JobState
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from training_api.errors import TrainingError
 from training_api.iam.registry_resources import bucket_resource_name
+from training_api.job.dialect import Dialects
 from training_api.job.job_spec import JobSpec
 from training_service.access.decision import Caller
 from training_service.access.roles import OBJECT_GET
@@ -30,13 +31,17 @@ class BucketAccess:
     Decides by project, by setting, and by policy.
 
     :param lists: asks the object store.
+    :param dialects: whose service agents jobs are.
     :param named: projects, and the buckets of others that their jobs may name.
     """
 
-    def __init__(self, lists: Lists, may: May, named: Mapping[str, Collection[str]]) -> None:
+    def __init__(
+        self, lists: Lists, may: May, named: Mapping[str, Collection[str]], dialects: Dialects
+    ) -> None:
         self._lists = lists
         self._may = may
         self._named = named
+        self._dialects = dialects
 
     def check(self, spec: JobSpec, bucket: str) -> None:
         """
@@ -47,7 +52,7 @@ class BucketAccess:
         """
         if bucket in self._named.get(spec.project, ()):
             return
-        caller = Caller(principal=f"serviceAccount:{account_of(spec)}")
+        caller = Caller(principal=f"serviceAccount:{account_of(spec, self._dialects)}")
         if self._may(caller, OBJECT_GET, bucket_resource_name(bucket)):
             return
         if not self._lists(spec.project, bucket):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from training_api.errors import AccessDenied
+from training_api.job.service_agent import ServiceAgent
 from training_service.access.decision import Caller, lineage, may
 from training_service.access.identity import Authenticator, Unauthenticated
 from training_service.access.roles import POLICY_WRITES, SECRET_ACCESS
@@ -18,15 +20,22 @@ class AccessControl:
     """
     Answers for every request who the caller is and what the caller may do.
 
+    :param agents: the service agents, which have a role in each project from the start.
     :param is_required: ``False``: everybody may do everything, known or not; but where there is a tokens
         file, only whom it lists may write policies and name secrets in jobs.
     """
 
     def __init__(
-        self, policies: PolicyStore, authenticator: Authenticator, *, is_required: bool = False
+        self,
+        policies: PolicyStore,
+        authenticator: Authenticator,
+        *,
+        agents: Iterable[ServiceAgent],
+        is_required: bool = False,
     ) -> None:
         self._policies = policies
         self._authenticator = authenticator
+        self._agents = tuple(agents)
         self._is_required = is_required
 
     def identify(self, authorization: str | None) -> Caller:
@@ -55,7 +64,7 @@ class AccessControl:
         if caller.is_admin:
             return True
         policies = (self._policies.get(name).policy for name in lineage(resource))
-        return may(caller, permission, resource, policies)
+        return may(caller, permission, resource, policies, self._agents)
 
     def check(self, caller: Caller, permission: str, resource: str) -> None:
         """
@@ -73,6 +82,11 @@ class AccessControl:
                 f"Permission {permission!r} denied on resource {resource!r} (or it may not exist) "
                 f"for {caller.principal or 'an anonymous caller'}{way_out}"
             )
+
+    @staticmethod
+    def reads_policies_of(caller: Caller) -> bool:
+        """Whether a check of ``caller`` reads from the database, and so blocks."""
+        return not caller.is_admin
 
     def _is_guarded(self, caller: Caller, permission: str) -> bool:
         """Tell whether an open service keeps this from this caller."""

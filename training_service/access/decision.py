@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from training_api.iam.wire import Policy
+from training_api.job.service_agent import ServiceAgent
 from training_service.access.roles import ROLES
-from training_service.model.projects import service_agent
 
 _PROJECT = re.compile(r"projects/(?P<project>[^/]+)(?:/.*)?")
 #: Container Registry's buckets; those of domain-scoped projects are ``P.DOMAIN.a.appspot.com``.
@@ -56,13 +56,20 @@ def lineage(resource: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((resource, f"projects/{project}"))) if project else (resource,)
 
 
-def may(caller: Caller, permission: str, resource: str, policies: Iterable[Policy]) -> bool:
+def may(
+    caller: Caller,
+    permission: str,
+    resource: str,
+    policies: Iterable[Policy],
+    agents: Iterable[ServiceAgent] = (),
+) -> bool:
     """
     Tell whether ``caller`` has ``permission`` on ``resource``.
 
     A binding under a condition grants nothing: conditions are kept, not evaluated.
 
     :param policies: of the resources that :func:`lineage` names.
+    :param agents: what has its role in each project from the start [docs: AI Platform service agent].
     """
     if caller.is_admin:
         return True
@@ -70,9 +77,10 @@ def may(caller: Caller, permission: str, resource: str, policies: Iterable[Polic
     if project is not None:
         if any(permission in ROLES[role] for owner, role in caller.roles if owner == project):
             return True
-        # The service's agent has its role on its own project from the start [docs: AI Platform service
-        # agent].
-        if caller.principal == agent_of(project) and permission in ROLES["roles/ml.serviceAgent"]:
+        if any(
+            caller.principal == agent_principal(agent, project) and permission in ROLES[agent.role]
+            for agent in agents
+        ):
             return True
     return any(
         permission in ROLES.get(binding.role or "", frozenset())
@@ -83,9 +91,9 @@ def may(caller: Caller, permission: str, resource: str, policies: Iterable[Polic
     )
 
 
-def agent_of(project: str) -> str:
-    """Return the principal as which jobs of ``project`` pull their images."""
-    return f"serviceAccount:{service_agent(project)}"
+def agent_principal(agent: ServiceAgent, project: str) -> str:
+    """Return the principal that a service's agent is in ``project``."""
+    return f"serviceAccount:{agent.email(project)}"
 
 
 def is_member(principal: str, member: str) -> bool:

@@ -9,6 +9,8 @@ from datetime import timedelta
 import jwt
 
 from training_api.errors import AccessDenied
+from training_service.access import account_keys
+from training_service.access.account_keys import AccountKeys, InvalidAccountToken
 from training_service.access.decision import Caller
 from training_service.access.signing_key import ALGORITHM, SigningKey
 from training_service.access.tokens_file import digest_of
@@ -17,6 +19,9 @@ from training_service.model.clock import Clock, utc_now
 ISSUER = "training-service"
 #: Whom an identity token of ours is for: this service's APIs, its registry and the object store.
 AUDIENCE = "training-service-apis"
+#: The same, for a token that an account was given for its key. It has what the tokens file gives the account,
+#: which a job that runs as the account has not.
+ACCOUNT_AUDIENCE = "training-service-accounts"
 LIFETIME = timedelta(hours=1)
 #: Longer ones are no tokens of anybody.
 _MAX_TOKEN_LENGTH = 8192
@@ -57,18 +62,18 @@ class IdentityTokens:
         }
         return jwt.encode(payload, self._key.private, ALGORITHM, headers={"kid": self._key.id})
 
-    def principal_of(self, token: str) -> str:
+    def principal_of(self, token: str, audience: str = AUDIENCE) -> str:
         """
         Return the principal of ``token``.
 
-        :raises Unauthenticated: it is not ours, not for us, or has expired.
+        :raises Unauthenticated: it is not ours, not for ``audience``, or has expired.
         """
         try:
             claims = jwt.decode(
                 token,
                 self._key.private.public_key(),
                 algorithms=[ALGORITHM],
-                audience=AUDIENCE,
+                audience=audience,
                 issuer=ISSUER,
                 options={"require": ["exp", "iat", "sub", "aud", "iss"]},
             )
@@ -78,16 +83,26 @@ class IdentityTokens:
 
 
 class Authenticator:
-    """Tells who sends a token: one of the tokens file, or an identity token of this service."""
+    """
+    Tells who sends a token.
 
-    def __init__(self, tokens: Mapping[str, Caller], identities: IdentityTokens) -> None:
+    It is one of the tokens file, one that an account has signed, or an identity token of this service.
+
+    :param tokens: callers by the digests of their tokens.
+    :param keys: those of service accounts.
+    """
+
+    def __init__(
+        self, tokens: Mapping[str, Caller], identities: IdentityTokens, keys: AccountKeys | None = None
+    ) -> None:
         self._tokens = tokens
         self._identities = identities
+        self._keys = keys or AccountKeys()
 
     @property
     def lists_callers(self) -> bool:
         """Whether there is a tokens file, and somebody in it."""
-        return bool(self._tokens)
+        return bool(self._tokens or self._keys)
 
     def caller_of(self, token: str) -> Caller:
         """Return who ``token`` stands for. :raises Unauthenticated: nobody."""
@@ -95,7 +110,31 @@ class Authenticator:
             raise Unauthenticated("the bearer token is not valid: it is none that this service knows")
         if found := self._tokens.get(digest_of(token)):
             return found
+        if _algorithm(token) == account_keys.ALGORITHM:
+            try:
+                return self._keys.caller_of_token(token)
+            except InvalidAccountToken as error:
+                raise Unauthenticated(f"the bearer token is not valid: {error}") from None
+        if _audience(token) == ACCOUNT_AUDIENCE:
+            principal = self._identities.principal_of(token, ACCOUNT_AUDIENCE)
+            if found := self._keys.caller_of_account(principal):
+                return found
+            raise Unauthenticated("the bearer token is not valid: the key that it was given for is gone")
         return Caller(principal=self._identities.principal_of(token))
+
+    def token_for(self, assertion: str) -> str:
+        """
+        Return a bearer token for who has signed ``assertion``, a grant by RFC 7523.
+
+        :raises Unauthenticated: nobody whose key is known.
+        """
+        if len(assertion) > _MAX_TOKEN_LENGTH:
+            raise Unauthenticated("the assertion is not valid: it is none that this service knows")
+        try:
+            caller = self._keys.caller_of_grant(assertion)
+        except InvalidAccountToken as error:
+            raise Unauthenticated(f"the assertion is not valid: {error}") from None
+        return self._identities.issue(caller.principal, audience=ACCOUNT_AUDIENCE)
 
     def bearer(self, authorization: str | None) -> Caller | None:
         """
@@ -109,6 +148,22 @@ class Authenticator:
         if scheme.lower() != "bearer":
             raise Unauthenticated("the Authorization header must be 'Bearer TOKEN'")
         return self.caller_of(token.strip())
+
+
+def _algorithm(token: str) -> str | None:
+    """Return what ``token`` says that it is signed with; not checked."""
+    try:
+        return str(jwt.get_unverified_header(token).get("alg"))
+    except jwt.InvalidTokenError:
+        return None
+
+
+def _audience(token: str) -> object:
+    """Return whom ``token`` says that it is for; not checked."""
+    try:
+        return jwt.decode(token, options={"verify_signature": False}).get("aud")
+    except jwt.InvalidTokenError:
+        return None
 
 
 def _reason(error: jwt.InvalidTokenError) -> str:

@@ -16,10 +16,14 @@ from functools import cached_property
 import httpx
 
 from training_api.errors import ImageAccessDenied, ImageNotFound, RegistryUnavailable
+from training_api.iam.grants import Grant
 from training_api.iam.registry_resources import PolicyResource
 from training_api.iam.registry_wire import MANIFEST_TYPES, is_same_registry, manifest_url
+from training_api.job.dialect import Dialects
 from training_api.job.image_ref import ImageRef
-from training_service.access.decision import Caller, agent_of
+from training_api.job.job_spec import JobSpec
+from training_api.job.service_agent import ServiceAgent
+from training_service.access.decision import Caller, agent_principal
 from training_service.access.registry_tokens import RegistryTokens, local_repository
 
 _TIMEOUT_SECONDS = 10.0
@@ -44,15 +48,15 @@ class PullableImage:
 
 
 class ImageAccess(ABC):
-    """Says whether a project's jobs may pull an image, and how."""
+    """Says whether a job may pull an image, and how."""
 
     @abstractmethod
-    def pullable(self, project: str, image: ImageRef) -> PullableImage:
+    def pullable(self, job: JobSpec, image: ImageRef) -> PullableImage:
         """
-        Return ``image`` as jobs of ``project`` pull it.
+        Return ``image`` as ``job`` pulls it.
 
         :raises ImageNotFound: there is no such image.
-        :raises ImageAccessDenied: they may not.
+        :raises ImageAccessDenied: it may not.
         :raises RegistryUnavailable: the registry did not answer; may work later.
         """
 
@@ -60,7 +64,7 @@ class ImageAccess(ABC):
 class AnyImage(ImageAccess):
     """No registry is ours: the engine pulls as anybody may, and its registry decides."""
 
-    def pullable(self, project: str, image: ImageRef) -> PullableImage:
+    def pullable(self, job: JobSpec, image: ImageRef) -> PullableImage:
         return PullableImage(ref=image)
 
 
@@ -71,13 +75,19 @@ class CheckedImages(ImageAccess):
     Those of other registries are as in ``AnyImage``.
 
     :param registry: ``HOST:PORT`` of the registry.
+    :param dialects: a job pulls as the service agent of its dialect.
     """
 
     def __init__(
-        self, registry: str, tokens: RegistryTokens, transport: httpx.BaseTransport | None = None
+        self,
+        registry: str,
+        tokens: RegistryTokens,
+        dialects: Dialects,
+        transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._registry = registry
         self._tokens = tokens
+        self._dialects = dialects
         self._transport = transport
 
     @cached_property
@@ -85,7 +95,7 @@ class CheckedImages(ImageAccess):
         """To read the machine's certificates takes longer than to ask a registry."""
         return httpx.create_ssl_context(trust_env=False)
 
-    def pullable(self, project: str, image: ImageRef) -> PullableImage:
+    def pullable(self, job: JobSpec, image: ImageRef) -> PullableImage:
         if not is_same_registry(image.host, self._registry):
             return PullableImage(ref=image)
         resource = local_repository(image.repository)
@@ -93,17 +103,17 @@ class CheckedImages(ImageAccess):
             raise ImageNotFound(
                 f"{image.name!r} names no repository; expected {image.host}/PROJECT/REPOSITORY"
             )
-        agent = agent_of(project)
+        agent = self._dialects[job.dialect].agent
+        denied = _denied(agent, job.project, resource)
         scope = f"repository:{image.repository}:pull"
-        token = self._tokens.issue(Caller(principal=agent), [scope], _PULL_LIFETIME)
+        caller = Caller(principal=agent_principal(agent, job.project))
+        token = self._tokens.issue(caller, [scope], _PULL_LIFETIME)
         if not token.access:
-            raise ImageAccessDenied(_denied(agent, resource))
+            raise ImageAccessDenied(denied)
         # By digest, so that the engine gets what was checked, and not a tag that moved or that it has of old.
-        return PullableImage(
-            ref=image.at(self._digest(image, token.value, agent, resource)), token=token.value
-        )
+        return PullableImage(ref=image.at(self._digest(image, token.value, denied)), token=token.value)
 
-    def _digest(self, image: ImageRef, token: str, agent: str, resource: PolicyResource) -> str:
+    def _digest(self, image: ImageRef, token: str, denied: str) -> str:
         headers = {"Accept": ", ".join(MANIFEST_TYPES), "Authorization": f"Bearer {token}"}
         try:
             # trust_env: neither a proxy nor ~/.netrc has anything to do with a registry of this machine.
@@ -114,7 +124,7 @@ class CheckedImages(ImageAccess):
         except httpx.TransportError as error:
             raise RegistryUnavailable(f"registry {image.host} did not answer: {error}") from error
         if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-            raise ImageAccessDenied(_denied(agent, resource))
+            raise ImageAccessDenied(denied)
         if answer.status_code == httpx.codes.NOT_FOUND:
             raise ImageNotFound(f"registry {image.host} has no image {image}: manifest unknown")
         digest: str | None = answer.headers.get("Docker-Content-Digest")
@@ -123,11 +133,13 @@ class CheckedImages(ImageAccess):
         return digest
 
 
-def _denied(member: str, resource: PolicyResource) -> str:
+def _denied(agent: ServiceAgent, project: str, resource: PolicyResource) -> str:
     """Say who lacks what, where, and how it is given."""
-    _, project, _, location, _, repository = resource.name.split("/")
-    return (
-        f"permission denied: {member} needs {resource.reader_role} on {resource.name} to pull it; grant it "
-        f"with gcloud artifacts repositories add-iam-policy-binding {repository} --location={location} "
-        f"--project={project} --member={member} --role={resource.reader_role}"
+    grant = Grant(
+        kind=resource.kind,
+        resource=resource.name,
+        role=resource.reader_role,
+        member=agent_principal(agent, project),
     )
+    words = agent.denied.format(email=agent.email(project), role=grant.role, resource=grant.resource)
+    return f"{words} Grant it with {grant.gcloud_command()}"

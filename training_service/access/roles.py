@@ -120,6 +120,16 @@ ROLES: Mapping[str, frozenset[str]] = {
     "roles/aiplatform.admin": _VERTEX_READ | _VERTEX_WRITE,
     "roles/aiplatform.user": _VERTEX_READ | _VERTEX_WRITE,
     "roles/aiplatform.viewer": _VERTEX_READ,
+    # Of what [roles] list, what this service asks for, but none of the API's own permissions: a trainer that
+    # starts jobs has a serviceAccount of its own.
+    "roles/aiplatform.customCodeServiceAgent": (
+        _OBJECT_READ
+        | _OBJECT_WRITE
+        | _BUCKET_READ
+        | _REPOSITORY_READ
+        | _PROJECT
+        | {"storage.buckets.create", "storage.buckets.delete"}
+    ),
     # Logs, projects, service accounts [roles].
     "roles/logging.viewer": frozenset({LOG_LIST}),
     "roles/iam.serviceAccountUser": frozenset({ACT_AS}),

@@ -66,7 +66,7 @@ class SigningKey:
         if not path.exists():
             pem = cls.generate().private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
             with suppress(FileExistsError):
-                _create(path, pem)
+                create_private(path, pem)
         if path.stat().st_mode & 0o077:
             raise InvalidSigningKey(f"key {str(path)!r} must be its owner's alone: chmod 600 {path}")
         try:
@@ -119,7 +119,7 @@ class SigningKey:
         return found.public_key() == self.private.public_key()
 
 
-def _create(path: Path, content: bytes) -> None:
+def create_private(path: Path, content: bytes) -> None:
     """
     Write a file for its owner alone, whole or not at all.
 

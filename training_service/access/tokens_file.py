@@ -1,4 +1,4 @@
-"""The tokens file: which bearer token stands for which principal."""
+"""The tokens file: which bearer tokens and keys stand for which principal."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import re
 import stat
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -13,6 +14,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
 from training_api.errors import TrainingError
+from training_service.access.account_keys import AccountKey, read_public_key
 from training_service.access.decision import Caller
 from training_service.access.roles import ROLES
 
@@ -31,14 +33,21 @@ class _Entry(BaseModel):
     principal: str = Field(pattern=r"^(user|serviceAccount):[^\s:@]+@[^\s@]+$")
     token: SecretStr | None = None
     sha256: str | None = Field(default=None, pattern=_SHA256.pattern)
+    public_key: str | None = None
     admin: bool = False
     owns: list[str] = []
     roles: dict[str, list[str]] = {}
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if (self.token is None) == (self.sha256 is None):
-            raise ValueError("must have either token or sha256")
+        if self.token is not None and self.sha256 is not None:
+            raise ValueError("must have either token or sha256, not both")
+        if self.token is None and self.sha256 is None and self.public_key is None:
+            raise ValueError("must have token, sha256 or public_key")
+        if self.public_key is not None:
+            if not self.principal.startswith("serviceAccount:"):
+                raise ValueError("public_key is for a serviceAccount")
+            read_public_key(self.public_key)
         if self.token is not None and len(self.token.get_secret_value()) < MIN_TOKEN_LENGTH:
             raise ValueError(f"token must have at least {MIN_TOKEN_LENGTH} characters")
         if unknown := {role for roles in self.roles.values() for role in roles} - ROLES.keys():
@@ -46,8 +55,8 @@ class _Entry(BaseModel):
         return self
 
     @property
-    def digest(self) -> str:
-        return digest_of(self.token.get_secret_value()) if self.token else str(self.sha256)
+    def digest(self) -> str | None:
+        return digest_of(self.token.get_secret_value()) if self.token else self.sha256
 
     def caller(self) -> Caller:
         roles = {(project, role) for project, roles in self.roles.items() for role in roles}
@@ -65,6 +74,21 @@ class _File(BaseModel):
     principals: list[_Entry]
 
 
+@dataclass(frozen=True, slots=True)
+class KnownCallers:
+    """Whom a tokens file knows: by the digest of a token, and by a key."""
+
+    by_digest: Mapping[str, Caller] = field(default_factory=dict)
+    keys: tuple[AccountKey, ...] = ()
+
+    @property
+    def has_admin(self) -> bool:
+        """Whether anybody may set a first policy."""
+        return any(
+            caller.is_admin for caller in (*self.by_digest.values(), *(key.caller for key in self.keys))
+        )
+
+
 def digest_of(token: str) -> str:
     """
     Return the SHA-256 of a token, in hex.
@@ -74,9 +98,9 @@ def digest_of(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def read_tokens_file(path: Path) -> Mapping[str, Caller]:
+def read_tokens_file(path: Path) -> KnownCallers:
     """
-    Return the callers of the file, YAML or JSON, by their tokens' digests.
+    Return the callers of the file, YAML or JSON.
 
     ::
 
@@ -86,6 +110,8 @@ def read_tokens_file(path: Path) -> Mapping[str, Caller]:
             admin: true                         # may do everything, so that policies can be set at all
           - principal: serviceAccount:ci@demo.iam.gserviceaccount.com
             token: <at least 16 characters>
+            public_key: |                       # of a key of its own, beside the token or without one
+              -----BEGIN PUBLIC KEY-----
             owns: [demo]                        # has roles/owner on these projects
             roles: {other: [roles/ml.viewer]}   # has these roles on those projects
 
@@ -110,11 +136,15 @@ def read_tokens_file(path: Path) -> Mapping[str, Caller]:
     except ValidationError as error:
         raise InvalidTokensFile(f"tokens file {str(path)!r}: {_broken(error)}") from None
     callers: dict[str, Caller] = {}
+    keys: list[AccountKey] = []
     for entry in found.principals:
         if entry.digest in callers:
             raise InvalidTokensFile(f"tokens file {str(path)!r} has the token of {entry.principal!r} twice")
-        callers[entry.digest] = entry.caller()
-    return callers
+        if entry.digest:
+            callers[entry.digest] = entry.caller()
+        if entry.public_key:
+            keys.append(AccountKey(entry.caller(), read_public_key(entry.public_key)))
+    return KnownCallers(callers, tuple(keys))
 
 
 def _broken(error: ValidationError) -> str:

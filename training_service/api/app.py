@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -11,7 +10,7 @@ from contextlib import (
     nullcontext,
 )
 
-from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Request
 from starlette.exceptions import HTTPException
 
 from training_service.access.control import AccessControl
@@ -27,9 +26,11 @@ from training_service.api.middleware.audit_log import AuditLog
 from training_service.api.middleware.body_limit import BodyLimit
 from training_service.api.middleware.gate import Gate
 from training_service.api.middleware.injected_faults import FaultyCalls
+from training_service.api.middleware.measured import Measured
 from training_service.api.object_access import object_access_router
 from training_service.api.openapi import COMMON_ERRORS, correct_openapi
 from training_service.api.ops import ops_router
+from training_service.api.ops_job import ops_job_router
 from training_service.api.policies import artifact_registry_router, resource_manager_router
 from training_service.api.vertex_v1.project_numbers import ProjectIds, ProjectNumbers
 from training_service.faults.board import FaultBoard
@@ -37,6 +38,7 @@ from training_service.store.audit_store import AuditStore
 from training_service.store.jobs.job_store import JobStore
 from training_service.store.logs.log_store import LogStore
 from training_service.telemetry.metrics import Metrics
+from training_service.use_cases.any_job import AnyJob
 from training_service.use_cases.fleet_reports import Reports
 from training_service.use_cases.health import Health
 from training_service.use_cases.object_access import ObjectAccess
@@ -44,8 +46,6 @@ from training_service.use_cases.policies import Policies
 
 #: A page of the web that a user visits must not reach the service under a name of its own (DNS rebinding).
 TRUSTED_HOSTS = ["127.0.0.1", "localhost", "::1", "host.docker.internal"]
-
-_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 def create_app(
@@ -55,10 +55,11 @@ def create_app(
     policies: Policies,
     access: AccessControl,
     object_access: ObjectAccess,
-    registry: APIRouter,
+    tokens: Sequence[APIRouter],
     logs: LogStore,
     audit: AuditStore,
     reports: Reports,
+    any_job: AnyJob,
     health: Health,
     metrics: Metrics,
     version: str,
@@ -73,7 +74,7 @@ def create_app(
 
     :param jobs: those whose logs are shown, of all dialects.
     :param dialects: the routes of each dialect.
-    :param registry: the routes of the registry's token endpoint.
+    :param tokens: the routes of the token endpoints: the registry's, and that of service accounts.
     :param faults: what goes wrong on purpose; default: nothing, and it cannot be set.
     :param running: entered when the app starts, left when it stops: the scheduler's life.
     :param beside: entered after that, and left before: what else serves the app.
@@ -98,7 +99,7 @@ def create_app(
         # Browsers send a body without a type, or as text, to other sites without asking them first.
         strict_content_type=True,
     )
-    for router in dialects:
+    for router in (*dialects, *tokens):
         app.include_router(router)
     app.include_router(resource_manager_router(policies, access))
     app.include_router(artifact_registry_router(policies, access))
@@ -106,8 +107,8 @@ def create_app(
     app.include_router(logging_router(logs, audit, access))
     app.include_router(job_log_router(jobs, logs))
     app.include_router(ops_router(reports))
+    app.include_router(ops_job_router(any_job))
     app.include_router(object_access_router(object_access))
-    app.include_router(registry)
     app.include_router(health_router(health, metrics.registry, version))
     if faults is not None:
         app.include_router(faults_router(faults))
@@ -121,24 +122,14 @@ def create_app(
     app.add_middleware(Gate, control=access, trusted_hosts=trusted_hosts)
     app.add_middleware(AuditLog, store=audit)
 
-    @app.middleware("http")
-    async def measure(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-        started = time.perf_counter()
-        response = await call_next(request)
-        route = getattr(request.scope.get("route"), "path", "unknown")
-        seconds = time.perf_counter() - started
-        # A client may make up methods, and each would be a series of its own.
-        method = request.method if request.method in _METHODS else "OTHER"
-        metrics.requests.labels(method, route, response.status_code).observe(seconds)
-        return response
-
+    app.add_middleware(Measured, metrics=metrics)
     if faults is not None:
         # Last, and so around all else: it may break an answer off.
         app.add_middleware(FaultyCalls, board=faults)
     return app
 
 
-def _path_check(request: Request) -> None:
+async def _path_check(request: Request) -> None:
     """PostgreSQL has no NUL in texts, and would fail where it is asked for one."""
     if "\x00" in request.scope["path"]:
         raise HTTPException(400, "the path must not contain NUL, got '%00'; leave it out")

@@ -27,6 +27,8 @@ from training_api.wire import WireModel
 from training_service.api.paths import ProjectPath
 from training_service.use_cases.fleet_reports import Reports
 
+OPS = "/ops/v1/projects/{project}"
+
 
 def ops_router(reports: Reports) -> APIRouter:
     """
@@ -34,7 +36,7 @@ def ops_router(reports: Reports) -> APIRouter:
 
     They are plain functions: the store blocks, so they run on worker threads.
     """
-    router = APIRouter(prefix="/ops/v1/projects/{project}", tags=["ops"])
+    router = APIRouter(prefix=OPS, tags=["ops"])
 
     @router.post("/jobs:search", response_model=SearchJobsResponse)
     def search(project: ProjectPath, request: SearchJobsRequest) -> JSONResponse:

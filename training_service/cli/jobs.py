@@ -5,19 +5,35 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+from training_api.clients.fleet import OpsClient
 from training_api.clients.training import TrainingClient
 from training_api.cloud_logging import Severity
 from training_api.command_line import connection
 from training_api.command_line.outcome import ExitStatus, run_command
-from training_api.dialects.ml_v1.resources import Job, ListJobsResponse
+from training_api.dialects.ml_v1.dialect import ML_V1
+from training_api.dialects.ml_v1.job_rows import JobDetail
+from training_api.fleet.wire import MAX_SEARCH_PAGE, SearchJobsRequest
 from training_api.states import JobState
 from training_service.cli.job_screen import JobScreen
 from training_service.cli.waiting import JobWait, LogReader
 
-_MAX_PAGE_SIZE = 100
-_Command = Callable[[argparse.Namespace, TrainingClient, JobScreen], ExitStatus]
+_JOB_HELP = "id, or resource name like projects/P/locations/L/customJobs/ID; also that of its pipeline"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """A command: what it was given, whom it asks, and where it writes."""
+
+    options: argparse.Namespace
+    ops: OpsClient
+    training: TrainingClient
+    screen: JobScreen
+
+
+_Command = Callable[[_Asked], ExitStatus]
 
 
 def add_command(commands: argparse._SubParsersAction[Any]) -> None:
@@ -34,12 +50,14 @@ def add_command(commands: argparse._SubParsersAction[Any]) -> None:
         choices=[state.value for state in JobState],
         help="may be given several times",
     )
-    listing.add_argument("--limit", type=_positive, default=50, help="how many at most; default 50")
+    listing.add_argument(
+        "--limit", type=_positive, default=50, help="how many at most, up to 10,000; default 50"
+    )
 
-    _add(own, "describe", _describe, "show one job").add_argument("job", metavar="JOB")
+    _add(own, "describe", _describe, "show one job").add_argument("job", metavar="JOB", help=_JOB_HELP)
 
     logs = _add(own, "logs", _logs, "show a job's log")
-    logs.add_argument("job", metavar="JOB")
+    logs.add_argument("job", metavar="JOB", help=_JOB_HELP)
     logs.add_argument(
         "--follow", "-f", action="store_true", help="until the job ends; status 3 if it did not succeed"
     )
@@ -55,7 +73,7 @@ def add_command(commands: argparse._SubParsersAction[Any]) -> None:
     )
 
     cancel = _add(own, "cancel", _cancel, "ask a job to end")
-    cancel.add_argument("job", metavar="JOB")
+    cancel.add_argument("job", metavar="JOB", help=_JOB_HELP)
     cancel.add_argument(
         "--wait", action="store_true", help="until it has ended; status 3 if not as CANCELLED"
     )
@@ -72,40 +90,43 @@ def _add(
 
 
 def _run(command: _Command, options: argparse.Namespace) -> int:
-    with connection.client_of(options) as client:
-        return command(options, client, JobScreen(as_json=options.json))
+    with connection.client_of(options) as training, connection.ops_client_of(options) as ops:
+        screen = JobScreen(as_json=options.json)
+        return command(_Asked(options=options, ops=ops, training=training, screen=screen))
 
 
-def _list(options: argparse.Namespace, client: TrainingClient, screen: JobScreen) -> ExitStatus:
+def _list(asked: _Asked) -> ExitStatus:
+    options, screen = asked.options, asked.screen
     states = " OR ".join(f"state={state}" for state in options.state or [])
     wanted = " AND ".join(f"({part})" for part in (options.filter, states) if part)
-    jobs: list[Job] = []
-    token = ""
-    while len(jobs) < options.limit:
-        page = client.list_jobs(wanted, min(options.limit - len(jobs), _MAX_PAGE_SIZE), token)
-        jobs += page.jobs or []
-        token = page.next_page_token or ""
-        if not token:
-            break
+    found = asked.ops.search_jobs(
+        SearchJobsRequest(filter=wanted, page_size=min(options.limit, MAX_SEARCH_PAGE))
+    )
     if screen.as_json:
-        screen.show_json(ListJobsResponse(jobs=jobs).to_wire())
-    elif jobs:
-        screen.show_jobs(jobs)
+        screen.show_json(found.to_wire())
+    elif found.jobs:
+        screen.show_jobs(found.jobs)
     else:
         screen.say("no jobs")
-    if token:
-        screen.say(f"there are more than {options.limit}; --limit shows more of them")
+    if found.next_page_token:
+        screen.say(f"there are more than {len(found.jobs)}; --limit shows more of them")
     return ExitStatus.DONE
 
 
-def _describe(options: argparse.Namespace, client: TrainingClient, screen: JobScreen) -> ExitStatus:
-    _show(client.get_job(options.job), screen)
+def _describe(asked: _Asked) -> ExitStatus:
+    found = asked.ops.job(asked.options.job)
+    if asked.screen.as_json:
+        asked.screen.show_json(_document(asked, found))
+    else:
+        asked.screen.show_job(found)
     return ExitStatus.DONE
 
 
-def _logs(options: argparse.Namespace, client: TrainingClient, screen: JobScreen) -> ExitStatus:
-    client.get_job(options.job)  # an unknown job has no lines, and would look like a silent one
-    reader = LogReader(client, screen, options.job, options.task, options.severity)
+def _logs(asked: _Asked) -> ExitStatus:
+    options, screen = asked.options, asked.screen
+    # An unknown job has no lines, and would look like a silent one.
+    job_id = asked.ops.job(options.job).job.job_id
+    reader = LogReader(asked.training, screen, job_id, options.task, options.severity)
 
     def show_new() -> None:
         reader.show_new()
@@ -114,31 +135,32 @@ def _logs(options: argparse.Namespace, client: TrainingClient, screen: JobScreen
     if not options.follow:
         show_new()
         return ExitStatus.DONE
-    job = JobWait(client, screen, options.job).until_ended(show_new)
+    job = JobWait(asked.ops, screen, job_id).until_ended(show_new)
     return ExitStatus.DONE if job.state is JobState.SUCCEEDED else ExitStatus.JOB_ENDED_OTHERWISE
 
 
-def _cancel(options: argparse.Namespace, client: TrainingClient, screen: JobScreen) -> ExitStatus:
-    client.cancel_job(options.job)
+def _cancel(asked: _Asked) -> ExitStatus:
+    screen = asked.screen
+    job_id = asked.ops.job(asked.options.job).job.job_id
+    asked.ops.cancel_job(job_id)
     status = ExitStatus.DONE
-    if options.wait:
-        job = JobWait(client, screen, options.job).until_ended()
+    if asked.options.wait:
+        job = JobWait(asked.ops, screen, job_id).until_ended()
         if job.state is not JobState.CANCELLED:
             status = ExitStatus.JOB_ENDED_OTHERWISE
-    else:
-        job = client.get_job(options.job)
+    found = asked.ops.job(job_id)
     if screen.as_json:
-        screen.show_json(job.to_wire())
+        screen.show_json(_document(asked, found))
     else:
-        screen.say(f"{options.job} is {job.state.value if job.state else 'unknown'}")
+        screen.say(f"{job_id} is {found.job.state.value}")
     return status
 
 
-def _show(job: Job, screen: JobScreen) -> None:
-    if screen.as_json:
-        screen.show_json(job.to_wire())
-    else:
-        screen.show_job(job)
+def _document(asked: _Asked, found: JobDetail) -> dict[str, Any]:
+    """Return a job as scripts read it: the resource of ml.v1, else what the ops API has."""
+    if found.job.dialect == ML_V1.name:
+        return asked.training.get_job(found.job.job_id).to_wire()
+    return found.to_wire()
 
 
 def _positive(text: str) -> int:

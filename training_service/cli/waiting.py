@@ -9,9 +9,10 @@ from typing import TypeVar
 
 from rich.status import Status
 
+from training_api.clients.fleet import OpsClient
 from training_api.clients.log_cursor import LogCursor, LogQuestion
 from training_api.clients.training import TrainingClient
-from training_api.dialects.ml_v1.resources import Job
+from training_api.dialects.ml_v1.job_rows import JobRow
 from training_api.errors import ServiceUnavailable, TransportError
 from training_api.states import JobState
 from training_service.cli.job_screen import JobScreen, describe_progress
@@ -31,7 +32,7 @@ class JobWait:
 
     def __init__(
         self,
-        client: TrainingClient,
+        client: OpsClient,
         screen: JobScreen,
         job_id: str,
         sleep: Callable[[float], None] = time.sleep,
@@ -42,7 +43,7 @@ class JobWait:
         self._sleep = sleep
         self._shown = ""
 
-    def until_ended(self, between: Callable[[], None] = lambda: None) -> Job:
+    def until_ended(self, between: Callable[[], None] = lambda: None) -> JobRow:
         """
         Return the job once it has ended.
 
@@ -51,10 +52,10 @@ class JobWait:
         """
         with self._progress() as show:
             while True:
-                job = self.patiently(lambda: self._client.get_job(self._job_id))
+                job = self.patiently(lambda: self._client.job(self._job_id).job)
                 show(job)
                 self.patiently(between)
-                if job.state is not None and job.state.is_terminal:
+                if job.state.is_terminal:
                     return job
                 self._sleep(_POLL_SECONDS)
 
@@ -74,20 +75,20 @@ class JobWait:
                 self._sleep(_POLL_SECONDS)
 
     @contextmanager
-    def _progress(self) -> Iterator[Callable[[Job], None]]:
+    def _progress(self) -> Iterator[Callable[[JobRow], None]]:
         console = self._screen.progress
         if not console.is_terminal:
             yield self._say_state
             return
         with Status("", console=console) as status:
 
-            def show(job: Job) -> None:
+            def show(job: JobRow) -> None:
                 status.update(f"{self._job_id}: {describe_progress(job)}")
 
             yield show
 
-    def _say_state(self, job: Job) -> None:
-        state = job.state.value if job.state else "unknown"
+    def _say_state(self, job: JobRow) -> None:
+        state = job.state.value
         position = (
             f", position {job.job_position}" if job.state is JobState.QUEUED and job.job_position else ""
         )

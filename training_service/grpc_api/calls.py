@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import grpc
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp
 
-from training_api.errors import InvalidRequest, TrainingError
+from training_api.errors import AccessDenied, InvalidRequest, TrainingError
 from training_service.api.errors import note_bug
 from training_service.api.vertex_v1.unserved import REFUSAL, NotServed
 from training_service.grpc_api.in_process import ask
@@ -29,12 +30,22 @@ from training_service.telemetry.metrics import OTHER, Metrics
 
 #: At the same time; each may hold a whole message.
 MOST_CALLS = 100
+#: From a call's begin to the end of its message, which is short.
+READ_SECONDS = 30.0
 #: What the gate goes by. gRPC for Python does not tell its handlers the name that was asked for.
 _HEADERS = ("authorization", "origin", "sec-fetch-site")
 _HOST = "127.0.0.1"
 _DETAILS = "grpc-status-details-bin"
 _CODES = {code.name: code.value[0] for code in grpc.StatusCode}
 _FAILED = 400
+#: Bytes of a message that takes at most half a millisecond; to wait for another thread takes a tenth.
+_SHORT = 4096
+#: Of short answers; together they take at most 4 MB.
+_KEPT = 512
+
+_Converted = TypeVar("_Converted")
+#: Safe, as the answer has passed the doors before: it is only written in another form.
+_kept_answer = lru_cache(_KEPT)(rpc_answer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,27 +57,36 @@ class _Caller:
 
 
 class Calls(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """Answers every method, those that are not served with a refusal."""
+    """
+    Answers every method, those that are not served with a refusal.
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    :param identify: raises ``AccessDenied`` for an ``Authorization`` that the app will refuse, whatever the
+        message is.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, identify: Callable[[str | None], object]) -> None:
         self._app = app
         self._metrics = metrics
+        self._identify = identify
         self._running: set[asyncio.Task[bytes | RpcError]] = set()
 
     def service(self, details: Any) -> Any:
         """Return what answers the call of these ``details``."""
-        # Messages stay bytes: gRPC's own reading of them would answer INTERNAL for what cannot be read.
-        return grpc.unary_unary_rpc_method_handler(partial(self._serve, details.method))
+        # Messages stay bytes: gRPC's own reading of them would answer INTERNAL for what cannot be read. And
+        # they are read here: before a unary handler gRPC waits for them for ever, from strangers, too.
+        return grpc.stream_unary_rpc_method_handler(partial(self._serve, details.method))
 
     async def settle(self, seconds: float) -> None:
         """Wait until what was begun is done, and in the audit log."""
         if self._running:
             await asyncio.wait(self._running, timeout=seconds)
 
-    async def _serve(self, call: str, sent: bytes, context: Any) -> bytes | RpcError:
+    async def _serve(self, call: str, _: object, context: Any) -> bytes | RpcError:
         started, code = time.perf_counter(), grpc.StatusCode.CANCELLED
         try:
-            answer = await self._run(call, sent, _caller_of(context))
+            caller = _caller_of(context)
+            sent = await _read(context) if self._is_known(caller) else None
+            answer = sent if isinstance(sent, RpcError) else await self._run(call, sent, caller)
             code = grpc.StatusCode.OK if isinstance(answer, bytes) else grpc.StatusCode[answer.status]
         finally:
             name = call.strip("/") if method_of(call) else OTHER
@@ -76,7 +96,14 @@ class Calls(grpc.GenericRpcHandler):  # type: ignore[misc]
             await context.abort(code, answer.message, trailers)
         return answer
 
-    async def _run(self, call: str, sent: bytes, caller: _Caller) -> bytes | RpcError:
+    def _is_known(self, caller: _Caller) -> bool:
+        try:
+            self._identify(caller.headers.get("authorization"))
+        except AccessDenied:
+            return False
+        return True
+
+    async def _run(self, call: str, sent: bytes | None, caller: _Caller) -> bytes | RpcError:
         # Those whose clients have gone count, too: what they began goes on.
         if len(self._running) >= MOST_CALLS:
             message = f"this service answers {MOST_CALLS} calls at once; try again later"
@@ -88,23 +115,45 @@ class Calls(grpc.GenericRpcHandler):  # type: ignore[misc]
         # change is to be noted in the audit log.
         return await asyncio.shield(task)
 
-    async def _answer(self, call: str, sent: bytes, caller: _Caller) -> bytes | RpcError:
+    async def _answer(self, call: str, sent: bytes | None, caller: _Caller) -> bytes | RpcError:
         try:
             return await self._asked(call, sent, caller)
         except Exception as error:
             message = note_bug(call, error)
             return RpcError(status="INTERNAL", message=message, details=b"")
 
-    async def _asked(self, call: str, sent: bytes, caller: _Caller) -> bytes | RpcError:
-        method = method_of(call)
-        request, refusal = await run_in_threadpool(_request_of, method, call, sent)
+    async def _asked(self, call: str, sent: bytes | None, caller: _Caller) -> bytes | RpcError:
+        method = method_of(call) if sent is not None else None
+        sent = sent or b""
+        request, refusal = await _converted(sent, partial(_request_of, method, call, sent))
         state = {REFUSAL: refusal} if refusal else {}
         answer = await ask(self._app, request, caller.headers, caller.address, state)
         if not answer.is_whole:
             return RpcError(status="UNAVAILABLE", message="the answer was broken off", details=b"")
         if answer.status >= _FAILED or method is None:
-            return await run_in_threadpool(rpc_error, answer.body, _CODES)
-        return await run_in_threadpool(rpc_answer, method, answer.body)
+            return await _converted(answer.body, partial(rpc_error, answer.body, _CODES))
+        # A job that is polled is mostly what it was before: short answers are kept as messages.
+        convert = _kept_answer if len(answer.body) <= _SHORT else rpc_answer
+        return await _converted(answer.body, partial(convert, method, answer.body))
+
+
+async def _converted(message: bytes, convert: Callable[[], _Converted]) -> _Converted:
+    """Return what ``convert`` makes of ``message``: here, or on another thread if it is long."""
+    return convert() if len(message) <= _SHORT else await run_in_threadpool(convert)
+
+
+async def _read(context: Any) -> bytes | RpcError:
+    """Return the message of a call, or why there is none."""
+    try:
+        async with asyncio.timeout(READ_SECONDS):
+            sent = await context.read()
+    except TimeoutError:
+        message = f"the message must have come within {READ_SECONDS:g} s; send it at once"
+        return RpcError(status="DEADLINE_EXCEEDED", message=message, details=b"")
+    if sent is grpc.aio.EOF:
+        return RpcError(status="INVALID_ARGUMENT", message="a call must have one message", details=b"")
+    read: bytes = sent
+    return read
 
 
 def _request_of(method: Method | None, call: str, sent: bytes) -> tuple[RestRequest, TrainingError | None]:

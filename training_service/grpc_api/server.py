@@ -6,7 +6,7 @@ This is the only module that the others import, and only where there is a port: 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -49,16 +49,24 @@ class GrpcPortUnusable(TrainingError):
 
 @asynccontextmanager
 async def serving_grpc(
-    app: ASGIApp, *, metrics: Metrics, host: str, port: int, certificate: str = "", key: str = ""
+    app: ASGIApp,
+    *,
+    metrics: Metrics,
+    identify: Callable[[str | None], object],
+    host: str,
+    port: int,
+    certificate: str = "",
+    key: str = "",
 ) -> AsyncIterator[int]:
     """
     Serve gRPC over ``app`` until the block ends; yield the port.
 
+    :param identify: as ``Calls`` has it.
     :param port: 0: a free one.
     :param certificate: path of a PEM file, with the chain; empty, as is ``key``: plaintext.
     :raises GrpcPortUnusable: the port is taken, or the files cannot be read.
     """
-    calls = Calls(app, metrics)
+    calls = Calls(app, metrics, identify)
     server = grpc.aio.server(handlers=[calls], options=_OPTIONS, maximum_concurrent_rpcs=MOST_CALLS)
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:

@@ -26,6 +26,10 @@ from training_service.api.vertex_v1.paths import PREFIX
 from training_service.grpc_api.methods import Method
 
 _VARIABLE = re.compile(r"\{(?P<field>\w+)=(?P<form>[^}]+)\}")
+#: Of an error's words and details. Clients take 8 KB of metadata for sure, and refuse more than 16 with
+#: another error, which they retry: RESOURCE_EXHAUSTED.
+_TRAILER_BYTES, _MOST_WORDS = 7 * 1024, 1536
+_CUT = " [...] (cut to what gRPC takes; REST answers all of it)"
 #: What the writer of JSON raises for values that have no JSON, such as an ``Any`` of an unknown type.
 _UNWRITABLE = (JsonError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 
@@ -91,10 +95,50 @@ def rpc_error(body: bytes, codes: dict[str, int]) -> RpcError:
     :param codes: numbers of gRPC's codes by name.
     """
     error = json.loads(body)["error"]
-    code = codes[error["status"]]
-    status = {"code": code, "message": error["message"], "details": error.get("details", [])}
-    details = ParseDict(status, message_class("google.rpc.Status")(), descriptor_pool=message_pool())
-    return RpcError(status=error["status"], message=error["message"], details=details.SerializeToString())
+    status = {
+        "code": codes[error["status"]],
+        "message": error["message"],
+        "details": error.get("details", []),
+    }
+    details = _status_of(status)
+    if _size(error["message"], details) > _TRAILER_BYTES:
+        status = _shortened(status)
+        details = _status_of(status)
+    return RpcError(status=error["status"], message=status["message"], details=details)
+
+
+def _status_of(status: Mapping[str, Any]) -> bytes:
+    found = ParseDict(dict(status), message_class("google.rpc.Status")(), descriptor_pool=message_pool())
+    serialized: bytes = found.SerializeToString()
+    return serialized
+
+
+def _size(message: str, details: bytes) -> int:
+    """Return how many bytes an error takes in the trailers, where details are in base64."""
+    return _encoded(message) + len(details) * 4 // 3
+
+
+def _encoded(text: str) -> int:
+    """Return how many bytes a text takes there: what is not printable ASCII, and %, takes three."""
+    return sum(1 if 0x20 <= each <= 0x7E and each != 0x25 else 3 for each in text.encode())
+
+
+def _shortened(status: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a status that fits into trailers: its first words, and its first violations."""
+    words = status["message"][:_MOST_WORDS]
+    while _encoded(words) > _MOST_WORDS:
+        words = words[: len(words) * 3 // 4]
+    found = {**status, "message": f"{words}{_CUT}", "details": []}
+    for detail in status["details"]:
+        kept: list[dict[str, Any]] = []
+        for each in detail.get("fieldViolations", ()):
+            short = {name: text if len(text) <= 500 else f"{text[:500]}..." for name, text in each.items()}
+            fits = {**found, "details": [{**detail, "fieldViolations": [*kept, short]}]}
+            if _size(found["message"], _status_of(fits)) > _TRAILER_BYTES:
+                break
+            kept.append(short)
+            found = fits
+    return found
 
 
 def _fields_of(name: str, sent: bytes) -> dict[str, Any]:

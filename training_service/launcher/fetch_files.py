@@ -12,13 +12,15 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from object_download import ObjectDenied, ObjectMissing, StoreUnavailable, download
+from object_download import ObjectDenied, ObjectMissing, StoreUnavailable, TargetUnwritable, download
 
 EXIT_NO_OBJECT = 66
 EXIT_UNAVAILABLE = 69
+EXIT_UNWRITABLE = 73
 EXIT_NO_COMMAND = 127
 _READ_ONLY_FILE, _READ_ONLY_FOLDER = 0o444, 0o555
 
@@ -41,6 +43,8 @@ def main(arguments: Sequence[str]) -> NoReturn:
         )
     except StoreUnavailable as error:
         fail(str(error), EXIT_UNAVAILABLE)
+    except TargetUnwritable as error:
+        fail(str(error), EXIT_UNWRITABLE)
     protect(Path(options.folder))
     sys.stdout.flush()
     try:
@@ -52,7 +56,6 @@ def main(arguments: Sequence[str]) -> NoReturn:
 def fetch(folder: Path, name: str) -> None:
     """Write the object ``BUCKET/NAME`` below ``folder``."""
     target = folder / name
-    target.parent.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
     size = download(f"gs://{name}", target, say)
     say(f"{target}: {size} bytes in {time.monotonic() - begun:.1f} s")
@@ -61,7 +64,11 @@ def fetch(folder: Path, name: str) -> None:
 def protect(folder: Path) -> None:
     """Make what is below ``folder`` read-only: a trainer's files would be lost in silence."""
     for path in sorted(folder.rglob("*"), reverse=True):
-        path.chmod(_READ_ONLY_FOLDER if path.is_dir() else _READ_ONLY_FILE)
+        # The image may have put links there, and files of another user.
+        if path.is_symlink():
+            continue
+        with suppress(PermissionError):
+            path.chmod(_READ_ONLY_FOLDER if path.is_dir() else _READ_ONLY_FILE)
 
 
 def fail(message: str, exit_code: int) -> NoReturn:

@@ -39,6 +39,10 @@ class StoreUnavailable(Exception):
     """The store did not give the object, however often it was asked."""
 
 
+class TargetUnwritable(Exception):
+    """The file cannot be written: the disk is full, or something else is there."""
+
+
 class _MayPass(Exception):
     """Worth another attempt."""
 
@@ -57,6 +61,7 @@ def download(
     :raises ObjectMissing: 404.
     :raises ObjectDenied: 401 or 403.
     :raises StoreUnavailable: the last attempt failed too.
+    :raises TargetUnwritable: ``target``, or its folder, cannot be made or written.
     """
     for attempt in range(1, ATTEMPTS + 1):
         try:
@@ -71,7 +76,10 @@ def download(
 
 
 def _download_once(uri: str, target: Path) -> int:
-    request = urllib.request.Request(_media_url(uri), headers=_credentials())  # noqa: S310  # http(s) alone: see _media_url
+    request = urllib.request.Request(_media_url(uri))  # noqa: S310  # http(s) alone: see _media_url
+    for name, value in _credentials().items():
+        # Only this host sees it, not one that its answer leads to.
+        request.add_unredirected_header(name, value)
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310  # the same
             return _save(answer, target)
@@ -90,10 +98,14 @@ def _download_once(uri: str, target: Path) -> int:
 def _save(answer: http.client.HTTPResponse, target: Path) -> int:
     md5 = hashlib.md5()  # noqa: S324  # the checksum that Cloud Storage sends, against damage; no secret
     size = 0
-    with target.open("wb") as file:
-        while chunk := answer.read(_CHUNK_BYTES):
-            md5.update(chunk)
-            size += file.write(chunk)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("wb") as file:
+            while chunk := _chunk_of(answer):
+                md5.update(chunk)
+                size += file.write(chunk)
+    except OSError as error:
+        raise TargetUnwritable(f"{target} cannot be written: {error.strerror}") from error
     expected = answer.headers.get("Content-Length")
     if expected is not None and size != int(expected):
         raise _MayPass(f"broke off after {size} of {expected} bytes")
@@ -102,6 +114,13 @@ def _save(answer: http.client.HTTPResponse, target: Path) -> int:
     if sums and sums[0] != base64.b64encode(md5.digest()).decode("ascii"):
         raise _MayPass("arrived damaged: its MD5 is another one")
     return size
+
+
+def _chunk_of(answer: http.client.HTTPResponse) -> bytes:
+    try:
+        return answer.read(_CHUNK_BYTES)
+    except (OSError, http.client.HTTPException) as error:
+        raise _MayPass(f"{type(error).__name__}: {error}") from error
 
 
 def split_generation(uri: str) -> tuple[str, str]:

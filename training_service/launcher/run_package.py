@@ -6,7 +6,7 @@ It is the entry point of runtime images, and is brought into the containers of o
 Runs on the standard library of whatever Python the image has (3.8 or later). Its own failures go to standard
 error and have exit codes of sysexits.h, which a trainer seldom uses: 64 usage, 65 a package that cannot be
 installed or has no such module, 66 a package that is not there or may not be read, 69 a store that does not
-answer.
+answer, 73 a file that cannot be written.
 """
 
 from __future__ import annotations
@@ -28,11 +28,19 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
-from object_download import ObjectDenied, ObjectMissing, StoreUnavailable, download, split_generation
+from object_download import (
+    ObjectDenied,
+    ObjectMissing,
+    StoreUnavailable,
+    TargetUnwritable,
+    download,
+    split_generation,
+)
 
 EXIT_NOT_INSTALLABLE = 65
 EXIT_NO_PACKAGE = 66
 EXIT_UNAVAILABLE = 69
+EXIT_UNWRITABLE = 73
 
 
 class RunnerFailed(Exception):
@@ -118,7 +126,6 @@ def fetch(uris: Sequence[str], work: Path) -> list[Path]:
     files = []
     for number, uri in enumerate(uris, 1):
         file = work / "packages" / str(number) / split_generation(uri)[0].rsplit("/", 1)[-1]
-        file.parent.mkdir(parents=True)
         begun = time.monotonic()
         try:
             size = download(uri, file, say)
@@ -128,6 +135,8 @@ def fetch(uris: Sequence[str], work: Path) -> list[Path]:
             ) from error
         except StoreUnavailable as error:
             raise RunnerFailed(str(error), EXIT_UNAVAILABLE) from error
+        except TargetUnwritable as error:
+            raise RunnerFailed(str(error), EXIT_UNWRITABLE) from error
         say(f"package {number} of {len(uris)}: {uri}, {size} bytes in {time.monotonic() - begun:.1f} s")
         check_archive(uri, file)
         files.append(file)

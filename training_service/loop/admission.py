@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from training_api.job.capacity import Capacity, Load, grants, has_room, load_of
+from training_api.job.capacity import Capacity, Load, has_room, load_of
 from training_api.states import JobState
+from training_service.loop.places import Granted, Places
 from training_service.model.records import JobRecord
 
-#: What decides how much a job holds: of each replica the machine type, and how many accelerators.
-_Shape = tuple[tuple[str, int], ...]
 
-
-def admitted(active: Iterable[JobRecord], queued: Iterable[JobRecord], capacity: Capacity) -> list[JobRecord]:
+def admitted(
+    active: Iterable[JobRecord],
+    queued: Iterable[JobRecord],
+    capacity: Capacity,
+    granted: Granted,
+    places: Places | None = None,
+) -> list[JobRecord]:
     """
     Return the jobs of ``queued`` that may start now, in their order.
 
@@ -25,20 +29,19 @@ def admitted(active: Iterable[JobRecord], queued: Iterable[JobRecord], capacity:
 
     :param active: jobs that use capacity: all that have started and not ended.
     :param queued: a tuning job is listed once for every trial that it may add now.
+    :param places: the machines of the active jobs; ``None``: there is one machine.
     """
     waiting = sorted(queued, key=queue_order)
     if not waiting:
         return []
-    # Many of a thousand jobs are alike: what such jobs hold is computed once.
-    alike: dict[_Shape, list[JobRecord]] = {}
-    for job in active:
-        if not job.spec.study:
-            alike.setdefault(_shape(job), []).append(job)
-    used = sum((_load(same[0], capacity) * len(same) for same in alike.values()), Load())
+    used = sum((_load(job, granted) for job in active if not job.spec.study), Load())
     chosen = []
     for job in waiting:
-        load = _load(job, capacity)
+        load = _load(job, granted)
         if not has_room(used, load, capacity):
+            break
+        # Alone, a job starts in any case: what it gets was cut to the machines.
+        if places and not places.admit(job) and used.replicas:
             break
         used += load
         if job.state is JobState.QUEUED and job not in chosen:
@@ -52,9 +55,5 @@ def queue_order(job: JobRecord) -> tuple[int, int, int]:
     return -job.spec.priority, place, job.sequence
 
 
-def _shape(job: JobRecord) -> _Shape:
-    return tuple((replica.machine.name, replica.gpus) for replica in job.spec.replicas)
-
-
-def _load(job: JobRecord, capacity: Capacity) -> Load:
-    return replace(load_of(grants(job.spec.replicas, capacity)), networks=1)
+def _load(job: JobRecord, granted: Granted) -> Load:
+    return replace(load_of(granted.of(job)), networks=1)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from training_api.job.bucket_paths import named_objects
-from training_api.job.python_package import PackageTask, task_args
+from training_api.job.packages.bucket_paths import named_objects
+from training_api.job.packages.python_package import PackageTask, task_args
 
 #: Where a container finds the program. Neither the image nor the trainer has anything at this path.
 LAUNCHER_FOLDER = "/run/container-training-launcher"

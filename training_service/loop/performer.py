@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import sqlalchemy as sa
@@ -19,6 +20,7 @@ from training_api.errors import (
     RegistryUnavailable,
 )
 from training_api.job.capacity import Capacity, grants
+from training_api.job.dialect import Dialects
 from training_api.job.image_ref import ImageRef
 from training_api.job.machines import Resources
 from training_api.job.replica_spec import ReplicaSpec
@@ -66,6 +68,7 @@ class Actions:
     """
     Carries out actions; each may be repeated. Safe for threads, one action a job at a time.
 
+    :param dialects: how jobs call their replicas.
     :param trials: adds trials to tuning jobs.
     :param refusals: what jobs were refused, including before a restart.
     :param capacity: the machine's capacity; raises ``EngineUnavailable`` while it is unknown.
@@ -79,6 +82,7 @@ class Actions:
         self,
         *,
         store: JobStore,
+        dialects: Dialects,
         engine: Engine,
         metrics: Metrics,
         trials: TrialPlanner,
@@ -93,6 +97,7 @@ class Actions:
         clock: Clock = utc_now,
     ) -> None:
         self._store = store
+        self._dialects = dialects
         self._timeline = timeline
         self._engine = engine
         self._before_engine = before_engine
@@ -180,8 +185,8 @@ class Actions:
                 for image in images:
                     if not self._pull(job, image):
                         return
-            case StartReplicas(job=job, replicas=replicas):
-                self._start(job, replicas)
+            case StartReplicas():
+                self._start(action)
             case StopReplicas(observed=observed):
                 side_by_side(self._stop, observed)
             case RemoveJob(job_uid=uid):
@@ -192,7 +197,8 @@ class Actions:
     def _pull(self, job: JobRecord, image: ImageRef) -> bool:
         """Pull one image of the job; return whether it is there."""
         users = [replica.replica for replica in job.spec.replicas if replica.image == image]
-        who = f"image {image} of the replica {users[0]}"
+        dialect = self._dialects[job.spec.dialect]
+        who = f"image {image} of the replica {dialect.replica_name(users[0])}"
         started_at = self._clock()
         try:
             image_id, what = self._pulls.pull(job, image)
@@ -211,7 +217,7 @@ class Actions:
             self._refusals.forget(job.uid, PullImages)
             self._timeline.pulled(job, str(image), what, started_at)
             self._store.record_image(job, image.pullable, image_id)
-            self._store.note(job, images_message(users, what))
+            self._store.note(job, images_message(users, what, dialect.task_name))
             return True
         return False
 
@@ -244,33 +250,40 @@ class Actions:
             self._store.note(job, f"{error}; asking again{limit}", Severity.WARNING)
         raise error
 
-    def _start(self, job: JobRecord, replicas: Sequence[ReplicaSpec]) -> None:
-        """Start ``replicas`` side by side; if one cannot start, fail the job and stop the others."""
-        asked_at = self._clock()
+    def _start(self, start: StartReplicas) -> None:
+        """Start replicas side by side; if one cannot start, fail the job and stop the others."""
+        job, replicas = start.job, start.replicas
+        asked_at, dialect = self._clock(), self._dialects[job.spec.dialect]
+        capacity = self._capacity()
         granted = dict(
-            zip(
-                (r.replica for r in job.spec.replicas),
-                grants(job.spec.replicas, self._capacity()),
-                strict=True,
-            )
+            zip((r.replica for r in job.spec.replicas), grants(job.spec.replicas, capacity), strict=True)
         )
-        errors = side_by_side(lambda spec: self._start_one(job, spec, granted[spec.replica]), replicas)
+
+        def start_one(spec: ReplicaSpec) -> EngineError | None:
+            size, machine = granted[spec.replica], start.machines.get(spec.replica, "")
+            return self._start_one(job, spec, size, machine, capacity.reserved(size))
+
+        errors = side_by_side(start_one, replicas)
         refused = {spec.replica: error for spec, error in zip(replicas, errors, strict=True) if error}
         final = {key: error for key, error in refused.items() if not isinstance(error, ENGINE_MAY_DO_LATER)}
         put_off = {who: error for who, error in refused.items() if not isinstance(error, StillStarting)}
         if put_off and not final:
             who, error = next(iter(put_off.items()))
-            self._put_off(job, StartReplicas, error, asked_at, f"The replica {who} could not start")
+            name = dialect.replica_name(who)
+            self._put_off(job, StartReplicas, error, asked_at, f"The replica {name} could not start")
             return
         if job.uid not in self._told:
             for message in (
-                *scaled_down_messages(replicas, granted),
-                *without_gpus_message(replicas, granted),
+                *scaled_down_messages(replicas, granted, dialect.task_name),
+                *without_gpus_message(replicas, granted, dialect.task_name),
             ):
                 self._store.note(job, message, Severity.WARNING)
         self._told.discard(job.uid)
         if final:
-            messages = (f"The replica {who} could not start: {error}" for who, error in final.items())
+            messages = (
+                f"The replica {dialect.replica_name(who)} could not start: {error}"
+                for who, error in final.items()
+            )
             first = next(iter(final))
             self.fail(job, Reason(cause=final[first].cause, message=" ".join(messages), replica=str(first)))
             return
@@ -282,12 +295,14 @@ class Actions:
         if job.attempts.pending:
             self._store.record_attempts(job, job.attempts.started(spec.replica for spec in replicas))
 
-    def _start_one(self, job: JobRecord, spec: ReplicaSpec, granted: Resources) -> EngineError | None:
+    def _start_one(
+        self, job: JobRecord, spec: ReplicaSpec, granted: Resources, machine: str, reserved: Resources
+    ) -> EngineError | None:
         """Start one replica; return why it cannot start, if so."""
         try:
             launch = self._launches.launch_of(job, spec, granted)
             self._before_engine()
-            self._engine.start_replica(launch)
+            self._engine.start_replica(replace(launch, machine=machine, reserved=reserved))
         except ImageNotFound as error:
             # It was removed after the pull: pull it again.
             self._store.record_image(job, spec.image.pullable, "")

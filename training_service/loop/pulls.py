@@ -10,10 +10,11 @@ from functools import partial
 from container_engines.base import Engine, PulledImage
 from container_engines.pull_watch import PullWatch
 from training_api.job.image_ref import ImageRef
+from training_api.job.job_spec import JobSpec
 from training_service.access.image_access import AnyImage, ImageAccess
-from training_service.model.image_aliases import get_alias
+from training_service.model.images.image_aliases import get_alias
+from training_service.model.images.runtimes import RuntimeImage, get_runtime
 from training_service.model.records import JobRecord
-from training_service.model.runtimes import RuntimeImage, get_runtime
 
 
 class Pulls:
@@ -21,7 +22,7 @@ class Pulls:
     Pulls images; safe for threads, one pull a job at a time.
 
     :param runtimes: the images that runtime versions stand for.
-    :param aliases: other names of images (``model/image_aliases.py``).
+    :param aliases: other names of images (``model/images/image_aliases.py``).
     :param access: asked before each pull; default: every image may be pulled.
     :param new_watch: returns the watch of one pull, with its limits.
     :param before_engine: called before each pull; raises if another service moves the jobs now.
@@ -55,7 +56,7 @@ class Pulls:
         :raises RegistryUnavailable: the same.
         """
         with self._watch(job.uid) as watch:
-            pull = partial(self._pull_if_allowed, job.spec.project, watch)
+            pull = partial(self._pull_if_allowed, job.spec, watch)
             runtime = get_runtime(self._engine, self._runtimes, image, pull)
             if runtime:
                 return runtime.image_id, f"{image}, {runtime.image_id}"
@@ -65,8 +66,8 @@ class Pulls:
             pulled = pull(image)
         return pulled.image_id, f"{image.name}@{pulled.digest}"
 
-    def _pull_if_allowed(self, project: str, watch: PullWatch, image: ImageRef) -> PulledImage:
-        allowed = self._access.pullable(project, image)
+    def _pull_if_allowed(self, job: JobSpec, watch: PullWatch, image: ImageRef) -> PulledImage:
+        allowed = self._access.pullable(job, image)
         self._before_engine()
         return self._engine.pull_image(allowed.ref, allowed.token, watch)
 

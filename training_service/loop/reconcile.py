@@ -16,9 +16,11 @@ from container_engines.base import EngineView, ObservedReplica
 from training_api.job.capacity import Capacity
 from training_api.job.cluster import ReplicaId
 from training_api.job.dialect import Dialect, Dialects
+from training_api.job.placement import Placement
 from training_api.job.replica_spec import ReplicaSpec
 from training_api.states import JobState, ReplicaState
-from training_service.loop.admission import admitted
+from training_service.loop.admission import admitted, queue_order
+from training_service.loop.places import Granted, Places
 from training_service.loop.unreadable import end_of
 from training_service.model.limits import limit_reached
 from training_service.model.records import JobRecord, UnreadableJob
@@ -49,6 +51,7 @@ def reconcile(
     studies: Mapping[str, StudyView] | None = None,
     unreadable: Sequence[UnreadableJob] = (),
     strangers: Collection[str] = (),
+    placement: Placement = Placement.SPREAD,
 ) -> list[Action]:
     """
     Return the actions that bring the engine and the records closer to what was asked.
@@ -64,6 +67,7 @@ def reconcile(
     :param studies: by uid, what is known of the tuning jobs among ``jobs``.
     :param unreadable: the jobs that have not ended and cannot be read.
     :param strangers: uids of unknown jobs whose containers are kept for now.
+    :param placement: how replicas are put on several machines, unless their job says otherwise.
     """
     studies = studies or {}
     trials: dict[str, list[JobRecord]] = defaultdict(list)
@@ -90,8 +94,15 @@ def reconcile(
         if job.state is JobState.QUEUED and not limit_reached(job, now, dialects[job.spec.dialect])
     ]
     queued += [job for job in jobs for _ in range(_trials_to_plan(job, studies, trials))]
+    granted = Granted(capacity)
+    if capacity.machines:
+        places = Places(sorted(active, key=queue_order), observed, capacity, granted, placement)
+        actions = [places.of(each) if isinstance(each, StartReplicas) else each for each in actions]
+    else:
+        places = None
     actions += [
-        Transition(job=job, to=JobState.PREPARING, at=now) for job in admitted(active, queued, capacity)
+        Transition(job=job, to=JobState.PREPARING, at=now)
+        for job in admitted(active, queued, capacity, granted, places)
     ]
     # An unreadable job's containers are removed when its end is written.
     alive = {job.uid for job in jobs} | {job.record.uid for job in unreadable}

@@ -23,6 +23,7 @@ from container_engines.base import Engine, EngineView, ObservedReplica, StillSta
 from training_api.errors import EngineError, RegistryUnavailable
 from training_api.job.capacity import Capacity
 from training_api.job.dialect import Dialects
+from training_api.job.placement import Placement
 from training_api.retrying import draw_jitter
 from training_service.loop.disk_hold import DiskHold
 from training_service.loop.pauses import Pauses
@@ -98,6 +99,7 @@ class Scheduler:
     :param retry_seconds: the first pause before an action that the engine refused is retried; later ones are
         longer.
     :param jitter: random, from 0 to 1: varies these pauses.
+    :param placement: how replicas are put on several machines, unless their job says otherwise.
     """
 
     def __init__(
@@ -118,6 +120,7 @@ class Scheduler:
         heartbeat: Heartbeat | None = None,
         retry_seconds: float = 1.0,
         jitter: Callable[[], float] = draw_jitter,
+        placement: Placement = Placement.SPREAD,
         clock: Clock = utc_now,
     ) -> None:
         self._store = store
@@ -133,6 +136,7 @@ class Scheduler:
         self._hold = hold
         self._heartbeat = heartbeat or Heartbeat()
         self._pauses = Pauses(retry_seconds, jitter)
+        self._placement = placement
         self._strangers = Strangers(store.known, stranger_grace)
         self._clock = clock
         self._wake = threading.Event()
@@ -204,6 +208,7 @@ class Scheduler:
             studies=self._studies.look(jobs),
             unreadable=active.unreadable,
             strangers=self._strangers.kept(view, active.uids, now),
+            placement=self._placement,
         )
         if self._faults:
             self._faults.lose_replicas(jobs, view, now)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 from container_engines.base import Engine
 from training_api.errors import EngineUnavailable, QuotaExceeded
 from training_api.job.capacity import Capacity
+from training_api.job.dialect import Dialect
 from training_api.job.job_spec import JobSpec
-from training_api.job.machines import ACCELERATOR_COUNTS, Resources, usable
+from training_api.job.machines import Resources, usable
+from training_api.job.placement import FreeRoom, MachineRoom, Placement
+from training_service.model.placement_label import check_placement
 from training_service.model.probe import Probe
 
 
@@ -73,58 +76,87 @@ class HostCapacity:
                 self._known_at = time.monotonic()
             return self._known
 
-    def _capacity_of(self, hosts: Sequence[Resources]) -> Capacity:
+    def _capacity_of(self, hosts: Mapping[str, Resources]) -> Capacity:
         """
-        Return the capacity of ``hosts`` together; a container's limit is that of the largest.
+        Return the capacity of ``hosts``, of each and of all together.
 
-        "Largest" separately for cores, memory and GPUs: a container need not reach a limit, and a machine may
-        be the largest in only one of them.
+        What one container may have at most is "the largest" separately for cores, memory and GPUs, which may
+        be of three machines: it is for people. Jobs are cut to the room of single machines.
         """
-        each = [
-            usable(host, cpu_limit=self._cpu_limit, memory_limit_bytes=self._memory_limit_bytes)
-            for host in hosts
-        ]
-        whole = [usable(host) for host in hosts]
-        counts_gpus = self._accelerators is Accelerators.REQUIRE
+        rooms = {machine: self._room_of(host) for machine, host in hosts.items()}
         return Capacity(
             each=Resources(
-                cpus=max(host.cpus for host in each),
-                memory_bytes=max(host.memory_bytes for host in each),
-                gpus=max(host.gpus for host in each),
+                cpus=max(room.each.cpus for room in rooms.values()),
+                memory_bytes=max(room.each.memory_bytes for room in rooms.values()),
+                gpus=max(room.each.gpus for room in rooms.values()),
             ),
             total=Resources(
-                cpus=sum(host.cpus for host in whole) * self._overcommit,
-                memory_bytes=int(sum(host.memory_bytes for host in whole) * self._overcommit),
-                gpus=sum(host.gpus for host in whole) if counts_gpus else 0,
+                cpus=sum(room.total.cpus for room in rooms.values()),
+                memory_bytes=sum(room.total.memory_bytes for room in rooms.values()),
+                gpus=sum(room.total.gpus for room in rooms.values()),
             ),
             replicas=self._max_replicas,
             networks=self._max_networks or self._engine.max_networks() or 0,
+            job_replicas=self._engine.max_job_replicas() or 0,
+            machines=rooms if set(rooms) != {""} else {},
+            overcommit=self._overcommit,
         )
 
-    def check_quota(self, spec: JobSpec) -> None:
-        """
-        Check that this machine has the accelerators of a job, or may ignore them.
+    def _room_of(self, host: Resources) -> MachineRoom:
+        each = usable(host, cpu_limit=self._cpu_limit, memory_limit_bytes=self._memory_limit_bytes)
+        whole = usable(host)
+        return MachineRoom(
+            each=each,
+            total=Resources(
+                cpus=whole.cpus * self._overcommit,
+                memory_bytes=int(whole.memory_bytes * self._overcommit),
+                gpus=whole.gpus if self._accelerators is Accelerators.REQUIRE else 0,
+            ),
+        )
 
-        :raises QuotaExceeded: the job could never run here. The text is the real service's
-            [issue: FIRST-Tech-Challenge/fmltc#318].
+    def check_quota(self, spec: JobSpec, dialect: Dialect) -> None:
+        """
+        Check that the machines have what a job can never do without.
+
+        These are the accelerators, unless they may be ignored, and addresses for its replicas. The engine is
+        asked about accelerators only: any other job is taken while it does not answer, and waits.
+
+        :param dialect: the job's, whose words the error is in.
+        :raises QuotaExceeded: the job could never run here.
+        :raises InvalidJobSpec: its label for the placement names none.
         :raises EngineUnavailable: it is unknown, as the engine does not answer.
         """
+        check_placement(spec)
+        most = self._known.job_replicas if self._known else 0  # the loop asks as soon as it runs
+        if most and len(spec.replicas) > most:
+            raise QuotaExceeded(
+                f"The job has {len(spec.replicas)} replicas, and the network of a job has addresses for "
+                f"{most}. Use fewer and larger replicas."
+            )
         wanted = Counter({replica.gpu: 0 for replica in spec.replicas if replica.gpu})
         for replica in spec.replicas:
             if replica.gpu:
                 wanted[replica.gpu] += replica.gpus
         if not wanted or self._accelerators is Accelerators.IGNORE:
             return
-        there = self.capacity.total.gpus
-        if wanted.total() <= there:
-            return
-        asked = ", ".join(f"{count} {_short(kind)}" for kind, count in wanted.items())
-        maximum = ", ".join(f"{there} {_short(kind)}" for kind in sorted(ACCELERATOR_COUNTS))
-        raise QuotaExceeded(
-            f"Quota failure for project {spec.project}. The request for {asked} accelerators exceeds the allowed "
-            f"maximum of {maximum}: this machine has {there} GPUs in all. Ask for fewer, or have the service run such "
-            "jobs without (TRAINING_ACCELERATORS=ignore)."
-        )
+        capacity = self.capacity
+        there = capacity.total.gpus
+        lacks = ""
+        if wanted.total() > there:
+            lacks = f"this machine has {there} GPUs in all"
+        elif not _gpus_fit(spec, capacity):
+            each = ", ".join(str(room.total.gpus) for room in capacity.rooms.values())
+            lacks = f"a replica runs on one machine, and these have {each} GPUs"
+        if lacks:
+            raise QuotaExceeded(
+                f"{dialect.quota_text(spec.project, wanted, there)}: {lacks}. Ask for fewer, or have the service run "
+                "such jobs without (TRAINING_ACCELERATORS=ignore)."
+            )
+
+
+def _gpus_fit(spec: JobSpec, capacity: Capacity) -> bool:
+    gpus = [Resources(cpus=0, memory_bytes=0, gpus=replica.gpus) for replica in spec.replicas if replica.gpus]
+    return FreeRoom(capacity.rooms).put(gpus, Placement.PACK) is not None
 
 
 def within(seconds: float, capacity: Callable[[], Capacity]) -> Callable[[], Capacity]:
@@ -138,7 +170,3 @@ def within(seconds: float, capacity: Callable[[], Capacity]) -> Callable[[], Cap
             raise EngineUnavailable(f"the engine did not say what it has within {seconds:g} s") from error
 
     return ask
-
-
-def _short(kind: str) -> str:
-    return kind.removeprefix("NVIDIA_TESLA_")

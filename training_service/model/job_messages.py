@@ -1,12 +1,12 @@
 """
 The service's own lines in a job's log. Pure.
 
-The texts are ours: no sample of the real ones was found.
+The texts are ours: no sample of the real ones was found. Replicas have the names of the job's dialect.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -18,6 +18,9 @@ from training_api.states import JobState
 from training_service.model.reasons import Reason
 from training_service.model.records import JobRecord
 from training_service.search.early_stopping import EarlyStoppingReport
+
+#: From a replica to its name in the log of its job: ``Dialect.task_name``.
+Name = Callable[[ReplicaId], str]
 
 
 def state_message(job: JobRecord, to: JobState, reason: Reason | None) -> str:
@@ -66,17 +69,17 @@ def _assignment(job: JobRecord) -> str:
     return " ".join(hyperparameter_args(job.trial.hyperparameters)) if job.trial else ""
 
 
-def images_message(users: Sequence[ReplicaId], image: str) -> str:
+def images_message(users: Sequence[ReplicaId], image: str, name: Name) -> str:
     """Return the line that names the image, by digest, that some replicas run."""
-    names = users[0].task_name if len(users) == 1 else f"{users[0].task_name} and {len(users) - 1} more"
-    return f"Image of {names} is {image}."
+    more = f" and {len(users) - 1} more" if len(users) > 1 else ""
+    return f"Image of {name(users[0])}{more} is {image}."
 
 
 def scaled_down_messages(
-    replicas: Sequence[ReplicaSpec], granted: Mapping[ReplicaId, Resources]
+    replicas: Sequence[ReplicaSpec], granted: Mapping[ReplicaId, Resources], name: Name
 ) -> Iterator[str]:
     """Yield a line for each role whose replicas get less than their machine type promises."""
-    for names, spec in _by_role(replicas):
+    for names, spec in _by_role(replicas, name):
         got, machine = granted[spec.replica], spec.machine
         if is_scaled_down(machine, got):
             yield (
@@ -86,19 +89,19 @@ def scaled_down_messages(
 
 
 def without_gpus_message(
-    replicas: Sequence[ReplicaSpec], granted: Mapping[ReplicaId, Resources]
+    replicas: Sequence[ReplicaSpec], granted: Mapping[ReplicaId, Resources], name: Name
 ) -> Iterator[str]:
     """Yield a line for each role whose replicas run without the GPUs they ask for."""
-    for names, spec in _by_role(replicas):
+    for names, spec in _by_role(replicas, name):
         if spec.gpus > granted[spec.replica].gpus:
             kind = spec.gpu.value if spec.gpu else "GPU"
             yield f"{names} asked for {spec.gpus} {kind}; this service ignores accelerators, it runs on CPUs."
 
 
-def _by_role(replicas: Sequence[ReplicaSpec]) -> Iterator[tuple[str, ReplicaSpec]]:
-    """Yield the name and the first replica of each role; the replicas of a role are alike."""
+def _by_role(replicas: Sequence[ReplicaSpec], name: Name) -> Iterator[tuple[str, ReplicaSpec]]:
+    """Yield the names and the first replica of each role; the replicas of a role are alike."""
     for role in ReplicaRole:
         same = [spec for spec in replicas if spec.replica.role is role]
         if same:
-            name = same[0].replica.task_name
-            yield (name if len(same) == 1 else f"each of {len(same)} replicas {role.value}"), same[0]
+            first, last = name(same[0].replica), name(same[-1].replica)
+            yield (first if len(same) == 1 else f"each of {first} to {last}"), same[0]

@@ -82,15 +82,17 @@ def judge(
     scope = widest([job.spec.restarts, *map(dialect.restart_scope, _failures(failed, lost))])
     if scope is RestartScope.NONE:
         return Over(outcome=JobState.FAILED, reason=reason)
-    return _again(job, [*(each.replica for each in failed), *lost], reason, scope)
+    return _again(job, [*(each.replica for each in failed), *lost], reason, scope, dialect)
 
 
-def _again(job: JobRecord, ended: Sequence[ReplicaId], reason: Reason, scope: RestartScope) -> Over | Again:
+def _again(
+    job: JobRecord, ended: Sequence[ReplicaId], reason: Reason, scope: RestartScope, dialect: Dialect
+) -> Over | Again:
     attempts = job.attempts
     if scope is RestartScope.REPLICA and all(attempts.may_restart(replica) for replica in ended):
         after = attempts.restarted(ended)
         counts = ", ".join(
-            f"{replica.task_name} restart {after.of(replica).restart} of {MAX_REPLICA_RESTARTS}"
+            f"{dialect.task_name(replica)} restart {after.of(replica).restart} of {MAX_REPLICA_RESTARTS}"
             for replica in ended
         )
         return Again(attempts=after, why=f"{reason.message} Starting again: {counts}.")

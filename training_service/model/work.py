@@ -6,10 +6,12 @@ A decision is only written. Work takes the engine, or the search, some time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from container_engines.base import ObservedReplica
+from training_api.job.cluster import ReplicaId
 from training_api.job.image_ref import ImageRef
 from training_api.job.replica_spec import ReplicaSpec
 from training_api.job.restarts import Attempts
@@ -79,10 +81,15 @@ class PullImages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartReplicas:
-    """Start replicas of the job, side by side."""
+    """
+    Start replicas of the job, side by side.
+
+    :param machines: which of several machines each runs on; one without may run on any.
+    """
 
     job: JobRecord
     replicas: tuple[ReplicaSpec, ...]
+    machines: Mapping[ReplicaId, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

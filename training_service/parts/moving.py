@@ -125,6 +125,7 @@ class MovingParts:
             faults=FaultyJobs(self.faults, self.engine) if self.faults else None,
             hold=DiskHold(self.guard.problem, self.store.note),
             heartbeat=self.heartbeat,
+            placement=self.settings.placement,
         )
         return Lifetime(
             moving=self.moving,
@@ -151,6 +152,7 @@ class MovingParts:
         address = metadata_environment(settings.metadata_host, settings.metadata_port)
         return Actions(
             store=self.store,
+            dialects=self.dialects,
             engine=self.engine,
             metrics=self.metrics,
             trials=trials,
@@ -192,6 +194,7 @@ class MovingParts:
         return DiskWatch(
             self.engine,
             self.settings.disk_limit,
+            dialects=self.dialects,
             metric_folders=self.settings.metrics_folder / self.store.service_id,
             # What lies in Cloud Storage takes no disk of ours.
             objects=StoredObjects(endpoint) if endpoint and endpoint != CLOUD_STORAGE else None,

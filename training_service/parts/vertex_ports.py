@@ -19,18 +19,19 @@ Serving = Callable[[FastAPI], AbstractAsyncContextManager[int]]
 
 
 def vertex_ports(
-    settings: ServiceSettings, metrics: Metrics
+    settings: ServiceSettings, metrics: Metrics, identify: Callable[[str | None], object]
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     """
     Return what opens the ports that are set, over an app.
 
     gRPC behind CONNECT has the certificate for Vertex AI's names, unless it has one of its own.
 
+    :param identify: raises ``AccessDenied`` for an ``Authorization`` that the app refuses.
     :raises CertificatesUnusable: that certificate cannot be written.
     :raises TrainingError: gRPC is wanted and not installed.
     """
     files = ensure_certificates(settings.certificates_folder) if settings.vertex_proxy_port else None
-    serve = _grpc(settings, metrics, files) if settings.grpc_port else None
+    serve = _grpc(settings, metrics, identify, files) if settings.grpc_port else None
     return partial(_opened, settings, files, serve)
 
 
@@ -54,7 +55,12 @@ async def _opened(
         yield
 
 
-def _grpc(settings: ServiceSettings, metrics: Metrics, files: CertificateFiles | None) -> Serving:
+def _grpc(
+    settings: ServiceSettings,
+    metrics: Metrics,
+    identify: Callable[[str | None], object],
+    files: CertificateFiles | None,
+) -> Serving:
     try:
         # Late: many services have no such port, it takes 0.1 s and 16 MB, and it is an extra.
         from training_service.grpc_api.server import serving_grpc
@@ -69,6 +75,7 @@ def _grpc(settings: ServiceSettings, metrics: Metrics, files: CertificateFiles |
     return partial(
         serving_grpc,
         metrics=metrics,
+        identify=identify,
         host=settings.host,
         port=settings.grpc_port,
         certificate=certificate,

@@ -108,11 +108,16 @@ def _postgresql(url: sa.URL, use: Use) -> sa.Engine:
 
     @sa.event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: Any) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute(f"SET application_name = '{use.name}'")
-            cursor.execute(f"SET idle_in_transaction_session_timeout = {_IDLE_IN_TRANSACTION_MS}")
-            cursor.execute(f"SET statement_timeout = {int(use.statement_seconds * 1000)}")
-        connection.commit()
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(f"SET application_name = '{use.name}'")
+                cursor.execute(f"SET idle_in_transaction_session_timeout = {_IDLE_IN_TRANSACTION_MS}")
+                cursor.execute(f"SET statement_timeout = {int(use.statement_seconds * 1000)}")
+            connection.commit()
+        except BaseException:
+            # The pool does not have it yet, and would leave it open.
+            connection.close()
+            raise
 
     return engine
 

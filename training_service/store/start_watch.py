@@ -93,12 +93,16 @@ class _WatchedCall(Generic[_Result]):
         self._tick_seconds = min(_TICK_SECONDS, silence_seconds / 4)
         #: When the database last gave a sign, by the monotonic clock.
         self._sign_at = time.monotonic()
+        self._is_given_up = False
 
     def result(self) -> _Result:
         asking = _on_a_thread(self._ask, "start-watch")
         while not wait([asking], timeout=self._tick_seconds).done:
             silence = time.monotonic() - self._sign_at
             if silence > self._silence_seconds:
+                self._is_given_up = True
+                # Once the database answers, the threads go on, and nobody else closes what they open.
+                asking.add_done_callback(lambda _: self._pool.dispose())
                 raise DatabaseSilent(self._pool.url, silence)
         return asking.result()
 
@@ -110,6 +114,8 @@ class _WatchedCall(Generic[_Result]):
                 self._take_lock(session)
                 # Its first connection counts as work.
                 self._sign_at = time.monotonic()
+                if self._is_given_up:
+                    raise DatabaseSilent(self._pool.url, self._silence_seconds)
                 work = _on_a_thread(self._do, "start-work")
                 while not wait([work], timeout=self._tick_seconds).done:
                     if session.scalar(_WORKS, {"name": self._name, "recent": 2 * self._tick_seconds}):

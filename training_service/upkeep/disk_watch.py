@@ -21,7 +21,8 @@ import structlog
 from container_engines.base import Engine, ObservedReplica
 from container_engines.disk_use import DiskUse, FolderHidden, use_of_folders
 from training_api.errors import EngineUnavailable
-from training_api.job.cluster import ReplicaRole
+from training_api.job.cluster import ReplicaId, ReplicaRole
+from training_api.job.dialect import Dialects
 from training_api.states import ReplicaState
 from training_service.model.disk.disk_limit import METRICS_LIMIT, hidden, over_limit
 from training_service.model.reasons import Reason
@@ -61,6 +62,7 @@ class DiskWatch:
     """
     Looks at the containers that the loop shows it; safe for threads.
 
+    :param dialects: how jobs call their replicas.
     :param most: what one container's root, or one job directory, may have.
     :param metric_folders: has a folder a job, by its uid.
     :param objects: ``None``: nobody tells what lies in the object store.
@@ -73,6 +75,7 @@ class DiskWatch:
         engine: Engine,
         most: DiskUse,
         *,
+        dialects: Dialects,
         metric_folders: Path,
         objects: ObjectUse | None,
         fail: Callable[[JobRecord, Reason], None],
@@ -80,6 +83,7 @@ class DiskWatch:
     ) -> None:
         self._engine = engine
         self._most = most
+        self._dialects = dialects
         self._metric_folders = metric_folders
         self._objects = objects
         self._fail = fail
@@ -144,7 +148,7 @@ class DiskWatch:
 
     def _look_at_root(self, one: _Watched) -> Reason | None:
         use = self._engine.read_disk(one.observed.container_id, self._most)
-        return over_limit(one.observed.replica, "its container's root", use, self._most)
+        return over_limit(*self._who(one), "its container's root", use, self._most)
 
     def _look_at_metrics(self, one: _Watched) -> Reason | None:
         folder = self._metric_folders / one.record.uid
@@ -154,8 +158,8 @@ class DiskWatch:
         try:
             use = use_of_folders([folder], METRICS_LIMIT)
         except FolderHidden:
-            return hidden(one.observed.replica, where)
-        return over_limit(one.observed.replica, where, use, METRICS_LIMIT)
+            return hidden(*self._who(one), where)
+        return over_limit(*self._who(one), where, use, METRICS_LIMIT)
 
     def _look_at_objects(self, one: _Watched) -> Reason | None:
         directory = one.record.spec.output_dir
@@ -163,7 +167,12 @@ class DiskWatch:
             return None
         # What an earlier job has left there is not this one's.
         use = self._objects.below(directory, one.record.created_at)
-        return over_limit(one.observed.replica, f"its job directory {directory}", use, self._most)
+        return over_limit(*self._who(one), f"its job directory {directory}", use, self._most)
+
+    def _who(self, one: _Watched) -> tuple[ReplicaId, str]:
+        """Return the replica, and what its job's messages call it."""
+        replica = one.observed.replica
+        return replica, self._dialects[one.record.spec.dialect].replica_name(replica)
 
     def _run(self) -> None:
         while not self._stopping.wait(_TICK_SECONDS):

@@ -9,6 +9,7 @@ import structlog
 from container_engines.base import Engine
 from training_api.errors import EngineError, InvalidImageRef
 from training_api.job.image_ref import ImageRef, parse_image_ref
+from training_api.job.job_spec import JobSpec
 from training_service.access.image_access import ImageAccess, PullableImage
 from training_service.model.clock import Clock, utc_now
 from training_service.store.pull_store import PullStore
@@ -41,13 +42,13 @@ class RecordedPulls(ImageAccess):
         self._pulls = pulls
         self._clock = clock
 
-    def pullable(self, project: str, image: ImageRef) -> PullableImage:
+    def pullable(self, job: JobSpec, image: ImageRef) -> PullableImage:
         """
         See ``ImageAccess``.
 
         An image that the engine has already was brought by others, or is recorded.
         """
-        allowed = self._access.pullable(project, image)
+        allowed = self._access.pullable(job, image)
         reference, now = allowed.ref.pullable, self._clock()
         if self._engine.find_image(allowed.ref) is None:
             self._pulls.record_pull(reference, now)

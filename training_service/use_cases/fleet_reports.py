@@ -20,6 +20,7 @@ from training_api.fleet.wire import (
     VersionResponse,
 )
 from training_api.job.capacity import Capacity, Load, grants, load_of
+from training_api.job.dialect import Dialects
 from training_api.job.machines import Resources
 from training_api.states import JobState
 from training_service.model.records import JobRecord
@@ -36,6 +37,7 @@ class Reports:
     """
     Reads everything, writes nothing; safe for threads.
 
+    :param dialects: which name the replicas of their jobs.
     :param capacity: the machines' capacity; raises ``EngineUnavailable`` while it is unknown.
     :param hold: why no job is admitted; empty: jobs are admitted.
     """
@@ -50,6 +52,7 @@ class Reports:
         curves: CurveBook,
         histories: HistoryBook,
         measurements: MeasurementStore,
+        dialects: Dialects,
         capacity: Callable[[], Capacity],
         hold: Callable[[], str] = lambda: "",
     ) -> None:
@@ -60,6 +63,7 @@ class Reports:
         self._curves = curves
         self._histories = histories
         self._measurements = measurements
+        self._dialects = dialects
         self._capacity = capacity
         self._hold = hold
 
@@ -73,15 +77,25 @@ class Reports:
 
     def timeline(self, project: str, job_id: str) -> TimelineResponse:
         """Return what took the job's time. :raises JobNotFound: there is none."""
-        return TimelineResponse(spans=self._spans.of_job(self._jobs.get(project, job_id).uid))
+        record = self._jobs.get(project, job_id)
+        names = self._names(record)
+        spans = self._spans.of_job(record.uid)
+        return TimelineResponse(
+            spans=[span.model_copy(update={"name": names.get(span.name, span.name)}) for span in spans]
+        )
 
     def usage(self, project: str, job_id: str) -> UsageResponse:
         """Return what the job's replicas used, and their limits. :raises JobNotFound: no such job."""
         record = self._jobs.get(project, job_id)
-        limits = self._limits(record)
+        limits, names = self._limits(record), self._names(record)
         return UsageResponse(
             series=[
-                series.model_copy(update=limits.get(series.replica, {}))
+                series.model_copy(
+                    update={
+                        **limits.get(series.replica, {}),
+                        "replica": names.get(series.replica, series.replica),
+                    }
+                )
                 for series in self._usage.of_job(record.uid)
             ]
         )
@@ -140,6 +154,12 @@ class Reports:
     def history(self, project: str, request: FleetHistoryRequest) -> FleetHistory:
         """Return what a window of time had of the project's jobs."""
         return self._histories.of(project, request)
+
+    def _names(self, record: JobRecord) -> dict[str, str]:
+        """Return what the job's log calls its replicas, by what the engine calls them."""
+        dialect = self._dialects.get(record.spec.dialect)
+        replicas = [each.replica for each in record.spec.replicas]
+        return {each.task_name: dialect.task_name(each) for each in replicas} if dialect else {}
 
     def _limits(self, record: JobRecord) -> dict[str, dict[str, float | None]]:
         """Return the replicas' limits by task name, by today's capacity; empty while it is unknown."""

@@ -91,6 +91,11 @@ class Jobs:
         self._clock = clock
         self._pin = pin
 
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect whose jobs these are."""
+        return self._dialect
+
     def create(
         self,
         spec: JobSpec,

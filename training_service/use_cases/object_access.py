@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from training_api.errors import EngineError, ServiceUnavailable
+from training_api.job.dialect import Dialects
 from training_service.access.bucket_access import May
 from training_service.access.decision import Caller
 from training_service.access.roles import OBJECT_DELETE, OBJECT_GET, OBJECT_LIST
@@ -69,10 +70,11 @@ class ObjectAccess:
     jobs.
     """
 
-    def __init__(self, job_at: JobAt, jobs: JobStore, may: May) -> None:
+    def __init__(self, job_at: JobAt, jobs: JobStore, may: May, dialects: Dialects) -> None:
         self._job_at = job_at
         self._jobs = jobs
         self._may = may
+        self._dialects = dialects
 
     def check(self, question: ObjectQuestion) -> ObjectAnswer:
         """
@@ -98,12 +100,13 @@ class ObjectAccess:
             return ObjectAnswer(allowed=False, reason="the container is of another training service's job")
         if is_own(job, question):
             return _ALL
-        caller = Caller(principal=f"serviceAccount:{account_of(job.spec)}")
+        account = account_of(job.spec, self._dialects)
+        caller = Caller(principal=f"serviceAccount:{account}")
         resource = f"buckets/{question.bucket}"
         if not self._may(caller, question.permission, resource):
             return ObjectAnswer(
                 allowed=False,
-                reason=_refusal(job, question),
+                reason=_refusal(job, account, question),
                 principal=caller.principal,
                 project=job.spec.project,
             )
@@ -127,8 +130,7 @@ def _directory(job: JobRecord) -> str:
     return f"{directory.rstrip('/')}/" if directory else ""
 
 
-def _refusal(job: JobRecord, question: ObjectQuestion) -> str:
-    account = account_of(job.spec)
+def _refusal(job: JobRecord, account: str, question: ObjectQuestion) -> str:
     own = _directory(job)
     rule = f"writes below its job directory {own}" if own else "has no job directory to write to"
     way_out = (

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from training_api.errors import FieldViolation, InvalidJobSpec, ServiceUnavailable
 from training_api.job.job_spec import JobSpec
-from training_api.job.pinned_uri import pinned, split_pinned
+from training_api.job.packages.pinned_uri import pinned, split_pinned
 from training_service.access.bucket_access import BucketRefused
 from training_service.intake.cloud_storage import StorageUnavailable
 

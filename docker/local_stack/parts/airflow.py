@@ -19,9 +19,14 @@ from local_stack.parts.base_image import BaseImage
 from local_stack.parts.database import airflow_database_url, database_identity
 from local_stack.parts.part import PROBE_TIMEOUT_SECONDS, Listener, StackPart
 from local_stack.people.airflow_users import ORPHAN_FINDER, USERS, ensure_password
-from local_stack.people.credentials import REGISTRY_USER, airflow_token, ensure_credentials
+from local_stack.people.credentials import (
+    REGISTRY_USER,
+    airflow_token,
+    ensure_credentials,
+    google_key,
+)
 from local_stack.processes.supervisor_config import PRIVATE_UMASK, Program
-from local_stack.settings import LOOPBACK, REPOSITORY_ROOT, STORAGE_CLIENTS, Part, StackSettings
+from local_stack.settings import LOOPBACK, REPOSITORY_ROOT, STORAGE_CLIENTS, Backend, Part, StackSettings
 
 MIGRATE_TIMEOUT_SECONDS = 300
 SCHEDULER_PATIENCE_SECONDS = 60
@@ -112,6 +117,7 @@ class Airflow(StackPart):
             base_image=BaseImage.name_of(self.settings),
             token=airflow_token(self.settings),
             finder_password=passwords[ORPHAN_FINDER],
+            google_key=google_key(self.settings),
         )
         authority = _digest_of(self.settings.certificates_dir / "authority.pem")
         port = str(self.settings.airflow_port)
@@ -186,7 +192,12 @@ def passwords_file(settings: StackSettings) -> Path:
 
 
 def airflow_environment(
-    settings: StackSettings, *, base_image: str, token: str = "", finder_password: str = ""
+    settings: StackSettings,
+    *,
+    base_image: str,
+    token: str = "",
+    finder_password: str = "",
+    google_key: str = "",
 ) -> Mapping[str, str]:
     """
     Return the environment of Airflow's processes: its home, and the connections to the stack.
@@ -195,9 +206,14 @@ def airflow_environment(
 
     :param token: Airflow's own, with which it is let into the registry and the training service.
     :param finder_password: of the user who may read, but not change, what Airflow does.
+    :param google_key: the content of its key file, with which Google's operators are let in.
     """
     connections = airflow_connections(
-        settings, base_image=base_image, token=token, finder_password=finder_password
+        settings,
+        base_image=base_image,
+        token=token,
+        finder_password=finder_password,
+        google_key=google_key,
     )
     state = airflow_state(settings)
     return {
@@ -236,16 +252,19 @@ def airflow_connections(
     base_image: str,
     token: str,
     finder_password: str,
+    google_key: str = "",
     training_host: str = LOOPBACK,
     airflow_host: str = LOOPBACK,
 ) -> dict[str, dict[str, Any]]:
     """
     Return Airflow's connections to the stack, by their ids. Pure.
 
+    :param google_key: of :func:`google_key`; default: Google's operators name nobody.
     :param training_host: where Airflow's processes find the training service.
     :param airflow_host: where they find Airflow's API.
     """
-    training = {
+    is_vertex = settings.backend is Backend.VERTEX
+    training: dict[str, Any] = {
         "conn_type": "container_training",
         "host": training_host,
         "port": settings.training_port,
@@ -260,9 +279,10 @@ def airflow_connections(
             **({"prices": settings.prices, "currency": settings.currency} if settings.prices else {}),
         },
     }
+    as_whom = {"keyfile_dict": google_key} if google_key else {"is_anonymous": True}
     google = {
         "conn_type": "google_cloud_platform",
-        "extra": {"is_anonymous": True, "project": settings.project},
+        "extra": {"project": settings.project, **as_whom},
     }
     registry = {
         "conn_type": "docker",
@@ -278,8 +298,21 @@ def airflow_connections(
         "login": ORPHAN_FINDER,
         "password": finder_password,
     }
+    vertex = {
+        "conn_type": "vertex_training",
+        "host": f"http://{training_host}:{settings.training_port}/vertex",
+        "password": token,
+        "extra": {
+            **training["extra"],
+            "region": "us-central1",
+            "min_poll_seconds": 0.5,
+            "dashboard_conn_id": "training_local" if is_vertex else "training_default",
+        },
+    }
     return {
-        "training_default": training,
+        "training_default": vertex if is_vertex else training,
+        "training_vertex": vertex,
+        **({"training_local": training} if is_vertex else {}),  # the dashboard asks the service itself
         "google_cloud_default": google,
         "docker_default": registry,
         "airflow_api_default": own_api,

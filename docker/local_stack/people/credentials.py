@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from local_stack.errors import PartFailed
-from local_stack.settings import Part, StackSettings
+from local_stack.settings import LOOPBACK, Part, StackSettings
 
 DEVELOPER = "user:developer@example.com"
 """The principal of this machine's user; an owner of the stack's project."""
-AIRFLOW_ROLE = "roles/training.airflow"
-"""What Airflow has on the stack's project: no more than its tasks and its dashboard ask for."""
+AIRFLOW_ROLES = ("roles/training.airflow", "roles/aiplatform.user")
+"""What Airflow has on the stack's project: what its tasks and its dashboard ask for, by either API."""
 REGISTRY_USER = "oauth2accesstoken"
 """User name of a registry login whose password is a token, as in Google's registries."""
 KEY_TIMEOUT_SECONDS = 60
@@ -52,7 +52,8 @@ def ensure_credentials(settings: StackSettings, *others: Mapping[str, object]) -
     airflow = {
         "principal": airflow_principal(settings),
         "sha256": digest(airflow_token(settings)),
-        "roles": {settings.project: [AIRFLOW_ROLE]},
+        "roles": {settings.project: list(AIRFLOW_ROLES)},
+        **_google_key_entry(settings),
     }
     write_private(settings.tokens_file, json.dumps({"principals": [developer, airflow, *others]}, indent=2))
     config = settings.docker_config_dir / "config.json"
@@ -82,6 +83,35 @@ def developers_header(settings: StackSettings) -> dict[str, str]:
     return {"Authorization": f"Bearer {developer_token(settings)}"}
 
 
+def _google_key_entry(settings: StackSettings) -> dict[str, str]:
+    """
+    Return the public half of the key with which Google's operators are Airflow's account.
+
+    It is made where tokens are wanted. Once made it stays known: an Airflow that has it may run longer than
+    the service that wanted tokens.
+    """
+    if not settings.require_auth and not settings.google_key_file.exists():
+        return {}
+    principal = airflow_principal(settings).removeprefix("serviceAccount:")
+    options = ("--token-uri", f"{settings.training_url}/token", "--output", str(settings.google_key_file))
+    shown = settings.google_key_file
+    return {"public_key": _ask_service(Part.TRAINING, "account-key", principal, *options, shown=shown)}
+
+
+def google_key(settings: StackSettings, training_host: str = LOOPBACK) -> str:
+    """
+    Return the content of the key file of Airflow's account; empty: there is none.
+
+    :func:`ensure_credentials` has made it.
+
+    :param training_host: where its readers find the training service.
+    """
+    if not settings.require_auth:
+        return ""
+    content = json.loads(settings.google_key_file.read_text("utf-8"))
+    return json.dumps(content | {"token_uri": f"http://{training_host}:{settings.training_port}/token"})
+
+
 def registry_login(settings: StackSettings) -> dict[str, str]:
     """Return the developer's login for the stack's registry, as docker-py's ``auth_config``."""
     return {"username": REGISTRY_USER, "password": developer_token(settings)}
@@ -100,17 +130,27 @@ def registry_auth(settings: StackSettings, training_url: str = "") -> dict[str, 
         found: dict[str, Any] = json.loads(kept.read_text("utf-8"))
         if found["token"]["realm"] == realm and Path(found["token"]["rootcertbundle"]).exists():
             return found
-    # A program of its own: the stack does not import the service, and need not know what the two agree on.
-    command = [
-        *(sys.executable, "-m", "training_service", "registry-auth"),
-        *("--realm", realm, "--key-dir", str(settings.key_dir)),
-    ]
+    options = ("--realm", realm, "--key-dir", str(settings.key_dir))
+    printed = _ask_service(Part.REGISTRY, "registry-auth", *options, shown=kept)
+    write_private(kept, printed)
+    made: dict[str, Any] = json.loads(printed)
+    return made
+
+
+def _ask_service(part: Part, *arguments: str, shown: Path) -> str:
+    """
+    Return what a command of the service prints.
+
+    A program of its own: the stack does not import the service, and need not know what the two agree on.
+
+    :param shown: the file that it is about.
+    :raises PartFailed: the program failed.
+    """
+    command = [sys.executable, "-m", "training_service", *arguments]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=KEY_TIMEOUT_SECONDS)
     if done.returncode != 0:
-        raise PartFailed(Part.REGISTRY.value, f"cannot be told whom to trust: {done.stderr.strip()}", kept)
-    write_private(kept, done.stdout)
-    made: dict[str, Any] = json.loads(done.stdout)
-    return made
+        raise PartFailed(part.value, f"has no key: {arguments[0]}: {done.stderr.strip()}", shown)
+    return done.stdout
 
 
 def digest(token: str) -> str:

@@ -134,7 +134,8 @@ class ProcessManager:
         try:
             self._call("startProcess", program.name, False)
         except xmlrpc.Fault as fault:
-            if fault.faultCode != Faults.ALREADY_STARTED:
+            # SPAWN_ERROR: it ended before supervisord looked. Whoever waits for it sees when it is given up.
+            if fault.faultCode not in {Faults.ALREADY_STARTED, Faults.SPAWN_ERROR}:
                 raise PartFailed(program.name, f"cannot be started: {fault.faultString}") from fault
         if before is None:
             return Started.NOW

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
+import order
 import torch
 from data import DIGITS, PIXELS, Split
 from torch import nn
@@ -31,10 +31,7 @@ def batches(rows: Split, *, world_size: int, seed: int) -> Iterator[tuple[torch.
 
     Each is the batch of all replicas together: ``world_size * BATCH_ROWS`` images and labels.
     """
-    order = np.random.default_rng(seed).permutation(len(rows.train_labels))
-    size = min(world_size * BATCH_ROWS, len(order))
-    for start in range(0, len(order) - size + 1, size):
-        batch = order[start : start + size]
+    for batch in order.batches(len(rows.train_labels), size=world_size * BATCH_ROWS, seed=seed):
         images = torch.from_numpy(rows.train_images[batch]).float()
         yield images, torch.from_numpy(rows.train_labels[batch])
 

@@ -17,6 +17,8 @@ PORT = 2222
 #: How long a peer may take to start.
 PATIENCE_SECONDS = 120.0
 _ALONE = {"cluster": {"master": [f"localhost:{PORT}"]}, "task": {"type": "master", "index": 0}}
+#: Vertex AI's names of the roles -> AI Platform Training's.
+_ROLES = {"workerpool0": "master", "workerpool1": "worker"}
 _POLL_SECONDS = 0.2
 
 T = TypeVar("T")
@@ -52,15 +54,18 @@ def read_replica(environment: Mapping[str, str]) -> Replica:
     """
     Return the replica that ``CLUSTER_SPEC`` describes; without it, one that is alone. Pure.
 
+    The variable may be that of AI Platform Training or of Vertex AI.
+
     :raises ClusterError: not the variable's form, or a role that does not train.
     """
     text = environment.get("CLUSTER_SPEC")
     try:
         spec = json.loads(text) if text else _ALONE
-        cluster, task = spec["cluster"], spec["task"]
+        task = spec["task"]
+        cluster = {_ROLES.get(name, name): hosts for name, hosts in spec["cluster"].items()}
         masters, workers = cluster["master"], cluster.get("worker", [])
         host, _, port = masters[0].rpartition(":")
-        first = {"master": 0, "worker": len(masters)}[task["type"]]
+        first = {"master": 0, "worker": len(masters)}[_ROLES.get(task["type"], task["type"])]
         return Replica(
             rank=first + int(task["index"]),
             world_size=len(masters) + len(workers),
@@ -69,7 +74,8 @@ def read_replica(environment: Mapping[str, str]) -> Replica:
         )
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise ClusterError(
-            f"CLUSTER_SPEC must name a master and describe a master or worker: {error!r}"
+            "CLUSTER_SPEC must name a master (workerpool0) and describe a master or worker (workerpool1): "
+            f"{error!r}"
         ) from error
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,19 @@ def write_results(job_dir: str, model: Mapping[str, bytes], metrics: Mapping[str
         storage.write(location, contents)
         print(f"wrote {location} ({len(contents)} bytes)")
     print(f"metrics: {json.dumps(metrics)}")
+
+
+def add_job_dir(parser: argparse.ArgumentParser) -> None:
+    """
+    Add the argument ``--job-dir``.
+
+    AI Platform Training passes it. Vertex AI does not, and has a variable.
+    """
+    parser.add_argument(
+        "--job-dir",
+        default=os.environ.get("AIP_MODEL_DIR", "output"),
+        help="folder for the results, local or gs://BUCKET/FOLDER (default: %(default)s)",
+    )
 
 
 def files_below(folder: Path, prefix: str) -> dict[str, bytes]:

@@ -118,9 +118,7 @@ def parse_arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="chief.py", description="Train a classifier of handwritten digits.", allow_abbrev=False
     )
-    parser.add_argument(
-        "--job-dir", default="output", help="folder for the results, local or gs://BUCKET/FOLDER"
-    )
+    results.add_job_dir(parser)
     parser.add_argument("--epochs", type=arguments.count, default=10)
     parser.add_argument("--learning-rate", type=arguments.rate, default=0.2)
     parser.add_argument("--hidden-units", type=arguments.count, default=64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from replica import PATIENCE_SECONDS, ClusterError, wait_for_port
@@ -24,19 +24,20 @@ def task_of(environment: Mapping[str, str]) -> tuple[str, int]:
     return str(task.get("type", "chief")), int(task.get("index", 0))
 
 
-def cluster_of(environment: Mapping[str, str]) -> dict[str, list[str]] | None:
+def cluster_of(environment: Mapping[str, str], roles: Sequence[str] = ROLES) -> dict[str, list[str]] | None:
     """
     Return the addresses ``HOST:PORT`` by role, or ``None`` for a replica that is alone. Pure.
 
+    :param roles: that must be there.
     :raises ClusterError: not the variable's form, or a role is missing.
     """
     cluster = _part(environment, "cluster")
     if sum(map(len, cluster.values())) <= 1:
         return None
-    if missing := [role for role in ROLES if not cluster.get(role)]:
+    if missing := [role for role in roles if not cluster.get(role)]:
         raise ClusterError(
             f"TF_CONFIG has the roles {', '.join(sorted(cluster))}, but no {' and no '.join(missing)}; "
-            "the job needs useChiefInTfConfig, workers and parameter servers"
+            f"the job needs {', '.join(roles)}, on AI Platform Training with useChiefInTfConfig"
         )
     return cluster
 

@@ -56,10 +56,7 @@ def make_step(
     def step(iterator: Iterator[tuple[tf.Tensor, tf.Tensor]]) -> tf.Tensor:
         images, labels = next(iterator)
         with tf.GradientTape() as tape:
-            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
-                labels=labels, logits=network.scores(images)
-            )
-            loss = tf.reduce_mean(losses)
+            loss = loss_of(network, images, labels)
         for variable, gradient in zip(network.weights, tape.gradient(loss, network.weights), strict=True):
             variable.assign_sub(learning_rate * gradient)
         return loss
@@ -67,9 +64,14 @@ def make_step(
     return step
 
 
+def loss_of(network: Network, images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """Return the mean cross-entropy."""
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=network.scores(images))
+    return tf.reduce_mean(losses)
+
+
 def evaluate(network: Network, rows: Split) -> tuple[float, float]:
     """Return accuracy (0 to 1) and mean cross-entropy on the held-out rows."""
-    scores = network.scores(tf.constant(rows.test_images, tf.float32))
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=rows.test_labels, logits=scores)
-    accuracy = (scores.numpy().argmax(axis=1) == rows.test_labels).mean()
-    return float(accuracy), float(tf.reduce_mean(losses))
+    images = tf.constant(rows.test_images, tf.float32)
+    accuracy = (network.scores(images).numpy().argmax(axis=1) == rows.test_labels).mean()
+    return float(accuracy), float(loss_of(network, images, rows.test_labels))

@@ -140,9 +140,7 @@ def parse_arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="task.py", description="Train a classifier of handwritten digits.", allow_abbrev=False
     )
-    parser.add_argument(
-        "--job-dir", default="output", help="folder for the results, local or gs://BUCKET/FOLDER"
-    )
+    results.add_job_dir(parser)
     parser.add_argument(
         "--data",
         nargs="+",

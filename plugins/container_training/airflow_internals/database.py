@@ -72,6 +72,11 @@ def run_type_and_user(dag_id: str, run_id: str, session: Session) -> tuple[str, 
     return (str(found[0]), found[1] or "") if found else None
 
 
+def run_state(dag_id: str, run_id: str, session: Session) -> str | None:
+    """Return the state of a run, or ``None``: there is no such run."""
+    return session.scalar(select(DagRun.state).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
+
+
 def runs_with_labels(wanted: Collection[tuple[str, str]], session: Session) -> list[tuple[str, str]]:
     """Return DAG id and run id of the runs that the pairs of DAG id and label may mean."""
     if not wanted:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from container_training.work.migration.airflow_dag import dags_of_file
 from container_training.work.migration.dag_text import DagOptions, dag_source, dags_source, decisions_in
 from container_training.work.migration.gcloud_command import find_gcloud_command
-from container_training.work.migration.legacy_job import job_from_command, job_from_file
+from container_training.work.migration.legacy_job import LegacyJob, job_from_command, job_from_file
 from container_training.work.migration.shell_text import read_shell_text
+from container_training.work.migration.vertex_decisions import for_vertex
 from container_training.work.submission.job_file_reader import load_job_file
 from training_api.command_line.outcome import ExitStatus, UsageError, run_command
 from training_api.command_line.screen import Screen
@@ -29,6 +31,11 @@ def add_command(commands: argparse._SubParsersAction[Any]) -> None:
         metavar="COMMAND",
         help="`gcloud ai-platform jobs submit training ...` as it was used, in quotes; - reads it from standard input. "
         "It is never executed",
+    )
+    parser.add_argument(
+        "--to",
+        choices=["vertex"],
+        help="where the jobs will run: Vertex AI; DECIDE lines then name what it does not have, and the nearest choice",
     )
     parser.add_argument("--dag-id", help="default: from the job's name")
     parser.add_argument("--context", metavar="DIR", help="build the master's image from this folder")
@@ -68,8 +75,9 @@ def _source(options: argparse.Namespace) -> str:
         path = Path(options.config)
         if path.suffix == ".py":
             dags, text = dags_of_file(_read(path), path.name)
+            dags = [replace(dag, jobs=[_aimed(job, options) for job in dag.jobs]) for dag in dags]
             return dags_source(dags, _dag_options(options, path.name), text)
-        job = job_from_file(load_job_file(path), path.stem)
+        job = _aimed(job_from_file(load_job_file(path), path.stem), options)
         return dag_source(job, _dag_options(options, path.name))
     pasted = sys.stdin.read() if options.gcloud == "-" else options.gcloud
     shell = read_shell_text(pasted)
@@ -80,8 +88,12 @@ def _source(options: argparse.Namespace) -> str:
             f"--config {shell.as_written(config)}: only the shell knows which file that is; write its path"
         )
     file = load_job_file(Path(config)) if config is not None else None
-    job = job_from_command(command, shell, file)
+    job = _aimed(job_from_command(command, shell, file), options)
     return dag_source(job, _dag_options(options, "a gcloud command"), shell)
+
+
+def _aimed(job: LegacyJob, options: argparse.Namespace) -> LegacyJob:
+    return for_vertex(job) if options.to == "vertex" else job
 
 
 def _dag_options(options: argparse.Namespace, source: str) -> DagOptions:

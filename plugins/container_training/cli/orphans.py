@@ -9,7 +9,7 @@ from typing import Any
 
 from container_training.work.orphans.airflow_api import AirflowApiClient
 from container_training.work.orphans.orphans import DEFAULT_GRACE, Orphan, Verdict
-from container_training.work.orphans.search import OrphanSearch
+from container_training.work.orphans.search import OrphanSearch, live_jobs
 from training_api.command_line import connection
 from training_api.command_line.cells import moment_text, printable, state_text
 from training_api.command_line.outcome import ExitStatus, UsageError, run_command
@@ -37,13 +37,13 @@ def add_command(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    with connection.client_of(options) as training, _airflow(options) as airflow:
-        found = OrphanSearch(airflow, grace=timedelta(seconds=options.grace)).find(training)
+    with connection.ops_client_of(options) as ops, _airflow(options) as airflow:
+        found = OrphanSearch(airflow, grace=timedelta(seconds=options.grace)).among(live_jobs(ops))
         cancelled = {
             orphan.job.job_id or "" for orphan in found if options.cancel and orphan.verdict is Verdict.ORPHAN
         }
         for job_id in cancelled:
-            training.cancel_job(job_id)
+            ops.cancel_job(job_id)
     _show(found, cancelled, Screen(as_json=options.json))
     return ExitStatus.DONE
 

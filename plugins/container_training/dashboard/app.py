@@ -70,6 +70,7 @@ def make_app() -> FastAPI:
         log_api.router,
         fleet_api.router,
         events_router,
+        job_api.name_router,  # takes what the others did not
     )
     for router in routers:
         app.include_router(router)

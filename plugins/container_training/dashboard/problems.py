@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse
 from container_training.dashboard.airflow_side.connections import UnknownConnection
 from container_training.dashboard.service_side.job_files import FolderUnreadable
 from container_training.dashboard.service_side.questions import RefusedQuestion
-from container_training.hooks.training import InvalidConnection
+from container_training.hooks.service_address import InvalidConnection
 from container_training.work.job_buckets import BucketRefused
 from training_api.errors import (
     AccessDenied,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from container_training.hooks.closing import ClosingHook
-from container_training.hooks.training import endpoint_of
+from container_training.hooks.service_address import endpoint_of
 from container_training.work.orphans.airflow_api import AirflowApiClient
 
 

@@ -13,13 +13,16 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from container_training.hooks.closing import ClosingHook
+from container_training.hooks.google_token import GoogleToken, words
 from training_api.errors import (
+    AccessDenied,
     EngineUnavailable,
     InvalidImageRef,
     InvalidJobSpec,
     InvalidRequest,
 )
-from training_api.job.image_ref import names_registry
+from training_api.iam.registry_wire import ACCESS_TOKEN_USER
+from training_api.job.image_ref import is_googles, names_registry
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -46,7 +49,9 @@ class ImageHook(ClosingHook):
 
     :param docker_conn_id: connection of type ``docker``: a registry's host, port, login and password. It may
         be missing, or have no login: then the logins count that ``docker login`` or a credential helper
-        keeps, if there are any. Its extras ``engine_url`` and ``cert_path`` name an engine on another
+        keeps, if there are any, and for a registry of Google a short-lived token of the Google connection
+        that the extra ``gcp_conn_id`` names (default: ``google_cloud_default``, if it gives one), with the
+        extra ``impersonation_chain``. Its extras ``engine_url`` and ``cert_path`` name an engine on another
         machine, and the folder of the certificates with which to ask it; ``builder_url`` and
         ``builder_cert_path`` a ``buildkitd`` in the same way; ``builder_name`` one of this user's buildx.
     :param docker_url: the engine; default: that of the connection, else DOCKER_HOST, else the local socket.
@@ -164,7 +169,33 @@ class ImageHook(ClosingHook):
         connection = self._connection
         if connection is not None and connection.login and _registry_host(connection) == host:
             return {"username": connection.login, "password": connection.password or ""}
-        return stored_login(host)
+        return stored_login(host) or self._google_login(host)
+
+    def _google_login(self, host: str) -> dict[str, Any]:
+        """
+        Return a login for a registry of Google, made for this use; empty for any other registry.
+
+        :raises AccessDenied: the Google connection that is named gives no token.
+        """
+        if not is_googles(host):
+            return {}
+        try:
+            token = self._google.value()
+        except AirflowNotFoundException:
+            return {}
+        except AccessDenied as error:
+            if self._connection_extra.get("gcp_conn_id"):
+                raise
+            # Many of its images are public.
+            self.log.warning("registry %s is asked without a login: %s", host, error)
+            return {}
+        return {"username": ACCESS_TOKEN_USER, "password": token} if token else {}
+
+    @cached_property
+    def _google(self) -> GoogleToken:
+        extra = self._connection_extra
+        conn_id = str(extra.get("gcp_conn_id") or "google_cloud_default")
+        return GoogleToken(conn_id, words(extra.get("impersonation_chain")))
 
     @property
     def _connection_extra(self) -> Mapping[str, Any]:

@@ -12,8 +12,8 @@ from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from container_training.hooks.closing import ClosingHook
+from container_training.hooks.service_address import InvalidConnection
 from container_training.hooks.storage import StorageHook
-from container_training.hooks.training import InvalidConnection
 from container_training.work.models.data_snapshots import SnapshotStore
 from container_training.work.models.mlflow_registry import MlflowRegistry
 from container_training.work.models.registry import ModelRegistry

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import httpx
 
 from container_training.hooks.closing import ClosingHook
+from container_training.hooks.google_token import GoogleToken, words
+from container_training.hooks.service_address import bearer_headers, endpoint_of, network_of
 from container_training.hooks.storage import StorageHook
-from container_training.hooks.training import TrainingHook, bearer_headers, endpoint_of, network_of
+from container_training.hooks.training import TrainingHook
 from training_api.clients.iam import IamEndpoints, IamPoliciesClient
+from training_api.clients.repositories import RepositoriesClient
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -30,6 +33,8 @@ class RegistryIamHook(ClosingHook):
         ``storage_endpoint`` are base URLs; default: the training service itself, and Google's if that is
         Google's.
     :param gcp_conn_id: connection of type ``google_cloud_platform``; used for Google's own endpoints only.
+        The extras ``gcp_conn_id``, unless another one is given here, and ``impersonation_chain`` of the
+        training connection count here, too.
     """
 
     conn_name_attr = "training_conn_id"
@@ -49,8 +54,22 @@ class RegistryIamHook(ClosingHook):
     def client(self) -> IamPoliciesClient:
         """The client; made on first use."""
         connection = self.get_connection(self.training_conn_id)
-        auth = _ByEndpoint(self.gcp_conn_id, bearer_headers(connection))
-        return IamPoliciesClient(iam_endpoints(connection), auth=auth, network=network_of(connection))
+        return IamPoliciesClient(
+            iam_endpoints(connection), auth=self._auth(connection), network=network_of(connection)
+        )
+
+    def repositories(self) -> RepositoriesClient:
+        """Return a new client of Artifact Registry's repositories; the caller closes it."""
+        connection = self.get_connection(self.training_conn_id)
+        endpoint = iam_endpoints(connection).artifact_registry
+        return RepositoriesClient(endpoint, auth=self._auth(connection), network=network_of(connection))
+
+    def _auth(self, connection: Connection) -> _ByEndpoint:
+        extra, conn_id = connection.extra_dejson, self.gcp_conn_id
+        if conn_id == StorageHook.default_conn_name:
+            conn_id = extra.get("gcp_conn_id") or conn_id
+        google = GoogleToken(conn_id, words(extra.get("impersonation_chain")))
+        return _ByEndpoint(google, bearer_headers(connection))
 
     def get_conn(self) -> IamPoliciesClient:
         """Return the client, the same one each time."""
@@ -58,11 +77,12 @@ class RegistryIamHook(ClosingHook):
 
 
 def iam_endpoints(connection: Connection) -> IamEndpoints:
-    """Return the endpoints that ``connection`` names."""
-    training = endpoint_of(connection)
+    """Return the endpoints that ``connection`` names; one without a host leads to Google."""
+    # Vertex AI's API of a service of one's own is below this path, and the policies are beside it.
+    training = endpoint_of(connection).rstrip("/").removesuffix("/vertex") if connection.host else ""
     extra = connection.extra_dejson
     default = IamEndpoints()
-    if not _is_google(httpx.URL(training)):
+    if training and not _is_google(httpx.URL(training)):
         default = IamEndpoints(resource_manager=training, artifact_registry=training, storage=training)
     return IamEndpoints(
         resource_manager=extra.get("resource_manager_endpoint") or default.resource_manager,
@@ -78,30 +98,16 @@ class _ByEndpoint(httpx.Auth):
     The token is the training service's.
     """
 
-    def __init__(self, gcp_conn_id: str, headers: dict[str, str]) -> None:
-        self._gcp_conn_id = gcp_conn_id
+    def __init__(self, google: GoogleToken, headers: dict[str, str]) -> None:
+        self._google = google
         self._headers = headers
 
-    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        headers = self._headers
+    def sync_auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response]:
         if _is_google(request.url):
-            headers = {}
-            self._google.before_request(self._refresh, request.method, str(request.url), headers)
-        request.headers.update(headers)
-        yield request
-
-    @cached_property
-    def _google(self) -> Any:
-        # Imported here: it takes about a second, which no DAG parse may cost.
-        from airflow.providers.google.common.hooks.base_google import GoogleBaseHook
-
-        return GoogleBaseHook(gcp_conn_id=self._gcp_conn_id).get_credentials()
-
-    @cached_property
-    def _refresh(self) -> Any:
-        from google.auth.transport.requests import Request
-
-        return Request()
+            yield from self._google.sync_auth_flow(request)
+        else:
+            request.headers.update(self._headers)
+            yield request
 
 
 def _is_google(url: httpx.URL) -> bool:

@@ -1,28 +1,29 @@
-"""The connection type ``container_training``: from a connection to a client of the API."""
+"""From a connection to a client of the training service that it leads to."""
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from urllib.parse import quote
 
 from tenacity import RetryCallState
 
+from container_training.hooks.backends import BackendAddress, backend_address
 from container_training.hooks.closing import ClosingHook
 from container_training.hooks.metrics import count_retry
+from container_training.hooks.service_address import prices_of
 from container_training.work.job_buckets import JobBuckets
+from container_training.work.job_pages import Dashboard, JobPages, JobPlace
 from container_training.work.template_values import is_unset
+from training_api.clients.backend import NO_OPTIONS, AsyncTrainingBackend, TrainingBackend
 from training_api.clients.fleet import OpsClient
-from training_api.clients.network import DEFAULT_NETWORK, Network
 from training_api.clients.patience import patiently
-from training_api.clients.training import AsyncTrainingClient, TrainingClient, job_log_filter
+from training_api.clients.training import job_log_filter
 from training_api.cloud_logging import SERVICE_TASK_NAME, LogEntry
-from training_api.dialects.ml_v1.cost import PriceList, parse_prices
-from training_api.dialects.ml_v1.resources import GetConfigResponse, Job, ListJobsResponse
+from training_api.dialects.ml_v1.cost import PriceList
+from training_api.dialects.ml_v1.resources import Job, ListJobsResponse
 from training_api.errors import InvalidArgument, JobNotFound, TrainingError
 
 if TYPE_CHECKING:
@@ -33,33 +34,6 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 #: How long a hook asks a service that does not answer; after that, Airflow's retries take over.
 DEFAULT_PATIENCE_SECONDS = 60.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceAddress:
-    """
-    What a connection says of the service.
-
-    Waits of one service and project find each other by it.
-
-    :param token: bearer token; empty: none.
-    :param min_poll_seconds: shortest pause between two looks at the waiting jobs.
-    """
-
-    endpoint: str
-    project: str
-    token: str = field(default="", repr=False)
-    network: Network = DEFAULT_NETWORK
-    min_poll_seconds: float = 0.0
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """What goes along with each request."""
-        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
-
-    def connect(self) -> AsyncTrainingClient:
-        """Return a new client for asyncio; the caller closes it."""
-        return AsyncTrainingClient(self.endpoint, self.project, headers=self.headers, network=self.network)
 
 
 class TrainingHook(ClosingHook):
@@ -73,7 +47,8 @@ class TrainingHook(ClosingHook):
         overdue; ``buckets`` which buckets beside the project's own are read for its jobs. The extra
         ``min_poll_seconds`` is the shortest pause between two looks at jobs that are
         waited for in the triggerer, for a service that is not one's own. The extras ``verify``,
-        ``client_certificate``, ``client_key`` and ``proxy`` say how it is reached.
+        ``client_certificate``, ``client_key`` and ``proxy`` say how it is reached. A connection of the type
+        ``vertex_training`` leads to Vertex AI (``vertex_address.py``).
     :param patience_seconds: how long a question - not a submission - is asked again while the service does
         not answer, answers 429 or 5xx: a minute, or 0 for those who ask again by themselves.
     """
@@ -93,53 +68,53 @@ class TrainingHook(ClosingHook):
         self._sleep: Callable[[float], None] = time.sleep
 
     @cached_property
-    def client(self) -> TrainingClient:
+    def client(self) -> TrainingBackend:
         """The client for threads; made on first use."""
-        return TrainingClient(*self._address, **self._way)
+        return self._where.connect()
 
     @cached_property
     def ops(self) -> OpsClient:
-        """The client for those who watch the service; made on first use."""
-        return OpsClient(*self._address, **self._way)
+        """
+        The client for those who watch the service; made on first use.
 
-    @property
-    def _way(self) -> dict[str, Any]:
-        return {"headers": bearer_headers(self._connection), "network": network_of(self._connection)}
+        :raises InvalidConnection: the service is not this project's own.
+        """
+        return self._where.connect_ops()
 
     @cached_property
-    def _address(self) -> tuple[str, str]:
-        return _address(self._connection)
+    def _where(self) -> BackendAddress:
+        return backend_address(self._connection)
 
     @cached_property
     def _connection(self) -> Connection:
         return self.get_connection(self.training_conn_id)
 
-    def get_conn(self) -> TrainingClient:
+    def get_conn(self) -> TrainingBackend:
         """Return the client for threads, the same one each time."""
         return self.client
 
-    async def get_async_conn(self) -> AsyncTrainingClient:
+    async def get_async_conn(self) -> AsyncTrainingBackend:
         """Return a new client for asyncio; the caller closes it."""
-        return service_address(await self.aget_connection(self.training_conn_id)).connect()
+        return backend_address(await self.aget_connection(self.training_conn_id)).connect_async()
 
-    async def aget_service(self) -> tuple[ServiceAddress, PriceList]:
+    async def aget_service(self) -> tuple[BackendAddress, PriceList]:
         """
         Return the service's address, and the prices of the connection.
 
         :raises InvalidPrice: they cannot be read.
         """
         connection = await self.aget_connection(self.training_conn_id)
-        return service_address(connection), _prices(connection)
+        return backend_address(connection), prices_of(connection)
 
     @property
     def prices(self) -> PriceList:
         """Prices of the connection. :raises InvalidPrice: they cannot be read."""
-        return _prices(self._connection)
+        return prices_of(self._connection)
 
     @property
     def endpoint(self) -> str:
         """URL of the service."""
-        return self._address[0]
+        return self._where.endpoint
 
     @property
     def job_bucket(self) -> str | None:
@@ -154,20 +129,38 @@ class TrainingHook(ClosingHook):
     @property
     def project(self) -> str:
         """Project under which jobs are submitted."""
-        return self._address[1]
+        return self._where.project
+
+    def pages(self, job: JobPlace, airflow_url: str) -> JobPages:
+        """
+        Return where people find a job.
+
+        :param airflow_url: where they reach Airflow; empty: not known.
+        """
+        conn_id = quote(self.training_conn_id, safe="")
+        return self._where.pages(job, Dashboard(airflow_url=airflow_url, conn_id=conn_id))
+
+    def cancel_command(self, job: JobPlace) -> str:
+        """Return the command by which people cancel a job."""
+        return self._where.cancel_command(job)
 
     def test_connection(self) -> tuple[bool, str]:
         """Ask the service for the project's configuration; for the UI's Test button."""
         try:
             with self:
-                agent = self.client.get_config().service_account  # a person waits for this: one question
+                agent = self.client.service_agent()  # a person waits for this: one question
         except TrainingError as error:
             return False, str(error)
         return True, f"the service answers; jobs of {self.project!r} run as {agent}"
 
-    def submit_job(self, job: Job) -> Job:
-        """Submit ``job`` and return its record. :raises JobConflict: the job id is taken."""
-        return self.client.create_job(job)
+    def submit_job(self, job: Job, options: Mapping[str, Any] = NO_OPTIONS) -> Job:
+        """
+        Submit ``job`` and return its record.
+
+        :param options: what only Vertex AI has.
+        :raises JobConflict: the job id is taken.
+        """
+        return self.client.create_job(job, options)
 
     def get_job(self, job_id: str) -> Job:
         """
@@ -197,10 +190,6 @@ class TrainingHook(ClosingHook):
         """Ask ``job_id`` to end; does nothing to a job that has ended."""
         self._ask(self.client.cancel_job, job_id)
 
-    def get_config(self) -> GetConfigResponse:
-        """Return the project's service agent."""
-        return self._ask(self.client.get_config)
-
     def read_service_log(self, job_id: str) -> Iterator[LogEntry]:
         """Yield the service's own lines about ``job_id`` (state changes, limits), oldest first."""
         filter_ = job_log_filter(job_id, task_name=SERVICE_TASK_NAME)
@@ -225,100 +214,8 @@ class TrainingHook(ClosingHook):
             count_retry(error)
 
 
-def endpoint_of(connection: Connection) -> str:
-    """
-    Return the training service's URL, ``http://host:port``.
+class VertexTrainingHook(TrainingHook):
+    """The same for Airflow's form of connections of the type ``vertex_training``."""
 
-    :raises InvalidConnection: the host is missing.
-    """
-    host = connection.host
-    if not host:
-        raise InvalidConnection(connection.conn_id, "host", "the host of the training service")
-    scheme = connection.schema or "http"
-    endpoint = host if "://" in host else f"{scheme}://{host}"
-    return f"{endpoint}:{connection.port}" if connection.port else endpoint
-
-
-def bearer_headers(connection: Connection) -> dict[str, str]:
-    """Return the header with the connection's password as token; none without a password."""
-    return {"Authorization": f"Bearer {connection.password}"} if connection.password else {}
-
-
-def _address(connection: Connection) -> tuple[str, str]:
-    """
-    Return endpoint and project of ``connection``.
-
-    :raises InvalidConnection: host or project is missing.
-    """
-    endpoint = endpoint_of(connection)
-    project = connection.extra_dejson.get("project")
-    if not project:
-        raise InvalidConnection(
-            connection.conn_id, "extra.project", "the project id, under which jobs are submitted"
-        )
-    return endpoint, str(project)
-
-
-def service_address(connection: Connection) -> ServiceAddress:
-    """
-    Return what ``connection`` says of the service.
-
-    :raises InvalidConnection: a field is missing, or not a number.
-    """
-    endpoint, project = _address(connection)
-    value = connection.extra_dejson.get("min_poll_seconds") or 0
-    try:
-        min_poll_seconds = float(value)
-    except (TypeError, ValueError):
-        min_poll_seconds = math.nan
-    if not (math.isfinite(min_poll_seconds) and min_poll_seconds >= 0):
-        meaning = f"it must be a number of seconds >= 0, got {value!r}"
-        raise InvalidConnection(connection.conn_id, "usable extra.min_poll_seconds", meaning)
-    return ServiceAddress(
-        endpoint=endpoint,
-        project=project,
-        token=connection.password or "",
-        network=network_of(connection),
-        min_poll_seconds=min_poll_seconds,
-    )
-
-
-def network_of(connection: Connection) -> Network:
-    """
-    Return the way to what ``connection`` names.
-
-    :raises InvalidConnection: a file cannot be read, or the proxy is no URL.
-    """
-    extra = connection.extra_dejson
-    verify = extra.get("verify", True)
-    if isinstance(verify, str):
-        verify = {"": True, "true": True, "false": False}.get(verify.lower(), verify)
-    certificate, key = extra.get("client_certificate") or "", extra.get("client_key") or ""
-    for name, value in (("verify", verify), ("client_certificate", certificate), ("client_key", key)):
-        if value and not isinstance(value, bool) and not (isinstance(value, str) and Path(value).exists()):
-            meaning = f"it must be the path of a file on this machine, got {value!r}"
-            raise InvalidConnection(connection.conn_id, f"usable extra.{name}", meaning)
-    proxy = extra.get("proxy") or ""
-    if proxy and not (isinstance(proxy, str) and "://" in proxy):
-        # It may have a password, which no message shows.
-        raise InvalidConnection(
-            connection.conn_id, "usable extra.proxy", "it must be a URL like http://HOST:PORT"
-        )
-    return Network(
-        verify=verify, certificate=(certificate, key or certificate) if certificate else None, proxy=proxy
-    )
-
-
-def _prices(connection: Connection) -> PriceList:
-    extra = connection.extra_dejson
-    source = f"extra.prices of connection {connection.conn_id!r}"
-    return parse_prices(extra.get("prices"), source, extra.get("currency"))
-
-
-class InvalidConnection(TrainingError):
-    """The Airflow connection lacks a field that this project needs."""
-
-    def __init__(self, conn_id: str, field: str, meaning: str) -> None:
-        super().__init__(
-            f"connection {conn_id!r} has no {field}: {meaning}; edit it under Admin > Connections, or where it is kept"
-        )
+    conn_type = "vertex_training"
+    hook_name = "Vertex AI training"

@@ -9,7 +9,7 @@ import httpx
 from airflow.sdk import BaseHook, BaseNotifier
 
 from container_training.callbacks import job_report
-from container_training.hooks.training import bearer_headers, endpoint_of, network_of
+from container_training.hooks.service_address import bearer_headers, endpoint_of, network_of
 from container_training.work.results.job_report import JobReport
 from training_api.errors import TransportError
 

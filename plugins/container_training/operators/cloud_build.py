@@ -27,7 +27,7 @@ from container_training.work.images.cloud_build import (
 from container_training.work.object_store import require_uri, split_uri
 from container_training.work.template_values import mapping, number, seconds
 from training_api.errors import InvalidRequest, TrainingError
-from training_api.job.image_ref import ImageRef, RegistryKind, parse_image_ref
+from training_api.job.image_ref import ImageRef, is_googles, parse_image_ref
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -177,7 +177,7 @@ class CloudBuildImageOperator(TypedTask):
             secret_ids = tuple(mapping("secrets", self.secrets))
 
             def find_login(host: str) -> Login:
-                return cloud.registry_login() if _is_googles(host) else images.find_login(host)
+                return cloud.registry_login() if is_googles(host) else images.find_login(host)
 
             with tempfile.TemporaryFile(prefix="build-context-") as archive:
                 session = BuildSession(secret_ids=secret_ids)
@@ -314,7 +314,3 @@ class CloudBuildImageOperator(TypedTask):
 
     def _log_line(self, line: str) -> None:
         self.log.info("%s", line)
-
-
-def _is_googles(host: str) -> bool:
-    return ImageRef(host=host, repository="any").kind is not RegistryKind.OTHER

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from container_training.operators.results import CollectTrainingResultsOperator
 from container_training.sensors.training import TrainingJobSensor
 from container_training.work.results.job_report import JobReport
 from training_api.dialects.ml_v1.resources import Job
+from training_api.errors import JobFailed
+from training_api.states import JobState
+from training_api.vertex_jobs.failures import failure_of
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -57,14 +64,16 @@ class JobCompletion:
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Wait for the job, which may defer the task, and return its result."""
-        self._sensor.wait(context)
+        with _another_attempt_may_help():
+            self._sensor.wait(context)
         return self._collector.collect(context)
 
     def resume(
         self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context
     ) -> dict[str, Any]:
         """Return the result after the trigger has fired, or raise why there is none."""
-        self._sensor.resume_execution(next_method, next_kwargs, context)
+        with _another_attempt_may_help():
+            self._sensor.resume_execution(next_method, next_kwargs, context)
         return self._collector.collect(context)
 
     def on_kill(self) -> None:
@@ -74,6 +83,26 @@ class JobCompletion:
     def lineage(self, task_instance: Any) -> OperatorLineage[Any, Any] | None:
         """Return what the results are; ``None``: none were collected."""
         return self._collector.get_openlineage_facets_on_complete(task_instance)
+
+
+@contextmanager
+def _another_attempt_may_help() -> Iterator[None]:
+    """
+    Leave a failed job that was nobody's fault to Airflow's retries.
+
+    Each submits the next attempt. For a sensor alone such a job is final: it would wait for the same one.
+    """
+    try:
+        yield
+    except AirflowFailException as error:
+        cause = error.__cause__
+        if (
+            isinstance(cause, JobFailed)
+            and cause.state == JobState.FAILED
+            and failure_of(cause.reason).may_pass
+        ):
+            raise AirflowException(f"{error}; a retry submits the next attempt") from cause
+        raise
 
 
 def pushed_before(key: str, context: Context) -> Any:

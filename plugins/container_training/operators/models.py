@@ -33,7 +33,7 @@ from container_training.work.template_values import (
 )
 from training_api.errors import InvalidArgument, ResultsMissing
 from training_api.job.job_id import TaskKey
-from training_api.job.pinned_uri import pinned
+from training_api.job.packages.pinned_uri import pinned
 from training_api.job.results import JobResult, ResultFile
 
 if TYPE_CHECKING:

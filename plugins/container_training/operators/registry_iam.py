@@ -22,6 +22,7 @@ from training_api.iam.grants import Grant, PolicyDocument, access_need, policy_d
 from training_api.iam.registry_resources import (
     ResourceKind,
 )
+from training_api.job.dialect import Dialect
 from training_api.job.image_ref import parse_image_ref
 
 if TYPE_CHECKING:
@@ -42,10 +43,14 @@ class GrantRegistryAccessOperator(TypedTask):
     exists is left as it is.
 
     :param image: image reference; a short one is below the connection's ``image_prefix``. (templated)
-    :param service_account: address of the account that gets the role; default: the project's service agent.
-        An account that is named here gets the role in its own project, too. (templated)
-    :param project_wide: grant ``roles/ml.serviceAgent`` on the image's whole project instead, as AI
-        Platform's guide does. (templated)
+    :param agent: whose jobs are to pull it: ``ml_v1``, those of AI Platform Training, or ``vertex_v1``,
+        those of Vertex AI; default: those of the connection's API. Each API pulls as a service agent of its
+        own. (templated)
+    :param service_account: address of the account that gets the role; default: the project's service agent
+        that ``agent`` names. An account that is named here gets the role in its own project, too. (templated)
+    :param project_wide: grant the agent's own role on the image's whole project instead,
+        ``roles/ml.serviceAgent`` as AI Platform's guide does, or
+        ``roles/aiplatform.customCodeServiceAgent``. (templated)
     :param dry_run: log the change as a diff and make none. (templated)
     :param training_conn_id: connection of the training service; its extras say where the policies are.
         (templated)
@@ -58,6 +63,7 @@ class GrantRegistryAccessOperator(TypedTask):
 
     template_fields: Sequence[str] = (
         "image",
+        "agent",
         "service_account",
         "project_wide",
         "is_dry_run",
@@ -70,6 +76,7 @@ class GrantRegistryAccessOperator(TypedTask):
         self,
         *,
         image: str,
+        agent: str | None = None,
         service_account: str | None = None,
         project_wide: bool | str = False,
         dry_run: bool | str = False,
@@ -79,6 +86,7 @@ class GrantRegistryAccessOperator(TypedTask):
     ) -> None:
         super().__init__(**kwargs)
         self.image = image
+        self.agent = agent
         self.service_account = service_account
         self.project_wide = project_wide
         self.is_dry_run = dry_run  # ``dry_run`` is a method of every operator
@@ -90,13 +98,13 @@ class GrantRegistryAccessOperator(TypedTask):
         with final_unless_transient(), TrainingHook(self.training_conn_id) as training:
             image = parse_image_ref(full_image_name(self.image, self.training_conn_id))
             is_dry_run = flag("dry_run", self.is_dry_run)
-            agent = training.client.service_agent()
+            dialect = self._dialect(training)
             need = access_need(
                 image,
                 training.project,
-                agent,
+                _address(training, dialect),
                 account=self.service_account,
-                is_project_wide=flag("project_wide", self.project_wide),
+                project_role=dialect.agent.role if flag("project_wide", self.project_wide) else "",
             )
             result = {
                 "granted": False,
@@ -112,6 +120,15 @@ class GrantRegistryAccessOperator(TypedTask):
                 result |= {**need.grant.to_json(), "granted": granted}
         self.log.info("%s: %s", image.name, reason)
         return result | {"reason": reason}
+
+    def _dialect(self, training: TrainingHook) -> Dialect:
+        # Imported here: no DAG file needs the APIs' rules.
+        from training_api.dialects.registry import DIALECTS
+
+        name = self.agent or training.client.capabilities.dialect
+        if name not in DIALECTS:
+            raise InvalidGrant(f"agent must be one of {', '.join(DIALECTS)}; got {name!r}")
+        return DIALECTS[name]
 
     def _grant(self, grant: Grant, context: Context, *, is_dry_run: bool) -> tuple[bool, str]:
         """Return whether the policy is different because of this task, and what happened."""
@@ -147,6 +164,13 @@ class GrantRegistryAccessOperator(TypedTask):
             )
         self.log.info("%s", policy_diff(grant.resource, policy, grant.added_to(policy)))
         return f"dry run: {grant.member} would get {grant.role} on {grant.resource}; nothing was changed"
+
+
+def _address(training: TrainingHook, dialect: Dialect) -> str:
+    """Return the address of the project's agent: the service's word, or by its number."""
+    if dialect.name == training.client.capabilities.dialect:
+        return training.client.service_agent()
+    return dialect.agent.email(str(training.client.project_number()))
 
 
 class RevokeRegistryAccessOperator(TypedTask):

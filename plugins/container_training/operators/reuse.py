@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -36,6 +36,7 @@ class JobContent:
     It is read on first use and then kept.
 
     :param request: what the service is asked for.
+    :param options: what the request has that only some APIs know.
     :param data_uris: what the job reads.
     :param is_reused: an earlier job of the same content will do.
     :param store: the object store, made when it is needed: importing its client takes a second.
@@ -48,6 +49,7 @@ class JobContent:
         self,
         spec: JobSpec,
         request: TrainingInput,
+        options: Mapping[str, Any],
         *,
         data_uris: Sequence[str],
         is_reused: bool,
@@ -59,6 +61,7 @@ class JobContent:
     ) -> None:
         self._spec = spec
         self._request = request
+        self._options = options
         self._data_uris = data_uris
         self._is_reused = is_reused
         self._hook = hook
@@ -101,7 +104,7 @@ class JobContent:
                 "not found later; name images by digest, as PushImageOperator returns them",
             )
             return {}
-        return {CONTENT_LABEL: content_hash(self._request, self.data)}
+        return {CONTENT_LABEL: content_hash(self._request, self.data, self._options)}
 
     def store_record(self, store: Any) -> None:
         """
@@ -140,7 +143,7 @@ class JobContent:
             say=lambda line: self._say(logging.WARNING, line),
         )
         content = self.labels[CONTENT_LABEL]
-        self.taken = jobs.find(content, self.data)
+        self.taken = jobs.find(content, self.data, self._options)
         if self.taken is None:
             self._say(
                 logging.INFO, f"no job with the content {content} and results that can be taken: training"

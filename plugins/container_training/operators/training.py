@@ -5,16 +5,13 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
 from airflow.sdk import NEVER_EXPIRE, conf  # type: ignore[attr-defined]  # the stub lacks it
-from tenacity import RetryCallState, Retrying
 
 from container_training.hooks.failures import final_unless_transient
-from container_training.hooks.metrics import Submission, count_retry, count_submission
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
 from container_training.links.training import JOB_LINKS
@@ -22,26 +19,24 @@ from container_training.operators.completion import JobCompletion, pushed_before
 from container_training.operators.reuse import JobContent
 from container_training.runtime.job_description import JobArguments, JobDescriptionOperator
 from container_training.runtime.job_report import report_of
+from container_training.runtime.job_submission import JobSubmission, TaskSide, Wanted
 from container_training.runtime.killing import TaskFate, fate_in_signal_handler
 from container_training.runtime.lineage import SubmittedJob, joined_lineage, submit_lineage
 from container_training.runtime.triggerer import is_deferrable
 from container_training.work.results.job_report import JobReport
 from container_training.work.submission.job_attempt import for_attempt
-from container_training.work.template_values import flag
-from training_api.clients.patience import patiently
+from container_training.work.template_values import flag, mapping
 from training_api.dialects.ml_v1.cost import parse_max_cost
 from training_api.dialects.ml_v1.intent import (
     INTENT_KEY,
     Intent,
-    Step,
-    next_step,
     owner_labels,
     request_hash,
     why_left_alone,
 )
 from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
-from training_api.errors import InvalidArgument, JobConflict, JobNotFound
+from training_api.errors import InvalidArgument, JobNotFound
 from training_api.job.job_id import TaskKey, job_id_for, numbered_job_id
 from training_api.job.job_spec import JobSpec
 
@@ -49,10 +44,6 @@ if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
 
-#: How long one attempt of the task asks a service that does not answer; after that, Airflow's retries take
-#: over.
-_PATIENCE_SECONDS = 60.0
-_MAX_CONFLICTS = 3
 _CANCELLED_FATES = frozenset({TaskFate.ENDED, TaskFate.DONE, TaskFate.LAST_DONE, TaskFate.RESTARTED})
 
 
@@ -89,6 +80,8 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
     :param result_files: what the folder of an earlier job (of a tuning job: the folder of its best trial)
         must hold for its results to be reused; default: ``metrics_file`` and ``model_file``. A name that ends
         in ``/`` stands for anything below it. (templated)
+    :param vertex_options: what only Vertex AI has, such as ``{"strategy": "SPOT"}``; for a connection of type
+        ``vertex_training``. See ``VertexOptions``. (templated)
     :param gcp_conn_id: Google connection that may list ``data_uris`` and the folders of jobs; not used
         without ``wait_for_completion``, ``reuse_results`` and ``data_uris``. (templated)
     :return: the job's id; with ``wait_for_completion`` the result, as of ``CollectTrainingResultsOperator``,
@@ -106,12 +99,14 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         "reuse_results",
         "data_uris",
         "result_files",
+        "vertex_options",
         "gcp_conn_id",
     )
     template_fields_renderers = {
         **JobDescriptionOperator.template_fields_renderers,
         "data_uris": "json",
         "result_files": "json",
+        "vertex_options": "json",
     }
     operator_extra_links = JOB_LINKS
     ui_color = "#f6e8db"
@@ -129,6 +124,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         reuse_results: bool | str = False,
         data_uris: Sequence[str] | str = (),
         result_files: Sequence[str] | None = None,
+        vertex_options: Mapping[str, Any] | str | None = None,
         gcp_conn_id: str = StorageHook.default_conn_name,
         **kwargs: Unpack[JobArguments],
     ) -> None:
@@ -143,6 +139,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         self.reuse_results = reuse_results
         self.data_uris = data_uris
         self.result_files = result_files
+        self.vertex_options = vertex_options
         self.gcp_conn_id = gcp_conn_id
         #: The job as it was seen last, for extra links and callbacks.
         self.report: JobReport | None = None
@@ -246,7 +243,9 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
     def _check(self, request: Job, key: TaskKey) -> JobSpec:
         """Apply the API's rules here, so that all mistakes are found before the call."""
         probe = Intent(request_hash="0", job_id=self._job_id(request, key, 1), owner="0")
-        spec = job_spec_from_wire(self.hook.project, self._labelled(request, key, probe, {}))
+        job = for_attempt(request, probe.job_id, self._labels(key, probe, {}))
+        spec = job_spec_from_wire(self.hook.project, job)
+        self.hook.client.check_job(job, self._options)
         if self._waits and not (request.training_input and request.training_input.job_dir):
             raise InvalidArgument(
                 "wait_for_completion=True collects results from the job's folder, and this job has none; set "
@@ -261,12 +260,13 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         return JobContent(
             spec,
             request.training_input or TrainingInput(),
+            self._options,
             data_uris=self._data_uris,
             is_reused=flag("reuse_results", self.reuse_results),
             hook=self.hook,
             store=storage.get_conn,
             result_files=files,
-            retrying=self._retrying(),
+            retrying=self._submission.retrying(),
             say=lambda level, line: self.log.log(level, "%s", line),
         )
 
@@ -277,12 +277,18 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         It is asked for only before there is an intent: with one, a submission may be on its way, and its job
         must not be forgotten.
         """
-        if not _keeps_intents(context) and self._find(self._job_id(request, key, 1)) is not None:
+        first = self._job_id(request, key, 1)
+        if not _keeps_intents(context) and self._submission.find(first) is not None:
             return None
         return content.earlier_job()
 
-    def _retrying(self) -> Retrying:
-        return patiently(_PATIENCE_SECONDS, sleep=self._sleep, say=self._say_retry)
+    @cached_property
+    def _submission(self) -> JobSubmission:
+        return JobSubmission(self.hook, self.log, sleep=self._sleep)
+
+    @cached_property
+    def _options(self) -> Mapping[str, Any]:
+        return mapping("vertex_options", self.vertex_options)
 
     def _job_id(self, request: Job, key: TaskKey, attempt: int) -> str:
         chosen = self.job_id or request.job_id
@@ -291,73 +297,36 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
     def _settle(
         self, key: TaskKey, request: Job, intent: Intent, content: JobContent, context: Context
     ) -> Job:
-        """
-        Read, decide, act, until one job stands for this task.
-
-        After a lost answer the job is read again.
-        """
-        retrying = self._retrying()
-        wanted = request_hash(request)
-        conflicts = 0
-        while True:
-            found = retrying(self._find, intent.job_id)
-            step = next_step(key, intent, wanted, found)
-            if step is Step.ADOPT and found is not None:
-                self.log.info("job %s is this task's own, with the same request: adopted", intent.job_id)
-                count_submission(Submission.ADOPTED)
-                return found
-            if step is Step.NEXT_ATTEMPT:
-                if (earlier := content.earlier_job()) is not None:
-                    return earlier
-                state = found and found.state
-                self.log.info("job %s of this task is %s: submitting the next attempt", intent.job_id, state)
-                job_id = self._job_id(request, key, intent.attempt + 1)
-                intent = self._store(intent.next(job_id, wanted), context)
-                continue
-            if intent.request_hash != wanted:
-                intent = self._store(replace(intent, request_hash=wanted), context)
-            content.store_record(context.get("task_state_store"))
-            job = retrying(self._submit, self._labelled(request, key, intent, content.labels))
-            if job is not None:
-                count_submission(Submission.SUBMITTED)
-                return job
-            conflicts += 1
-            if conflicts >= _MAX_CONFLICTS:
-                raise JobConflict(
-                    f"job id {intent.job_id!r} is taken, but no job with this id can be read; choose another "
-                    "job_id"
-                )
-
-    def _find(self, job_id: str) -> Job | None:
-        try:
-            return self.hook.get_job(job_id)
-        except JobNotFound:
-            return None
-
-    def _submit(self, job: Job) -> Job | None:
-        """
-        Return the submitted job, or ``None`` if its id is taken.
-
-        An earlier call whose answer was lost may have taken it.
-        """
-        try:
-            created = self.hook.submit_job(job)
-        except JobConflict:
-            return None
-        self.log.info("job %s was submitted: %s", created.job_id, job.to_wire())
-        return created
-
-    def _say_retry(self, state: RetryCallState) -> None:
-        if state.outcome is not None and state.next_action is not None:
-            error = state.outcome.exception()
-            self.log.warning("%s; asking again in %.1f s", error, state.next_action.sleep)
-            count_retry(error)
+        task = TaskSide(
+            job_id=lambda attempt: self._job_id(request, key, attempt),
+            labels=lambda intent: self._labels(key, intent, content.labels),
+            store=lambda intent: self._store(intent, context),
+            earlier_job=content.earlier_job,
+            before_submitting=lambda: content.store_record(context.get("task_state_store")),
+        )
+        hash_ = request_hash(request, self._options)
+        wanted = Wanted(key=key, job=request, request_hash=hash_, options=self._options)
+        return self._submission.settle(wanted, intent, task)
 
     def _first_intent(self, key: TaskKey, request: Job, context: Context) -> Intent:
         # Without a store the token must be found again by itself; with one, it is nobody else's to guess.
         owner = uuid.uuid4().hex if _keeps_intents(context) else key.digest[:32]
         job_id = self._job_id(request, key, 1)
-        return self._store(Intent(request_hash=request_hash(request), job_id=job_id, owner=owner), context)
+        # A try before this one may have sent a create, and has left no note of it.
+        was_lost = context.get("task_state_store") is None and context["ti"].try_number > 1
+        return self._store(
+            Intent(
+                request_hash=request_hash(request, self._options),
+                job_id=job_id,
+                owner=owner,
+                asked_at=time.time() if was_lost and not self._has_unique_ids else None,
+            ),
+            context,
+        )
+
+    @property
+    def _has_unique_ids(self) -> bool:
+        return self.hook.client.capabilities.has_unique_ids
 
     def _stored_intent(self, context: Context) -> Intent | None:
         store = context.get("task_state_store")
@@ -378,17 +347,16 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         # A hook of its own: the other one may be in the middle of a request.
         with TrainingHook(self.training_conn_id) as hook:
             try:
-                job = hook.get_job(intent.job_id)
+                job = hook.get_job(intent.known_as or intent.job_id)
             except JobNotFound:
                 return
             if not why_left_alone(job, intent.owner):
-                hook.cancel_job(intent.job_id)
-                self.log.info("job %s is being cancelled, as its task was stopped", intent.job_id)
+                hook.cancel_job(job.job_id or "")
+                self.log.info("job %s is being cancelled, as its task was stopped", job.job_id)
 
-    def _labelled(self, request: Job, key: TaskKey, intent: Intent, more: Mapping[str, str]) -> Job:
+    def _labels(self, key: TaskKey, intent: Intent, more: Mapping[str, str]) -> Mapping[str, str]:
         is_detached = flag("detached", self.detached)
-        labels = {**owner_labels(key, intent, detached=is_detached), **more}
-        return for_attempt(request, intent.job_id, labels)
+        return {**owner_labels(key, intent, detached=is_detached), **more}
 
 
 def _keeps_intents(context: Context) -> bool:

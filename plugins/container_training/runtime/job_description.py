@@ -56,6 +56,7 @@ class PipelineArguments(JobFieldsOfImage, TaskArguments, total=False):
     job_id: str | None
     detached: bool | str
     result_files: Sequence[str]
+    vertex_options: Mapping[str, Any] | str
 
 
 class StepArguments(PipelineArguments, total=False):

@@ -107,9 +107,27 @@ def wait_limits(wait_timeout: timedelta | None) -> dict[str, Any]:
     )
 
 
+def follow_connection(group: TaskGroup, training_conn_id: str) -> None:
+    """
+    Have all tasks that are made in ``group`` from now on use a connection.
+
+    :param training_conn_id: its id, or a template of one expression.
+    """
+    before = own_folder(training_connection(group))
+    group.default_args["training_conn_id"] = training_conn_id
+    if group.default_args["default_job_dir"] == before:
+        group.default_args["default_job_dir"] = own_folder(training_connection(group))
+
+
 def job_bucket(training_conn_id: str) -> str:
-    """Return a template for the connection's job folder. Pure."""
-    return f"{{{{ conn.get('{training_conn_id}').extra_dejson.get('job_bucket', '') }}}}"
+    """
+    Return a template for the connection's job folder. Pure.
+
+    :param training_conn_id: the connection's id, or a template of one expression.
+    """
+    is_template = training_conn_id.startswith("{{") and training_conn_id.endswith("}}")
+    of = training_conn_id[2:-2].strip() if is_template else f"'{training_conn_id}'"
+    return f"{{{{ conn.get({of}).extra_dejson.get('job_bucket', '') }}}}"
 
 
 def own_folder(training_conn_id: str) -> str:

@@ -55,7 +55,7 @@ class JobPoll:
         return job
 
     def _show_log(self, watch: JobWatch) -> None:
-        question: LogQuestion | None = watch.log.begin(self._job_id) if self.shows_log else None
+        question: LogQuestion | None = watch.log.begin(watch.place.job_id) if self.shows_log else None
         while question is not None:
             try:
                 page = self._hook.client.list_log_entries(question.filter, page_token=question.page_token)
@@ -70,5 +70,5 @@ class JobPoll:
                 self._log.log(level, "%s", line)
             if following is None and question.page_token:
                 # The triggerer goes on from the cursor alone, which moves by one page a pass.
-                following = watch.log.begin(self._job_id)
+                following = watch.log.begin(watch.place.job_id)
             question = following

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from urllib.parse import quote
 
 from airflow.sdk import conf
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from container_training.hooks.storage import object_store_endpoint
 from container_training.hooks.training import TrainingHook
+from container_training.work.job_pages import JobPlace
 from container_training.work.object_store import folder_url
-from container_training.work.results.job_report import (
-    JobAddress,
-    JobReport,
-    job_log_url,
-    job_page_url,
-    job_record_url,
-)
+from container_training.work.results.job_report import JobReport
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import TrainingError
 
@@ -26,12 +20,12 @@ def report_of(hook: TrainingHook, job: Job) -> JobReport:
     """Return the report of ``job``, just seen."""
     job_dir = (job.training_input and job.training_input.job_dir) or ""
     return make_report(
-        hook, job.job_id or "", state=job.state, reason=job.error_message or "", job_dir=job_dir
+        hook, JobPlace.of(job), state=job.state, reason=job.error_message or "", job_dir=job_dir
     )
 
 
 def make_report(
-    hook: TrainingHook, job_id: str, *, state: str | None, reason: str, job_dir: str
+    hook: TrainingHook, job: JobPlace, *, state: str | None, reason: str, job_dir: str
 ) -> JobReport:
     """
     Return the report of a job that somebody else saw.
@@ -40,24 +34,18 @@ def make_report(
 
     :param state: ``None``: nobody saw it, so that it gets no addresses: they might lead nowhere.
     """
-    report = JobReport(job_id=job_id, state=state and str(state), reason=reason, job_dir=job_dir)
+    report = JobReport(job_id=job.job_id, state=state and str(state), reason=reason, job_dir=job_dir)
     if state is None:
         return report
     try:
-        address = JobAddress(
-            endpoint=hook.endpoint,
-            project=hook.project,
-            job_id=job_id,
-            conn_id=quote(hook.training_conn_id, safe=""),
-            airflow_url=conf.get("api", "base_url", fallback="").rstrip("/"),
-        )
+        pages = hook.pages(job, conf.get("api", "base_url", fallback="").rstrip("/"))
     except (AirflowNotFoundException, TrainingError) as error:
         hook.log.warning("the task has no links to its job: %s", error)
         return report
     return replace(
         report,
-        page_url=job_page_url(address),
-        record_url=job_record_url(address),
-        log_url=job_log_url(address),
+        page_url=pages.page_url,
+        record_url=pages.record_url,
+        log_url=pages.log_url,
         folder_url=folder_url(object_store_endpoint(), job_dir) if job_dir else "",
     )

@@ -29,12 +29,14 @@ from container_training.runtime.triggerer import is_deferrable, warn_without_tri
 from container_training.runtime.wait_end import WaitLimit, state_at_end
 from container_training.runtime.watch_memory import remember, remembered_watch
 from container_training.triggers.training import POLL_SECONDS, JobTrigger
+from container_training.work.job_pages import JobPlace
 from container_training.work.results.job_report import JobReport
 from container_training.work.template_values import flag, is_unset
 from container_training.work.waiting.job_watch import (
     JobWatch,
     Until,
     WaitEvent,
+    place_of,
     poll_timeout,
 )
 from training_api.dialects.ml_v1.cost import Meter, parse_max_cost
@@ -189,7 +191,8 @@ class TrainingJobSensor(BaseSensorOperator):
         warn_without_triggerer(self.log)
         self.defer(
             trigger=JobTrigger(
-                job_id=self.job_id,
+                # As the service knows it, which may have an id of its own.
+                job_id=watch.place.job_id,
                 until=self._goal.value,
                 training_conn_id=self.training_conn_id,
                 deadline_at=self._deadline_at.isoformat(),
@@ -215,7 +218,7 @@ class TrainingJobSensor(BaseSensorOperator):
             return super().resume_execution(next_method, next_kwargs, context)
         except AirflowSensorTimeout as error:
             if isinstance(error.__cause__, TaskDeferralTimeout) and self._limit.is_of_try:
-                raise self._limit.error(self._timeout_text(None)) from error
+                raise self._limit.error(self._timeout_text(JobPlace(job_id=self.job_id), None)) from error
             raise
 
     def execute_complete(self, context: Context, event: WaitEvent) -> str | None:
@@ -282,8 +285,8 @@ class TrainingJobSensor(BaseSensorOperator):
             # The bare loop: what Airflow wraps around it warns if another task waits by this sensor.
             return inspect.unwrap(BaseSensorOperator.execute)(self, context)
         except AirflowSensorTimeout as error:
-            state = self._watch.state if self._watch else None
-            raise AirflowSensorTimeout(self._timeout_text(state)) from error
+            watch = self._watch or JobWatch(self.job_id)
+            raise AirflowSensorTimeout(self._timeout_text(watch.place, watch.state)) from error
 
     def _look(self, watch: JobWatch, context: Context) -> Job | None:
         """Return the job, or ``None`` if the service does not answer now; says what is new."""
@@ -319,7 +322,7 @@ class TrainingJobSensor(BaseSensorOperator):
         """
         self.report = make_report(
             self.hook,
-            event["job_id"],
+            place_of(event),
             state=event["state"],
             reason=event["message"],
             job_dir=event.get("job_dir", ""),
@@ -327,7 +330,9 @@ class TrainingJobSensor(BaseSensorOperator):
         for key in ("study", "cost"):
             if key in event:
                 context["ti"].xcom_push(key=key, value=event[key])
-        return state_at_end(event, lambda: self._limit.error(self._timeout_text(event["state"])))
+        return state_at_end(
+            event, lambda: self._limit.error(self._timeout_text(place_of(event), event["state"]))
+        )
 
     @property
     def _limit(self) -> WaitLimit:
@@ -341,9 +346,9 @@ class TrainingJobSensor(BaseSensorOperator):
             limit = min(limit, of_try)
         return WaitLimit(limit, is_of_try=limit == of_try)
 
-    def _timeout_text(self, state: str | None) -> str:
+    def _timeout_text(self, job: JobPlace, state: str | None) -> str:
         seconds = self._limit.duration.total_seconds()
-        error = poll_timeout(self.job_id, self._goal, state, seconds, self.hook.project)
+        error = poll_timeout(self.job_id, self._goal, state, seconds, self.hook.cancel_command(job))
         return f"{type(error).__name__}: {error}"
 
     @staticmethod

@@ -15,22 +15,27 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 
+from container_training.hooks.backends import BackendAddress
 from container_training.hooks.metrics import count_poll_error
-from container_training.hooks.training import ServiceAddress
+from container_training.work.waiting.duplicates import duplicates
 from container_training.work.waiting.roster import PAGE_SIZE, Roster, log_pause_seconds
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import ServiceError, TrainingError
 from training_api.retrying import TRANSIENT, backoff_seconds, draw_jitter
+from training_api.states import ACTIVE
 
 #: Requests that waits make for themselves - pages of logs - side by side; the others queue up.
 _SIDE_BY_SIDE = 8
+#: Where a poll lists all living jobs, each of its calls costs so many seconds of the pause after it. That is
+#: half of what Vertex AI's default quota allows, 600 requests a minute and region [unverified].
+_CALL_SECONDS = 0.2
 
 _log = logging.getLogger(__name__)
-_pollers: dict[tuple[asyncio.AbstractEventLoop, ServiceAddress], JobPoller] = {}
+_pollers: dict[tuple[asyncio.AbstractEventLoop, BackendAddress], JobPoller] = {}
 
 
 @asynccontextmanager
-async def watch_job(address: ServiceAddress, job_id: str, interval_seconds: float) -> AsyncIterator[JobNews]:
+async def watch_job(address: BackendAddress, job_id: str, interval_seconds: float) -> AsyncIterator[JobNews]:
     """
     Watch ``job_id`` until the block ends, by the poller that the waits of ``address`` share.
 
@@ -104,11 +109,11 @@ class JobNews:
 class JobPoller:
     """The poller itself; belongs to the event loop that it was made on."""
 
-    def __init__(self, address: ServiceAddress) -> None:
-        self.client = address.connect()
+    def __init__(self, address: BackendAddress) -> None:
+        self.client = address.connect_async()
         #: Taken by a wait for each request of its own.
         self.turn = asyncio.Semaphore(_SIDE_BY_SIDE)
-        self._roster = Roster(address.min_poll_seconds)
+        self._roster = Roster(address.min_poll_seconds, lists_by_id=self.client.capabilities.lists_by_id)
         self._news: dict[str, list[JobNews]] = defaultdict(list)
         self._log_readers: set[JobNews] = set()
         self._joined = asyncio.Event()
@@ -174,7 +179,7 @@ class JobPoller:
     async def _look_and_tell(self) -> float:
         """Look once; return how long to pause then."""
         try:
-            pages = await self._look()
+            calls = await self._look()
         except TRANSIENT as error:
             self._failures += 1
             count_poll_error(error)
@@ -186,24 +191,34 @@ class JobPoller:
             # What they were told does not hold any more.
             if news.has_error and news.job is not None:
                 news.tell(news.job)
+        if not self._news:
+            return 0.0
+        pause = self._roster.pause_seconds(self._loop.time())
+        if not self.client.capabilities.lists_by_id:
+            return max(pause, calls * _CALL_SECONDS)
         # More than a page is there only when much has changed at once: the mean stays at one call an
         # interval.
-        return pages * self._roster.pause_seconds(self._loop.time()) if self._news else 0.0
+        return calls * pause
 
     async def _look(self) -> int:
-        """Poll until every new job was seen; return the number of calls that were about other jobs."""
+        """
+        Poll until every new job was seen; return the number of calls that were about other jobs.
+
+        A list of all jobs is read once: what it lacks is asked for one by one, as much as a poll may.
+        """
         while True:
             if not self._may_list:
                 await self._ask_for_each(self._roster.due())
                 return 1
             had_newcomers = self._roster.has_newcomers
-            pages = await self._ask_for_all()
-            if not (had_newcomers and self._news and self._roster.has_newcomers):
-                return pages
+            calls = await self._ask_for_all()
+            is_seen = not (had_newcomers and self._news and self._roster.has_newcomers)
+            if is_seen or (self._may_list and not self.client.capabilities.lists_by_id):
+                return calls
             await asyncio.sleep(0)
 
     async def _ask_for_all(self) -> int:
-        """One question; returns its number of pages."""
+        """One question; returns its number of pages, and of jobs that were asked for beside it."""
         if not self._news:
             return 1
         question = self._roster.question(self._loop.time())
@@ -223,10 +238,28 @@ class JobPoller:
             token, pages = page.next_page_token or "", pages + 1
         found = self._roster.take(question, jobs, self._loop.time())
         self._tell(found.changed)
-        await self._ask_for_each(found.missing)
-        return pages
+        asked = await self._ask_for_each(found.missing)
+        if not self.client.capabilities.has_unique_ids:
+            # A job that is too new for the list may have an older one beside it that is shown.
+            await self._cancel_duplicates([*jobs, *asked])
+        return pages if self.client.capabilities.lists_by_id else pages + len(found.missing)
 
-    async def _ask_for_each(self, job_ids: Sequence[str]) -> None:
+    async def _cancel_duplicates(self, seen: Sequence[Job]) -> None:
+        """Cancel the jobs that lost answers have made; the next poll tries again where it fails."""
+        for job, of in duplicates(seen, self._news):
+            try:
+                # A list may be late: the job that is waited for may have ended, and the other be the next.
+                if (await self.client.get_job(of)).state not in ACTIVE:
+                    continue
+                _log.warning("job %s is a second job of the task of job %s: it is cancelled", job.job_id, of)
+                await self.client.cancel_job(job.job_id or "")
+            except TrainingError as error:
+                _log.warning("job %s could not be cancelled: %s", job.job_id, error)
+                count_poll_error(error)
+
+    async def _ask_for_each(self, job_ids: Sequence[str]) -> list[Job]:
+        """Ask for the jobs one by one; return those that exist."""
+        jobs: list[Job] = []
         for job_id in job_ids:
             try:
                 job = await self.client.get_job(job_id)
@@ -236,8 +269,12 @@ class JobPoller:
                 for news in self._news.get(job_id, ()):
                     news.fail(error)
             else:
+                jobs.append(job)
+                if job.job_id != job_id:  # asked for by the id that its task chose
+                    job = job.model_copy(update={"job_id": job_id})
                 if self._roster.see(job, self._loop.time()):
                     self._tell([job])
+        return jobs
 
     async def _nap(self, started: float, pause: float) -> None:
         """

@@ -17,8 +17,8 @@ from container_training.triggers.poller import JobNews, watch_job
 from container_training.triggers.settling import seconds_to_settle
 from container_training.triggers.shown_log import ShownLog, read_shown_log
 from container_training.work.waiting.job_watch import JobWatch, Outcome, Until, WaitEvent, WatchMemory
+from training_api.clients.backend import AsyncTrainingBackend
 from training_api.clients.log_cursor import LogQuestion, log_line
-from training_api.clients.training import AsyncTrainingClient
 from training_api.dialects.ml_v1.cost import Meter
 from training_api.dialects.ml_v1.intent import owner_within, why_left_alone
 from training_api.dialects.ml_v1.resources import Job
@@ -194,8 +194,8 @@ class JobTrigger(BaseTrigger):
     def _backoff(self, failures: int, error: Exception) -> float:
         return backoff_seconds(failures, self.poll_interval_seconds, error, draw_jitter())
 
-    async def _show_log(self, client: AsyncTrainingClient, watch: JobWatch) -> None:
-        question: LogQuestion | None = watch.log.begin(self.job_id)
+    async def _show_log(self, client: AsyncTrainingBackend, watch: JobWatch) -> None:
+        question: LogQuestion | None = watch.log.begin(watch.place.job_id)
         while question is not None:
             try:
                 page = await client.list_log_entries(question.filter, page_token=question.page_token)
@@ -246,7 +246,7 @@ class JobTrigger(BaseTrigger):
                     await self.sleep(backoff_seconds(failures, 1.0, error, draw_jitter()))
         self.log.error("job %s goes on: the training service did not take the cancellation", self.job_id)
 
-    async def _cancel_own(self, client: AsyncTrainingClient, fate: TaskFate) -> None:
+    async def _cancel_own(self, client: AsyncTrainingBackend, fate: TaskFate) -> None:
         job = await client.get_job(self.job_id)
         # The token may be unknown where the service was down when the wait began; then the job's labels
         # decide.
@@ -264,16 +264,9 @@ class JobTrigger(BaseTrigger):
                 self.log.info("%s", line)
 
     def _event(self, outcome: Outcome, watch: JobWatch, message: str, error: str = "") -> WaitEvent:
-        event: WaitEvent = {
-            "outcome": outcome,
-            "job_id": self.job_id,
-            "state": watch.state,
-            "message": message,
-        }
+        event = watch.event(outcome, watch.state, message)
         if error:
             event["error"] = error
-        if watch.job_dir:
-            event["job_dir"] = watch.job_dir
         return event
 
 

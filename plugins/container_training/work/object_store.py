@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from training_api.errors import InvalidArgument, ObjectChanged, ResultsMissing
-from training_api.job.pinned_uri import split_pinned
+from training_api.job.packages.pinned_uri import split_pinned
 from training_api.job.results import ResultFile
 
 _DELETED_AT_ONCE = 1000

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tarfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import docker
@@ -21,11 +22,14 @@ from local_stack.people.credentials import registry_login
 from local_stack.stack import LocalStack
 from tests.e2e.airflow_run import wait_until
 from tests.e2e.kill_table.gate import Gate
+from tests.e2e.kill_table.table import Phase
 from tests.e2e.kill_table.watch import Watch
 from tests.support import web
 from tests.support.bed.real_parts import PROJECT
 from tests.support.bed.service_process import ServiceProcess
+from training_api.clients.backend import TrainingBackend
 from training_api.clients.training import TrainingClient
+from training_api.clients.vertex.client import VertexClient
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
 from training_api.job.image_ref import parse_image_ref
 from training_api.states import JobState
@@ -40,11 +44,11 @@ class Bed:
     The parts, as the campaign uses them.
 
     :param full: the second training service: one job fits, and that is there, so that all others stay QUEUED.
-    :param submissions: holds the first answer to each submission; keyed by the label ``cell``.
-    :param reads: holds the first answer to each look at a job; keyed by the job's id.
-    :param listings: holds the first answer to each look into a one-task case's folder; keyed by its name.
+    :param vertex: the service ``training``, by Vertex AI's API.
+    :param gates: by the phases that they keep a task in. Each holds a first answer: to a submission (keyed by
+        the label ``cell``), to a look at a job (by its id), to a look into a one-task case's folder (by the
+        case's name), or to the upload of a layer (by the image's name).
     :param slowness: how many times longer than on an idle machine with two cores things take; at least 1.
-    :param pushes: holds the first answer to each upload of a layer; keyed by the image's name.
     """
 
     stack: LocalStack
@@ -54,10 +58,8 @@ class Bed:
     training: TrainingClient
     full: TrainingClient
     full_service: ServiceProcess
-    submissions: Gate
-    reads: Gate
-    listings: Gate
-    pushes: Gate
+    vertex: VertexClient
+    gates: Mapping[Phase, Gate]
     slowness: float
     watch: Watch
 
@@ -71,15 +73,14 @@ class Bed:
             tar.addfile(entry, io.BytesIO(content))
         self.engine.import_image_from_data(archive.getvalue(), repository=self.pushed_name(cell), tag="t")
 
-    def make_collected(self, job_id: str) -> None:
-        """Have a job with results that is over."""
-        folder = f"{self.stack.settings.job_bucket}/{job_id}"
+    def make_collected(self, service: TrainingBackend, name: str) -> str:
+        """Have a job with results that is over; return its id."""
+        folder = f"{self.stack.settings.job_bucket}/{name}"
         self.leave_metrics(folder)
         program = ["python3", "-c", "pass"]
-        self.training.create_job(make_job(job_id, self.image, command=program, job_dir=folder))
-        wait_until(
-            lambda: self.training.get_job(job_id).state is JobState.SUCCEEDED, "the job to collect is over"
-        )
+        job_id = service.create_job(make_job(name, self.image, command=program, job_dir=folder)).job_id or ""
+        wait_until(lambda: service.get_job(job_id).state is JobState.SUCCEEDED, "the job to collect is over")
+        return job_id
 
     def folder(self, name: str) -> str:
         """Return the job folder of a one-task case."""
@@ -97,7 +98,7 @@ class Bed:
 
     def pushed_name(self, cell: str) -> str:
         """Return the name, without tag, under which ``cell`` pushes."""
-        return f"127.0.0.1:{self.pushes.port}/{PROJECT}/{cell}"
+        return f"127.0.0.1:{self.gates[Phase.PUSHING].port}/{PROJECT}/{cell}"
 
     def is_pushed(self, cell: str) -> bool:
         """Whether the registry has the image of ``cell``."""
@@ -106,11 +107,8 @@ class Bed:
 
     def orphans(self) -> dict[str, str]:
         """Search for orphans on both services; return a verdict for the label ``cell`` of each job."""
-        found = {}
-        for client, port in (
-            (self.training, self.stack.settings.training_port),
-            (self.full, self.full_service.port),
-        ):
+        ids: dict[str, str] = {}
+        for port in (self.stack.settings.training_port, self.full_service.port):
             password = ensure_password(passwords_file(self.stack.settings), ORPHAN_FINDER)
             done = subprocess.run(
                 [sys.executable, "-m", "container_training", "orphans", "--json", "--grace=0"],
@@ -126,10 +124,9 @@ class Bed:
                     "AIRFLOW_PASSWORD": password,
                 },
             )
-            for row in json.loads(done.stdout)["orphans"]:
-                labels = client.get_job(row["jobId"]).labels or {}
-                found[labels.get("cell", row["jobId"])] = row["verdict"]
-        return found
+            ids |= {row["jobId"]: row["verdict"] for row in json.loads(done.stdout)["orphans"]}
+        jobs = self.watch.jobs() if ids else {}
+        return {cell: ids[job.job_id] for cell, made in jobs.items() for job in made if job.job_id in ids}
 
 
 def make_job(job_id: str, image: str, *, command: list[str], job_dir: str | None = None) -> Job:

@@ -38,6 +38,14 @@ _PUSHES_AT_ONCE = 3
 #: Where a limit of time came before the phase was reached, which happens on a busy machine, the run is begun
 #: again.
 _RUNS_A_CASE = 3
+#: In these the service is in the middle of an answer.
+_ASKS_THE_SERVICE = (
+    Phase.SUBMITTING,
+    Phase.COLLECTING,
+    Phase.ONE_SUBMITTING,
+    Phase.VERTEX_SUBMITTING,
+    Phase.VERTEX_COLLECTING,
+)
 _SURVIVED = (Act.TRIGGERER_RESTART, Act.TRIGGERER_SIGKILL, Act.SERVICE_RESTART, Act.SCHEDULER_RESTART)
 _LIMITS = {Act.DEADLINE: "_deadline", Act.EXECUTION_TIMEOUT: "_execution_timeout"}
 #: What takes long goes first.
@@ -101,8 +109,7 @@ class Campaign:
             with self._timed(str(act)):
                 if act is Act.SCHEDULER_RESTART:
                     # What the service's restart has let go is brought there again.
-                    anew = [Phase.SUBMITTING, Phase.COLLECTING, Phase.ONE_SUBMITTING]
-                    outliving |= await self._start_survivors(anew, "-anew")
+                    outliving |= await self._start_survivors(_ASKS_THE_SERVICE, "-anew")
                 await self._survive(act, outliving)
         with self._timed("end of the survivors"):
             await self._note_orphans(
@@ -252,11 +259,7 @@ class Campaign:
         for case in cases.values():
             case.first_try = case.task(self._view).try_number
             # What the service has not answered it asks again, and is done.
-            case.must_finish = act is Act.SERVICE_RESTART and case.phase in (
-                Phase.SUBMITTING,
-                Phase.COLLECTING,
-                Phase.ONE_SUBMITTING,
-            )
+            case.must_finish = act is Act.SERVICE_RESTART and case.phase in _ASKS_THE_SERVICE
         before = self._view.triggerer
         await asyncio.to_thread(self._strike, act)
         if act in (Act.TRIGGERER_RESTART, Act.TRIGGERER_SIGKILL):

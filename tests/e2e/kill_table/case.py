@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import psutil
 
@@ -10,7 +10,7 @@ from tests.e2e.airflow_run import Run
 from tests.e2e.kill_table.bed import ABSENT_IMAGE, Bed
 from tests.e2e.kill_table.table import Act, Job, Next, Outcome, Phase, Task
 from tests.e2e.kill_table.watch import TaskSeen, View
-from training_api.clients.training import TrainingClient
+from training_api.clients.backend import TrainingBackend
 from training_api.dialects.ml_v1.resources import Job as WireJob
 from training_api.states import JobState
 
@@ -20,16 +20,24 @@ WAITS = {
     Phase.PREPARING: JobState.PREPARING,
     Phase.RUNNING: JobState.RUNNING,
     Phase.ONE_RUNNING: JobState.RUNNING,
+    Phase.VERTEX_RUNNING: JobState.RUNNING,
 }
+#: The job is over before the run begins.
+_COLLECTS = (Phase.COLLECTING, Phase.VERTEX_COLLECTING)
 _ONE_TASK = (Phase.ONE_SUBMITTING, Phase.ONE_RUNNING, Phase.ONE_COLLECTING)
 _TASK = {
     Phase.BUILDING: "build",
     Phase.PUSHING: "push",
     Phase.SUBMITTING: "submit",
-    Phase.COLLECTING: "collect",
+    Phase.VERTEX_SUBMITTING: "submit",
+    **dict.fromkeys(_COLLECTS, "collect"),
     **dict.fromkeys(_ONE_TASK, "train"),
 }
-_STEP = {Phase.BUILDING: Next.BUILDS, Phase.PUSHING: Next.PUSHES, Phase.COLLECTING: Next.COLLECTS}
+_STEP = {
+    Phase.BUILDING: Next.BUILDS,
+    Phase.PUSHING: Next.PUSHES,
+    **dict.fromkeys(_COLLECTS, Next.COLLECTS),
+}
 _ENDS = {"failed": Task.FAILED, "success": Task.SUCCESS, "skipped": Task.SKIPPED}
 
 
@@ -52,6 +60,7 @@ class Case:
     first_try: int = 1
     is_left_alone: bool = False
     must_finish: bool = False
+    _collected_id: str = field(default="", init=False)
 
     @property
     def dag_id(self) -> str:
@@ -72,8 +81,10 @@ class Case:
         """Make what the run works on."""
         if self.phase is Phase.PUSHING:
             self.bed.tag_for_push(self.name)
-        if self.phase is Phase.COLLECTING:
-            self.bed.make_collected(collected_job(self.name))
+        if self.phase in _COLLECTS:
+            self._collected_id = self.bed.make_collected(
+                self.service, f"collected_{self.name.replace('-', '_')}"
+            )
         if self.phase is Phase.ONE_COLLECTING:
             self.bed.leave_metrics(self.bed.folder(self.name))
 
@@ -83,7 +94,7 @@ class Case:
             "cell": self.name,
             "image": self.bed.image,
             "absent_image": ABSENT_IMAGE,
-            "job_id": collected_job(self.name),
+            "job_id": self._collected_id,
             "job_dir": self.bed.folder(self.name),
         }
         body = {"logical_date": None, "conf": conf, "dag_run_id": self.name}
@@ -94,8 +105,10 @@ class Case:
         return view.tasks.get((self.name, self.task_id), TaskSeen())
 
     @property
-    def service(self) -> TrainingClient:
+    def service(self) -> TrainingBackend:
         """The training service that has its jobs."""
+        if self.phase.startswith("vertex"):
+            return self.bed.vertex
         return self.bed.full if self.phase is Phase.QUEUED else self.bed.training
 
     def jobs(self, view: View) -> list[WireJob]:
@@ -107,17 +120,10 @@ class Case:
         task = self.task(view)
         if task.try_number != self.first_try:
             return False
-        match self.phase:
-            case Phase.BUILDING:
-                return self.name in view.building
-            case Phase.PUSHING:
-                return self.bed.pushes.is_held(self.name)
-            case Phase.SUBMITTING | Phase.ONE_SUBMITTING:
-                return self.bed.submissions.is_held(self.name)
-            case Phase.COLLECTING:
-                return self.bed.reads.is_held(collected_job(self.name))
-            case Phase.ONE_COLLECTING:
-                return self.bed.listings.is_held(self.name)
+        if self.phase is Phase.BUILDING:
+            return self.name in view.building
+        if gate := self.bed.gates.get(self.phase):
+            return gate.is_held(self._key)
         jobs = self.jobs(view)
         return bool(jobs) and jobs[0].state is WAITS[self.phase] and self._is_waiting(task)
 
@@ -203,11 +209,9 @@ class Case:
         """
         task = self.task(view)
         is_ended = task.state in _ENDS and self._is_gone(task)
-        if task.try_number > self.first_try or is_ended:
-            self.bed.pushes.release(self.name)
-            self.bed.submissions.release(self.name)
-            self.bed.reads.release(collected_job(self.name))
-            self.bed.listings.release(self.name)
+        gate = self.bed.gates.get(self.phase)
+        if gate and (task.try_number > self.first_try or is_ended):
+            gate.release(self._key)
 
     def kill_process(self, view: View) -> None:
         """SIGKILL to the task and its worker, as when their machine dies."""
@@ -221,6 +225,11 @@ class Case:
         """Return what is so now, for a message."""
         tasks = {task_id: seen for (run_id, task_id), seen in view.tasks.items() if run_id == self.name}
         return f"{self.name}: tasks {tasks}, jobs {[job.state for job in self.jobs(view)]}"
+
+    @property
+    def _key(self) -> str:
+        """What the gate of its phase knows it by."""
+        return self._collected_id or self.name
 
     @staticmethod
     def _is_gone(task: TaskSeen) -> bool:
@@ -239,7 +248,7 @@ class Case:
         return self.phase in WAITS or self.phase is Phase.ONE_SUBMITTING
 
     def _job(self, jobs: list[WireJob]) -> Job:
-        if self.phase is Phase.COLLECTING:
+        if self.phase in _COLLECTS:
             return Job.OVER
         if not jobs:
             return Job.NONE
@@ -266,8 +275,3 @@ class Case:
         worker = psutil.Process(self.task(view).pid).parent()
         assert worker is not None
         worker.kill()
-
-
-def collected_job(name: str) -> str:
-    """Return the id of the job that the case ``name`` collects."""
-    return f"collected_{name.replace('-', '_')}"

@@ -17,7 +17,8 @@ Each cell: **the job**; the task; the next attempt. No cell leaves an orphan, a 
 [search for orphans](reference/failures.md#jobs-that-no-task-waits-for) runs after the acts and finds none.
 
 `SubmitTrainingJobOperator(wait_for_completion=True)` goes through the last three columns in one task. The same holds for it, and
-its cells are run, too.
+its cells are run, too. So are those of jobs that are submitted by Vertex AI's API: submitting, running and collecting, with a connection
+of the type `vertex_training` to this project's service. They have not been run against Google Cloud.
 
 """
 _FOOT = """

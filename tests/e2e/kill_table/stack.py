@@ -21,6 +21,7 @@ from local_stack.settings import PORTS, AirflowDatabase, Part, StackSettings
 from local_stack.stack import LocalStack
 from tests.e2e.kill_table.bed import ABSENT_IMAGE, Bed, make_job
 from tests.e2e.kill_table.gate import Gate
+from tests.e2e.kill_table.table import Phase
 from tests.e2e.kill_table.watch import Watch
 from tests.support import web
 from tests.support.bed.real_parts import PROJECT, end_all_jobs, push_image
@@ -30,8 +31,11 @@ from tests.support.own_images import remove_own_images
 from tests.support.ports import reserve_port
 from tests.support.run_id import current_run
 from tests.support.speed import scaled, slowness
+from training_api.clients.backend import TrainingBackend
 from training_api.clients.training import TrainingClient
+from training_api.clients.vertex.client import VertexClient
 from training_api.errors import TransportError
+from training_api.vertex_jobs.address import VertexAddress
 
 HERE = Path(__file__).parent
 #: On an idle machine with two cores; a run must be in its phase before its limit is reached.
@@ -87,15 +91,9 @@ def open_bed(folder: Path, base_image: str, engine: docker.APIClient) -> Iterato
             TRAINING_PULL_RETRY_SECONDS="3600",
             TRAINING_STOP_GRACE_SECONDS="0",
         )
-        submissions = Gate(settings.training_port, r"POST /v1/projects/[^/ ]+/jobs ", r'"cell": ?"([^"]+)"')
-        reads = Gate(
-            settings.training_port, r"GET /v1/projects/[^/ ]+/jobs/", r"GET /v1/projects/[^/ ]+/jobs/([^ ]+) "
-        )
-        pushes = Gate(
-            settings.registry_port, r"POST /v2/[^ ]+/blobs/uploads/", rf"/v2/{PROJECT}/([^/]+)/blobs"
-        )
-        listings = Gate(settings.object_store_port, r"GET /storage/v1/b/[^/ ]+/o\?", r"one%2F([^%& ]+)%2F")
-        for gate in (submissions, reads, pushes, listings):
+        gates = _gates(settings)
+        pushes = gates[Phase.PUSHING]
+        for gate in gates.values():
             stack_of_parts.callback(gate.close)
         stack_of_parts.callback(
             remove_own_images,
@@ -107,9 +105,11 @@ def open_bed(folder: Path, base_image: str, engine: docker.APIClient) -> Iterato
                 settings.model_copy(
                     update={
                         "airflow_environment": AIRFLOW
-                        | _connections(settings, submissions.port, reads.port, full_service.port, pushes.port)
+                        | _connections(
+                            settings, {phase: gate.port for phase, gate in gates.items()}, full_service.port
+                        )
                         | _limits(slow)
-                        | {"STORAGE_EMULATOR_HOST": f"http://127.0.0.1:{listings.port}"}
+                        | {"STORAGE_EMULATOR_HOST": f"http://127.0.0.1:{gates[Phase.ONE_COLLECTING].port}"}
                     }
                 )
             )
@@ -132,7 +132,14 @@ def open_bed(folder: Path, base_image: str, engine: docker.APIClient) -> Iterato
         )
         training = stack_of_parts.enter_context(TrainingClient(settings.training_url, PROJECT))
         full = stack_of_parts.enter_context(full_service.client())
-        for client in (training, full):
+        vertex = stack_of_parts.enter_context(
+            VertexClient(
+                VertexAddress(
+                    project=PROJECT, regions=("us-central1",), endpoint=f"{settings.training_url}/vertex"
+                )
+            )
+        )
+        for client in (training, full, vertex):
             stack_of_parts.callback(_end_jobs, client)
         full.create_job(make_job("blocker", ABSENT_IMAGE, command=SLEEP))
         yield Bed(
@@ -143,23 +150,42 @@ def open_bed(folder: Path, base_image: str, engine: docker.APIClient) -> Iterato
             training=training,
             full=full,
             full_service=full_service,
-            submissions=submissions,
-            reads=reads,
-            listings=listings,
-            pushes=pushes,
+            vertex=vertex,
+            gates=gates,
             slowness=slow,
             watch=Watch(
                 airflow_database_url(settings).replace("+psycopg", ""),
-                (training, full),
+                (training, full, vertex),
                 engine,
                 prefix=f"{pushes.port}-",
             ),
         )
 
 
-def _connections(
-    settings: StackSettings, submissions: int, reads: int, full: int, pushes: int
-) -> Mapping[str, str]:
+def _gates(settings: StackSettings) -> Mapping[Phase, Gate]:
+    """Return the gate of each phase that an answer keeps a task in; two phases may share one."""
+    jobs = r"/v1/projects/[^/ ]+/jobs"
+    vertex_jobs = r"/vertex/v1/projects/[^/ ]+/locations/[^/ ]+/customJobs"
+    label = r'"cell": ?"([^"]+)"'
+    submissions = Gate(settings.training_port, rf"POST {jobs} ", label)
+    uploads = r"POST /v2/[^ ]+/blobs/uploads/"
+    listings = r"GET /storage/v1/b/[^/ ]+/o\?"
+    return {
+        Phase.PUSHING: Gate(settings.registry_port, uploads, rf"/v2/{PROJECT}/([^/]+)/blobs"),
+        Phase.SUBMITTING: submissions,
+        Phase.ONE_SUBMITTING: submissions,
+        Phase.VERTEX_SUBMITTING: Gate(settings.training_port, rf"POST {vertex_jobs} ", label),
+        Phase.COLLECTING: Gate(settings.training_port, rf"GET {jobs}/", rf"GET {jobs}/([^ ]+) "),
+        Phase.VERTEX_COLLECTING: Gate(
+            settings.training_port, rf"GET {vertex_jobs}/", rf"GET {vertex_jobs}/(\d+) "
+        ),
+        Phase.ONE_COLLECTING: Gate(settings.object_store_port, listings, r"one%2F([^%& ]+)%2F"),
+    }
+
+
+def _connections(settings: StackSettings, gates: Mapping[Phase, int], full: int) -> Mapping[str, str]:
+    """:param gates: ports. :param full: port of the service in which one job has room."""
+
     def training(port: int) -> str:
         return json.dumps(
             {
@@ -170,6 +196,17 @@ def _connections(
             }
         )
 
+    def vertex(port: int) -> str:
+        return json.dumps(
+            {
+                "conn_type": "vertex_training",
+                "host": f"http://127.0.0.1:{port}/vertex",
+                "password": "any",
+                "extra": {"project": PROJECT, "region": "us-central1", "min_poll_seconds": 0.5},
+            }
+        )
+
+    pushes = gates[Phase.PUSHING]
     registry: dict[str, Any] = {
         "conn_type": "docker",
         "host": f"127.0.0.1:{pushes}",
@@ -183,9 +220,12 @@ def _connections(
     }
     return {
         "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps([bundle]),
-        "AIRFLOW_CONN_TRAINING_GATE": training(submissions),
-        "AIRFLOW_CONN_TRAINING_GATE_READS": training(reads),
+        "AIRFLOW_CONN_TRAINING_GATE": training(gates[Phase.SUBMITTING]),
+        "AIRFLOW_CONN_TRAINING_GATE_READS": training(gates[Phase.COLLECTING]),
         "AIRFLOW_CONN_TRAINING_FULL": training(full),
+        "AIRFLOW_CONN_VERTEX": vertex(settings.training_port),
+        "AIRFLOW_CONN_VERTEX_GATE": vertex(gates[Phase.VERTEX_SUBMITTING]),
+        "AIRFLOW_CONN_VERTEX_GATE_READS": vertex(gates[Phase.VERTEX_COLLECTING]),
         "AIRFLOW_CONN_DOCKER_GATE": json.dumps(registry),
         "KILL_TABLE_CONTEXT": str(HERE / "slow_image"),
         "KILL_TABLE_IMAGES": _BUILT_IMAGES,
@@ -218,7 +258,7 @@ def _warm_up(settings: StackSettings) -> None:
     web.get(f"{settings.airflow_url}/execution/health", timeout=300).raise_for_status()
 
 
-def _end_jobs(client: TrainingClient) -> None:
+def _end_jobs(client: TrainingBackend) -> None:
     """A service that is down, as a strike has failed, must not hide why."""
     with suppress(TransportError):
         end_all_jobs(client)

@@ -32,7 +32,8 @@ class Phase(StrEnum):
     """
     Where a pipeline is: the step of a task, or the state of the job that a task waits for.
 
-    Those that begin with ``one`` are phases of a task that submits, waits and collects.
+    Those that begin with ``one`` are phases of a task that submits, waits and collects; those that begin with
+    ``vertex`` are of a job that is submitted by Vertex AI's API.
     """
 
     BUILDING = "building"
@@ -45,6 +46,9 @@ class Phase(StrEnum):
     ONE_SUBMITTING = "one_submitting"
     ONE_RUNNING = "one_running"  #: the task is at its wait, of which the other states are no different
     ONE_COLLECTING = "one_collecting"
+    VERTEX_SUBMITTING = "vertex_submitting"
+    VERTEX_RUNNING = "vertex_running"
+    VERTEX_COLLECTING = "vertex_collecting"
 
 
 class Job(StrEnum):
@@ -95,9 +99,15 @@ class Outcome:
 GROUPS: Mapping[str, tuple[Phase, ...]] = {
     "building": (Phase.BUILDING,),
     "pushing": (Phase.PUSHING,),
-    "submitting": (Phase.SUBMITTING, Phase.ONE_SUBMITTING),
-    "queued, preparing, running": (Phase.QUEUED, Phase.PREPARING, Phase.RUNNING, Phase.ONE_RUNNING),
-    "collecting": (Phase.COLLECTING, Phase.ONE_COLLECTING),
+    "submitting": (Phase.SUBMITTING, Phase.ONE_SUBMITTING, Phase.VERTEX_SUBMITTING),
+    "queued, preparing, running": (
+        Phase.QUEUED,
+        Phase.PREPARING,
+        Phase.RUNNING,
+        Phase.ONE_RUNNING,
+        Phase.VERTEX_RUNNING,
+    ),
+    "collecting": (Phase.COLLECTING, Phase.ONE_COLLECTING, Phase.VERTEX_COLLECTING),
 }
 WAITS = "queued, preparing, running"
 

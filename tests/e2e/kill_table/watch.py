@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import docker
 import psycopg
 
-from training_api.clients.training import TrainingClient
+from training_api.clients.backend import TrainingBackend
 from training_api.dialects.ml_v1.resources import Job
 
 #: On the containers in which the steps of ``slow_image`` run.
@@ -66,7 +66,7 @@ class Watch:
     """
 
     def __init__(
-        self, database: str, services: Sequence[TrainingClient], engine: docker.APIClient, prefix: str
+        self, database: str, services: Sequence[TrainingBackend], engine: docker.APIClient, prefix: str
     ) -> None:
         self._prefix = prefix
         self._database = database
@@ -76,7 +76,7 @@ class Watch:
     def look(self) -> View:
         """Return what there is now."""
         tasks, triggerer = self._tasks()
-        return View(tasks=tasks, jobs=self._jobs(), building=self._building(), triggerer=triggerer)
+        return View(tasks=tasks, jobs=self.jobs(), building=self._building(), triggerer=triggerer)
 
     def _tasks(self) -> tuple[dict[tuple[str, str], TaskSeen], int]:
         with psycopg.connect(self._database) as connection:
@@ -93,7 +93,8 @@ class Watch:
         }
         return tasks, newest or 0
 
-    def _jobs(self) -> dict[str, list[Job]]:
+    def jobs(self) -> dict[str, list[Job]]:
+        """Return the jobs by the label ``cell``, oldest first."""
         found: defaultdict[str, list[Job]] = defaultdict(list)
         for service in self._services:
             token, is_first = "", True

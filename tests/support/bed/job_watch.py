@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tests.support.waiting import wait_until
-from training_api.clients.training import TrainingClient, job_log_filter
+from training_api.clients.backend import TrainingBackend
+from training_api.clients.training import job_log_filter
 from training_api.dialects.ml_v1.resources import Job
 from training_api.states import JobState
 
@@ -11,19 +12,19 @@ from training_api.states import JobState
 _SECONDS = 120.0
 
 
-def until_state(training: TrainingClient, job_id: str, state: JobState) -> Job:
+def until_state(training: TrainingBackend, job_id: str, state: JobState) -> Job:
     """Return the job once it is in ``state``; fail the test if it ends otherwise."""
     job = _until(training, job_id, state)
     assert job.state is state, f"{job_id} is {job.state}, not {state}: {job.error_message}"
     return job
 
 
-def until_end(training: TrainingClient, job_id: str) -> Job:
+def until_end(training: TrainingBackend, job_id: str) -> Job:
     """Return the job once it has ended, in whatever way."""
     return _until(training, job_id)
 
 
-def _until(training: TrainingClient, job_id: str, state: JobState | None = None) -> Job:
+def _until(training: TrainingBackend, job_id: str, state: JobState | None = None) -> Job:
     def reached() -> Job:
         job = training.get_job(job_id)
         is_reached = job.state is not None and (job.state is state or job.state.is_terminal)
@@ -34,7 +35,7 @@ def _until(training: TrainingClient, job_id: str, state: JobState | None = None)
     return wait_until(reached, what, seconds=_SECONDS, ignoring=AssertionError)
 
 
-def messages(training: TrainingClient, job_id: str) -> list[str]:
+def messages(training: TrainingBackend, job_id: str) -> list[str]:
     """Return the first thousand lines of the job's log, each with its task."""
     entries = training.list_log_entries(job_log_filter(job_id), page_size=1000).entries or []
     return [f"{entry.task_name}: {entry.message}" for entry in entries]

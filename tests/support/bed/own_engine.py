@@ -25,13 +25,17 @@ from tests.support.waiting import wait_until
 
 
 @contextmanager
-def run_own_engine(*arguments: str) -> Iterator[str]:
+def run_own_engine(
+    *arguments: str, megabytes: int = 24, driver: str = "vfs", before: str = ":"
+) -> Iterator[str]:
     """
-    Run an engine whose disk has 24 MB; yield its URL.
+    Run an engine with a small disk; yield its URL.
 
     The test is skipped if none can be started.
 
     :param arguments: of ``dockerd``, beside those that keep it away from the machine's engine.
+    :param driver: of the engine's storage.
+    :param before: commands of a shell that run first, in the engine's network and with its mounts.
     """
     dockerd = shutil.which("dockerd", path="/usr/sbin:/usr/bin:/usr/local/bin")
     if os.geteuid() != 0 or dockerd is None:
@@ -40,11 +44,12 @@ def run_own_engine(*arguments: str) -> Iterator[str]:
     folder = current_run().make_folder("engine")
     disk, socket_path = folder / "disk", folder / "engine.sock"
     disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(disk)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(disk)], check=True)
     # In a network of its own: an engine with --bridge=none deletes the interface docker0, the machine's
     # engine's too.
-    command = ["unshare", "--net", dockerd, f"--host=unix://{socket_path}", f"--data-root={disk}"]
-    command += [f"--exec-root={folder / 'exec'}", f"--pidfile={folder / 'pid'}", "--storage-driver=vfs"]
+    command = ["unshare", "--net", "--mount", "sh", "-ec", f'{before}\nexec "$@"', "sh", dockerd]
+    command += [f"--host=unix://{socket_path}", f"--data-root={disk}", f"--storage-driver={driver}"]
+    command += [f"--exec-root={folder / 'exec'}", f"--pidfile={folder / 'pid'}"]
     command += ["--bridge=none", "--iptables=false", "--ip6tables=false", *arguments]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)

@@ -82,6 +82,8 @@ def stack(
         airflow_environment={
             # No DAG file changes here, and to read all of them again and again takes a fifth of a core.
             "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
+            # Google's SDK takes ten seconds of a core, and four tasks may import it on two cores.
+            "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "180",
             "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(_bundles(extra_dags)),
         },
         training_environment={
@@ -152,9 +154,11 @@ def pushed_image(stack: LocalStack, engine_client: docker.APIClient, base_image:
     engine_client.remove_image(f"{repository}:test")
 
 
-def push_image(settings: StackSettings, engine_client: docker.APIClient, image: str) -> tuple[str, str]:
-    """Push ``image`` of the engine as ``python:test``; return its repository and its digest."""
-    repository = f"127.0.0.1:{settings.registry_port}/{PROJECT}/python"
+def push_image(
+    settings: StackSettings, engine_client: docker.APIClient, image: str, name: str = "python"
+) -> tuple[str, str]:
+    """Push ``image`` of the engine as ``NAME:test``; return its repository and its digest."""
+    repository = f"127.0.0.1:{settings.registry_port}/{PROJECT}/{name}"
     engine_client.tag(image, repository, "test")
     login = registry_login(settings)
     lines = list(engine_client.push(repository, tag="test", stream=True, decode=True, auth_config=login))

@@ -40,11 +40,13 @@ def push(program: Path, folder: Path, engine: docker.APIClient, image: str) -> s
     return str(digest)
 
 
-@contextmanager
-def run_registry(program: Path, folder: Path, address: str, **configuration: Any) -> Iterator[None]:
-    """Serve the images in ``folder`` on ``address``, as long as the tests' process lives."""
-    name = address.replace(":", "-")
-    file = folder / f"{name}.json"  # which is YAML, too
+def registry_command(program: Path, folder: Path, address: str, **configuration: Any) -> list[str]:
+    """
+    Return the command of a registry that ends with what starts it.
+
+    Its configuration is written.
+    """
+    file = folder / f"{address.replace(':', '-')}.json"  # which is YAML, too
     whole: Mapping[str, Any] = {
         "version": 0.1,
         "storage": {"filesystem": {"rootdirectory": str(folder / "data")}},
@@ -52,9 +54,15 @@ def run_registry(program: Path, folder: Path, address: str, **configuration: Any
         **configuration,
     }
     file.write_text(json.dumps(whole))
-    command = ["setpriv", "--pdeathsig", "KILL", str(program), "serve", str(file)]
+    return ["setpriv", "--pdeathsig", "KILL", str(program), "serve", str(file)]
+
+
+@contextmanager
+def run_registry(program: Path, folder: Path, address: str, **configuration: Any) -> Iterator[None]:
+    """Serve the images in ``folder`` on ``address``, as long as the tests' process lives."""
+    command = registry_command(program, folder, address, **configuration)
     with (
-        (folder / f"{name}.log").open("ab") as log,
+        (folder / f"{address.replace(':', '-')}.log").open("ab") as log,
         subprocess.Popen(command, stdout=log, stderr=log) as process,
     ):
         try:

@@ -121,7 +121,10 @@ class FakeService:
         if verb == "cancel":
             self.move(job_id, JobState.CANCELLING)
             return httpx.Response(200, json={})
-        return httpx.Response(200, json=self.jobs[job_id].to_wire())
+        job = self.jobs[job_id].to_wire()
+        if path.startswith("/ops/"):
+            job = {"job": job, "name": f"projects/{PROJECT}/jobs/{job_id}"}
+        return httpx.Response(200, json=job)
 
     def _create(self, job: Job) -> httpx.Response:
         if job.job_id in self.jobs:

@@ -10,12 +10,13 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 
 class DownloadStore:
-    """Objects by ``gs://`` URI, and what the next requests are answered instead of them."""
+    """Objects by ``gs://`` URI, and what the next requests get instead."""
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
         self.statuses: list[int] = []
         self.damage = 0
+        self.location = ""
         self.token = ""
         store = self
 
@@ -49,6 +50,8 @@ class DownloadStore:
         request.send_response(status)
         body = content if status == 200 and content is not None else b""
         request.send_header("Content-Length", str(len(body)))
+        if self.location:
+            request.send_header("Location", self.location)
         request.send_header(
             "x-goog-hash",
             f"crc32c=AAAAAA==,md5={base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()}",

@@ -27,7 +27,7 @@ class ServiceOfTwoDags:
     A service with a job of each of two DAGs; keeps what it was asked.
 
     :ivar jobs_found: what a search finds; ``None``: all jobs.
-    :ivar more_of_jobs: fields of every job, beside its id, state and labels.
+    :ivar more_of_jobs: fields of every job's detail, beside its row and its name.
     :ivar answers: to whatever else is asked, by the end of the path.
     """
 
@@ -36,7 +36,7 @@ class ServiceOfTwoDags:
         self.cancelled: list[str] = []
         self.jobs = [make_row(job_id="of_mine", labels=MINE), make_row(job_id="of_theirs", labels=THEIRS)]
         self.jobs_found: list[JobRow] | None = None
-        self.more_of_jobs: dict[str, Any] = {"trainingInput": {}}
+        self.more_of_jobs: dict[str, Any] = {}
         self.answers: dict[str, Any] = {"/entries:list": {}, "/timeline": {"spans": []}}
         self.is_down = False
 
@@ -62,6 +62,6 @@ class ServiceOfTwoDags:
                 return httpx.Response(200, json=answer)
         for job in self.jobs:
             if path.endswith(f"/{job.job_id}"):
-                body = {"jobId": job.job_id, "state": job.state, "labels": job.labels}
+                body = {"job": job.to_wire(), "name": f"projects/p/jobs/{job.job_id}"}
                 return httpx.Response(200, json=body | self.more_of_jobs)
         return error(404, "NOT_FOUND", f"the service's own words on {path}")

@@ -21,6 +21,7 @@ from training_api.errors import EngineError, EngineUnavailable
 from training_api.job.cluster import ReplicaRole
 from training_api.job.dialect import Dialects
 from training_api.job.image_ref import ImageRef, parse_image_ref
+from training_api.job.placement import Placement
 from training_api.states import JobState, ReplicaState
 from training_service.access.image_access import ImageAccess
 from training_service.access.secret_store import SecretStore
@@ -36,8 +37,8 @@ from training_service.loop.pulls import Pulls
 from training_service.loop.scheduler import Scheduler
 from training_service.model.heartbeat import Heartbeat
 from training_service.model.host_capacity import HostCapacity
+from training_service.model.images.runtimes import RuntimeImage
 from training_service.model.records import JobRecord
-from training_service.model.runtimes import RuntimeImage
 from training_service.model.work import Work
 from training_service.store.jobs.job_store import JobStore
 from training_service.store.logs.log_store import LogStore
@@ -129,6 +130,9 @@ class World:
     database: sa.Engine
     engine: MemoryEngine = field(default_factory=MemoryEngine)
     max_replicas: int = 2
+    #: Nothing but the number of replicas bounds what runs side by side, unless a test wants it otherwise.
+    overcommit: float = 1000
+    placement: Placement = Placement.SPREAD
     pull_retry: timedelta = timedelta(seconds=60)
     retry_seconds: float = 0.0
     workers: Workers = field(default_factory=InlineWorkers)
@@ -155,8 +159,7 @@ class World:
         self.store = JobStore(self.database, self.logs, clock)
         self.metrics = Metrics()
         self.heartbeat = Heartbeat(clock)
-        # Only the number of replicas bounds what runs side by side.
-        host = HostCapacity(self.engine, overcommit=1000, max_replicas=self.max_replicas)
+        host = HostCapacity(self.engine, overcommit=self.overcommit, max_replicas=self.max_replicas)
         self.measurements = MeasurementStore(self.database)
         self.trials = TrialStore(self.database, self.logs, clock)
         studies = Studies(
@@ -169,6 +172,7 @@ class World:
         timeline = Timeline(self.spans, clock)
         self.actions = Actions(
             store=self.store,
+            dialects=self.dialects,
             trials=TrialPlanner(self.trials, studies, self.dialects),
             refusals=RefusalStore(self.database),
             engine=self.engine,
@@ -211,13 +215,14 @@ class World:
             heartbeat=self.heartbeat,
             retry_seconds=self.retry_seconds,
             jitter=lambda: 1.0,
+            placement=self.placement,
             clock=clock,
         )
         self.ml_v1_jobs = Jobs(
             ML_V1,
             self.store,
             lambda: None,
-            host.check_quota,
+            lambda spec: host.check_quota(spec, ML_V1),
             TuningOutputs(self.trials, self.measurements),
             clock,
         )

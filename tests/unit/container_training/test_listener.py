@@ -371,24 +371,56 @@ def test_nothing_is_asked_of_a_task_but_its_columns(
     started.assert_called_once_with(cancel_job_of_task, key, False)
 
 
-def test_the_tasks_that_a_run_skipped_at_its_limit_are_found(
+@pytest.mark.parametrize("looks", [1, 20])
+def test_the_tasks_that_a_run_skipped_at_its_limit_are_found_however_late_that_is_stored(
     service: FakeService,
     register_dag: Callable[[DAG], DAG],
     started: mock.Mock,
     monkeypatch: pytest.MonkeyPatch,
+    looks: int,
 ) -> None:
+    from airflow.models.dagrun import DagRun
     from airflow.models.taskinstance import TaskInstance
     from airflow.utils.session import create_session
     from sqlalchemy import update
 
-    monkeypatch.setattr(listener, "_sleep", lambda _: None)
+    pauses: list[float] = []
     with DAG("too_long", schedule=None) as dag:
         SubmitTrainingJobOperator(task_id="task", image="127.0.0.1:5000/demo/digits:1", region="us-central1")
     run = register_dag(dag).test()
-    with create_session() as session:
-        session.execute(update(TaskInstance).where(TaskInstance.run_id == run.run_id).values(state="skipped"))
+
+    def store(run_state: str, task_state: str) -> None:
+        with create_session() as session:
+            of_run = TaskInstance.run_id == run.run_id
+            session.execute(update(TaskInstance).where(of_run).values(state=task_state))
+            session.execute(update(DagRun).where(DagRun.run_id == run.run_id).values(state=run_state))
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == looks:
+            store("failed", "skipped")
+
+    monkeypatch.setattr(listener, "_sleep", sleep)
+    store("running", "running")
 
     listener._look_after_jobs_of_run("too_long", run.run_id)
 
     key = TaskKey(dag_id="too_long", task_id="task", run_id=run.run_id)
     started.assert_called_once_with(cancel_job_of_task, key, False)
+    assert len(pauses) == looks
+
+
+def test_a_run_that_does_not_end_after_all_keeps_its_tasks(
+    register_dag: Callable[[DAG], DAG],
+    started: mock.Mock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(listener, "_sleep", pauses.append)
+
+    listener._look_after_jobs_of_run("too_long", "there_is_no_such_run")
+
+    started.assert_not_called()
+    assert sum(pauses) == 30
+    assert "does not end" in caplog.text

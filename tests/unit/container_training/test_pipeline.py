@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG, Asset
 
+from container_training.operators.burst import Burst
 from container_training.pipeline import RoleImage, TrainingPipeline, training_pipeline
 from container_training.runtime.job_description import JobDescriptionOperator
 
@@ -257,3 +258,41 @@ def test_bills_of_materials_come_after_a_task_that_also_collects() -> None:
 def test_states_are_of_two_kinds() -> None:
     with pytest.raises(ValueError, match=r"states must be 'tasks' .* or 'one' .*; got 'two'"):
         make_pipeline(states="two")
+
+
+def test_a_service_is_chosen_first_and_all_tasks_keep_to_it() -> None:
+    chain = make_pipeline(
+        backends=["local", "cloud"],
+        when=Burst(queue_minutes=5),
+        master_type="n1-standard-8",
+        vertex_options={"strategy": "SPOT"},
+        detached=True,
+    )
+
+    assert chain.choose is not None
+    assert chain.choose.downstream_task_ids >= {"train.build"}
+    assert (chain.choose.training_conn_ids, chain.choose.queue_minutes) == (["local", "cloud"], 5)
+    assert (chain.choose.master_type, chain.choose.vertex_options) == ("n1-standard-8", {"strategy": "SPOT"})
+    of_choice = (
+        "ti.xcom_pull(task_ids='train.choose_service', key='training_conn_id', map_indexes=ti.map_index)"
+    )
+    others = [task for task in chain.group.children.values() if task is not chain.choose]
+    assert {task.training_conn_id for task in others} == {f"{{{{ {of_choice} }}}}"}  # type: ignore[attr-defined]
+    assert chain.submit.default_job_dir == (
+        f"{{{{ conn.get({of_choice}).extra_dejson.get('job_bucket', '') }}}}/{{job_id}}"
+    )
+    assert chain.submit.vertex_options.key == "vertex_options"  # type: ignore[union-attr]
+
+
+def test_without_other_services_nothing_is_chosen_and_options_are_the_authors() -> None:
+    chain = make_pipeline(vertex_options={"strategy": "SPOT"})
+
+    assert chain.choose is None
+    assert chain.submit.vertex_options == {"strategy": "SPOT"}
+    assert chain.submit.training_conn_id == "training_default"
+
+
+def test_a_folder_that_the_author_gives_stays_whichever_service_is_chosen() -> None:
+    chain = make_pipeline(backends=["local", "cloud"], default_job_dir="gs://mine/{job_id}")
+
+    assert chain.submit.default_job_dir == "gs://mine/{job_id}"

@@ -13,7 +13,11 @@ COLLECTED = {
 
 
 def test_the_result_is_what_the_collect_task_returned() -> None:
-    assert demo_result("run", "success", COLLECTED) == {"dag_run": "run", **COLLECTED}
+    assert demo_result("run", "success", COLLECTED, backend="vertex") == {
+        "dag_run": "run",
+        "backend": "vertex",
+        **COLLECTED,
+    }
 
 
 @pytest.mark.parametrize(
@@ -21,10 +25,10 @@ def test_the_result_is_what_the_collect_task_returned() -> None:
     [("failed", COLLECTED), ("success", {}), ("success", {**COLLECTED, "state": "FAILED"})],
 )
 def test_a_run_without_a_succeeded_job_has_failed(run_state: str, collected: dict[str, object]) -> None:
-    result = demo_result("run", run_state, collected)
+    result = demo_result("run", run_state, collected, backend="ml.v1")
 
     assert result["state"] == "FAILED"
-    assert set(result) == {"dag_run", *COLLECTED}
+    assert set(result) == {"dag_run", "backend", *COLLECTED}
 
 
 def test_a_finished_task_is_shown_with_its_seconds() -> None:

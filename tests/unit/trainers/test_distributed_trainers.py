@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import socket
 from collections.abc import Iterator
@@ -24,7 +25,8 @@ EVALUATOR = ReplicaId(role=ReplicaRole.EVALUATOR)
 @pytest.fixture(scope="module")
 def trainer() -> Iterator[SimpleNamespace]:
     with trainer_modules(
-        ["digits", "shared", "tensorflow_ps"], ["arguments", "cluster", "replica", "results", "storage"]
+        ["digits", "shared", "tensorflow_ps"],
+        ["arguments", "cluster", "order", "replica", "results", "storage"],
     ) as modules:
         yield modules
 
@@ -45,6 +47,19 @@ def test_ranks_begin_at_the_master_and_go_on_with_the_workers(
 
     assert (found.rank, found.world_size, found.is_master) == (rank, 3, rank == 0)
     assert (found.master_host, found.port) == (replica_host("j", MASTER), 2222)
+
+
+@pytest.mark.parametrize(("pool", "index", "rank"), [(0, 0, 0), (1, 0, 1), (1, 1, 2)])
+def test_ranks_in_the_pools_of_vertex_ai_are_the_same(
+    trainer: SimpleNamespace, pool: int, index: int, rank: int
+) -> None:
+    cluster = {"workerpool0": ["p0:2222"], "workerpool1": ["p1a:2222", "p1b:2222"], "workerpool2": ["p2:1"]}
+    spec = {"cluster": cluster, "environment": "cloud", "task": {"type": f"workerpool{pool}", "index": index}}
+
+    found = trainer.replica.read_replica({"CLUSTER_SPEC": json.dumps(spec)})
+
+    assert (found.rank, found.world_size, found.is_master) == (rank, 3, rank == 0)
+    assert (found.master_host, found.port) == ("p0", 2222)
 
 
 @pytest.mark.parametrize("environment", [{}, {"CLUSTER_SPEC": ""}])
@@ -121,7 +136,7 @@ def test_a_chief_that_is_alone_has_no_cluster(trainer: SimpleNamespace, environm
         (environment_of(MASTER, MASTER, *WORKERS), "no ps"),
         (
             environment_of(MASTER, MASTER, WORKERS[0], SERVER, use_chief=False),
-            "no chief; .*useChiefInTfConfig",
+            "no chief; the job needs chief, worker, ps, .*useChiefInTfConfig",
         ),
         ({"TF_CONFIG": "{"}, "TF_CONFIG must be a JSON object"),
         ({"TF_CONFIG": '["cluster"]'}, "TF_CONFIG must be a JSON object"),
@@ -133,6 +148,47 @@ def test_a_cluster_that_tensorflow_cannot_use_is_explained(
 ) -> None:
     with pytest.raises(trainer.replica.ClusterError, match=message):
         trainer.cluster.cluster_of(environment)
+
+
+def test_a_strategy_without_servers_needs_none(trainer: SimpleNamespace) -> None:
+    cluster = trainer.cluster.cluster_of(environment_of(MASTER, MASTER, *WORKERS), ("chief", "worker"))
+
+    assert {role: len(hosts) for role, hosts in cluster.items()} == {"chief": 1, "worker": 2}
+
+
+def test_a_pass_takes_each_row_at_most_once_in_whole_batches(trainer: SimpleNamespace) -> None:
+    batches = [list(batch) for batch in trainer.order.batches(10, size=4, seed=3)]
+
+    assert [len(batch) for batch in batches] == [4, 4]
+    assert len({row for batch in batches for row in batch}) == 8
+    assert batches == [list(batch) for batch in trainer.order.batches(10, size=4, seed=3)]
+    (small,) = trainer.order.batches(3, size=4, seed=3)
+    assert sorted(small) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("environment", "words", "folder"),
+    [
+        ({}, [], "output"),
+        ({"AIP_MODEL_DIR": "gs://b/model/"}, [], "gs://b/model/"),
+        ({"AIP_MODEL_DIR": "gs://b/model/"}, ["--job-dir", "gs://b/job"], "gs://b/job"),
+    ],
+)
+def test_the_job_directory_is_that_of_either_service(
+    trainer: SimpleNamespace,
+    monkeypatch: pytest.MonkeyPatch,
+    environment: dict[str, str],
+    words: list[str],
+    folder: str,
+) -> None:
+    monkeypatch.delenv("AIP_MODEL_DIR", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    parser = argparse.ArgumentParser()
+
+    trainer.results.add_job_dir(parser)
+
+    assert parser.parse_args(words).job_dir == folder
 
 
 def test_results_are_the_model_and_last_the_metrics(

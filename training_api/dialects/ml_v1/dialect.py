@@ -6,16 +6,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from training_api.dialects.ml_v1.cluster import cluster_environment
-from training_api.dialects.ml_v1.failure_words import failure_text
+from training_api.dialects.ml_v1.failure_words import failure_text, quota_text
 from training_api.dialects.ml_v1.reader import NAME, read_request
 from training_api.dialects.ml_v1.summary import summary
 from training_api.dialects.ml_v1.trial_spec import trial_environment, trial_of
 from training_api.job.cluster import replica_host
-from training_api.job.dialect import Dialect, JobField, ReplicaContext, ReplicaFailure
+from training_api.job.dialect import Dialect, JobField, ReplicaContext, ReplicaFailure, Resource
+from training_api.job.job_spec import JobSpec
 from training_api.job.restarts import RestartScope, is_retryable
+from training_api.job.service_agent import ServiceAgent
 from training_api.job.tuning.study_spec import DEFAULT_METRIC_TAG
 
 _STUDY = "trainingInput.hyperparameters"
+#: Source of the address and of the role: the guide, and [roles: ml]. The sentence is ours.
+AGENT = ServiceAgent(
+    domain="cloud-ml.google.com",
+    role="roles/ml.serviceAgent",
+    denied="permission denied: serviceAccount:{email} needs {role} on {resource} to pull it.",
+)
 
 
 def _environment(context: ReplicaContext) -> dict[str, str]:
@@ -45,14 +53,26 @@ def _restart_scope(failure: ReplicaFailure) -> RestartScope:
     return RestartScope.REPLICA if passes else RestartScope.NONE
 
 
+def _resource_name(resource: Resource) -> str:
+    return f"projects/{resource.project}/jobs/{resource.id}"
+
+
+def _as_asked(spec: JobSpec, request: Mapping[str, Any]) -> dict[str, Any]:
+    labels = {"labels": spec.labels} if spec.labels else {}
+    return {"jobId": spec.job_id, **labels, "trainingInput": dict(request)}
+
+
 ML_V1 = Dialect(
     name=NAME,
+    title="AI Platform Training",
     environment=_environment,
     variables=frozenset({"CLUSTER_SPEC", "TF_CONFIG", "CLOUD_ML_TRIAL_ID", "CLOUD_ML_HP_METRIC_TAG"}),
     trial=trial_of,
     host_name=replica_host,
     restart_scope=_restart_scope,
     failure_text=failure_text,
+    quota_text=quota_text,
+    agent=AGENT,
     fields={
         "max_wait": "trainingInput.scheduling.maxWaitTime",
         "max_running": "trainingInput.scheduling.maxRunningTime",
@@ -73,4 +93,6 @@ ML_V1 = Dialect(
         "labels.": JobField.LABELS,
     },
     summary=summary,
+    resource_name=_resource_name,
+    as_asked=_as_asked,
 )

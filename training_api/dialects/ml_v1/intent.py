@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from enum import StrEnum
+from typing import Any
 
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import JobConflict
@@ -39,27 +41,41 @@ class Intent:
     :param request_hash: of the job as asked for, without its id and without the labels that say whose it is.
     :param owner: a token that only this task knows; a job with another one is somebody else's.
     :param attempt: 1 for the task's first job.
+    :param asked_at: seconds since the epoch when the create was sent last; ``None`` where it does not matter.
+    :param known_as: the id that the service gave the job; empty: ``job_id``, or not known yet.
+    :param region: where it is made, of a service with several regions; empty: where the connection says.
     """
 
     request_hash: str
     job_id: str
     owner: str
     attempt: int = 1
+    asked_at: float | None = None
+    known_as: str = ""
+    region: str = ""
 
-    def to_json(self) -> dict[str, str | int]:
+    def to_json(self) -> dict[str, str | int | float | None]:
         """Return what the task's state store keeps."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, stored: object) -> Intent | None:
         """Return the intent that ``to_json`` wrote, or ``None`` where nothing readable is stored."""
-        if not isinstance(stored, dict) or set(stored) != {"request_hash", "job_id", "owner", "attempt"}:
+        needed = {"request_hash", "job_id", "owner", "attempt"}  # what the first version stored
+        known = needed | {"asked_at", "known_as", "region"}
+        if not isinstance(stored, dict) or not needed <= set(stored) <= known:
             return None
         return cls(**stored)
 
-    def next(self, job_id: str, request_hash: str) -> Intent:
+    def next(self, job_id: str, request_hash: str, region: str = "") -> Intent:
         """Return the intent of the following attempt, of the same owner."""
-        return replace(self, request_hash=request_hash, job_id=job_id, attempt=self.attempt + 1)
+        return Intent(
+            request_hash=request_hash,
+            job_id=job_id,
+            owner=self.owner,
+            attempt=self.attempt + 1,
+            region=region,
+        )
 
 
 class Step(StrEnum):
@@ -70,9 +86,11 @@ class Step(StrEnum):
     NEXT_ATTEMPT = "NEXT_ATTEMPT"  #: it is ours, but ended without a result, or was asked for something else
 
 
-def request_hash(job: Job) -> str:
-    """Return the first 16 hex digits of the SHA-256 of ``job`` as sent, without its id. Pure."""
+def request_hash(job: Job, options: Mapping[str, Any] | None = None) -> str:
+    """Return the first 16 hex digits of the SHA-256 of ``job`` and ``options`` as sent. Pure."""
     wire = job.model_copy(update={"job_id": None}).to_wire()
+    if options:
+        wire["options"] = options
     text = json.dumps(wire, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:_REQUEST_LENGTH]
 
@@ -158,7 +176,7 @@ def next_step(key: TaskKey, intent: Intent, wanted_hash: str, found: Job | None)
     if state.is_terminal:
         return Step.NEXT_ATTEMPT
     raise JobConflict(
-        f"job {intent.job_id!r} of this task is still {state} with another request: it was submitted with "
+        f"job {found.job_id!r} of this task is still {state} with another request: it was submitted with "
         f"request {(found.labels or {}).get(REQUEST_LABEL)}, the task now asks for request {wanted_hash} "
         "(its image, arguments or machine changed since); cancel it or wait for its end, then clear this "
         "task"

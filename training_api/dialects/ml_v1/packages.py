@@ -3,7 +3,7 @@ The fields of a request that describe Python packages instead of a container.
 
 With their documented rules.
 
-What such a job runs: ``training_api/job/python_package.py``.
+What such a job runs: ``training_api/job/packages/python_package.py``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 
 from training_api.dialects.ml_v1.resources import ReplicaConfig, TrainingInput
 from training_api.errors import FieldViolation
-from training_api.job.python_package import MAX_PACKAGES, MODULE, OBJECT, VERSION, PythonPackages
+from training_api.job.packages.python_package import MAX_PACKAGES, MODULE, OBJECT, VERSION, PythonPackages
 
 _FIELDS = ("package_uris", "python_module", "runtime_version", "python_version")
 _PATH = "trainingInput."

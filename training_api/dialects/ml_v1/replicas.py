@@ -30,7 +30,7 @@ from training_api.errors import InvalidImageRef
 from training_api.job.cluster import ReplicaId, ReplicaRole
 from training_api.job.image_ref import ImageRef, parse_image_ref
 from training_api.job.machines import MACHINE_TYPES, TPU_MACHINE, MachineType
-from training_api.job.python_package import runtime_args, runtime_image
+from training_api.job.packages.python_package import runtime_args, runtime_image
 from training_api.job.replica_spec import MAX_REPLICAS, ReplicaSpec
 from training_api.job.violations import Violations
 

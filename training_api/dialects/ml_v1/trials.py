@@ -80,10 +80,27 @@ def study_result(
     study = study_of(job)
     if study is None:
         return None
-    rows = trial_rows(job, now, cost_per_second)
+    return result_of(
+        study,
+        trial_rows(job, now, cost_per_second),
+        # A service may count what it does not list.
+        counted=(job.training_output.completed_trial_count if job.training_output else None) or 0,
+        job_dir=(job.training_input.job_dir if job.training_input else None) or "",
+        max_trials=max_trials,
+    )
+
+
+def result_of(
+    study: StudySpec, rows: Sequence[TrialRow], *, counted: int = 0, job_dir: str = "", max_trials: int = 1000
+) -> StudyResult:
+    """
+    Return what a study has found. Pure.
+
+    :param counted: completed trials, those that ``rows`` lacks included; 0: nobody counted them.
+    :param job_dir: the folder of the tuning job; empty: it has none.
+    :param max_trials: as above.
+    """
     done = [row for row in rows if row.is_done]
-    # A service may count what it does not list.
-    counted = (job.training_output.completed_trial_count if job.training_output else None) or 0
     return StudyResult(
         goal=study.goal,
         metric_tag=study.metric_tag,
@@ -93,7 +110,7 @@ def study_result(
         running=sum(not row.state.is_terminal for row in rows),
         failed=sum(row.state is JobState.FAILED and not row.is_done for row in rows),
         cancelled=sum(row.state is JobState.CANCELLED and not row.is_done for row in rows),
-        best=_best(job, best_trial(rows, study.goal)),
+        best=_best(job_dir, best_trial(rows, study.goal)),
         trials=_best_rows(rows, study.goal, max_trials),
         trials_left_out=max(len(rows) - max_trials, 0),
     )
@@ -131,10 +148,9 @@ def trial_line(row: TrialRow) -> str:
     return f"trial {row.trial_id}: {result}{step}, {state}, {seconds}, {given}"
 
 
-def _best(job: Job, row: TrialRow | None) -> BestTrial | None:
+def _best(job_dir: str, row: TrialRow | None) -> BestTrial | None:
     if row is None or row.objective is None:
         return None
-    job_dir = (job.training_input.job_dir if job.training_input else None) or ""
     return BestTrial(
         trial_id=row.trial_id,
         objective=row.objective,

@@ -6,6 +6,16 @@ Requests name a project by its id or its number; answers always have the number.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from training_api.job.dialect import ResourceKind
+
+#: What the names of resources have before the id.
+COLLECTIONS: Mapping[ResourceKind, str] = {
+    ResourceKind.JOB: "customJobs",
+    ResourceKind.TUNING_JOB: "hyperparameterTuningJobs",
+    ResourceKind.PIPELINE: "trainingPipelines",
+}
 LOCATION_PATTERN = r"^[a-z][a-z0-9-]{0,62}$"
 _LARGEST = 2**63 - 1
 #: 19 digits, as the ones that users saw (3958704668489547776), and each within 64 bits.

@@ -51,7 +51,7 @@ def read_machine(rules: Violations, path: str, machine: Mapping[str, Any]) -> Po
             "this service has no reservations; leave it out, or say NO_RESERVATION",
         )
     name = machine.get("machineType", "")
-    if name.startswith(_TPU_MACHINES):
+    if is_tpu(name):
         rules.add(f"{path}.machineType", f"{_NO_TPU}; got {name[:100]!r}")
         return None
     found = VERTEX_MACHINE_TYPES.get(name)
@@ -60,6 +60,11 @@ def read_machine(rules: Violations, path: str, machine: Mapping[str, Any]) -> Po
         rules.add(f"{path}.machineType", f"must be one of {known}; got {name[:100]!r}")
         return None
     return _with_accelerators(rules, path, machine, found)
+
+
+def is_tpu(name: str) -> bool:
+    """Whether a machine type has TPUs."""
+    return name.startswith(_TPU_MACHINES)
 
 
 def _with_accelerators(

@@ -9,9 +9,9 @@ from typing import Any
 
 from training_api.dialects.vertex_v1.variables import MAX_EXPANDED, expanded_length
 from training_api.errors import InvalidImageRef
-from training_api.job.bucket_paths import named_objects, names_no_object
 from training_api.job.image_ref import ImageRef, parse_image_ref
-from training_api.job.python_package import MAX_PACKAGES, MODULE, OBJECT, PackageTask
+from training_api.job.packages.bucket_paths import named_objects, names_no_object
+from training_api.job.packages.python_package import MAX_PACKAGES, MODULE, OBJECT, PackageTask
 from training_api.job.violations import Violations
 
 #: Where containers see Cloud Storage.

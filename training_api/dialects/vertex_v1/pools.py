@@ -75,7 +75,7 @@ def _replicas(
     for name, why in NOT_HERE.items():
         if name in pool:
             rules.add(f"{path}.{name}", why)
-    _check_disk(rules, f"{path}.diskSpec", pool.get("diskSpec", {}))
+    check_disk(rules, f"{path}.diskSpec", pool.get("diskSpec", {}))
     machine = read_machine(rules, f"{path}.machineSpec", pool.get("machineSpec", {}))
     task = read_task(rules, path, pool)
     if machine is None or task is None:
@@ -95,7 +95,8 @@ def _replicas(
     ]
 
 
-def _check_disk(rules: Violations, path: str, disk: Mapping[str, Any]) -> None:
+def check_disk(rules: Violations, path: str, disk: Mapping[str, Any]) -> None:
+    """Check the boot disk of a pool's machines."""
     kind, size = disk.get("bootDiskType", ""), disk.get("bootDiskSizeGb", 0)
     if kind and kind not in _DISK_TYPES:
         rules.add(f"{path}.bootDiskType", f"must be one of {', '.join(_DISK_TYPES)}; got {kind[:100]!r}")

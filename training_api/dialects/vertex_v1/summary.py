@@ -18,6 +18,8 @@ def summary(request: Mapping[str, Any]) -> dict[str, Any]:
     job_spec = request.get("trialJobSpec") or request.get("jobSpec", {})
     pools = zip(_ROLES, job_spec.get("workerPoolSpecs", []), strict=False)
     shown = dict(field for role, pool in pools if pool for field in _shown(role, pool))
+    # The tier of ml.v1 that takes machines from the request.
+    shown = {"scaleTier": "CUSTOM", **shown}
     return {**shown, "hyperparameters": _search(request)} if "studySpec" in request else shown
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
+from training_api.dialects.ml_v1.dialect import AGENT
 from training_api.dialects.ml_v1.resources import GetConfigResponse
 from training_api.job.project_number import project_number
 from training_service.api.paths import ProjectPath
-from training_service.model.projects import service_agent
 
 
 def projects_router() -> APIRouter:
@@ -19,7 +19,7 @@ def projects_router() -> APIRouter:
     def get_config(project: ProjectPath) -> JSONResponse:
         """Return the project's service agent."""
         config = GetConfigResponse(
-            service_account=service_agent(project), service_account_project=project_number(project)
+            service_account=AGENT.email(project), service_account_project=project_number(project)
         )
         return JSONResponse(config.to_wire())
 

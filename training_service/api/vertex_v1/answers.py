@@ -18,7 +18,7 @@ Answer = Callable[[str, Mapping[str, Any]], JSONResponse]
 _FORMATS = {"": False, "json": False, "json;enum-encoding=int": True}
 
 
-def _answering(
+async def _answering(
     alt: Annotated[str, Query(include_in_schema=False)] = "",
     system_alt: Annotated[str, Query(alias="$alt", include_in_schema=False)] = "",
 ) -> Answer:

@@ -41,7 +41,7 @@ _RULES = {
 }
 _ANY_JSON = "without NUL, NaN, infinity and lone surrogates, and not nested a hundred deep"
 #: Messages whose JSON form is a value of its own.
-_OWN_FORMS = {
+OWN_FORMS = {
     "google.protobuf.Any": "an object with '@type', the URL of a type of message that this service knows",
     "google.protobuf.BoolValue": "true or false",
     "google.protobuf.Duration": "seconds followed by 's', like '3600s'",
@@ -168,14 +168,14 @@ def _of_field(
 
 def _of_value(field: FieldDescriptor, value: Any, place: _Place, sent: _Sent) -> Iterator[FieldViolation]:
     kind = field.message_type
-    if kind is not None and kind.full_name not in _OWN_FORMS:
+    if kind is not None and kind.full_name not in OWN_FORMS:
         yield from _of_message(kind, value, place)
     elif field.enum_type is not None:
         if not _is_of_enum(field.enum_type, value):
             known = ", ".join(field.enum_type.values_by_name)
             yield place.must_be(f"one of {known}, or its number", value)
     elif not _fits(field, value, sent):
-        yield place.must_be(_OWN_FORMS[kind.full_name] if kind else _RULES[field.cpp_type], value)
+        yield place.must_be(OWN_FORMS[kind.full_name] if kind else _RULES[field.cpp_type], value)
 
 
 def _fits(field: FieldDescriptor, value: Any, sent: _Sent) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from training_api.cloud_logging import TRIAL_LABEL
 from training_api.dialects.vertex_v1.errors_of_jobs import IN_THE_LOG
 from training_api.dialects.vertex_v1.failure_words import replica_name
 from training_api.states import JobState
@@ -36,11 +37,13 @@ class ErrorTail:
         blamed = [each.replica for each in record.spec.replicas if str(each.replica) == reason.replica]
         if not blamed or record.spec.secrets:
             return ""
+        # The log of a tuning job has the lines of all its trials.
+        of_trial = f' AND labels."{TRIAL_LABEL}"="{record.trial_id}"' if record.trial else ""
         entries, _ = self._logs.list_page(
             projects=[record.spec.project],
             filter_text=(
                 f'resource.labels.job_id="{record.spec.job_id}" AND severity>=ERROR '
-                f'AND resource.labels.task_name="{replica_name(blamed[0])}"'
+                f'AND resource.labels.task_name="{replica_name(blamed[0])}"{of_trial}'
             ),
             page_size=MAX_LINES + 1,
             descending=True,

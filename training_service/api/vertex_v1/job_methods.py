@@ -16,7 +16,7 @@ from training_service.access.decision import Caller
 from training_service.api.vertex_v1.canonical import canonical
 from training_service.api.vertex_v1.job_rights import check_rights_of_job
 from training_service.api.vertex_v1.operations import Operations
-from training_service.api.vertex_v1.read_mask import masked, read_mask
+from training_service.api.vertex_v1.read_mask import masked_page, read_mask
 from training_service.api.vertex_v1.tuning_writer import TUNING_JOBS
 from training_service.api.vertex_v1.writer import CUSTOM_JOBS, custom_job
 from training_service.model.records import JobRecord
@@ -102,9 +102,7 @@ class JobMethods(ABC):
         page = self._jobs.list_page(
             project, filter_text, page_size, page_token, region=location, tunes=self.tunes
         )
-        found = [masked(self._shown(view), paths) for view in page.jobs]
-        token = {"nextPageToken": page.next_page_token} if page.next_page_token else {}
-        return {**({self.collection: found} if found else {}), **token}
+        return masked_page(self.collection, map(self._shown, page.jobs), paths, page.next_page_token)
 
     def get(self, project: str, location: str, job_id: str) -> dict[str, Any]:
         """

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from training_api.errors import InvalidRequest
+from training_service.api.vertex_v1.body_check import OWN_FORMS
 from training_service.api.vertex_v1.messages import descriptor_of
 
 _ALL = "*"
@@ -47,6 +48,18 @@ def masked(resource: Mapping[str, Any], paths: Sequence[_Path]) -> dict[str, Any
     return found
 
 
+def masked_page(
+    collection: str, resources: Iterable[Mapping[str, Any]], paths: Sequence[_Path], token: str
+) -> dict[str, Any]:
+    """
+    Return the answer to a list, in canonical JSON: what is empty is left out.
+
+    :param token: of the next page; empty: there is none.
+    """
+    found = [masked(each, paths) for each in resources]
+    return {**({collection: found} if found else {}), **({"nextPageToken": token} if token else {})}
+
+
 def _resolved(path: str, descriptor: Descriptor) -> _Path:
     names: list[str] = []
     within: Descriptor | None = descriptor
@@ -56,8 +69,10 @@ def _resolved(path: str, descriptor: Descriptor) -> _Path:
             known = ", ".join(each.json_name for each in descriptor.fields)
             raise _broken(f"must name fields of {descriptor.name}: {known}; got {path[:100]!r}")
         names.append(field.json_name)
-        # A mask goes into messages, but not into the items of lists and maps.
-        within = None if field.is_repeated else field.message_type
+        # A mask goes into messages, but not into the items of lists and maps, nor into what JSON writes as
+        # one value, such as a time.
+        is_whole = field.is_repeated or (field.message_type and field.message_type.full_name in OWN_FORMS)
+        within = None if is_whole else field.message_type
     return tuple(names)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 from google.protobuf.duration_pb2 import Duration
 
 from training_api.dialects.vertex_v1.job_states import TRIAL_STATES
-from training_api.dialects.vertex_v1.names import job_name, trial_job_id
+from training_api.dialects.vertex_v1.names import COLLECTIONS, job_name, trial_job_id
+from training_api.job.dialect import ResourceKind
 from training_api.job.job_spec import JobSpec
 from training_api.job.project_number import project_number
 from training_api.job.tuning.measurement import Report
@@ -20,7 +21,7 @@ from training_service.api.vertex_v1.writer import CUSTOM_JOBS, job_resource
 from training_service.model.tuning_output import TrialOutput
 from training_service.use_cases.jobs import JobView
 
-TUNING_JOBS = "hyperparameterTuningJobs"
+TUNING_JOBS = COLLECTIONS[ResourceKind.TUNING_JOB]
 _STOPPING = "STOPPING"
 _INFEASIBLE = "INFEASIBLE"
 

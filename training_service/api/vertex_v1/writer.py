@@ -6,13 +6,14 @@ from typing import Any
 
 from training_api.dialects.vertex_v1.errors_of_jobs import job_error
 from training_api.dialects.vertex_v1.job_states import JOB_STATES
-from training_api.dialects.vertex_v1.names import job_name, trial_job_id
+from training_api.dialects.vertex_v1.names import COLLECTIONS, job_name, trial_job_id
+from training_api.job.dialect import ResourceKind
 from training_api.job.project_number import project_number
 from training_api.states import JobState
 from training_api.wire import format_timestamp
 from training_service.model.records import JobRecord
 
-CUSTOM_JOBS = "customJobs"
+CUSTOM_JOBS = COLLECTIONS[ResourceKind.JOB]
 #: discovery: CustomJob.error "Only populated when job's state is JOB_STATE_FAILED or JOB_STATE_CANCELLED".
 WITH_ERROR = frozenset({JobState.FAILED, JobState.CANCELLED})
 

@@ -17,10 +17,13 @@ METRICS_LIMIT = DiskUse(bytes=256 * 2**20, files=100_000)
 _SETTINGS = " (TRAINING_DISK_LIMIT_BYTES, TRAINING_DISK_LIMIT_FILES)"
 
 
-def over_limit(replica: ReplicaId, where: str, use: DiskUse | None, most: DiskUse) -> Reason | None:
+def over_limit(
+    replica: ReplicaId, name: str, where: str, use: DiskUse | None, most: DiskUse
+) -> Reason | None:
     """
     Return why a job fails; ``None``: it does not.
 
+    :param name: of the replica, in the words of the job's dialect.
     :param where: what the replica has written to.
     :param use: ``None``: unknown.
     """
@@ -30,13 +33,13 @@ def over_limit(replica: ReplicaId, where: str, use: DiskUse | None, most: DiskUs
     bounds = [f"{most.bytes:,} bytes"] if most.bytes else []
     bounds += [f"{most.files:,} files"] if most.files else []
     message = (
-        f"The replica {replica} has written at least {use.bytes:,} bytes{files} to {where}; allowed are "
+        f"The replica {name} has written at least {use.bytes:,} bytes{files} to {where}; allowed are "
         f"{' and '.join(bounds)}{'' if most == METRICS_LIMIT else _SETTINGS}."
     )
     return Reason(cause=Cause.DISK, message=message, replica=str(replica))
 
 
-def hidden(replica: ReplicaId, where: str) -> Reason:
+def hidden(replica: ReplicaId, name: str, where: str) -> Reason:
     """Return why a job fails that hides from the service what it writes."""
-    message = f"The replica {replica} has made a folder that the service cannot read in {where}."
+    message = f"The replica {name} has made a folder that the service cannot read in {where}."
     return Reason(cause=Cause.DISK, message=message, replica=str(replica))

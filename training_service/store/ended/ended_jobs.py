@@ -101,6 +101,12 @@ class EndedJobs:
             if batch:
                 yield batch
 
+    def has_active_trial(self, uid: str) -> bool:
+        """Tell whether a trial of the job ``uid`` has not ended."""
+        active = sa.exists().where(is_trial, jobs.c.study_uid == uid, jobs.c.state.not_in(sorted(TERMINAL)))
+        with self._engine.connect() as connection:
+            return bool(connection.scalar(sa.select(active)))
+
     def count_rows(self, batch: Sequence[EndedJob]) -> dict[str, int]:
         """Return how many rows of each kind belong to these jobs, without those of logs."""
         counts = {"jobs": len(batch)}

@@ -27,6 +27,8 @@ from training_service.store.jobs.stored_spec import mapping_of
 from training_service.store.sql.any_of import TERMINAL_VALUES
 from training_service.store.tables import counters, is_job, is_queued, is_trial, jobs
 
+#: What a search can be filtered by beside the fields of ``jobs.list``: its rows are of all dialects.
+SEARCHED_TOO: Mapping[str, JobField] = {"displayName": JobField.DISPLAY_NAME}
 _MAX_ERROR_CHARACTERS = 2000
 _COLUMNS = (
     jobs.c.uid,
@@ -91,18 +93,19 @@ class JobSearch:
             states: Counter[str] = Counter()
             for row in connection.execute(counted):
                 states[state_of(row.state)] += row.number
-            shown = {row.uid: self._shown(row) for row in rows}
-            studies = self._studies(connection, [uid for uid, asked in shown.items() if _is_tuning(asked)])
-        places = self._positions([row.uid for row in rows if row.state == JobState.QUEUED.value])
-        now_us = to_us(self._clock())
+            found = self._rows(connection, rows)
         return {
-            "jobs": [
-                _row(row, shown[row.uid], studies.get(row.uid), places.get(row.uid), now_us) for row in rows
-            ],
+            "jobs": found,
             "nextPageToken": token,
             "total": states.total(),
             "states": states,
         }
+
+    def row(self, uid: str) -> dict[str, Any] | None:
+        """Return the JSON form of a :class:`JobRow`; ``None``: there is no such job."""
+        query = sa.select(*_COLUMNS).where(is_job, jobs.c.uid == uid)
+        with self._engine.connect() as connection:
+            return next(iter(self._rows(connection, list(connection.execute(query)))), None)
 
     def oldest_queued(self, project: str = "") -> tuple[int, datetime | None]:
         """Return how many jobs of ``project`` (empty: of all) wait, and since when the oldest does."""
@@ -132,10 +135,21 @@ class JobSearch:
             parts += [value for row in connection.execute(living) for value in row]
         return "-".join(str(part or 0) for part in parts)
 
+    def _rows(self, connection: sa.Connection, rows: Sequence[Any]) -> list[dict[str, Any]]:
+        """Return the JSON form of what was read of jobs."""
+        shown = {row.uid: self._shown(row) for row in rows}
+        studies = self._studies(connection, [uid for uid, asked in shown.items() if is_tuning(asked)])
+        places = self._positions([row.uid for row in rows if row.state == JobState.QUEUED.value])
+        now_us = to_us(self._clock())
+        return [_row(row, shown[row.uid], studies.get(row.uid), places.get(row.uid), now_us) for row in rows]
+
     def _shown(self, row: Any) -> Mapping[str, Any]:
-        """Return what a row's table shows of the request; nothing of an unknown dialect."""
+        """Return what a table shows of a row's request; nothing of an unknown dialect."""
         dialect = self._dialects.get(row.dialect)
-        return dialect.summary(mapping_of(row.request)) if dialect else {}
+        if dialect is None:
+            return {}
+        request = mapping_of(row.request)
+        return {"displayName": dialect.display_name(request), "trainingInput": dialect.summary(request)}
 
     def _studies(self, connection: sa.Connection, uids: Sequence[str]) -> dict[str, Any]:
         """Return the sums over the trials of tuning jobs, by the job's uid."""
@@ -155,11 +169,12 @@ class JobSearch:
 
 
 def _row(
-    row: Any, asked: Mapping[str, Any], trials: Any, position: int | None, now_us: int
+    row: Any, shown: Mapping[str, Any], trials: Any, position: int | None, now_us: int
 ) -> dict[str, Any]:
     """Return the JSON form of a :class:`JobRow`."""
     fields = {
         "jobId": row.job_id,
+        "dialect": row.dialect,
         "state": state_of(row.state),
         "labels": mapping_of(row.labels),
         "createTime": _time(row.created_us),
@@ -169,18 +184,19 @@ def _row(
         "errorMessage": row.error_message[:_MAX_ERROR_CHARACTERS] or None,
         "reason": mapping_of(row.reason) or None,
         "jobPosition": position,
-        "trainingInput": asked,
+        **shown,
     }
-    shown = {name: value for name, value in fields.items() if value is not None}
-    if _is_tuning(asked):
+    told = {name: value for name, value in fields.items() if value is not None}
+    if is_tuning(shown):
         counts = {"total": trials.total, "ended": trials.ended} if trials else {"total": 0, "ended": 0}
-        return {**shown, "trials": counts, "billedSeconds": trials.seconds if trials else 0.0}
+        return {**told, "trials": counts, "billedSeconds": trials.seconds if trials else 0.0}
     ran_us = (row.ended_us or now_us) - row.running_us if row.running_us else 0
-    return {**shown, "billedSeconds": max(ran_us, 0) / 1e6}
+    return {**told, "billedSeconds": max(ran_us, 0) / 1e6}
 
 
-def _is_tuning(asked: Mapping[str, Any]) -> bool:
-    return "hyperparameters" in asked
+def is_tuning(row: Mapping[str, Any]) -> bool:
+    """Whether a job tunes. :param row: what the table shows of it; of an unreadable job, too."""
+    return "hyperparameters" in row.get("trainingInput", {})
 
 
 def _time(microseconds: int | None) -> str | None:

@@ -19,7 +19,7 @@ from training_api.job.image_ref import parse_image_ref
 from training_api.job.job_spec import JobSpec
 from training_api.job.machines import MachineType
 from training_api.job.newer_machines import ALL_MACHINE_TYPES
-from training_api.job.python_package import PackageTask, PythonPackages
+from training_api.job.packages.python_package import PackageTask, PythonPackages
 from training_api.job.replica_spec import ReplicaSpec
 from training_api.job.restarts import RestartScope
 from training_api.job.secret_refs import SecretRef

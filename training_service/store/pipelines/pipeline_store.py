@@ -59,10 +59,11 @@ class PipelineStore:
 
     def get(self, project: str, pipeline_id: str) -> PipelineRecord | None:
         """Return one pipeline; ``None``: there is none."""
-        query = _WITH_JOB.where(_c.project == project, _c.pipeline_id == pipeline_id)
-        with self._engine.connect() as connection:
-            row = connection.execute(query).one_or_none()
-        return None if row is None else _record(row)
+        return self._one(sa.and_(_c.project == project, _c.pipeline_id == pipeline_id))
+
+    def of_job(self, job_uid: str) -> PipelineRecord | None:
+        """Return the pipeline that a job was made for; ``None``: there is none."""
+        return self._one(_c.job_uid == job_uid)
 
     def list_page(
         self, project: str, location: str, tree: Filter | None, page_size: int, page_token: str
@@ -91,6 +92,11 @@ class PipelineStore:
         same = sa.and_(_c.project == project, _c.pipeline_id == pipeline_id, _c.state.in_(sorted(TERMINAL)))
         with writing(self._engine).begin() as connection:
             return connection.execute(sa.delete(pipelines).where(same)).rowcount == 1
+
+    def _one(self, condition: sa.ColumnElement[bool]) -> PipelineRecord | None:
+        with self._engine.connect() as connection:
+            row = connection.execute(_WITH_JOB.where(condition)).one_or_none()
+        return None if row is None else _record(row)
 
     def projects(self) -> list[str]:
         """Return the projects that have pipelines."""

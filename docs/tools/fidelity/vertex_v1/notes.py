@@ -70,7 +70,9 @@ NOTES: Mapping[str, Note] = {
     "HyperparameterTuningJob.encryptionSpec": differs(
         "Not used: what a job leaves lies on this machine's disk as it is."
     ),
-    "HyperparameterTuningJob.labels": Note(enforced="As of a CustomJob."),
+    "HyperparameterTuningJob.labels": Note(
+        enforced="Stored; `hyperparameterTuningJobs.list` filters by them."
+    ),
     "HyperparameterTuningJob.maxFailedTrialCount": Note(
         enforced="So many failed trials fail the job.",
         deviation="0: five without a success do.",
@@ -152,7 +154,7 @@ NOTES: Mapping[str, Note] = {
     ),
     "CustomJobSpec.serviceAccount": Note(
         enforced="The identity of the containers, by their metadata endpoint.",
-        deviation="`actAs` is checked with `--require-auth` only.",
+        deviation="`actAs` is checked with `--require-auth` only; images are pulled by the custom code service agent.",
         certainty=Certainty.DOCS,
     ),
     "CustomJobSpec.workerPoolSpecs": Note(enforced="The chief, workers, parameter servers and evaluators."),

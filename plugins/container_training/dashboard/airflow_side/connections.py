@@ -15,7 +15,8 @@ from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException
 
 from container_training.airflow_internals.database import airflow_database, connection_ids
-from container_training.hooks.training import ServiceAddress, TrainingHook, service_address
+from container_training.hooks.service_address import ServiceAddress, service_address
+from container_training.hooks.training import TrainingHook
 from container_training.work.job_buckets import JobBuckets
 from container_training.work.models.age import parse_limits
 from training_api.clients.fleet import OpsClient

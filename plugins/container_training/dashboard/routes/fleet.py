@@ -19,10 +19,9 @@ from container_training.dashboard.shared import ANSWERS, SERVICES
 from container_training.dashboard.views.fleet import history_view, models_view
 from container_training.dashboard.views.views import state_counts
 from container_training.work.orphans.orphans import Orphan, Verdict
-from container_training.work.orphans.search import ALIVE, OrphanSearch
-from training_api.dialects.ml_v1.resources import Job
+from container_training.work.orphans.search import OrphanSearch, live_jobs
 from training_api.fleet.history import FleetHistoryRequest
-from training_api.fleet.wire import MAX_SEARCH_PAGE, FleetResponse, Room, SearchJobsRequest
+from training_api.fleet.wire import FleetResponse, Room, SearchJobsRequest
 from training_api.job.labels import DAG_LABEL
 
 router = APIRouter(prefix="/api", include_in_schema=False)
@@ -195,10 +194,4 @@ def _room(room: Room | None) -> dict[str, Any] | None:
 
 
 def _find_orphans(service: Service) -> list[Orphan]:
-    # Rows, thousands a page, and not whole jobs.
-    request = SearchJobsRequest(filter=ALIVE, page_size=MAX_SEARCH_PAGE)
-    jobs = [
-        Job(job_id=row.job_id, state=row.state, labels=row.labels, create_time=row.create_time)
-        for row in service.ops.search_jobs(request).jobs
-    ]
-    return OrphanSearch(AirflowTasks()).among(jobs)
+    return OrphanSearch(AirflowTasks()).among(live_jobs(service.ops))

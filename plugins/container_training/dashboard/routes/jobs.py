@@ -95,13 +95,13 @@ def cancel(job_id: str, rights: RightsDep, conn_id: ConnId = DEFAULT_CONN_ID) ->
     :raises HTTPException: 403, the person may see it but not change its DAG's tasks.
     """
     service = SERVICES.get(conn_id)
-    job = readable_job(service, job_id, rights)
-    if not rights.may_cancel(job.labels or {}):
+    job = readable_job(service, job_id, rights).job
+    if not rights.may_cancel(job.labels):
         raise HTTPException(
             403, "you may look at this job, but not change the tasks of its DAG, so not cancel it"
         )
-    service.training.cancel_job(job_id)
-    return {"id": job_id, "state": service.training.get_job(job_id).state}
+    service.ops.cancel_job(job.job_id)
+    return {"id": job.job_id, "state": service.ops.job(job.job_id).job.state}
 
 
 def _search(service: Service, request: SearchJobsRequest, version: str) -> SearchJobsResponse:

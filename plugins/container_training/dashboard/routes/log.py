@@ -11,7 +11,6 @@ from fastapi.responses import StreamingResponse
 
 from container_training.dashboard.access import RightsDep
 from container_training.dashboard.airflow_side.connections import DEFAULT_CONN_ID, Service
-from container_training.dashboard.routes.job import JobId
 from container_training.dashboard.routes.jobs import ConnId
 from container_training.dashboard.shared import ANSWERS, SERVICES, readable_job
 from container_training.dashboard.views.log import (
@@ -30,7 +29,7 @@ Text = Annotated[str, Query(max_length=200)]
 
 
 def log_query(
-    job_id: JobId, replica: Text = "", trial: Text = "", search: Text = "", severity: Severity | None = None
+    job_id: str, replica: Text = "", trial: Text = "", search: Text = "", severity: Severity | None = None
 ) -> LogQuery:
     """Return which lines are asked for."""
     return LogQuery(job_id=job_id, replica=replica, trial=trial, search=search, severity=severity)
@@ -58,8 +57,8 @@ def log(
     only the first one's ``cursor`` counts.
     """
     service = SERVICES.get(conn_id)
-    readable_job(service, query.job_id, rights)
-    lines = replace(query, after=after, before="" if after else before)
+    job_id = readable_job(service, query.job_id, rights).job.job_id
+    lines = replace(query, job_id=job_id, after=after, before="" if after else before)
     size = MAX_PAGE_LINES if after else PAGE_LINES
     question = (service.conn_id, lines, page)
     found = ANSWERS.get(question, lambda: _page(service, lines, size, page, newest_first=not after))
@@ -77,7 +76,7 @@ def log(
 def download(query: LogQueryDep, rights: RightsDep, conn_id: ConnId = DEFAULT_CONN_ID) -> StreamingResponse:
     """Return all lines as a text file, page by page, so that no log is too long."""
     service = SERVICES.get(conn_id)
-    readable_job(service, query.job_id, rights)
+    query = replace(query, job_id=readable_job(service, query.job_id, rights).job.job_id)
     first = _page(service, query, MAX_PAGE_LINES, "")  # trouble is said before the file begins
     parts = filter(None, [query.job_id, query.trial and f"trial-{query.trial}", query.replica])
     # Ids of jobs and replicas have no quotes; what a person writes into the address may.

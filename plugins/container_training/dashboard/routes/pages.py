@@ -44,10 +44,10 @@ def jobs_page(request: Request) -> HTMLResponse:
     return _page(request, "jobs")
 
 
-@router.get("/jobs/{job_id}")
-def job_page(job_id: str, request: Request) -> HTMLResponse:
+@router.get("/jobs/{name:path}")
+def job_page(name: str, request: Request) -> HTMLResponse:
     """
-    Return the page of a job, whether the job exists or not.
+    Return the page of a job, by its id or its resource name, whether the job exists or not.
 
     Its data come from ``job_api``, which checks the user's rights.
     """

@@ -34,7 +34,7 @@ class JobQuery:
     :param dag: id of a DAG; empty: all.
     :param label: ``key=value``, or ``key`` for all jobs that have it; several are separated by commas, and
         all must hold.
-    :param name: a part of the job's id.
+    :param name: a part of the job's id, or of its display name.
     :param since: a key of ``SINCE``; empty: since ever.
     :param start: created at or after; empty, or ISO 8601 with a time zone.
     :param end: created before; the same.
@@ -62,7 +62,7 @@ class JobQuery:
         if self.states and with_states:
             clauses.append("(" + " OR ".join(f"state={state}" for state in self.states) + ")")
         if self.name:
-            clauses.append(f"jobId:{quoted(self.name)}")
+            clauses.append(f"(jobId:{quoted(self.name)} OR displayName:{quoted(f'*{self.name}*')})")
         clauses += _label_clauses(self.label, violations)
         clauses += self._time_clauses(now, violations)
         if violations:

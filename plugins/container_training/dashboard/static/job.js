@@ -6,7 +6,7 @@ import { showCurves, showUsage } from "./job_charts.js";
 import { JobLog } from "./job_log.js";
 import { PHASES, PHASE_NAMES, cancelJob, originParts, stateBadge } from "./job_parts.js";
 import { showTrials } from "./job_trials.js";
-import { ROOT, api, live, outsideLink, showProblem } from "./shell.js";
+import { ROOT, api, live, outsideLink, pageAddress, showProblem } from "./shell.js";
 
 const ID = decodeURIComponent(location.pathname.slice(`${ROOT}/jobs/`.length));
 const BASE = `jobs/${encodeURIComponent(ID)}`;
@@ -22,8 +22,11 @@ let looking = null;
 let filesOf = "";
 const seen = new Map();
 
-setText(byId("name"), ID);
-document.title = `${ID} · Training`;
+const setTitle = (title) => {
+  setText(byId("name"), title);
+  document.title = `${title} · Training`;
+};
+setTitle(ID);
 
 const isEnded = () => ["SUCCEEDED", "FAILED", "CANCELLED"].includes(answer.job.state);
 const now = () => Date.parse(answer.now) / 1000 + (performance.now() - answeredAt) / 1000;
@@ -45,6 +48,11 @@ async function load() {
     if (!answer) byId("job").hidden = true;
     return;
   }
+  if (answer.job.id !== ID) {
+    // What was asked for is a resource name, or a pipeline: every page has one address.
+    location.replace(pageAddress(`jobs/${encodeURIComponent(answer.job.id)}`));
+    return;
+  }
   answeredAt = performance.now();
   byId("job").hidden = false;
   byId("job").setAttribute("aria-busy", "false");
@@ -54,7 +62,7 @@ async function load() {
   if (isNew("head", [{ ...job, seconds: null, cost: Boolean(job.cost) }, answer.startedBy])) showHead();
   tick();
   showWhy();
-  if (isNew("request", [answer.request, answer.images])) showRequest();
+  if (isNew("request", [answer.request, answer.pools, answer.images])) showRequest();
   showTrials(ID, answer.study, newest);
   log ??= new JobLog(ID);
   log.setLive(!isEnded());
@@ -85,6 +93,8 @@ async function look() {
 
 function showHead() {
   const { job } = answer;
+  setTitle(job.displayName ?? job.id);
+  setText(byId("resource"), answer.pipeline ? `${answer.name}, made by ${answer.pipeline.name}` : answer.name);
   byId("state").replaceChildren(stateBadge(job.state));
   const button = make("button", { type: "button", class: "danger-quiet", id: "cancel", onclick: cancel }, "Cancel the job");
   const present = byId("cancel");
@@ -92,6 +102,9 @@ function showHead() {
   else if (!present) byId("actions").replaceChildren(button);
   const created = new Date(job.createTime);
   const rows = [
+    ["Job id", job.displayName ? [make("code", {}, job.id)] : null],
+    ["API", [job.api]],
+    ["Pipeline", answer.pipeline?.displayName ? [answer.pipeline.displayName] : null],
     ["Started by", [...originParts(job.origin), answer.startedBy && make("div", { class: "below" }, answer.startedBy)]],
     ["Created", [make("time", { datetime: job.createTime, title: moment(created) }, ago(created)), make("div", { class: "below" }, moment(created))]],
     ...PHASES.map((phase) => [PHASE_NAMES[phase], [make("span", { "data-phase": phase })]]),
@@ -120,35 +133,44 @@ function showWhy() {
 }
 
 function showRequest() {
-  const { request } = answer;
-  const training = request.trainingInput ?? {};
-  const images = answer.images.map((image) =>
-    make(
-      "div",
-      { class: "image" },
-      answer.images.length > 1 ? make("span", { class: "below" }, `${image.role}: `) : null,
-      make("code", {}, image.pinned ?? image.uri),
-      image.pinned && image.pinned !== image.uri ? make("div", { class: "below" }, `asked for as ${image.uri}`) : null,
-      image.pinned ? null : make("div", { class: "below" }, "its digest is known once it was pulled"),
-    ),
-  );
   const labels = Object.entries(answer.labels).map(([key, value]) => make("span", { class: "tag" }, `${key}=${value}`));
-  const args = answer.args.map((text) => make("code", { class: "argument" }, text));
+  const isAlone = answer.pools.length === 1;
+  const pools = answer.pools.flatMap((pool, index) => poolRows(pool, answer.images[index], isAlone ? "" : ` of ${pool.name}`));
   fillList(byId("request-facts"), [
-    ["Image", images.length ? images : null],
-    ["Arguments", args.length ? args : ["none"]],
+    ...pools,
     ["All labels", labels.length ? labels : null],
-    ["Job folder", answer.jobDir ? [make("code", {}, answer.jobDir)] : ["none"]],
-    ["Region", training.region ? [training.region] : null],
-    ["Limits", limits(training.scheduling)],
+    ["Folder", answer.folder ? [make("code", {}, answer.folder)] : ["none"]],
+    ["Region", answer.region ? [answer.region] : null],
+    ["Limits", limits(answer.limits)],
   ]);
-  setText(byId("request-json"), JSON.stringify(request, null, 2));
+  setText(byId("request-json"), JSON.stringify(answer.request, null, 2));
 }
 
-function limits(scheduling = {}) {
+/** What one pool of replicas runs, and on what. */
+function poolRows(pool, image, of) {
+  const accelerators = pool.acceleratorCount ? `, ${pool.acceleratorCount} x ${pool.accelerator}` : "";
+  const words = (texts) => texts.map((text) => make("code", { class: "argument" }, text));
+  return [
+    [`Replicas${of}`, [`${pool.count} x ${pool.machineType}${accelerators}`]],
+    [`Image${of}`, [imageElement(image)]],
+    [`Command${of}`, pool.command?.length ? words(pool.command) : null],
+    [`Arguments${of}`, pool.args?.length ? words(pool.args) : ["none"]],
+  ];
+}
+
+const imageElement = (image) =>
+  make(
+    "div",
+    { class: "image" },
+    make("code", {}, image.pinned ?? image.uri),
+    image.pinned && image.pinned !== image.uri ? make("div", { class: "below" }, `asked for as ${image.uri}`) : null,
+    image.pinned ? null : make("div", { class: "below" }, "its digest is known once it was pulled"),
+  );
+
+function limits({ wait, run }) {
   const parts = [];
-  if (scheduling.maxWaitTime) parts.push(`wait ${duration(Number.parseFloat(scheduling.maxWaitTime))}`);
-  if (scheduling.maxRunningTime) parts.push(`run ${duration(Number.parseFloat(scheduling.maxRunningTime))}`);
+  if (wait) parts.push(`wait ${duration(wait)}`);
+  if (run) parts.push(`run ${duration(run)}`);
   return parts.length ? [parts.join(", ")] : null;
 }
 
@@ -160,10 +182,10 @@ function showTimeline() {
 
 /** Files are looked at when the job's state or its trials change: the object store is not asked every second. */
 async function showFiles() {
-  byId("results").hidden = !answer.jobDir;
+  byId("results").hidden = !answer.folder;
   const ended = answer.study?.trials.filter((trial) => trial.endTime).length ?? 0;
   const wanted = `${answer.job.state} ${ended}`;
-  if (!answer.jobDir || filesOf === wanted) return;
+  if (!answer.folder || filesOf === wanted) return;
   filesOf = wanted;
   let found;
   try {

@@ -36,7 +36,7 @@ export async function cancelJob(job) {
     PREPARING: "Its image is being pulled. It ends before it trains.",
     RUNNING: "Its containers are stopped. What it has not written to its job directory is lost.",
   }[job.state];
-  const question = { title: `Cancel ${job.id}?`, text, yes: "Cancel the job", no: "Keep it" };
+  const question = { title: `Cancel ${job.displayName ?? job.id}?`, text, yes: "Cancel the job", no: "Keep it" };
   if (!(await ask(question))) return false;
   try {
     await act(`jobs/${encodeURIComponent(job.id)}/cancel`);

@@ -171,7 +171,8 @@ function fillRow(row) {
     make(
       "th",
       { role: "rowheader", scope: "row", "data-name": "Job" },
-      make("a", { href: pageAddress(`jobs/${encodeURIComponent(job.id)}`), "data-focus": "job", class: "job-id" }, job.id),
+      make("a", { href: pageAddress(`jobs/${encodeURIComponent(job.id)}`), "data-focus": "job", class: "job-id" }, job.displayName ?? job.id),
+      make("div", { class: "below" }, job.displayName ? `${job.api} · ${job.id}` : job.api),
       make("div", { class: "below" }, job.machines, ...labelChips(job.labels)),
     ),
     cell("State", {}, ...stateParts(job)),
@@ -215,7 +216,7 @@ function labelChips(labels) {
 
 function cancelButton(job) {
   if (!job.canCancel) return null;
-  const label = `Cancel job ${job.id}`;
+  const label = `Cancel job ${job.displayName ?? job.id}`;
   return make(
     "button",
     { type: "button", class: "quiet", "aria-label": label, "data-focus": "cancel", onclick: () => cancel(job) },

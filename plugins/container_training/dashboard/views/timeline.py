@@ -110,6 +110,10 @@ def _late(delay: Delay) -> dict[str, float | None] | None:
 
 
 def _lane_order(name: str) -> tuple[int, str, int]:
-    """Master first, then by role and number: ``worker-replica-10`` after ``worker-replica-2``."""
-    role, _, index = name.rpartition("-replica-")
-    return (0 if role in ("master", "chief") else 1, role, int(index) if index.isdecimal() else 0)
+    """Master first, then by pool and number: ``worker-replica-10`` after ``worker-replica-2``."""
+    pool, _, index = name.rpartition("-")
+    return (
+        0 if pool in ("master-replica", "chief-replica") else 1,
+        pool,
+        int(index) if index.isdecimal() else 0,
+    )

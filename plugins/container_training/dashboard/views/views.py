@@ -11,6 +11,7 @@ from training_api.dialects.ml_v1.cost import PriceList
 from training_api.dialects.ml_v1.job_rows import JobRow
 from training_api.dialects.ml_v1.resources import ScaleTier, TrainingInput
 from training_api.dialects.ml_v1.roles import machines_of
+from training_api.dialects.registry import title_of
 from training_api.errors import InvalidPrice
 from training_api.states import JobState
 from training_api.wire import format_timestamp
@@ -47,6 +48,8 @@ def job_view(
     ends = row.state.is_terminal or row.state is JobState.CANCELLING
     return {
         "id": row.job_id,
+        "api": title_of(row.dialect),
+        "displayName": row.display_name or None,
         "state": row.state,
         "createTime": format_timestamp(row.create_time),
         "endTime": format_timestamp(row.end_time) if row.end_time else None,

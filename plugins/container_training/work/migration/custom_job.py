@@ -16,11 +16,17 @@ from training_api.dialects.ml_v1.roles import MASTER, ROLES, RoleFields
 
 #: Takes what a decision is about, and its text.
 Decide = Callable[[str, str], None]
+#: Takes an option that only Vertex AI has, its value, and what is to be decided elsewhere.
+Option = Callable[[str, Any, str, str], None]
+#: Types of a reservation affinity -> words for them.
+_RESERVATIONS = {"ANY_RESERVATION": "ANY", "NO_RESERVATION": "NONE"}
+#: Options of the whole job, by their names in ``scheduling``.
+_SCHEDULING = ("strategy", "restart_job_on_worker_restart", "disable_retries")
 #: What stands in the place of an accelerator type where there is none.
 NO_ACCELERATOR = (None, "ACCELERATOR_TYPE_UNSPECIFIED")
 #: Fields of ``trainingInput`` -> those of a ``PythonPackageSpec``.
 _PACKAGE_FIELDS = {"packageUris": "package_uris", "pythonModule": "python_module", "args": "args"}
-_CAMEL = re.compile(r"_([a-z])")
+_CAMEL, _UPPER = re.compile(r"_([a-z])"), re.compile(r"[A-Z]")
 _SHOWN = 60
 
 
@@ -80,14 +86,19 @@ class CustomJob:
     folder: str
 
 
-def read_custom_job(job: Mapping[str, Any], decide: Decide) -> CustomJob:
-    """Return what ``job`` asks for; what has no counterpart is told to ``decide``. Pure."""
+def read_custom_job(job: Mapping[str, Any], decide: Decide, option: Option) -> CustomJob:
+    """
+    Return what ``job`` asks for. Pure.
+
+    :param decide: is told what has no counterpart.
+    :param option: is told what has one on Vertex AI only.
+    """
     top = _Message("", dict(job))
     top.take("display_name")
     labels = top.take("labels") or {}
     spec = top.message("job_spec")
     training: dict[str, Any] = {"scaleTier": "CUSTOM"}
-    pools = _Pools(training, decide)
+    pools = _Pools(training, decide, option)
     pools.read(spec.messages("worker_pool_specs"))
     folder = spec.message("base_output_directory").take("output_uri_prefix")
     times = spec.message("scheduling")
@@ -95,6 +106,12 @@ def read_custom_job(job: Mapping[str, Any], decide: Decide) -> CustomJob:
         "maxRunningTime": _seconds(times.take("timeout")),
         "maxWaitTime": _seconds(times.take("max_wait_duration")),
     }
+    for name in _SCHEDULING:
+        if (value := times.take(name)) is not None:
+            option(name, value, "dag", _left_out(f"job_spec.scheduling.{name}", value))
+    if (machines := spec.take("persistent_resource_id")) is not None:
+        text = _left_out("job_spec.persistent_resource_id", machines)
+        option("persistent_resource_id", machines, "dag", text)
     training |= {
         "scheduling": {name: value for name, value in scheduling.items() if value is not None},
         "serviceAccount": spec.take("service_account"),
@@ -109,7 +126,7 @@ def read_custom_job(job: Mapping[str, Any], decide: Decide) -> CustomJob:
             f"tensorboard={_short(tensorboard)}: summaries in the job's folder are shown on the job's page",
         )
     for path, value in top.left():
-        decide("dag", f"custom_job has {path}={_short(value)}: it has no counterpart and is left out")
+        decide("dag", _left_out(path, value))
     return CustomJob(
         labels=labels if isinstance(labels, Mapping) else {},
         training=training,
@@ -125,10 +142,11 @@ class _Pools:
     :ivar container: image that runs the job's packages; empty: it has none.
     """
 
-    def __init__(self, training: dict[str, Any], decide: Decide) -> None:
+    def __init__(self, training: dict[str, Any], decide: Decide, option: Option) -> None:
         self.container = ""
         self._training = training
         self._decide = decide
+        self._option = option
         self._args: dict[RoleFields, Any] = {}
 
     def read(self, pools: Iterable[_Message]) -> None:
@@ -149,7 +167,8 @@ class _Pools:
         }
         container, package = pool.message("container_spec"), pool.message("python_package_spec")
         for message in (container, package):
-            self._say_variables(message)
+            self._read_variables(role, message)
+        self._read_machine(machine.message("reservation_affinity"), pool)
         if role is MASTER:
             self._read_packages(package)
         else:
@@ -201,13 +220,42 @@ class _Pools:
                 "role, or an image for each role; it is left out",
             )
 
-    def _say_variables(self, program: _Message) -> None:
-        if (variables := program.take("env")) is not None:
-            self._decide(
-                "args",
-                f"env={_short(variables)}: a job has no variables of its own: set them in the image (ENV), pass them "
-                "as args, or keep secrets with trainer_secrets",
-            )
+    def _read_variables(self, role: RoleFields, program: _Message) -> None:
+        if (variables := program.take("env")) is None:
+            return
+        text = (
+            f"env={_short(variables)}: a job has no variables of its own: set them in the image (ENV), pass them "
+            "as args, or keep secrets with trainer_secrets"
+        )
+        try:
+            named = {str(each["name"]): str(each["value"]) for each in variables}
+        except (TypeError, KeyError):  # only a run knows them
+            self._decide("args", text)
+            return
+        self._option("env_of_roles", {role.name: named}, "args", text)
+
+    def _read_machine(self, affinity: _Message, pool: _Message) -> None:
+        if affinity.fields:
+            kind = affinity.take("reservation_affinity_type")
+            affinity.take("key")
+            values = affinity.take("values")
+            wanted = _RESERVATIONS.get(kind, values)
+            path = f"{affinity.path.rstrip('.')}"
+            self._option("reservation", wanted, "dag", _left_out(path, values or kind))
+        mounts = pool.take("nfs_mounts")
+        if isinstance(mounts, list) and all(isinstance(each, Mapping) for each in mounts):
+            wanted = [{_snake(name): value for name, value in each.items()} for each in mounts]
+            self._option("nfs_mounts", wanted, "dag", _left_out(f"{pool.path}nfs_mounts", mounts))
+        elif mounts is not None:
+            pool.fields["nfs_mounts"] = mounts  # it cannot be read, which is then said of it
+
+
+def _snake(name: str) -> str:
+    return _UPPER.sub(lambda found: f"_{found[0].lower()}", name)
+
+
+def _left_out(path: str, value: Any) -> str:
+    return f"custom_job has {path}={_short(value)}: it has no counterpart and is left out"
 
 
 def _packages_of(package: _Message) -> dict[str, Any]:

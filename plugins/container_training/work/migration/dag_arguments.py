@@ -105,6 +105,8 @@ class DagArguments:
         given |= self._moved(scheduling, "scheduling")
         if labels := self._job.wire.get("labels"):
             given["labels"] = self.template(labels)
+        if self._job.vertex_options:
+            given["vertex_options"] = self.template(self._job.vertex_options)
         if scheduling:
             training["scheduling"] = scheduling
         rest = {

@@ -25,7 +25,7 @@ from training_api.dialects.ml_v1.packages import is_package_job
 from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.dialects.ml_v1.roles import ROLES
-from training_api.errors import InvalidCommand, InvalidJobSpec
+from training_api.errors import FieldViolation, InvalidCommand, InvalidJobSpec
 
 _GCS = "gs://"
 _ROLE_FLAGS = {
@@ -47,6 +47,20 @@ class Decision:
 
     about: str
     text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VertexOption:
+    """
+    What a job asks for that only Vertex AI has.
+
+    :param name: of the entry of ``vertex_options``.
+    :param otherwise: what a person has to decide where the job runs elsewhere.
+    """
+
+    name: str
+    value: Any
+    otherwise: Decision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +88,8 @@ class LegacyJob:
     :param packages: built packages on the user's machine, which gcloud would have uploaded.
     :param staging: where to.
     :param task: the task of an Airflow DAG that asked for it; its texts are templates already.
+    :param only_vertex: what only Vertex AI has of it.
+    :param vertex_options: those of them that the new task has.
     """
 
     name: str
@@ -83,6 +99,8 @@ class LegacyJob:
     packages: Sequence[str] = field(default=())
     staging: str | None = None
     task: LegacyTask | None = None
+    only_vertex: Sequence[VertexOption] = field(default=())
+    vertex_options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,29 +262,42 @@ def _broken_rules(wire: Mapping[str, Any], *, has_package: bool) -> Iterator[Dec
 
     As far as they can be checked before there is an image.
     """
+    job = described_job(wire)
+    expected = not_yet(job, has_package=has_package)
+    try:
+        job_spec_from_wire("migrated", job)
+    except InvalidJobSpec as error:
+        for violation in error.violations:
+            if violation.field not in expected:
+                yield Decision(about="dag", text=refusal("the training service", violation))
+
+
+def described_job(wire: Mapping[str, Any]) -> Job:
+    """
+    Return the job of a legacy job's ``wire``, with what the operators add to it.
+
+    :raises InvalidCommand: a value is not one that its field can have.
+    """
     given = dict(wire.get("trainingInput") or {})
     given.setdefault("region", DEFAULT_REGION)
     if any(given.get(f"{role.wire}Type") for role in ROLES):
         given.setdefault("scaleTier", "CUSTOM")
     try:
-        job = Job.model_validate({**wire, "trainingInput": given, "jobId": "migrated"})
+        return Job.model_validate({**wire, "trainingInput": given, "jobId": "migrated"})
     except ValidationError as error:
         wrong = "; ".join(
             f"{'.'.join(map(str, each['loc']))}: {each['msg']}, got {each['input']!r}"
             for each in error.errors()
         )
         raise InvalidCommand(f"the job has a value that its field cannot have: {wrong}") from error
-    expected = (
-        {_IMAGE, "trainingInput.packageUris"}
-        if has_package or is_package_job(job.training_input or TrainingInput())
-        else {_IMAGE}
-    )
-    try:
-        job_spec_from_wire("migrated", job)
-    except InvalidJobSpec as error:
-        for violation in error.violations:
-            if violation.field not in expected:
-                yield Decision(
-                    about="dag",
-                    text=f"the training service refuses {violation.field}: {violation.description}",
-                )
+
+
+def not_yet(job: Job, *, has_package: bool) -> frozenset[str]:
+    """Return the fields that are only known once the image or the package is built."""
+    has_package = has_package or is_package_job(job.training_input or TrainingInput())
+    return frozenset({_IMAGE, "trainingInput.packageUris"} if has_package else {_IMAGE})
+
+
+def refusal(who: str, violation: FieldViolation) -> str:
+    """Return the sentence about a rule that the job breaks."""
+    return f"{who} refuses {violation.field}: {violation.description}"

@@ -24,7 +24,13 @@ from container_training.work.migration.airflow_calls import (
 )
 from container_training.work.migration.arguments import place_arguments, words
 from container_training.work.migration.custom_job import NO_ACCELERATOR, read_custom_job
-from container_training.work.migration.legacy_job import Decision, LegacyJob, LegacyTask, about_job
+from container_training.work.migration.legacy_job import (
+    Decision,
+    LegacyJob,
+    LegacyTask,
+    VertexOption,
+    about_job,
+)
 from container_training.work.migration.python_text import Code
 from container_training.work.migration.python_values import code_or_value
 from container_training.work.submission.job_attempt import JOB_ID_MARK
@@ -86,6 +92,7 @@ class _Reader:
         self._labels: Any = None
         self._package_path: str | None = None
         self._decisions: list[Decision] = []
+        self._options: list[VertexOption] = []
 
     def job(self) -> LegacyJob:
         task_id = self._take("task_id") or self._call.target or "training"
@@ -116,6 +123,7 @@ class _Reader:
             package_path=package_path,
             staging=staging,
             task=LegacyTask(task_id=str(task_id), target=self._call.target, arguments=of_task),
+            only_vertex=self._options,
         )
 
     def _about_job(self, wire: Mapping[str, Any], *, has_package: bool) -> list[Decision]:
@@ -193,7 +201,7 @@ class _Reader:
                 "master_type and job_dir, as its job_spec has them",
             )
             return
-        found = read_custom_job(job, self._decide)
+        found = read_custom_job(job, self._decide, self._option)
         self._labels = found.labels
         self._training |= {**found.training, "region": self._take("region")}
         if found.container:
@@ -222,7 +230,9 @@ class _Reader:
     def _runtime(self, container: str) -> None:
         if version := _TENSORFLOW_RUNTIME.fullmatch(container):
             self._training["runtimeVersion"] = f"{version[1]}.{version[2]}"
-        self._decide(
+        self._option(
+            "executor_image_uri",
+            container,
             "runtime_version",
             f"the package ran in {container}; here it runs in the image that the service has for a runtime version",
         )
@@ -319,14 +329,21 @@ class _Reader:
             names,
             "there are no managed datasets: hand the data's gs:// folder over in args; SnapshotDataOperator fixes its version",
         )
+        self._variables()
+        self._one("collect", ["tensorboard"], "summaries in the job's folder are shown on the job's page")
+        for name in sorted(self._left.keys() - _WITHOUT_EFFECT):
+            self._one("dag", [name], "has no counterpart and is left out")
+
+    def _variables(self) -> None:
+        node = self._left.get("environment_variables")
         self._one(
             "args",
             ["environment_variables"],
             "a job has no variables of its own: set them in the image (ENV), pass them as args, or keep secrets with trainer_secrets",
         )
-        self._one("collect", ["tensorboard"], "summaries in the job's folder are shown on the job's page")
-        for name in sorted(self._left.keys() - _WITHOUT_EFFECT):
-            self._one("dag", [name], "has no counterpart and is left out")
+        variables = self._file.value(node) if node is not None else None
+        if isinstance(variables, Mapping):
+            self._options.append(VertexOption(name="env", value=variables, otherwise=self._decisions[-1]))
 
     def _one(self, about: str, names: Any, text: str) -> None:
         """Say one thing of all arguments among ``names`` that are given."""
@@ -338,6 +355,11 @@ class _Reader:
     def _take(self, name: str) -> Any:
         node = self._left.pop(name, None)
         return None if node is None else self._file.value(node)
+
+    def _option(self, name: str, value: Any, about: str, text: str) -> None:
+        """Keep what only Vertex AI has, and say what is to be decided elsewhere."""
+        self._decide(about, text)
+        self._options.append(VertexOption(name=name, value=value, otherwise=self._decisions[-1]))
 
     def _decide(self, about: str, text: str) -> None:
         self._decisions.append(Decision(about=about, text=f"line {self._call.line}: {text}"))

@@ -74,6 +74,11 @@ class ShellText:
         return _MARK.sub(lambda mark: values[self.parts[int(mark[1])]], text)
 
 
+def has_mark(message: str) -> bool:
+    """Whether a message shows a part, as it is or as ``repr`` writes it. Pure."""
+    return _OPEN in message or repr(_OPEN)[1:-1] in message
+
+
 def mark(number: int) -> str:
     """Return the mark of the part ``number``. Pure."""
     return f"{_OPEN}{number}{_CLOSE}"

@@ -12,7 +12,7 @@ from container_training.work.models.data_profile import DataProfile
 from container_training.work.models.retention import Stored
 from container_training.work.models.versions import DataSnapshot, snapshot_id_of
 from training_api.errors import DataInvalid, ObjectChanged
-from training_api.job.pinned_uri import pinned, split_pinned
+from training_api.job.packages.pinned_uri import pinned, split_pinned
 from training_api.job.results import ResultFile
 
 if TYPE_CHECKING:

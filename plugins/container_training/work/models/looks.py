@@ -12,7 +12,7 @@ import hashlib
 import json
 
 from container_training.work.models.promotion import Contender, Decision, PromotionRule, decide
-from training_api.job.pinned_uri import split_pinned
+from training_api.job.packages.pinned_uri import split_pinned
 from training_api.job.results import ResultModel
 
 #: So many decisions are remembered.

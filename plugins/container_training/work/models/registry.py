@@ -20,7 +20,7 @@ from container_training.work.models.looks import Looks, judged
 from container_training.work.models.promotion import Contender, Decision, PromotionRule
 from container_training.work.models.versions import ModelVersion
 from training_api.errors import ChampionMoved, EditConflict, ModelUnknown, ObjectChanged
-from training_api.job.pinned_uri import split_pinned
+from training_api.job.packages.pinned_uri import split_pinned
 
 if TYPE_CHECKING:
     from container_training.work.object_store import ObjectStore

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import Field, JsonValue, field_validator
 
-from training_api.job.pinned_uri import pinned
+from training_api.job.packages.pinned_uri import pinned
 from training_api.job.results import ResultFile, ResultModel
 
 _VERSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")

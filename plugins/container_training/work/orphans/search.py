@@ -17,8 +17,10 @@ from container_training.work.orphans.orphans import (
     may_be_orphan,
     submitted,
 )
-from training_api.clients.training import TrainingClient
+from training_api.clients.backend import TrainingBackend
+from training_api.clients.fleet import OpsClient
 from training_api.dialects.ml_v1.resources import Job
+from training_api.fleet.wire import MAX_SEARCH_PAGE, SearchJobsRequest
 from training_api.job.labels import OWNER_LABEL
 from training_api.states import JobState
 
@@ -69,7 +71,7 @@ class OrphanSearch:
         self._now = now
         self._downstream: dict[str, Mapping[str, frozenset[str]]] = {}
 
-    def find(self, training: TrainingClient) -> list[Orphan]:
+    def find(self, training: TrainingBackend) -> list[Orphan]:
         """
         Return the jobs without a live owner, newest first.
 
@@ -108,7 +110,16 @@ class OrphanSearch:
         return live_owners(job, tasks, self._downstream)
 
 
-def _live_jobs(training: TrainingClient) -> list[Job]:
+def live_jobs(ops: OpsClient) -> list[Job]:
+    """Return the jobs of all dialects that may be orphans, newest first: what their rows tell."""
+    request = SearchJobsRequest(filter=ALIVE, page_size=MAX_SEARCH_PAGE)
+    return [
+        Job(job_id=row.job_id, state=row.state, labels=row.labels, create_time=row.create_time)
+        for row in ops.search_jobs(request).jobs
+    ]
+
+
+def _live_jobs(training: TrainingBackend) -> list[Job]:
     jobs: list[Job] = []
     token = ""
     while True:

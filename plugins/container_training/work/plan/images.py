@@ -17,7 +17,7 @@ from container_training.work.plan.plan import PlanInputs, PlannedImage, PlannedP
 from training_api.errors import ImageNotFound, InvalidImageRef, PushFailed, RegistryUnavailable
 from training_api.job.image_ref import ImageRef
 from training_api.job.job_spec import JobSpec
-from training_api.job.python_package import runtime_of
+from training_api.job.packages.python_package import runtime_of
 
 if TYPE_CHECKING:
     from docker.api import APIClient

@@ -27,8 +27,8 @@ from container_training.work.plan.plan import (
 from container_training.work.submission.job_attempt import for_attempt
 from container_training.work.submission.job_file_reader import load_job_file
 from container_training.work.submission.job_request import JobFields, job_request
+from training_api.clients.backend import TrainingBackend
 from training_api.clients.iam import IamPoliciesClient
-from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.cost import PriceList
 from training_api.dialects.ml_v1.intent import request_hash
 from training_api.dialects.ml_v1.reader import job_spec_from_wire
@@ -40,7 +40,7 @@ from training_api.errors import (
 )
 from training_api.iam.grants import access_need
 from training_api.job.job_spec import JobSpec
-from training_api.job.python_package import runtime_of
+from training_api.job.packages.python_package import runtime_of
 
 if TYPE_CHECKING:
     from docker.api import APIClient
@@ -61,7 +61,7 @@ class PlanSources:
         job's id.
     """
 
-    training: TrainingClient
+    training: TrainingBackend
     policies: IamPoliciesClient
     engine: Callable[[], APIClient]
     find_login: FindLogin

@@ -10,11 +10,21 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from pydantic import JsonValue
 
-from training_api.dialects.ml_v1.resources import Job, ScaleTier, TrainingInput
+from training_api.clients.backend import NO_OPTIONS
+from training_api.dialects.ml_v1.resources import (
+    HyperparameterSpec,
+    Job,
+    ReplicaConfig,
+    ScaleTier,
+    TrainingInput,
+)
+from training_api.dialects.ml_v1.roles import ROLES, machines_of
+from training_api.dialects.ml_v1.search import study_from_wire
 from training_api.job.image_ref import parse_image_ref
 from training_api.job.job_spec import JobSpec
 from training_api.job.results import ResultModel
@@ -24,9 +34,14 @@ from training_api.states import JobState
 #: of them.
 CONTENT_LABEL = "airflow-content"
 _HASH_LENGTH = 32
-#: What of a request does not decide what is computed: where results go, how long it may take, whether a
-#: person may look in.
-_LEFT_OUT = ("jobDir", "scheduling", "enableWebAccess")
+#: What of a request does not decide what is computed: where the job runs and its results go, how long it may
+#: take, whether a person may look in.
+_LEFT_OUT = ("region", "jobDir", "scheduling", "enableWebAccess")
+#: What is compared by what it comes to: either API shows it in its own words.
+_SPELLED = frozenset(
+    {"scaleTier", "args", "hyperparameters"}
+    | {f"{fields.wire}{what}" for fields in ROLES for what in ("Type", "Count", "Config")}
+)
 #: How much of names and generations is kept; Airflow's state store takes 65,535 bytes a value.
 _MAX_RECORD_CHARACTERS = 40_000
 
@@ -77,20 +92,70 @@ def data_record(versions: Sequence[DataVersion]) -> list[JsonValue]:
     return record
 
 
-def content_hash(training: TrainingInput, data: Sequence[DataVersion]) -> str:
+def content_hash(
+    training: TrainingInput, data: Sequence[DataVersion], options: Mapping[str, Any] = NO_OPTIONS
+) -> str:
     """
     Return 32 hex digits that two jobs share if they compute the same from the same data.
 
-    Pure. Compared is all of the request but jobDir, scheduling and enableWebAccess; an image counts by its
-    digest, whatever it is called.
+    Pure. Compared is all of the request but region, jobDir, scheduling and enableWebAccess; an image counts
+    by its digest, whatever it is called. A job of Vertex AI has the same as its like of AI Platform Training.
 
     :param data: of every address that the job reads, its packages included.
+    :param options: what the request has that only some APIs know, such as variables of the environment.
     """
-    wire = training.model_copy(update={"scale_tier": training.scale_tier or ScaleTier.BASIC}).to_wire()
-    kept = {name: _by_digest(value) for name, value in wire.items() if name not in _LEFT_OUT}
-    content = [1, kept, sorted((version.uri, version.digest) for version in data)]
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    left_out = _SPELLED.union(_LEFT_OUT)
+    kept = {name: value for name, value in training.to_wire().items() if name not in left_out}
+    search = training.hyperparameters
+    content = [
+        2,
+        kept,
+        _machines(training),
+        _search(search) if search else None,
+        sorted((version.uri, version.digest) for version in data),
+        dict(options),
+    ]
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]
+
+
+def _machines(training: TrainingInput) -> list[Any]:
+    """Return what each role with replicas runs, and on what; BASIC_TPU has nothing but its name."""
+    tier = training.scale_tier or ScaleTier.BASIC
+    roles = [role for role in machines_of(training) if role.count > 0 and role.machine]
+    if not roles:
+        return [tier.value, training.to_wire()]
+    master = (roles[0].config or ReplicaConfig()).image_uri
+    return [
+        [
+            role.fields.wire,
+            role.machine,
+            role.count,
+            _config(training, role.config or ReplicaConfig(), master),
+        ]
+        for role in roles
+    ]
+
+
+def _config(training: TrainingInput, config: ReplicaConfig, image: str | None) -> list[Any]:
+    """Return a role's container; ``image`` is the master's, for roles without their own."""
+    own = config.image_uri or image
+    digest = parse_image_ref(own).digest if own else None
+    rest = {"acceleratorConfig": config.accelerator_config, "diskConfig": config.disk_config}
+    attached = {name: value.to_wire() for name, value in rest.items() if value}
+    return [
+        digest or own,
+        config.container_command or [],
+        config.container_args or training.args or [],
+        {name: {key: part for key, part in value.items() if part} for name, value in attached.items()},
+    ]
+
+
+def _search(search: HyperparameterSpec) -> dict[str, Any]:
+    """Return a search with the API's defaults; no more trials run at once than there are."""
+    study = study_from_wire(search)
+    parallel = min(study.max_parallel_trials, study.max_trials)
+    return asdict(replace(study, max_parallel_trials=parallel))
 
 
 def images_without_digest(spec: JobSpec) -> list[str]:
@@ -106,17 +171,20 @@ def images_without_digest(spec: JobSpec) -> list[str]:
     return list(dict.fromkeys(str(r.image) for r in spec.replicas if r.image.digest is None))
 
 
-def has_content(job: Job, wanted: str, data: Sequence[DataVersion]) -> bool:
+def has_content(
+    job: Job, wanted: str, data: Sequence[DataVersion], options: Mapping[str, Any] = NO_OPTIONS
+) -> bool:
     """
     Whether ``job`` SUCCEEDED and has the content ``wanted``.
 
-    Pure. Labels can be changed later, so the request itself is compared as well.
+    Pure. Labels can be changed later, so the request itself is compared as well, but for its options: they
+    are not read back.
     """
     return (
         job.state is JobState.SUCCEEDED
         and (job.labels or {}).get(CONTENT_LABEL) == wanted
         and job.training_input is not None
-        and content_hash(job.training_input, data) == wanted
+        and content_hash(job.training_input, data, options) == wanted
     )
 
 
@@ -127,11 +195,3 @@ def content_filter(wanted: str) -> str:
     They have results.
     """
     return f"labels.{CONTENT_LABEL}={wanted} AND state={JobState.SUCCEEDED}"
-
-
-def _by_digest(value: Any) -> Any:
-    """Return a part of the request with its image, if it has one, as nothing but the digest."""
-    if not isinstance(value, Mapping) or "imageUri" not in value:
-        return value
-    digest = parse_image_ref(value["imageUri"]).digest
-    return {**value, "imageUri": digest} if digest else value

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from container_training.work.job_buckets import BucketRefused, JobBuckets
 from container_training.work.object_store import ObjectStore
 from container_training.work.submission.content import DataVersion, content_filter, has_content
+from training_api.clients.backend import NO_OPTIONS
 from training_api.dialects.ml_v1.resources import Job, ListJobsResponse, TrainingInput
 from training_api.dialects.ml_v1.trials import study_result
 from training_api.errors import AccessDenied, DataMissing, JobNotFound, ResultsMissing
@@ -69,16 +71,20 @@ class EarlierJobs:
         self._result_files = result_files
         self._say = say
 
-    def find(self, content: str, data: Sequence[DataVersion]) -> Job | None:
+    def find(
+        self, content: str, data: Sequence[DataVersion], options: Mapping[str, Any] = NO_OPTIONS
+    ) -> Job | None:
         """Return the newest such job. An account that may not list jobs has none."""
-        for job in self._candidates(content, data):
+        for job in self._candidates(content, data, options):
             missing = self._missing(job)
             if not missing:
                 return job
             self._say(f"job {job.job_id} has the same content, but its results cannot be taken: {missing}")
         return None
 
-    def _candidates(self, content: str, data: Sequence[DataVersion]) -> Iterator[Job]:
+    def _candidates(
+        self, content: str, data: Sequence[DataVersion], options: Mapping[str, Any]
+    ) -> Iterator[Job]:
         try:
             found = self._list_jobs(content_filter(content), _MAX_JOBS).jobs or []
         except AccessDenied as error:
@@ -92,7 +98,7 @@ class EarlierJobs:
                 full = self._get_job(job.job_id or "")
             except JobNotFound:
                 continue
-            if has_content(full, content, data):
+            if has_content(full, content, data, options):
                 yield full
 
     def _missing(self, job: Job) -> str:

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, NotRequired, TypedDict
 
+from container_training.work.job_pages import JobPlace
 from container_training.work.waiting.progress import Progress, is_to_be_cancelled, limit_text, look_at
 from training_api.clients.log_cursor import LogCursor
 from training_api.dialects.ml_v1.cost import Meter
@@ -68,6 +69,8 @@ class WaitEvent(TypedDict):
     message: str  #: ``errorMessage`` of the job, or why the wait ended
     error: NotRequired[str]  #: class name of the error, where REFUSED
     job_dir: NotRequired[str]  #: of the job, if it was seen and has one
+    region: NotRequired[str]  #: the same
+    is_study: NotRequired[bool]  #: the job is a search
     study: NotRequired[dict[str, Any]]  #: ``StudyResult`` without its table, of a tuning job
     cost: NotRequired[dict[str, Any]]  #: ``Cost``, where a price is known
 
@@ -94,6 +97,7 @@ class JobWatch:
     :param shown: key of the progress that was logged last.
     :param is_over_limit: this wait cancelled the job, because of its cost.
     :param job_dir: folder of its results, once it was seen.
+    :param place: of the job as it was seen; before that, by the id that the wait was given.
     """
 
     job_id: str
@@ -107,6 +111,11 @@ class JobWatch:
     shown: str = ""
     is_over_limit: bool = False
     job_dir: str = ""
+    place: JobPlace = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Know the job by its id."""
+        self.place = JobPlace(job_id=self.job_id)
 
     def see(self, job: Job, now: datetime) -> Iterator[str]:
         """
@@ -118,6 +127,7 @@ class JobWatch:
             yield f"the training service answers again, after {_seconds(self.silent_since, now)}"
         self.silent_since, self.failures = None, 0
         self.job_dir = (job.training_input and job.training_input.job_dir) or ""
+        self.place = JobPlace.of(job)
         yield from self._see_state(job, now)
         if self.meter is None:
             return
@@ -160,14 +170,7 @@ class JobWatch:
 
     def reached(self, job: Job) -> WaitEvent:
         """Return the event of a wait that ends with ``job``, just seen."""
-        event: WaitEvent = {
-            "outcome": Outcome.REACHED,
-            "job_id": job.job_id or "",
-            "state": job.state,
-            "message": job.error_message or "",
-        }
-        if self.job_dir:
-            event["job_dir"] = self.job_dir
+        event = self.event(Outcome.REACHED, job.state, job.error_message or "")
         if self.meter is None or self.progress is None:
             return event
         if self.progress.study:
@@ -179,6 +182,22 @@ class JobWatch:
         if job.state is JobState.CANCELLED and is_over:
             event["outcome"] = Outcome.COST_LIMIT
             event["message"] = limit_text(self.job_id, self.progress, self.meter)
+        return event
+
+    def event(self, outcome: Outcome, state: str | None, message: str) -> WaitEvent:
+        """Return an event with what was seen of the job."""
+        event: WaitEvent = {
+            "outcome": outcome,
+            "job_id": self.place.job_id,
+            "state": state,
+            "message": message,
+        }
+        if self.job_dir:
+            event["job_dir"] = self.job_dir
+        if self.place.region:
+            event["region"] = self.place.region
+        if self.place.is_study:
+            event["is_study"] = True
         return event
 
     def to_json(self) -> WatchMemory:
@@ -213,14 +232,21 @@ def raise_unless_well(job_id: str, state: str | None, error_message: str) -> Non
         raise JobFailed(job_id, str(state), error_message)
 
 
+def place_of(event: WaitEvent) -> JobPlace:
+    """Return the place of the job of ``event``, as far as it was seen."""
+    return JobPlace(
+        job_id=event["job_id"], region=event.get("region", ""), is_study=event.get("is_study", False)
+    )
+
+
 def poll_timeout(
-    job_id: str, until: Until, state: str | None, limit_seconds: float, project: str
+    job_id: str, until: Until, state: str | None, limit_seconds: float, cancel_command: str
 ) -> PollTimeout:
     """Return the error of a wait that timed out: limit, state, and how to cancel the job."""
     return PollTimeout(
         f"job {job_id!r} was not {until.replace('_', ' ')!r} within timeout={limit_seconds:g} s; "
         f"its last known state is {state or 'unknown: the training service did not answer'}. The job goes on; to cancel it: "
-        f"gcloud ai-platform jobs cancel {job_id} --project {project}"
+        f"{cancel_command}"
     )
 
 

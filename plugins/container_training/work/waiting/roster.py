@@ -7,6 +7,9 @@ last one, by the times that a job has (``startTime``, ``endTime``) and the state
 for some jobs by id: first those never polled, then those that run or were not polled for long. So a change
 that the times do not show, because the service wrote it late, is still found, only later. The API's jobs have
 no ``updateTime`` to ask for.
+
+Where lists know neither ids nor these times, a poll lists all living jobs, page by page, and asks for up to
+``ALL_BY_ID`` of those that are waited for and not listed: they ended, or are too new for the list.
 """
 
 from __future__ import annotations
@@ -15,10 +18,12 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 
 from training_api.dialects.ml_v1.resources import Job
-from training_api.states import JobState
+from training_api.job.labels import OWNER_LABEL
+from training_api.states import LIVING, JobState
 from training_api.wire import format_timestamp
 
 #: discovery: ListJobs page_size, "the maximum page size is 100".
@@ -39,6 +44,8 @@ _LOG_PAGES_PER_SECOND = 50
 _FASTEST_LOG_SECONDS = 1.0
 _HURRIED = frozenset({JobState.PREPARING, JobState.CANCELLING})
 _ACTIVE = _HURRIED | {JobState.RUNNING}
+#: For a service whose lists cannot be asked for ids: all living jobs that tasks submitted.
+_LIVING = f"labels.{OWNER_LABEL}:* AND ({' OR '.join(f'state={state}' for state in sorted(LIVING))})"
 _NEVER = float("-inf")
 
 
@@ -90,10 +97,13 @@ class Roster:
     The jobs that are waited for. Times are seconds of one clock that only goes forward.
 
     :param least_seconds: shortest pause between two polls, whatever the waits ask for.
+    :param lists_by_id: the service's lists can be asked for ids and times. Otherwise a poll lists all living
+        jobs, and those that are waited for and not among them are asked for one by one.
     """
 
-    def __init__(self, least_seconds: float = 0.0) -> None:
+    def __init__(self, least_seconds: float = 0.0, *, lists_by_id: bool = True) -> None:
         self._least_seconds = least_seconds
+        self._lists_by_id = lists_by_id
         self._watched: dict[str, _Watched] = {}
         #: The service's clock showed at least the first when ours showed the second.
         self._service_time: tuple[datetime, float] | None = None
@@ -122,6 +132,9 @@ class Roster:
 
     def question(self, now: float) -> Question:
         """Return the next poll; there must be a wait."""
+        if not self._lists_by_id:
+            ids = tuple(sorted(self._watched, key=self._seen_at))  # the longest unseen are asked for first
+            return Question(filter=_LIVING, job_ids=ids, asked_at=now)
         if len(self._watched) <= ALL_BY_ID:
             ids = _within_limits(sorted(self._watched), ALL_BY_ID)
             if len(ids) == len(self._watched):
@@ -146,7 +159,7 @@ class Roster:
         found = {job.job_id for job in jobs}
         self._looked_at = question.asked_at
         missing = (job_id for job_id in question.job_ids if job_id not in found and job_id in self._watched)
-        return News(changed=tuple(changed), missing=tuple(missing))
+        return News(changed=tuple(changed), missing=tuple(islice(missing, ALL_BY_ID)))
 
     def see(self, job: Job, now: float) -> bool:
         """Record one job; return whether it is waited for and has changed."""

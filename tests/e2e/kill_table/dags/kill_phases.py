@@ -29,7 +29,13 @@ JOBS = {
     "queued": ("training_full", "{{ params.image }}"),
     "preparing": ("training_default", "{{ params.absent_image }}"),
     "running": ("training_default", "{{ params.image }}"),
+    "vertex_submitting": ("vertex_gate", "{{ params.absent_image }}"),
+    "vertex_running": ("vertex", "{{ params.image }}"),
 }
+#: Connection of a task that collects.
+COLLECTED = {"collecting": "training_gate_reads", "vertex_collecting": "vertex_gate_reads"}
+#: Connection of the wait, where only the submission is of interest.
+SUBMITTED = {"submitting": "training_default", "vertex_submitting": "vertex"}
 #: The same, of a task that submits, waits and collects, and what the job does.
 SLEEPS = "import time; time.sleep(3600)"
 ONE_TASKS = {
@@ -47,15 +53,14 @@ def submit_and_wait(phase: str, own: dict[str, Any], *, is_poking: bool) -> None
         command=["python3", "-c", SLEEPS],
         labels={"cell": CELL},
         training_conn_id=conn_id,
-        **(own if phase == "submitting" else {}),
+        **(own if phase in SUBMITTED else {}),
     )
     wait = TrainingJobSensor(
         task_id="wait",
         job_id=submit.output,
-        # Of the gate only the submission is of interest.
-        training_conn_id=conn_id.replace("gate", "default"),
+        training_conn_id=SUBMITTED.get(phase, conn_id),
         deferrable=not is_poking,
-        **({} if phase == "submitting" else own),
+        **({} if phase in SUBMITTED else own),
     )
     submit >> wait
 
@@ -76,8 +81,8 @@ def train(phase: str, own: dict[str, Any], *, is_poking: bool) -> None:
 
 
 DAGS = [
-    (phase, limit) for limit in LIMITS for phase in ("building", "pushing", *JOBS, "collecting", *ONE_TASKS)
-] + [(phase, "_poke") for phase in ("queued", "preparing", "running", "one_running")]
+    (phase, limit) for limit in LIMITS for phase in ("building", "pushing", *JOBS, *COLLECTED, *ONE_TASKS)
+] + [(phase, "_poke") for phase in ("queued", "preparing", "running", "vertex_running", "one_running")]
 
 for phase_name, limit in DAGS:
     execution_timeout, deadline = LIMITS.get(limit, (None, None))
@@ -113,11 +118,11 @@ for phase_name, limit in DAGS:
                 docker_conn_id="docker_gate",
                 **own_limit,
             )
-        elif phase_name == "collecting":
+        elif phase_name in COLLECTED:
             CollectTrainingResultsOperator(
                 task_id="collect",
                 job_id="{{ params.job_id }}",
-                training_conn_id="training_gate_reads",
+                training_conn_id=COLLECTED[phase_name],
                 **own_limit,
             )
         elif phase_name in ONE_TASKS:

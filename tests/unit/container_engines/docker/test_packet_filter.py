@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 import structlog
 
-from container_engines.base import ReplicaLaunch
+from container_engines.base import EngineView, ReplicaLaunch
+from container_engines.docker.driver import DockerDriver
 from container_engines.docker.engine import DockerEngine
 from container_engines.egress import Egress, EgressMode, Endpoint, mark_of
+from container_engines.labels import SERVICE
 from tests.contract.engine_benches import make_launch
 from tests.support.fakes.docker_api import FakeDocker, Program, run_fake_docker
 from training_api.errors import EngineBusy, EngineError, EngineUnavailable
@@ -102,6 +104,19 @@ def test_what_a_killed_service_left_is_in_nobodys_way(docker: FakeDocker, make_e
     removed = docker.requests.index(f"DELETE containers/{name}")
     assert removed < docker.requests.index("POST containers/create", removed)
     assert docker.containers == {}
+
+
+def test_what_a_killed_service_left_bears_its_label_and_is_no_job(
+    docker: FakeDocker, make_engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = make_engine()
+    with monkeypatch.context() as patched:
+        patched.setattr(DockerDriver, "remove", lambda *_: None)  # the kill comes before it
+        engine.confine()
+
+    (helper,) = helpers(docker)
+    assert helper["Labels"] == {SERVICE: "service"}
+    assert engine.observe() == EngineView(replicas=(), job_uids=frozenset())
 
 
 @pytest.mark.parametrize("mode", [EgressMode.INTERNET, EgressMode.NONE])

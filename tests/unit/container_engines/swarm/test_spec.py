@@ -64,12 +64,18 @@ def test_service_is_bounded_and_runs_once() -> None:
     )
 
 
-def test_without_gpus_nothing_is_reserved() -> None:
-    launch = replace(LAUNCH, resources=Resources(cpus=1, memory_bytes=64 * MIB))
+def test_a_launch_with_a_machine_runs_there_and_has_its_share_of_it_reserved() -> None:
+    share = Resources(cpus=0.375, memory_bytes=16 * MIB)
+    launch = replace(
+        LAUNCH, resources=Resources(cpus=1.5, memory_bytes=64 * MIB), machine="n2", reserved=share
+    )
+    nodes = [machine("n1", 1, 32 * MIB), machine("n2", 2, 64 * MIB)]
 
-    spec = service_spec(launch, network_id="net", secret_ids={}, labels={}, grace_seconds=1, nodes=[])
+    spec = service_spec(launch, network_id="net", secret_ids={}, labels={}, grace_seconds=1, nodes=nodes)
 
-    assert "Reservations" not in spec["TaskTemplate"]["Resources"]
+    template = spec["TaskTemplate"]
+    assert template["Placement"]["Constraints"] == ["node.id==n2"]
+    assert template["Resources"]["Reservations"] == {"NanoCPUs": 375_000_000, "MemoryBytes": 16 * MIB}
 
 
 def test_stopped_service_keeps_all_but_its_place() -> None:

@@ -107,6 +107,18 @@ def test_run_type_and_user_are_columns_of_a_run(add_run: Callable[..., None], se
     assert database.run_type_and_user("d", "other", session) is None
 
 
+def test_the_state_of_a_run_is_what_is_stored(add_run: Callable[..., None], session: Session) -> None:
+    from airflow.models.dagrun import DagRun
+
+    add_run("d", "r", "t")
+    run = session.scalars(select(DagRun).where(DagRun.dag_id == "d", DagRun.run_id == "r")).one()
+    run.state = "failed"
+    session.flush()
+
+    assert database.run_state("d", "r", session) == "failed"
+    assert database.run_state("d", "other", session) is None
+
+
 def test_runs_with_labels_are_found_by_what_a_label_has_left_of_them(
     add_run: Callable[..., None], session: Session
 ) -> None:

@@ -390,3 +390,16 @@ def test_a_dag_file_that_is_not_there_is_said(migrate: Migrate) -> None:
     done = migrate("gone.py")
 
     assert (done.returncode, "gone.py cannot be read as text" in done.stderr) == (2, True)
+
+
+def test_a_dag_for_vertex_ai_names_what_that_does_not_have(migrate: Migrate) -> None:
+    config = "trainingInput: {scaleTier: STANDARD_1, masterConfig: {imageUri: gcr.io/p/i}}"
+    here = migrate("config.yaml", config=config).stdout
+    there = migrate("--to", "vertex", "config.yaml").stdout
+
+    assert "vertex_training" not in here
+    assert "must be of the type vertex_training" in there
+    assert "STANDARD_1 needs n1-highcpu-8" in there
+    # Nothing but comments differs: the connection decides where the job runs.
+    code = [[line for line in each.splitlines() if not line.startswith("#")] for each in (here, there)]
+    assert code[0] == code[1]

@@ -48,7 +48,7 @@ def service(played: CountedService) -> Service:
 
 
 def test_a_job_of_a_readable_dag_is_there(service: Service) -> None:
-    assert readable_job(service, "of_mine", RIGHTS).job_id == "of_mine"
+    assert readable_job(service, "of_mine", RIGHTS).job.job_id == "of_mine"
 
 
 def test_a_hidden_job_and_none_are_told_in_the_same_words(service: Service) -> None:

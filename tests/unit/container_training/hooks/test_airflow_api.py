@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from container_training.hooks.airflow_api import AirflowApiHook
-from container_training.hooks.training import InvalidConnection
+from container_training.hooks.service_address import InvalidConnection
 from container_training.work.orphans.airflow_api import AirflowApiClient
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.auth.exceptions import DefaultCredentialsError
+from google.oauth2.credentials import Credentials
 
 from container_training.hooks.image import (
     ImageHook,
@@ -14,7 +16,13 @@ from container_training.hooks.image import (
     open_build_context,
     training_environment,
 )
-from training_api.errors import EngineUnavailable, InvalidImageRef, InvalidJobSpec, InvalidRequest
+from training_api.errors import (
+    AccessDenied,
+    EngineUnavailable,
+    InvalidImageRef,
+    InvalidJobSpec,
+    InvalidRequest,
+)
 
 pytestmark = pytest.mark.usefixtures("airflow_db")
 
@@ -55,6 +63,69 @@ def test_a_stored_docker_login_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path
     login = ImageHook("not_defined").find_login("registry.example")
 
     assert (login["username"], login["password"]) == ("u", "p")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
+    """Return as whom Google's credentials are asked for; they have a token."""
+    found: list[tuple[str, Any]] = []
+
+    from airflow.providers.google.common.hooks.base_google import GoogleBaseHook
+
+    def get_credentials(hook: GoogleBaseHook) -> Credentials:
+        found.append((hook.gcp_conn_id, hook.impersonation_chain))
+        return Credentials(token="short-lived")
+
+    monkeypatch.setattr(GoogleBaseHook, "get_credentials", get_credentials)
+    monkeypatch.setenv("AIRFLOW_CONN_GOOGLE_CLOUD_DEFAULT", "google-cloud-platform://")
+    monkeypatch.setenv("AIRFLOW_CONN_MINE", "google-cloud-platform://")
+    return found
+
+
+GOOGLES = "europe-west4-docker.pkg.dev"
+
+
+def test_a_registry_of_google_is_asked_with_a_short_lived_token(
+    monkeypatch: pytest.MonkeyPatch, asked: list[tuple[str, Any]]
+) -> None:
+    set_connection(
+        monkeypatch,
+        "docker_default",
+        host="127.0.0.1",
+        extra={"gcp_conn_id": "mine", "impersonation_chain": "a@x.test, b@x.test"},
+    )
+    hook, login = ImageHook(), {"username": "oauth2accesstoken", "password": "short-lived"}
+
+    assert [hook.find_login(host) for host in (GOOGLES, "eu.gcr.io")] == [login, login]
+    assert hook.find_login("pkg.dev.example.com") == {}
+    assert ImageHook("not_defined").find_login(GOOGLES) == login
+    assert asked == [("mine", ("a@x.test", "b@x.test")), ("google_cloud_default", None)]
+
+
+def test_a_login_of_ones_own_comes_before_googles(
+    monkeypatch: pytest.MonkeyPatch, asked: list[tuple[str, Any]]
+) -> None:
+    set_connection(monkeypatch, "docker_default", host=GOOGLES, login="_json_key", password="{}")
+
+    assert ImageHook().find_login(GOOGLES)["username"] == "_json_key"
+    assert asked == []
+
+
+@pytest.mark.parametrize("missing", [DefaultCredentialsError("none here"), FileNotFoundError("none here")])
+def test_without_credentials_of_google_its_public_images_are_pulled_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, asked: list[tuple[str, Any]], missing: Exception
+) -> None:
+    from airflow.providers.google.common.hooks.base_google import GoogleBaseHook
+
+    def refuse(_: GoogleBaseHook) -> Credentials:
+        raise missing
+
+    monkeypatch.setattr(GoogleBaseHook, "get_credentials", refuse)
+    set_connection(monkeypatch, "named", host="127.0.0.1", extra={"gcp_conn_id": "mine"})
+
+    assert ImageHook("not_defined").find_login("gcr.io") == {}
+    with pytest.raises(AccessDenied, match="'mine' gives no access token: none here"):
+        ImageHook("named").find_login("gcr.io")
 
 
 def test_an_engine_that_does_not_answer_is_named(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from container_training.hooks.model_registry import ModelRegistryHook, mlflow_of
-from container_training.hooks.training import InvalidConnection
+from container_training.hooks.service_address import InvalidConnection
 from container_training.work.models.champion import Reading
 from tests.support.fakes.fake_bucket import FakeBucket
 

@@ -27,6 +27,11 @@ def connect(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> RegistryIamHook:
     [
         ({}, IamEndpoints(resource_manager=LOCAL, artifact_registry=LOCAL, storage=LOCAL)),
         ({"host": "https://ml.googleapis.com"}, IamEndpoints()),
+        ({"host": "", "conn_type": "vertex_training"}, IamEndpoints()),
+        (
+            {"host": f"{LOCAL}/vertex/", "conn_type": "vertex_training"},
+            IamEndpoints(resource_manager=LOCAL, artifact_registry=LOCAL, storage=LOCAL),
+        ),
         ({"host": "us-central1-ml.googleapis.com", "schema": "https"}, IamEndpoints()),
         (
             {"extra": {"storage_endpoint": "http://127.0.0.1:9023"}},
@@ -89,3 +94,31 @@ def test_without_a_password_no_token_is_sent(monkeypatch: pytest.MonkeyPatch) ->
         client.get_policy(ResourceKind.PROJECT, "projects/p")
 
     assert "Authorization" not in seen[0].headers
+
+
+def test_google_is_asked_as_whom_the_training_connection_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow.providers.google.common.hooks.base_google import GoogleBaseHook
+
+    asked: list[tuple[str, Any]] = []
+
+    def get_credentials(hook: GoogleBaseHook) -> Credentials:
+        asked.append((hook.gcp_conn_id, hook.impersonation_chain))
+        return Credentials(token="google-token")
+
+    monkeypatch.setattr(
+        httpx.HTTPTransport, "handle_request", lambda *_: httpx.Response(200, json={"etag": "e"})
+    )
+    monkeypatch.setattr(GoogleBaseHook, "get_credentials", get_credentials)
+    for name in ("MINE", "OTHER"):
+        monkeypatch.setenv(f"AIRFLOW_CONN_{name}", "google-cloud-platform://")
+    extra = {
+        "storage_endpoint": "https://storage.googleapis.com",
+        "gcp_conn_id": "mine",
+        "impersonation_chain": ["a@x.test"],
+    }
+
+    for hook in (connect(monkeypatch, extra=extra), RegistryIamHook("training_default", "other")):
+        with hook.get_conn() as client:
+            client.get_policy(ResourceKind.BUCKET, "buckets/b")
+
+    assert asked == [("mine", ("a@x.test",)), ("other", ("a@x.test",))]

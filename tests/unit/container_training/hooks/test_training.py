@@ -10,10 +10,10 @@ import httpx
 import pytest
 from airflow.providers_manager import ProvidersManager
 
-from container_training.hooks.training import InvalidConnection, TrainingHook, network_of
+from container_training.hooks.service_address import InvalidConnection
+from container_training.hooks.training import TrainingHook
 from tests.support.fakes.fake_service import AGENT, FakeService, error, make_job
 from tests.support.fresh_airflow import FreshAirflow
-from training_api.clients.network import Network
 from training_api.errors import ServiceError, Throttled
 
 
@@ -72,55 +72,6 @@ def test_without_a_password_no_token_is_sent(monkeypatch: pytest.MonkeyPatch) ->
     assert "Authorization" not in TrainingHook().get_conn()._requests.get("job").headers
 
 
-@pytest.mark.parametrize(
-    ("extra", "network"),
-    [
-        ({}, Network()),
-        ({"verify": "", "proxy": "", "client_certificate": "", "client_key": ""}, Network()),
-        ({"verify": False}, Network(verify=False)),
-        ({"verify": "False"}, Network(verify=False)),
-        ({"verify": "{file}"}, Network(verify="{file}")),
-        ({"client_certificate": "{file}"}, Network(certificate=("{file}", "{file}"))),
-        (
-            {"client_certificate": "{file}", "client_key": "/dev/null"},
-            Network(certificate=("{file}", "/dev/null")),
-        ),
-        ({"proxy": "http://proxy:3128"}, Network(proxy="http://proxy:3128")),
-    ],
-)
-def test_the_connection_says_how_the_service_is_reached(
-    monkeypatch: pytest.MonkeyPatch, extra: dict[str, Any], network: Network
-) -> None:
-    filled = {name: __file__ if value == "{file}" else value for name, value in extra.items()}
-    connect(monkeypatch, extra={"project": "p", **filled})
-
-    found = network_of(TrainingHook.get_connection("training_default"))
-
-    assert repr(found) == repr(network).replace("{file}", __file__)
-
-
-@pytest.mark.parametrize(
-    ("extra", "rule"),
-    [
-        (
-            {"verify": "/no/such/file"},
-            "verify: it must be the path of a file on this machine, got '/no/such/file'",
-        ),
-        ({"verify": 7}, "verify: it must be the path"),
-        ({"client_certificate": "/no/such/file"}, "client_certificate: it must be the path"),
-        ({"client_key": ["a"]}, "client_key: it must be the path"),
-        ({"proxy": "proxy:3128"}, "proxy: it must be a URL like http://HOST:PORT"),
-    ],
-)
-def test_a_way_that_cannot_be_gone_is_refused_by_its_name(
-    monkeypatch: pytest.MonkeyPatch, extra: dict[str, Any], rule: str
-) -> None:
-    connect(monkeypatch, extra={"project": "p", **extra})
-
-    with pytest.raises(InvalidConnection, match=f"has no usable extra.{rule}"):
-        TrainingHook().get_conn()
-
-
 def test_the_client_is_made_once(service: FakeService) -> None:
     hook = TrainingHook()
 
@@ -177,7 +128,7 @@ def test_a_hook_waits_as_long_as_the_service_asks_but_not_beyond_its_patience(se
 
     service.faults = [error(429, "RESOURCE_EXHAUSTED", "slow down", **{"Retry-After": "61"})] * 2
     with pytest.raises(Throttled):
-        hook.get_config()
+        hook.get_job("digits_1")
     assert naps == [42.0]
     assert len(service.faults) == 1
 

@@ -11,6 +11,7 @@ import pytest
 from airflow.sdk import Asset
 from airflow.sdk.bases.operator import ExecutorSafeguard, TriggerFailureReason
 from airflow.sdk.exceptions import (
+    AirflowException,
     AirflowFailException,
     AirflowSensorTimeout,
     AirflowTaskTimeout,
@@ -122,6 +123,22 @@ def test_a_failed_job_is_final_and_the_cleared_task_submits_the_next_attempt(
 
     assert operator.report is not None
     assert operator.report.reason == "out of memory"
+    assert list(service.jobs) == [failed, f"{failed[:-1]}2"]
+
+
+def test_a_job_that_vertex_ai_could_not_run_is_left_to_the_retries_which_submit_the_next_attempt(
+    service: FakeService, context: Any, outputs: dict[str, Any]
+) -> None:
+    defer(context)
+    failed, operator = outputs["job_id"], one_task()
+    service.move(failed, JobState.FAILED)
+    message = "Resources are insufficient in region: us-central1. Try a different region."
+
+    with pytest.raises(AirflowException, match="a retry submits the next attempt") as raised:
+        resume(operator, context, job_id=failed, state="FAILED", message=message)
+    defer(context)
+
+    assert not isinstance(raised.value, AirflowFailException)
     assert list(service.jobs) == [failed, f"{failed[:-1]}2"]
 
 

@@ -47,6 +47,8 @@ def test_all_operators_are_found() -> None:
         "RevokeRegistryAccessOperator",
         "PreflightOperator",
         "PackageTrainerOperator",
+        "ChooseServiceOperator",
+        "EnsureRepositoryOperator",
         "SubmitTrainingJobOperator",
         "TrainingJobSensor",
         "CancelOrphanJobsOperator",

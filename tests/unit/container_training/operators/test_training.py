@@ -219,7 +219,7 @@ def test_a_service_that_is_down_for_a_moment_is_asked_again(
 def test_a_service_that_stays_down_leaves_the_task_to_airflows_retries(
     service: FakeService, context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("container_training.operators.training._PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("container_training.runtime.job_submission._PATIENCE_SECONDS", 0.0)
     service.faults = [httpx.ConnectError("refused")] * 9
 
     with pytest.raises(TransportError, match=r"training.test:8470 did not answer"):

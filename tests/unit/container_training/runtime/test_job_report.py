@@ -10,6 +10,7 @@ import pytest
 
 from container_training.hooks.training import TrainingHook
 from container_training.runtime.job_report import make_report, report_of
+from container_training.work.job_pages import JobPlace
 from container_training.work.results.job_report import JobReport
 from tests.support.fakes.fake_service import make_job
 from training_api.states import JobState
@@ -51,9 +52,9 @@ def test_a_job_without_a_folder_has_no_address_of_one(hook: TrainingHook) -> Non
 
 
 def test_a_job_that_nobody_saw_has_no_addresses(hook: TrainingHook) -> None:
-    assert make_report(hook, "digits_1", state=None, reason="no access", job_dir="") == JobReport(
-        job_id="digits_1", reason="no access"
-    )
+    assert make_report(
+        hook, JobPlace(job_id="digits_1"), state=None, reason="no access", job_dir=""
+    ) == JobReport(job_id="digits_1", reason="no access")
 
 
 @pytest.mark.usefixtures("airflow_db")
@@ -64,7 +65,9 @@ def test_a_connection_that_is_gone_or_incomplete_costs_the_addresses_only(
     if connection:
         monkeypatch.setenv("AIRFLOW_CONN_GONE", json.dumps(connection))
 
-    report = make_report(TrainingHook("gone"), "digits_1", state="SUCCEEDED", reason="", job_dir="gs://b/j")
+    report = make_report(
+        TrainingHook("gone"), JobPlace(job_id="digits_1"), state="SUCCEEDED", reason="", job_dir="gs://b/j"
+    )
 
     assert report == JobReport(job_id="digits_1", state="SUCCEEDED", job_dir="gs://b/j")
     assert any("no links" in line for line in log_lines)

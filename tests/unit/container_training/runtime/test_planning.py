@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from container_training.hooks.training import InvalidConnection
+from container_training.hooks.service_address import InvalidConnection
 from container_training.runtime.planning import plan_sources
 from container_training.work.plan.plan import PlanInputs
 

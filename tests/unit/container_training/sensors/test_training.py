@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -239,6 +240,41 @@ def test_a_timeout_names_the_limit_the_state_and_how_to_cancel(service: FakeServ
     assert str(timeout.value).startswith("PollTimeout: job 'digits_1' was not 'finished' within timeout=90 s")
     assert "RUNNING" in str(timeout.value)
     assert "gcloud ai-platform jobs cancel digits_1 --project demo" in str(timeout.value)
+
+
+def test_a_timeout_of_vertex_ai_names_the_command_for_the_job_there(
+    context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extra = {"project": "demo", "regions": ["us-central1", "europe-west4"]}
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_IN_THE_CLOUD", json.dumps({"conn_type": "vertex_training", "extra": extra})
+    )
+    sensor = make_sensor(training_conn_id="in_the_cloud")
+    event = make_event(
+        outcome="TIMED_OUT", state="RUNNING", job_id="42", region="europe-west4", is_study=True
+    )
+
+    with pytest.raises(AirflowSensorTimeout) as timeout:
+        sensor.execute_complete(context, event)
+
+    command = "gcloud ai hp-tuning-jobs cancel 42 --region europe-west4 --project demo"
+    assert str(timeout.value).endswith(f"to cancel it: {command}")
+    assert sensor.report is not None
+    assert "/europe-west4/training/42?project=demo" in sensor.report.page_url
+
+
+def test_a_job_with_an_id_of_the_services_own_is_waited_for_by_that(
+    service: FakeService, context: Any, log_lines: Sequence[str]
+) -> None:
+    service.jobs["digits_by_name"] = make_job(state=JobState.RUNNING)
+    service.write("digits_1", "epoch 1/1")
+    sensor = make_sensor(job_id="digits_by_name")
+
+    with pytest.raises(TaskDeferred) as deferred:
+        sensor.execute(context)
+
+    assert deferred.value.trigger.job_id == "digits_1"
+    assert any("epoch 1/1" in line for line in log_lines)
 
 
 def test_a_refusal_names_the_error_and_the_job(context: Any) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from container_training.hooks.training import ServiceAddress, TrainingHook
+from container_training.hooks.service_address import ServiceAddress
+from container_training.hooks.training import TrainingHook
 from container_training.triggers import poller as pollers
 from container_training.triggers.poller import JobPoller, watch_job
 from container_training.triggers.training import JobTrigger

@@ -73,6 +73,7 @@ def test_the_wait_ends_when_the_job_has_succeeded(service: FakeService) -> None:
         "state": "SUCCEEDED",
         "message": "",
         "job_dir": "gs://bucket/jobs/digits_1",
+        "region": "us-central1",
     }
     assert clock.seconds == 10.0
 

@@ -15,6 +15,7 @@ from local_stack.people.credentials import (
     airflow_token,
     developer_token,
     ensure_credentials,
+    google_key,
     registry_auth,
     registry_login,
 )
@@ -60,7 +61,14 @@ def test_the_service_is_told_the_tokens_hashes_and_only_the_developer_may_admini
     text = settings.tokens_file.read_text()
     assert developer_token(settings) not in text
     assert airflow_token(settings) not in text
-    assert json.loads(text)["principals"] == [
+    developer, airflow = json.loads(text)["principals"]
+    # Google's libraries have a key where a token is wanted.
+    assert airflow.pop("public_key", "").startswith("-----BEGIN PUBLIC KEY-----") == require_auth
+    key = json.loads(google_key(settings, "training") or "{}")
+    assert key.get("token_uri") == (
+        f"http://training:{settings.training_port}/token" if require_auth else None
+    )
+    assert [developer, airflow] == [
         {
             "principal": "user:developer@example.com",
             "sha256": hashlib.sha256(developer_token(settings).encode()).hexdigest(),
@@ -70,7 +78,7 @@ def test_the_service_is_told_the_tokens_hashes_and_only_the_developer_may_admini
         {
             "principal": "serviceAccount:airflow@demo-project.iam.gserviceaccount.com",
             "sha256": hashlib.sha256(airflow_token(settings).encode()).hexdigest(),
-            "roles": {"demo-project": ["roles/training.airflow"]},
+            "roles": {"demo-project": ["roles/training.airflow", "roles/aiplatform.user"]},
         },
     ]
 

@@ -71,6 +71,9 @@ class Supervisord:
             raise xmlrpc.Fault(Faults.ALREADY_STARTED, name)
         if name == "absent":
             raise xmlrpc.Fault(Faults.NO_FILE, "can't find command")
+        if name == "short":
+            self.programs[name] = ProcessStates.BACKOFF
+            raise xmlrpc.Fault(Faults.SPAWN_ERROR, name)
         self.programs[name] = ProcessStates.RUNNING
 
     def _stopProcess(self, name: str, wait: bool = True) -> None:  # noqa: N802
@@ -102,6 +105,12 @@ def test_a_program_is_started_once(processes: ProcessManager, supervisord: Super
     assert processes.start(REGISTRY) is Started.ALREADY
 
     assert supervisord.programs == {"registry": ProcessStates.RUNNING}
+
+
+def test_a_program_that_ends_before_supervisord_looks_is_left_to_its_retries(
+    processes: ProcessManager, supervisord: Supervisord
+) -> None:
+    assert processes.start(Program(name="short", command=("false",))) is Started.NOW
 
 
 def test_a_program_that_had_ended_is_started_again(

@@ -13,6 +13,7 @@ from training_api.clients.fleet import OpsClient
 from training_api.errors import JobNotFound, TransportError
 from training_api.fleet.history import FleetHistoryRequest
 from training_api.fleet.wire import FleetResponse, Room, SearchJobsRequest, SpanKind
+from training_api.job.project_number import project_number
 
 
 def make_client(handler: Handler, project: str = "demo", **options: Any) -> OpsClient:
@@ -98,3 +99,58 @@ def test_an_unknown_job_is_not_found() -> None:
 def test_a_version_that_is_none_is_an_error_of_the_other_side(body: object) -> None:
     with make_client(answer(200, body)) as ops, pytest.raises(TransportError, match="no VersionResponse"):
         ops.version()
+
+
+NUMBER = project_number("demo")
+DETAIL = {
+    "job": {"jobId": "12", "dialect": "vertex_v1", "state": "QUEUED", "createTime": "2026-11-20T12:00:00Z"},
+    "name": f"projects/{NUMBER}/locations/l/customJobs/12",
+    "pipeline": {"name": f"projects/{NUMBER}/locations/l/trainingPipelines/34"},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("12", "12"),
+        ("34", "34"),
+        (f"projects/{NUMBER}/locations/l/customJobs/12", "12"),
+        ("projects/demo/locations/l/customJobs/12", "12"),
+        ("projects/demo/locations/l/trainingPipelines/34", "34"),
+    ],
+)
+def test_a_job_is_asked_for_by_its_id_and_by_its_names(name: str, asked: str) -> None:
+    recorder = Recorder(DETAIL)
+
+    with make_client(recorder) as ops:
+        found = ops.job(name)
+
+    assert recorder.seen == ("GET", f"/ops/v1/projects/demo/jobs/{asked}", None)
+    assert found.job.job_id == "12"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "projects/other/locations/l/customJobs/12",
+        "projects/demo/locations/elsewhere/customJobs/12",
+        "projects/demo/locations/l/hyperparameterTuningJobs/12",
+        "projects/demo/12",
+        "/12",
+    ],
+)
+def test_a_name_that_is_not_the_jobs_own_finds_nothing(name: str) -> None:
+    with (
+        make_client(Recorder(DETAIL)) as ops,
+        pytest.raises(JobNotFound, match="not found in project 'demo'"),
+    ):
+        ops.job(name)
+
+
+def test_a_cancel_is_a_request_without_fields() -> None:
+    recorder = Recorder({})
+
+    with make_client(recorder) as ops:
+        ops.cancel_job("a/b")
+
+    assert recorder.seen == ("POST", "/ops/v1/projects/demo/jobs/a%2Fb:cancel", {})

@@ -217,3 +217,9 @@ def test_the_account_of_the_projects_jobs_can_be_asked_for() -> None:
 def test_a_service_that_names_no_account_is_an_error_that_names_the_project() -> None:
     with pytest.raises(ServiceError, match=r"names no service account for project 'demo'"):
         call_sync(answer(200, {}), "service_agent")
+    with pytest.raises(ServiceError, match=r"names no number of project 'demo'"):
+        call_sync(answer(200, {}), "project_number")
+
+
+def test_the_projects_number_can_be_asked_for() -> None:
+    assert call_sync(answer(200, {"serviceAccountProject": "12"}), "project_number") == 12

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from training_api.command_line import connection
-from training_api.command_line.connection import add_options, advice, client_of
+from training_api.command_line.connection import add_options, advice, client_of, ops_client_of
 from training_api.command_line.outcome import UsageError
 from training_api.errors import AccessDenied, JobNotFound, TrainingError, TransportError
 
@@ -35,8 +35,11 @@ class RecordedClient:
 
 
 def made_of(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Any:
-    monkeypatch.setattr(connection, "TrainingClient", RecordedClient)
-    return cast(Any, client_of(options(*arguments))).made_of
+    for name in ("TrainingClient", "OpsClient"):
+        monkeypatch.setattr(connection, name, RecordedClient)
+    made = [cast(Any, make(options(*arguments))).made_of for make in (client_of, ops_client_of)]
+    assert made[0] == made[1]
+    return made[0]
 
 
 def test_the_environment_names_the_project(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,13 @@ def test_a_worker_that_ends_later_than_its_peers_is_late() -> None:
     assert late == {"worker-replica-1": Delay(end=39)}
 
 
+def test_the_first_two_pools_of_vertex_ai_are_peers_and_a_third_one_has_its_own() -> None:
+    begun = {"workerpool0-0": 0, "workerpool1-0": 0, "workerpool1-1": 12, "workerpool2-0": 12}
+    late = find_stragglers({name: Stretch(start=start, end=60) for name, start in begun.items()})
+
+    assert late == {"workerpool1-1": Delay(start=12)}
+
+
 def test_of_two_the_later_one_is_late() -> None:
     assert find_stragglers(stretches(master_0=(0, 30), worker_0=(9, 30))) == {
         "worker-replica-0": Delay(start=9)

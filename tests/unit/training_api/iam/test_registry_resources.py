@@ -110,8 +110,8 @@ def test_an_image_without_a_repository_is_refused_with_the_expected_form(image: 
     )
 
 
-def test_the_projects_role_is_the_one_of_the_guide() -> None:
-    found = project_resource("demo")
+def test_a_whole_project_has_the_role_that_is_asked_for() -> None:
+    found = project_resource("demo", "roles/ml.serviceAgent")
 
     assert (found.kind, found.name, found.reader_role) == (
         ResourceKind.PROJECT,

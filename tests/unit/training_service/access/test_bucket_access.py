@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from tests.support.fakes.world import PROJECT, World
+from training_api.dialects.ml_v1.dialect import AGENT as ML_AGENT
+from training_api.dialects.registry import DIALECTS
 from training_api.iam.wire import Binding, Policy
 from training_api.job.job_spec import JobSpec
 from training_service.access.bucket_access import BucketAccess, BucketRefused
 from training_service.access.decision import Caller, may
-from training_service.model.projects import service_agent
 from training_service.store.database import open_database
 
-AGENT = f"serviceAccount:{service_agent(PROJECT)}"
+AGENT = f"serviceAccount:{ML_AGENT.email(PROJECT)}"
 TRAINER = "trainer@p.iam.gserviceaccount.com"
 
 
@@ -43,7 +44,7 @@ def access(
         return may(caller, permission, resource, [policies.get(resource, Policy())])
 
     return BucketAccess(
-        lambda project, bucket: bucket in (listed or {}).get(project, ()), decide, named or {}
+        lambda project, bucket: bucket in (listed or {}).get(project, ()), decide, named or {}, DIALECTS
     )
 
 

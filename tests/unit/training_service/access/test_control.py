@@ -31,7 +31,7 @@ def policies(world: World) -> PolicyStore:
 def gate(policies: PolicyStore) -> Callable[..., AccessControl]:
     """Return a function that returns a gate, open or guarded."""
     authenticator = Authenticator({digest_of(TOKEN): ANN}, IdentityTokens(SigningKey.generate()))
-    return lambda *, is_required: AccessControl(policies, authenticator, is_required=is_required)
+    return lambda *, is_required: AccessControl(policies, authenticator, agents=[], is_required=is_required)
 
 
 def bind(policies: PolicyStore, resource: str, role: str) -> None:
@@ -61,8 +61,8 @@ def test_an_open_service_lets_those_of_its_tokens_file_alone_write_policies_and_
     policies, key = PolicyStore(world.database), SigningKey.generate()
     identities = IdentityTokens(key)
     listed = Caller(principal="user:ann@example.com", is_listed=True)
-    with_file = AccessControl(policies, Authenticator({digest_of(TOKEN): listed}, identities))
-    without_file = AccessControl(policies, Authenticator({}, identities))
+    with_file = AccessControl(policies, Authenticator({digest_of(TOKEN): listed}, identities), agents=[])
+    without_file = AccessControl(policies, Authenticator({}, identities), agents=[])
     job = f"Bearer {identities.issue('serviceAccount:job@example.com')}"
 
     for permission in {*POLICY_WRITES, SECRET_ACCESS}:

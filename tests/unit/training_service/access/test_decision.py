@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from training_api.dialects.registry import DIALECTS
 from training_api.iam.wire import Binding, Expr, Policy
-from training_service.access.decision import Caller, agent_of, is_member, lineage, may, project_of
-from training_service.access.roles import DOWNLOAD, JOB_CANCEL, JOB_CREATE, JOB_GET, ROLES
+from training_api.job.service_agent import ServiceAgent
+from training_service.access.decision import Caller, agent_principal, is_member, lineage, may, project_of
+from training_service.access.roles import CUSTOM_JOB_CREATE, DOWNLOAD, JOB_CANCEL, JOB_CREATE, JOB_GET, ROLES
 
+AGENTS = [each.agent for each in DIALECTS.values()]
 ANN = "user:ann@example.com"
 JOB = "projects/demo/jobs/j"
 REPOSITORY = "projects/demo/locations/local/repositories/r"
@@ -80,13 +83,24 @@ def test_administrators_may_do_everything_and_others_what_their_roles_say_in_the
     assert not may(owner, "service.routes.unlisted", "projects/demo", [])
 
 
-def test_the_service_agent_may_read_its_own_projects_images_and_no_others() -> None:
-    agent = Caller(principal=agent_of("demo"))
+@pytest.mark.parametrize("own", AGENTS)
+def test_a_service_agent_may_read_its_own_projects_images_and_no_others(own: ServiceAgent) -> None:
+    agent = Caller(principal=agent_principal(own, "demo"))
 
-    assert may(agent, DOWNLOAD, REPOSITORY, [])
-    assert may(agent, "storage.objects.get", "buckets/eu.artifacts.demo.appspot.com", [])
-    assert not may(agent, DOWNLOAD, REPOSITORY.replace("demo", "other"), [])
-    assert not may(agent, JOB_CREATE, "projects/demo", [])
+    assert may(agent, DOWNLOAD, REPOSITORY, [], AGENTS)
+    assert may(agent, "storage.objects.get", "buckets/eu.artifacts.demo.appspot.com", [], AGENTS)
+    assert not may(agent, DOWNLOAD, REPOSITORY.replace("demo", "other"), [], AGENTS)
+    assert not may(agent, JOB_CREATE, "projects/demo", [], AGENTS)
+    assert not may(agent, CUSTOM_JOB_CREATE, "projects/demo", [], AGENTS)
+    assert not may(agent, DOWNLOAD, REPOSITORY, [])
+
+
+def test_a_grant_to_one_service_agent_is_none_to_the_other() -> None:
+    first, second = (Caller(principal=agent_principal(agent, "other")) for agent in AGENTS)
+    policies = [policy("roles/artifactregistry.reader", first.principal)]
+
+    assert may(first, DOWNLOAD, REPOSITORY, policies, AGENTS)
+    assert not may(second, DOWNLOAD, REPOSITORY, policies, AGENTS)
 
 
 @pytest.mark.parametrize(

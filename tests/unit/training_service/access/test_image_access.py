@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 import httpx
@@ -11,10 +12,15 @@ import pytest
 
 from container_engines.memory.engine import Behaviour
 from tests.support.fakes.world import World
-from training_api.errors import ImageNotFound, RegistryUnavailable
+from training_api.dialects.registry import DIALECTS
+from training_api.errors import ImageAccessDenied, ImageNotFound, RegistryUnavailable
+from training_api.iam.wire import Binding, Policy
 from training_api.job.image_ref import parse_image_ref
+from training_api.job.job_spec import JobSpec
+from training_api.job.project_number import project_number
 from training_api.states import JobState
 from training_service.access.control import AccessControl
+from training_service.access.decision import agent_principal
 from training_service.access.identity import Authenticator, IdentityTokens
 from training_service.access.image_access import AnyImage, CheckedImages, ImageAccess
 from training_service.access.registry_tokens import RegistryTokens
@@ -24,14 +30,21 @@ from training_service.store.policy_store import PolicyStore
 
 REGISTRY = "127.0.0.1:5000"
 DIGEST = "sha256:" + "a" * 64
+REPOSITORY = "projects/other/locations/local/repositories/trainer"
+JOB = JobSpec(project="project", job_id="job", replicas=())
+OF_VERTEX = replace(JOB, dialect="vertex_v1")
 OWN, FOREIGN = f"{REGISTRY}/project/trainer:1", f"{REGISTRY}/other/trainer:1"
 
 
-def images(answer: Callable[[httpx.Request], httpx.Response]) -> ImageAccess:
+def images(answer: Callable[[httpx.Request], httpx.Response], reader: str = "") -> ImageAccess:
     key = SigningKey.generate()
     policies = PolicyStore(open_database("sqlite://"))
-    tokens = RegistryTokens(key, AccessControl(policies, Authenticator({}, IdentityTokens(key))))
-    return CheckedImages(REGISTRY, tokens, httpx.MockTransport(answer))
+    if reader:
+        grant = Binding(role="roles/artifactregistry.reader", members=[reader])
+        assert policies.replace(REPOSITORY, Policy(bindings=[grant]), seen_version=0)
+    agents = [each.agent for each in DIALECTS.values()]
+    control = AccessControl(policies, Authenticator({}, IdentityTokens(key)), agents=agents)
+    return CheckedImages(REGISTRY, RegistryTokens(key, control), DIALECTS, httpx.MockTransport(answer))
 
 
 def found(_: httpx.Request) -> httpx.Response:
@@ -49,7 +62,7 @@ def test_the_registry_is_asked_with_a_token_for_this_repository_alone() -> None:
         asked.append(request)
         return found(request)
 
-    allowed = images(answer).pullable("project", parse_image_ref(OWN))
+    allowed = images(answer).pullable(JOB, parse_image_ref(OWN))
 
     (request,) = asked
     assert (request.method, request.url.path) == ("HEAD", "/v2/project/trainer/manifests/1")
@@ -65,25 +78,50 @@ def test_the_image_of_another_project_is_denied_under_every_name_of_the_registry
     image = parse_image_ref(f"{host}/other/trainer@{DIGEST}")
 
     with pytest.raises(ImageNotFound, match=r"needs roles/artifactregistry\.reader on") as caught:
-        images(never).pullable("project", image)
+        images(never).pullable(JOB, image)
 
     assert "serviceAccount:service-" in str(caught.value)
     assert "projects/other/locations/local/repositories/trainer" in str(caught.value)
     assert (
-        "gcloud artifacts repositories add-iam-policy-binding trainer --location=local --project=other"
+        "gcloud artifacts repositories add-iam-policy-binding trainer --project=other --location=local"
         in str(caught.value)
+    )
+
+
+def test_each_dialect_pulls_as_its_own_agent() -> None:
+    for granted, other in ((JOB, OF_VERTEX), (OF_VERTEX, JOB)):
+        access = images(found, agent_principal(DIALECTS[granted.dialect].agent, "project"))
+
+        assert access.pullable(granted, parse_image_ref(FOREIGN)).token
+        with pytest.raises(ImageAccessDenied) as caught:
+            access.pullable(other, parse_image_ref(FOREIGN))
+        assert DIALECTS[other.dialect].agent.email("project") in str(caught.value)
+        assert DIALECTS[granted.dialect].agent.email("project") not in str(caught.value)
+
+
+def test_vertex_ai_denies_in_its_own_words_and_says_the_way_out() -> None:
+    agent = f"service-{project_number('project')}@gcp-sa-aiplatform-cc.iam.gserviceaccount.com"
+
+    with pytest.raises(ImageAccessDenied) as caught:
+        images(never).pullable(OF_VERTEX, parse_image_ref(FOREIGN))
+
+    assert str(caught.value) == (
+        f"Vertex AI Service Agent {agent} does not have permission to access Artifact Registry repository "
+        f"{REPOSITORY}. Grant it with gcloud artifacts repositories add-iam-policy-binding trainer "
+        f"--project=other --location=local --member=serviceAccount:{agent} "
+        "--role=roles/artifactregistry.reader"
     )
 
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_registry_that_refuses_the_token_is_a_denial(status: int) -> None:
     with pytest.raises(ImageNotFound, match="permission denied"):
-        images(lambda _: httpx.Response(status)).pullable("project", parse_image_ref(OWN))
+        images(lambda _: httpx.Response(status)).pullable(JOB, parse_image_ref(OWN))
 
 
 def test_an_image_that_is_not_there_is_named() -> None:
     with pytest.raises(ImageNotFound, match=rf"has no image {OWN}: manifest unknown"):
-        images(lambda _: httpx.Response(404)).pullable("project", parse_image_ref(OWN))
+        images(lambda _: httpx.Response(404)).pullable(JOB, parse_image_ref(OWN))
 
 
 def silent(request: httpx.Request) -> httpx.Response:
@@ -95,7 +133,7 @@ def silent(request: httpx.Request) -> httpx.Response:
 )
 def test_a_registry_in_trouble_may_answer_later(answer: Callable[[httpx.Request], httpx.Response]) -> None:
     with pytest.raises(RegistryUnavailable):
-        images(answer).pullable("project", parse_image_ref(OWN))
+        images(answer).pullable(JOB, parse_image_ref(OWN))
 
 
 @pytest.mark.parametrize("image", ["gcr.io/other/x:1", "127.0.0.1:5001/other/x:1", "10.0.0.1:5000/other/x:1"])
@@ -103,13 +141,13 @@ def test_other_registries_decide_by_themselves(image: str) -> None:
     ref = parse_image_ref(image)
 
     for access in (images(never), AnyImage()):
-        allowed = access.pullable("project", ref)
+        allowed = access.pullable(JOB, ref)
         assert (allowed.ref, allowed.token) == (ref, "")
 
 
 def test_a_name_without_a_repository_is_refused() -> None:
     with pytest.raises(ImageNotFound, match="names no repository"):
-        images(never).pullable("project", parse_image_ref(f"{REGISTRY}/alone:1"))
+        images(never).pullable(JOB, parse_image_ref(f"{REGISTRY}/alone:1"))
 
 
 def test_a_job_whose_image_is_denied_fails_before_anything_is_pulled() -> None:

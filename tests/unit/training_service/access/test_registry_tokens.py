@@ -7,9 +7,10 @@ from typing import Any
 import jwt
 import pytest
 
+from training_api.dialects.ml_v1.dialect import AGENT as ML_AGENT
 from training_api.iam.wire import Binding, Policy
 from training_service.access.control import AccessControl
-from training_service.access.decision import Caller, agent_of
+from training_service.access.decision import Caller, agent_principal
 from training_service.access.identity import Authenticator, IdentityTokens
 from training_service.access.registry_tokens import ISSUER, SERVICE, RegistryTokens
 from training_service.access.signing_key import SigningKey
@@ -17,7 +18,7 @@ from training_service.store.database import open_database
 from training_service.store.policy_store import PolicyStore
 
 REPOSITORY = "projects/other/locations/local/repositories/digits"
-AGENT = Caller(principal=agent_of("demo"))
+AGENT = Caller(principal=agent_principal(ML_AGENT, "demo"))
 PULL = {"type": "repository", "name": "other/digits", "actions": ["pull"]}
 
 
@@ -33,7 +34,9 @@ def policies() -> PolicyStore:
 
 @pytest.fixture
 def tokens(key: SigningKey, policies: PolicyStore) -> RegistryTokens:
-    return RegistryTokens(key, AccessControl(policies, Authenticator({}, IdentityTokens(key))))
+    return RegistryTokens(
+        key, AccessControl(policies, Authenticator({}, IdentityTokens(key)), agents=[ML_AGENT])
+    )
 
 
 def grant(policies: PolicyStore, resource: str, role: str, member: str = AGENT.principal) -> None:

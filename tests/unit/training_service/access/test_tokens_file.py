@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from training_service.access.account_keys import read_public_key
 from training_service.access.decision import Caller
+from training_service.access.key_file import make_key_file, public_key_of
 from training_service.access.tokens_file import InvalidTokensFile, digest_of, read_tokens_file
 
 TOKEN = "a-token-that-is-long-enough"
 ANN = "user:ann@example.com"
+CI = "serviceAccount:ci@demo.iam.gserviceaccount.com"
 
 
 def write(path: Path, *entries: dict[str, Any], mode: int = 0o600) -> Path:
@@ -33,7 +36,7 @@ def test_tokens_and_their_hashes_stand_for_principals(tmp_path: Path) -> None:
         },
     )
 
-    assert read_tokens_file(path) == {
+    assert read_tokens_file(path).by_digest == {
         digest_of(TOKEN): Caller(principal=ANN, is_admin=True, is_listed=True),
         digest_of("other"): Caller(
             principal="serviceAccount:ci@demo.test",
@@ -43,11 +46,34 @@ def test_tokens_and_their_hashes_stand_for_principals(tmp_path: Path) -> None:
     }
 
 
+def test_a_service_account_may_have_keys_beside_its_token(tmp_path: Path) -> None:
+    public = []
+    for name in ("first", "second"):
+        make_key_file(tmp_path / name, CI.partition(":")[2], "http://127.0.0.1:8470/token")
+        public.append(public_key_of(tmp_path / name))
+    path = write(
+        tmp_path / "tokens",
+        {"principal": CI, "token": TOKEN, "public_key": public[0], "admin": True},
+        {"principal": CI, "public_key": public[1]},
+    )
+
+    found = read_tokens_file(path)
+
+    assert set(found.by_digest) == {digest_of(TOKEN)}
+    assert found.has_admin
+    assert [(key.caller.is_admin, key.public) for key in found.keys] == [
+        (True, read_public_key(public[0])),
+        (False, read_public_key(public[1])),
+    ]
+
+
 @pytest.mark.parametrize(
     ("entry", "reason"),
     [
-        ({"principal": ANN}, "either token or sha256"),
-        ({"principal": ANN, "token": TOKEN, "sha256": "0" * 64}, "either token or sha256"),
+        ({"principal": ANN}, "must have token, sha256 or public_key"),
+        ({"principal": ANN, "token": TOKEN, "sha256": "0" * 64}, "either token or sha256, not both"),
+        ({"principal": ANN, "token": TOKEN, "public_key": "x"}, "is for a serviceAccount"),
+        ({"principal": CI, "token": TOKEN, "public_key": "short-token"}, "must be the PEM text"),
         ({"principal": ANN, "token": "short-token"}, "at least 16 characters"),
         ({"principal": ANN, "sha256": "0"}, "should match pattern"),
         ({"principal": ANN, "sha256": "0" * 65}, "should match pattern"),

@@ -47,7 +47,7 @@ def http(policies: PolicyStore) -> TestClient:
         digest_of(ANN): Caller(principal="user:ann@example.com"),
     }
     authenticator = Authenticator(callers, IdentityTokens(SigningKey.generate()))
-    control = AccessControl(policies, authenticator, is_required=True)
+    control = AccessControl(policies, authenticator, agents=[], is_required=True)
     app = FastAPI(dependencies=[Depends(access_check(control))])
     app.add_middleware(Gate, control=control, trusted_hosts=["testserver"])
     install_error_handlers(app)
@@ -129,6 +129,8 @@ def test_airflows_role_opens_what_its_tasks_and_its_dashboard_ask_for_and_no_mor
         ("POST", f"{JOBS}/{{job_id}}:cancel"),
         ("GET", "/logs/projects/{project}/jobs/{job_id}"),
         ("POST", f"{ops}/jobs:search"),
+        ("GET", f"{ops}/jobs/{{job_id}}"),
+        ("POST", f"{ops}/jobs/{{job_id}}:cancel"),
         *(
             ("GET", f"{ops}/jobs/{{job_id}}/{view}")
             for view in ("timeline", "usage", "curves", "measurements")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +154,7 @@ class HangingEngine(MemoryEngine):
         self.may_answer.wait()
         return super().ping()
 
-    def hosts(self) -> Sequence[Resources]:
+    def hosts(self) -> Mapping[str, Resources]:
         self.may_answer.wait()
         return super().hosts()
 

@@ -14,7 +14,11 @@ from fastapi.testclient import TestClient
 
 from container_engines.memory.engine import MemoryEngine
 from tests.support.rpc import ADMIN, ANN, VIEWER, Rpc, serving
+from training_api.dialects.registry import DIALECTS
+from training_service.parts.identities import Identities
 from training_service.settings import ServiceSettings
+from training_service.store.database import open_database
+from training_service.store.policy_store import PolicyStore
 from training_service.telemetry.metrics import Metrics
 from training_service.wiring import build_service
 
@@ -26,11 +30,13 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Rpc]]:
 
         def serve(**settings: Any) -> Rpc:
             known = {"database_url": f"sqlite:///{tmp_path / 'jobs.db'}"} | settings
-            app = build_service(ServiceSettings(**known), MemoryEngine())
+            asked = ServiceSettings(**known)
+            app = build_service(asked, MemoryEngine())
+            control = Identities.of(asked, DIALECTS).control(PolicyStore(open_database(asked.database_url)))
             http = TestClient(app, base_url="http://127.0.0.1:8470", raise_server_exceptions=False)
             stack.callback(http.close)
             metrics = Metrics()
-            port = stack.enter_context(serving(app, metrics))
+            port = stack.enter_context(serving(app, metrics, identify=control.identify))
             channel = stack.enter_context(grpc.insecure_channel(f"127.0.0.1:{port}"))
             return Rpc(port=port, channel=channel, http=http, metrics=metrics)
 

@@ -103,6 +103,15 @@ def test_a_project_is_found_by_its_number_and_a_job_in_its_location_only(rpc: Rp
     assert words[1] == {"code": 5, "message": words[0]}
 
 
+def test_a_long_job_is_read_as_a_short_one_and_each_as_it_is_now(rpc: Rpc) -> None:
+    pool = make_pool(args=["--x"] * 2000)
+    long = rpc.call("CreateCustomJob", {"parent": PARENT, "customJob": make_custom_job(pool)})
+    for job in (create(rpc), long):
+        assert rpc.call("GetCustomJob", {"name": job["name"]}) == job
+        rpc.call("CancelCustomJob", {"name": job["name"]})
+        assert rpc.call("GetCustomJob", {"name": job["name"]})["state"] == "JOB_STATE_CANCELLING"
+
+
 def test_operations_and_locations_are_served(rpc: Rpc) -> None:
     places = "google.cloud.location.Locations"
     page = rpc.call("ListLocations", {"name": "projects/demo", "pageSize": 2}, service=places)
@@ -126,6 +135,25 @@ def test_broken_rules_are_details_of_the_error(rpc: Rpc) -> None:
     (detail,) = words[1]["details"]
     assert detail["@type"] == "type.googleapis.com/google.rpc.BadRequest"
     assert [each["field"] for each in detail["fieldViolations"]] == ["jobSpec.tensorboard"]
+
+
+@pytest.mark.parametrize(
+    "pools",
+    [
+        4 * [make_pool() | {"machineSpec": {"machineType": "nope"}}],
+        [make_pool(env=90 * [{"name": 90 * "9"}])],
+        [make_pool(env=90 * [{"name": 90 * "ü"}])],
+        [make_pool(imageUri=200_000 * "ü")],
+    ],
+)
+def test_an_error_of_many_words_is_cut_to_what_clients_take(rpc: Rpc, pools: list[Any]) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as words:
+        rpc.call("CreateCustomJob", {"parent": PARENT, "customJob": make_custom_job(*pools)})
+
+    assert words[0].startswith("The job is invalid: jobSpec.workerPoolSpecs[0].")
+    assert words[0].endswith("REST answers all of it)")
+    assert words[1]["message"] == words[0]
+    assert words[1]["details"][0]["fieldViolations"]
 
 
 @pytest.mark.parametrize(

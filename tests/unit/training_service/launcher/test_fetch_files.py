@@ -70,3 +70,28 @@ def test_a_command_that_is_not_there_is_named(store: DownloadStore, tmp_path: Pa
 
     assert "The job cannot start: 'no-such-program' cannot be run: No such file" in done.stderr
     assert done.returncode == 127
+
+
+def test_an_object_within_another_one_cannot_be_written_and_is_asked_for_once(
+    store: DownloadStore, tmp_path: Path
+) -> None:
+    store.objects = {"gs://bkt/a": b"", "gs://bkt/a/b": b""}
+    folder = tmp_path / "gcs"
+
+    done = run(store, folder, "echo", "ran", objects=("bkt/a", "bkt/a/b"))
+
+    assert f"The job cannot start: {folder}/bkt/a/b cannot be written: " in done.stderr
+    assert ("asking again" in done.stdout, "ran" in done.stdout, done.returncode) == (False, False, 73)
+
+
+def test_what_links_in_the_folder_lead_to_stays_as_it_is(store: DownloadStore, tmp_path: Path) -> None:
+    store.objects = {"gs://bkt/a": b""}
+    folder, other = tmp_path / "gcs", tmp_path / "other"
+    folder.mkdir()
+    other.touch(0o640)
+    (folder / "link").symlink_to(other)
+    (folder / "broken").symlink_to(tmp_path / "absent")
+
+    done = run(store, folder, "true", objects=("bkt/a",))
+
+    assert (done.returncode, other.stat().st_mode & 0o777) == (0, 0o640)

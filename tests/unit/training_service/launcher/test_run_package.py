@@ -282,3 +282,15 @@ def test_the_jobs_identity_is_shown_where_there_is_a_metadata_server(store: Down
     run(store, GCE_METADATA_HOST=host)
 
     assert (anonymous, store.token) == ("", "Bearer job-token")
+
+
+def test_the_jobs_identity_is_not_shown_to_where_an_answer_leads(
+    store: DownloadStore, other_store: DownloadStore
+) -> None:
+    host = store.url.removeprefix("http://")
+    store.statuses, store.location = [302], f"{other_store.url}/download/storage/v1/b/bkt/o/x"
+    other_store.objects, other_store.token = {"gs://bkt/x": b"x"}, "not asked"
+
+    run(store, GCE_METADATA_HOST=host)
+
+    assert (store.token, other_store.token) == ("Bearer job-token", "")

@@ -298,7 +298,10 @@ def test_a_job_that_is_larger_than_the_machine_runs_alone(world: World) -> None:
     world.settle()
 
     assert world.state("huge") is JobState.RUNNING
-    assert any("this machine gives each of 20 replicas worker" in m for m in world.messages("huge"))
+    assert any(
+        "this machine gives each of worker-replica-0 to worker-replica-19" in m
+        for m in world.messages("huge")
+    )
 
 
 @settings(max_examples=25, deadline=None)
@@ -340,7 +343,14 @@ def test_replicas_side_by_side_stay_within_the_room_and_every_job_ends(
 
 def gpu_job(world: World, check: HostCapacity) -> None:
     outputs = TuningOutputs(world.trials, world.measurements)
-    jobs = Jobs(ML_V1, world.store, lambda: None, check.check_quota, outputs, world.engine.clock)
+    jobs = Jobs(
+        ML_V1,
+        world.store,
+        lambda: None,
+        lambda spec: check.check_quota(spec, ML_V1),
+        outputs,
+        world.engine.clock,
+    )
     world.jobs = WireJobs(jobs, {})
     world.submit(
         scale_tier="CUSTOM",
@@ -380,7 +390,7 @@ def test_gpus_that_are_there_are_not_promised_twice() -> None:
     world.add_image(LONG)
     host = HostCapacity(engine)
     gpu_job(world, host)
-    host.check_quota(world.store.get(PROJECT, "job").spec)
+    host.check_quota(world.store.get(PROJECT, "job").spec, ML_V1)
     world.settle()
 
     (launch,) = engine.launches()

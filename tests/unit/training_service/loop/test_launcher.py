@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from training_api.job.python_package import PackageTask
+from training_api.job.packages.python_package import PackageTask
 from training_service.loop.launcher import LAUNCHER_FOLDER, started
 
 TASK = PackageTask(uris=("gs://bkt/a.whl#7", "gs://bkt/b.whl#8"), module="trainer.task")

@@ -7,17 +7,20 @@ from typing import Any
 
 import pytest
 
-from container_engines.memory.engine import Behaviour
+from container_engines.memory.engine import Behaviour, MemoryEngine
 from tests.support.fakes.custom_jobs import PACKAGE, make_custom_job, make_package_pool, make_pool
 from tests.support.fakes.world import IMAGE, PROJECT, World
 from training_api.causes import Cause
 from training_api.dialects.vertex_v1.reader import custom_job_spec
 from training_api.job.cluster import ReplicaId, ReplicaRole
+from training_api.job.machines import GIB, Resources
 from training_api.states import JobState
 from training_service.api.vertex_v1.writer import custom_job
 from training_service.loop.launcher import LAUNCHER_FOLDER
 from training_service.model.records import JobRecord
+from training_service.store.database import open_database
 
+OTHER = "registry.test/p/another:1"
 CHIEF = ReplicaId(role=ReplicaRole.MASTER)
 WORKER = ReplicaId(role=ReplicaRole.WORKER)
 
@@ -71,6 +74,32 @@ def test_the_log_has_the_replicas_names_of_the_real_service(world: World) -> Non
         "workerpool1-0",
         "workerpool1-1",
     }
+
+
+def test_the_services_own_lines_call_replicas_by_the_same_names() -> None:
+    world = World(open_database("sqlite://"), engine=MemoryEngine(Resources(cpus=2, memory_bytes=4 * GIB)))
+    world.max_replicas = 0
+    world.restart()
+    world.add_image(Behaviour(run_seconds=1000))
+    world.add_image(Behaviour(run_seconds=1000), OTHER)
+    submit(world, make_pool(imageUri=IMAGE), make_pool(3, imageUri=OTHER))
+    lose(world, WORKER)
+
+    text = "\n".join(world.messages("123"))
+    assert "Image of workerpool0-0 is " in text
+    assert "Image of workerpool1-0 and 2 more is " in text
+    assert "this machine gives workerpool0-0 " in text
+    assert "this machine gives each of workerpool1-0 to workerpool1-2 " in text
+    assert "Starting again: workerpool1-0 restart 1 of 5." in text
+    assert not [name for name in ("-replica-", "master", "worker 0") if name in text]
+
+
+def test_an_image_that_is_not_there_is_that_of_the_replica_by_its_name(world: World) -> None:
+    submit(world, make_pool(imageUri=OTHER))
+
+    error = custom_job(record(world))["error"]
+    assert error["code"] == 5
+    assert error["message"].startswith(f"The image {OTHER} of the replica workerpool0-0 could not be pulled")
 
 
 def test_a_job_runs_to_its_end(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Projects, which this service knows by name only."""
+"""Projects, which this service knows by name only, and whose rights their jobs have."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from training_api.dialects.registry import DIALECTS
+from training_api.job.job_spec import JobSpec
 from training_api.job.project_number import project_number
-from training_service.model.projects import service_agent
+from training_service.model.projects import account_of
 
 
 @pytest.mark.parametrize("number", ["12", "123456789012", "9" * 18])
@@ -25,6 +27,19 @@ def test_a_number_that_no_64_bits_hold_is_a_name() -> None:
     assert project_number("9" * 19) < 10**12
 
 
-def test_the_service_agent_is_named_after_the_number() -> None:
-    assert service_agent("12") == "service-12@cloud-ml.google.com.iam.gserviceaccount.com"
-    assert service_agent("demo") != service_agent("demo2")
+@pytest.mark.parametrize(
+    ("dialect", "named", "account"),
+    [
+        ("ml_v1", "", "service-12@cloud-ml.google.com.iam.gserviceaccount.com"),
+        ("vertex_v1", "", "service-12@gcp-sa-aiplatform-cc.iam.gserviceaccount.com"),
+        ("vertex_v1", "trainer@p.iam.gserviceaccount.com", "trainer@p.iam.gserviceaccount.com"),
+        ("of_a_later_version", "", ""),
+        ("of_a_later_version", "trainer@p.iam.gserviceaccount.com", "trainer@p.iam.gserviceaccount.com"),
+    ],
+)
+def test_a_jobs_account_is_the_one_it_names_or_the_agent_of_its_dialect(
+    dialect: str, named: str, account: str
+) -> None:
+    spec = JobSpec(project="12", job_id="job", replicas=(), dialect=dialect, service_account=named)
+
+    assert account_of(spec, DIALECTS) == account

@@ -13,6 +13,7 @@ from container_engines.disk_use import DiskUse, FolderHidden
 from container_engines.memory.engine import Behaviour, MemoryEngine
 from tests.support.fakes.world import PROJECT, World
 from training_api.causes import Cause
+from training_api.dialects.registry import DIALECTS
 from training_api.errors import EngineError, EngineUnavailable
 from training_api.states import JobState, ReplicaState
 from training_service.model.disk import disk_limit
@@ -85,6 +86,7 @@ def bench(tmp_path: Path) -> Bench:
     watch = DiskWatch(
         engine,
         MOST,
+        dialects=DIALECTS,
         metric_folders=tmp_path,
         objects=objects,
         fail=lambda record, reason: world.actions.fail(record, reason),
@@ -274,6 +276,7 @@ def test_no_limit_stops_nothing(bench: Bench) -> None:
     watch = DiskWatch(
         bench.engine,
         DiskUse(bytes=0, files=0),
+        dialects=DIALECTS,
         metric_folders=bench.metrics,
         objects=None,
         fail=bench.world.actions.fail,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -16,6 +16,7 @@ from training_api.dialects.registry import DIALECTS
 from training_api.errors import EngineUnavailable, JobNotFound
 from training_api.fleet.wire import FleetResponse, MeasurementsRequest, SearchJobsRequest
 from training_api.job.capacity import Capacity
+from training_api.job.dialect import Dialects
 from training_service.model.host_capacity import HostCapacity
 from training_service.store.jobs.job_search import JobSearch
 from training_service.store.usage_store import UsageStore
@@ -48,7 +49,7 @@ def reports(world: World, room: Room) -> Reports:
     return reports_of(world, room)
 
 
-def reports_of(world: World, room: Room) -> Reports:
+def reports_of(world: World, room: Room, dialects: Dialects = DIALECTS) -> Reports:
     return Reports(
         jobs=world.store,
         search=JobSearch(world.database, world.store.queue_positions, DIALECTS, ML_V1.filter_fields),
@@ -57,6 +58,7 @@ def reports_of(world: World, room: Room) -> Reports:
         curves=CurveBook(world.measurements),
         histories=HistoryBook(world.database, room, world.engine.clock),
         measurements=world.measurements,
+        dialects=dialects,
         capacity=room,
         hold=lambda: world.disk_problem,
     )
@@ -142,6 +144,15 @@ def test_the_timeline_of_a_job_has_its_pull_and_its_replica(world: World, report
 
     assert "master-replica-0" in [span.name for span in spans]
     assert reports.search(PROJECT, SearchJobsRequest())["total"] == 1
+
+
+def test_replicas_are_called_as_their_own_log_calls_them(world: World, room: Room) -> None:
+    run(world, "job")
+    named = {"ml_v1": replace(ML_V1, task_name=lambda replica: f"workerpool0-{replica.index}")}
+    reports = reports_of(world, room, named)
+
+    assert "workerpool0-0" in [span.name for span in reports.timeline(PROJECT, "job").spans]
+    assert reports_of(world, room, {}).timeline(PROJECT, "job").spans != []
 
 
 def test_pages_have_every_measurement_of_a_trial(tuning: Tuning, room: Room) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from container_engines.memory.engine import Behaviour
@@ -20,7 +22,7 @@ def removal(world: World) -> JobRemoval:
     def remove(job: EndedJob) -> None:
         list(remove_batch(ended, world.logs, [job]))
 
-    return JobRemoval(remove)
+    return JobRemoval(remove, ended.has_active_trial)
 
 
 def test_a_job_that_has_ended_goes_with_its_log(world: World, removal: JobRemoval) -> None:
@@ -45,3 +47,20 @@ def test_a_job_that_has_not_ended_stays(world: World, removal: JobRemoval) -> No
         removal.remove(world.store.get(PROJECT, "job"))
 
     assert world.state() is JobState.QUEUED
+
+
+def test_a_tuning_job_stays_until_its_trials_have_ended(world: World, removal: JobRemoval) -> None:
+    """One that cannot be read ends before them."""
+    world.add_image(Behaviour(run_seconds=1))
+    world.submit()
+    world.settle()
+    study = world.store.get(PROJECT, "job")
+    assert world.add_trial(study, 1, {})
+    world.engine.advance(2)
+    ended = replace(study, state=JobState.FAILED)
+
+    with pytest.raises(JobStillActive, match="trials of job job have not ended; delete it once they have"):
+        removal.remove(ended)
+
+    trials = world.store.list_active()
+    assert [each.trial.number for each in trials if each.trial] == [1]

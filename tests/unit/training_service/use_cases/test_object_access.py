@@ -9,10 +9,11 @@ import pytest
 from container_engines.memory.engine import Behaviour
 from tests.support.fakes.studies import search
 from tests.support.fakes.world import PROJECT, World
+from training_api.dialects.ml_v1.dialect import AGENT as ML_AGENT
+from training_api.dialects.registry import DIALECTS
 from training_api.errors import EngineUnavailable, ServiceUnavailable
 from training_api.iam.wire import Binding, Policy
 from training_service.access.decision import Caller, may
-from training_service.model.projects import service_agent
 from training_service.store.database import open_database
 from training_service.use_cases.object_access import ObjectAccess, ObjectAnswer, ObjectQuestion
 
@@ -28,7 +29,7 @@ class Rules:
     def __init__(self, world: World) -> None:
         self.world = world
         self.policies: dict[str, Policy] = {}
-        self.access = ObjectAccess(world.engine.job_at, world.store, self.may)
+        self.access = ObjectAccess(world.engine.job_at, world.store, self.may, DIALECTS)
 
     def may(self, caller: Caller, permission: str, resource: str) -> bool:
         return may(caller, permission, resource, [self.policies.get(resource, Policy())])
@@ -73,7 +74,7 @@ def test_a_job_writes_nowhere_else(rules: Rules, name: str) -> None:
     assert not answer.allowed
     assert f"job {PROJECT}/first does not have {CREATE} on gs://team/{name}" in answer.reason
     assert "writes below its job directory gs://team/jobs/first/" in answer.reason
-    agent = service_agent(PROJECT)
+    agent = ML_AGENT.email(PROJECT)
     assert f"add-iam-policy-binding gs://team --member=serviceAccount:{agent}" in answer.reason
 
 
@@ -115,7 +116,7 @@ def test_a_policy_gives_more_to_an_account(rules: Rules) -> None:
 
 
 def test_who_may_create_and_not_delete_replaces_nothing(rules: Rules) -> None:
-    agent = service_agent(PROJECT)
+    agent = ML_AGENT.email(PROJECT)
     rules.grant("team", "roles/storage.objectCreator", f"serviceAccount:{agent}")
 
     assert rules.ask("x") == NEW_ONLY
@@ -162,7 +163,7 @@ def test_a_job_that_has_ended_has_no_address(rules: Rules) -> None:
 
 
 def test_the_job_of_another_service_may_do_nothing(world: World) -> None:
-    access = ObjectAccess(lambda address: "f" * 16, world.store, lambda *_: True)
+    access = ObjectAccess(lambda address: "f" * 16, world.store, lambda *_: True, DIALECTS)
 
     answer = access.check(ObjectQuestion(address=FIRST, permission=GET, bucket="team"))
 
@@ -174,7 +175,7 @@ def test_an_engine_that_does_not_answer_is_no_yes(world: World) -> None:
     def silent(address: str) -> str | None:
         raise EngineUnavailable("no answer")
 
-    access = ObjectAccess(silent, world.store, lambda *_: True)
+    access = ObjectAccess(silent, world.store, lambda *_: True, DIALECTS)
 
     with pytest.raises(ServiceUnavailable, match="who has the address"):
         access.check(ObjectQuestion(address=FIRST, permission=GET, bucket="team"))

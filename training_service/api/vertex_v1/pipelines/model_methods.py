@@ -11,7 +11,7 @@ from training_api.dialects.vertex_v1.pipelines.filters import OF_MODELS
 from training_api.errors import FieldViolation, InvalidRequest, ResourceNotFound
 from training_service.api.vertex_v1.operations import Operations
 from training_service.api.vertex_v1.pipelines.model_writer import MODELS, VERSION_ID, model_resource
-from training_service.api.vertex_v1.read_mask import masked, read_mask
+from training_service.api.vertex_v1.read_mask import masked_page, read_mask
 from training_service.api.vertex_v1.unserved import MODEL_VERBS, NotServed, message_of
 from training_service.model import paging
 from training_service.model.pipelines import ModelRecord
@@ -62,8 +62,7 @@ class Models:
         tree = read_filter(filter_text, OF_MODELS)
         size = paging.page_size(page_size, default=DEFAULT_PAGE_SIZE, maximum=MAX_PAGE_SIZE)
         records, token = self._models.list_page(project, location, tree, size, page_token)
-        found = [masked(model_resource(record), paths) for record in records]
-        return {**({MODELS: found} if found else {}), **({"nextPageToken": token} if token else {})}
+        return masked_page(MODELS, map(model_resource, records), paths, token)
 
     def get(self, project: str, location: str, model_id: str) -> dict[str, Any]:
         """

@@ -26,7 +26,7 @@ from training_service.api.vertex_v1.canonical import canonical
 from training_service.api.vertex_v1.job_rights import check_rights_of_job
 from training_service.api.vertex_v1.operations import Operations
 from training_service.api.vertex_v1.pipelines.pipeline_writer import TRAINING_PIPELINES, training_pipeline
-from training_service.api.vertex_v1.read_mask import masked, read_mask
+from training_service.api.vertex_v1.read_mask import masked_page, read_mask
 from training_service.model import paging
 from training_service.model.pipelines import NewPipeline, PipelineRecord
 from training_service.model.records import JobRecord
@@ -119,11 +119,7 @@ class TrainingPipelines:
         tree = read_filter(filter_text, OF_PIPELINES)
         size = paging.page_size(page_size, default=DEFAULT_PAGE_SIZE, maximum=MAX_PAGE_SIZE)
         records, token = self._pipelines.list_page(project, location, tree, size, page_token)
-        found = [masked(training_pipeline(record), paths) for record in records]
-        return {
-            **({TRAINING_PIPELINES: found} if found else {}),
-            **({"nextPageToken": token} if token else {}),
-        }
+        return masked_page(self.collection, map(training_pipeline, records), paths, token)
 
     def get(self, project: str, location: str, pipeline_id: str) -> dict[str, Any]:
         """

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from training_api.dialects.vertex_v1.errors_of_jobs import job_error
-from training_api.dialects.vertex_v1.names import job_name
+from training_api.dialects.vertex_v1.names import COLLECTIONS, job_name
 from training_api.dialects.vertex_v1.pipelines.reader import MODEL
 from training_api.dialects.vertex_v1.pipelines.states import PIPELINE_STATES
+from training_api.job.dialect import ResourceKind
 from training_api.job.project_number import project_number
 from training_api.states import JobState
 from training_api.wire import format_timestamp
@@ -15,7 +16,7 @@ from training_service.api.vertex_v1.pipelines.model_writer import MODELS, VERSIO
 from training_service.api.vertex_v1.writer import CUSTOM_JOBS, WITH_ERROR
 from training_service.model.pipelines import PipelineRecord
 
-TRAINING_PIPELINES = "trainingPipelines"
+TRAINING_PIPELINES = COLLECTIONS[ResourceKind.PIPELINE]
 
 
 def training_pipeline(record: PipelineRecord, tail: str = "") -> dict[str, Any]:

@@ -19,7 +19,7 @@ from container_training.dashboard.airflow_side.connections import (
     UnknownConnection,
     training_connections,
 )
-from container_training.hooks.training import InvalidConnection
+from container_training.hooks.service_address import InvalidConnection
 
 Connect = Callable[..., None]
 

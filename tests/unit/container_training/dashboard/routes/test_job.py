@@ -9,7 +9,9 @@ from fastapi.testclient import TestClient
 
 from container_training.dashboard.routes import job as job_api
 from tests.support.fakes.fake_bucket import FakeBucket
-from tests.support.fakes.service_of_two_dags import ServiceOfTwoDags
+from tests.support.fakes.job_rows import make_row
+from tests.support.fakes.service_of_two_dags import MINE, ServiceOfTwoDags
+from training_api.job.project_number import project_number
 
 NOON = "2026-11-20T12:00:00Z"
 ROUTES = ["", "/timeline", "/usage", "/curves", "/plots/best-so-far", "/files", "/log", "/log.txt"]
@@ -36,26 +38,65 @@ def test_a_hidden_job_is_not_there(client: TestClient, path: str) -> None:
 
 
 def test_the_page_has_what_the_job_asked_for(client: TestClient, played: ServiceOfTwoDags) -> None:
-    played.more_of_jobs = {"trainingInput": {"args": ["--epochs", "3"], "jobDir": "gs://bucket/jobs/1"}}
+    pool = {"name": "master", "count": 1, "machineType": "m", "image": "h/i:1", "args": ["--epochs", "3"]}
+    played.more_of_jobs = {"pools": [pool], "outputDir": "gs://bucket/jobs/1", "maxRunningSeconds": 60}
 
     page = ask(client)
 
-    assert (page["args"], page["jobDir"]) == (["--epochs", "3"], "gs://bucket/jobs/1")
+    assert (page["pools"][0]["args"], page["folder"]) == (["--epochs", "3"], "gs://bucket/jobs/1")
+    assert page["limits"] == {"wait": None, "run": 60}
     assert page["labels"] == {"airflow-dag": "mine"}
-    assert page["job"]["id"] == "of_mine"
+    assert (page["job"]["id"], page["name"]) == ("of_mine", "projects/p/jobs/of_mine")
+    assert page["job"]["api"] == "AI Platform Training"
     assert page["job"]["canCancel"] is True
-    assert page["study"] is None
+    assert (page["study"], page["pipeline"]) == (None, None)
 
 
-def test_a_job_that_is_gone_between_two_questions_is_not_there(
+def test_a_job_of_vertex_ai_has_its_name_and_its_pipeline(
     client: TestClient, played: ServiceOfTwoDags
 ) -> None:
-    ask(client, version="1")
-    played.jobs_found = []
+    played.jobs = [make_row(job_id="1234", dialect="vertex_v1", display_name="digits", labels=MINE)]
+    pipeline = {"name": "projects/1/locations/l/trainingPipelines/5", "displayName": "retrain"}
+    played.more_of_jobs = {"name": "projects/1/locations/l/customJobs/1234", "pipeline": pipeline}
 
-    answer = client.get("/api/jobs/of_mine", params={"version": "2"})
+    page = client.get("/api/jobs/1234").json()
+
+    assert (page["job"]["api"], page["job"]["displayName"]) == ("Vertex AI", "digits")
+    assert page["name"] == "projects/1/locations/l/customJobs/1234"
+    assert page["pipeline"] == pipeline
+
+
+@pytest.mark.parametrize("owner", ["p", str(project_number("p"))])
+def test_a_job_is_found_by_its_resource_name(
+    client: TestClient, played: ServiceOfTwoDags, owner: str
+) -> None:
+    played.jobs = [make_row(job_id="1234", dialect="vertex_v1", labels=MINE)]
+    played.more_of_jobs = {"name": f"projects/{project_number('p')}/locations/l/customJobs/1234"}
+
+    answer = client.get(f"/api/jobs/projects/{owner}/locations/l/customJobs/1234")
+
+    assert answer.json()["job"]["id"] == "1234"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "projects/another/locations/l/customJobs/of_mine",
+        "projects/p/locations/l/customJobs/of_mine",
+        "of_mine/of_mine",
+        "/of_mine",
+        "9" * 10_000,
+        "of%00mine",
+        "nothing",
+        "",
+    ],
+)
+def test_what_is_no_job_of_the_project_is_not_there(client: TestClient, name: str) -> None:
+    answer = client.get(f"/api/jobs/{name}")
 
     assert answer.status_code == 404
+    assert answer.json()["message"].startswith("there is no job '")
+    assert len(answer.text) < 1000
 
 
 def test_a_timeline_has_a_lane_a_replica(client: TestClient, played: ServiceOfTwoDags) -> None:
@@ -92,11 +133,7 @@ def test_a_job_without_a_folder_has_no_files(client: TestClient) -> None:
 def test_the_files_of_a_job_are_those_below_its_folder(
     client: TestClient, played: ServiceOfTwoDags, bucket: FakeBucket
 ) -> None:
-    played.more_of_jobs = {"trainingInput": {"jobDir": "gs://bucket/jobs/1"}}
+    played.more_of_jobs = {"outputDir": "gs://bucket/jobs/1"}
     bucket.objects = {"jobs/1/model.bin": b"1234", "jobs/10/other.bin": b"1"}
 
     assert [(file["name"], file["bytes"]) for file in ask(client, "/files")["files"]] == [("model.bin", 4)]
-
-
-def test_an_id_that_no_job_can_have_is_refused(client: TestClient) -> None:
-    assert client.get(f"/api/jobs/{'a' * 129}").status_code == 400

@@ -69,7 +69,7 @@ def test_cancel_needs_the_header_that_only_our_page_sends(
     answer = client.post("/api/jobs/of_mine/cancel", headers={"X-Training-Action": "1"})
 
     assert answer.json() == {"id": "of_mine", "state": "RUNNING"}
-    assert played.cancelled == ["/v1/projects/p/jobs/of_mine:cancel"]
+    assert played.cancelled == ["/ops/v1/projects/p/jobs/of_mine:cancel"]
 
 
 @pytest.mark.parametrize(

@@ -9,35 +9,28 @@ import pytest
 from container_training.dashboard.service_side.job_details import (
     images_view,
     person_view,
-    request_view,
     results_folder,
     trials_view,
 )
-from tests.support.fakes.job_rows import NOON, after
+from tests.support.fakes.job_rows import NOON, after, make_row
 from training_api.dialects.ml_v1.cost import PriceList
-from training_api.dialects.ml_v1.resources import Job
+from training_api.dialects.ml_v1.job_rows import JobDetail
 from training_api.fleet.wire import Span, SpanKind
 
 DIGEST = f"sha256:{'a' * 64}"
 FREE = PriceList(source="extra.prices", per_second={})
 
 
-def make_job(**training: Any) -> Job:
-    return Job.model_validate(
-        {
-            "jobId": "train_1",
-            "state": "RUNNING",
-            "createTime": "2026-11-20T12:00:00Z",
-            "etag": "abc",
-            "labels": {"team": "a"},
-            "trainingInput": {
-                "scaleTier": "CUSTOM",
-                "masterType": "n1-standard-4",
-                "masterConfig": {"imageUri": "127.0.0.1:5000/p/trainer:1"},
-                "args": ["--epochs", "3"],
-                **training,
-            },
-        }
+def make_job(**changes: Any) -> JobDetail:
+    pool = {
+        "name": "master",
+        "count": 1,
+        "machineType": "n1-standard-4",
+        "image": "127.0.0.1:5000/p/trainer:1",
+    }
+    row = make_row().to_wire()
+    return JobDetail.model_validate(
+        {"job": row, "name": "projects/p/jobs/train_1", "pools": [pool], **changes}
     )
 
 
@@ -45,35 +38,27 @@ def pull(name: str, pinned: str = "") -> Span:
     return Span(kind=SpanKind.PULL, name=name, pinned=pinned, start_time=NOON, end_time=after(3))
 
 
-def make_study() -> Job:
-    search = {
-        "goal": "MAXIMIZE",
-        "hyperparameterMetricTag": "accuracy",
-        "maxTrials": 3,
-        "params": [{"parameterName": "lr", "type": "DOUBLE", "minValue": 0.1, "maxValue": 1}],
-    }
-    job = make_job(hyperparameters=search, jobDir="gs://b/jobs/train_1/")
+def make_study() -> JobDetail:
+    parameters = [{"name": "lr", "kind": "DOUBLE", "low": 0.1, "high": 1}]
+    study = {"goal": "MAXIMIZE", "metricTag": "accuracy", "maxTrials": 3, "parameters": parameters}
     trials = [
-        {
-            "trialId": "10",
-            "state": "RUNNING",
-            "hyperparameters": {"lr": "0.5"},
-            "startTime": "2026-11-20T12:00:10Z",
-        },
         {
             "trialId": "2",
             "state": "SUCCEEDED",
-            "hyperparameters": {"lr": "0.1"},
-            "finalMetric": {"objectiveValue": 0.9, "trainingStep": "7"},
+            "parameters": {"lr": "0.1"},
+            "objective": 0.9,
+            "step": 7,
             "startTime": "2026-11-20T12:00:00Z",
             "endTime": "2026-11-20T12:00:20Z",
         },
+        {
+            "trialId": "10",
+            "state": "RUNNING",
+            "parameters": {"lr": "0.5"},
+            "startTime": "2026-11-20T12:00:10Z",
+        },
     ]
-    return Job.model_validate({**job.to_wire(), "trainingOutput": {"trials": trials}})
-
-
-def test_the_request_is_what_was_asked_for_and_not_what_became_of_it() -> None:
-    assert set(request_view(make_job())) == {"jobId", "labels", "trainingInput"}
+    return make_job(study=study, trials=trials, outputDir="gs://b/jobs/train_1/")
 
 
 def test_the_image_has_the_digest_that_was_run() -> None:
@@ -82,7 +67,7 @@ def test_the_image_has_the_digest_that_was_run() -> None:
 
     assert images_view(make_job(), [of_job, run]) == [
         {
-            "role": "master",
+            "pool": "master",
             "uri": "127.0.0.1:5000/p/trainer:1",
             "pinned": f"127.0.0.1:5000/p/trainer@{DIGEST}",
         }
@@ -97,25 +82,11 @@ def test_the_digest_of_a_pull_from_before_it_was_stored_is_not_known() -> None:
     assert images_view(make_job(), [pull("127.0.0.1:5000/p/trainer:1")])[0]["pinned"] is None
 
 
-def test_an_image_of_another_service_without_a_registry_host_has_no_digest() -> None:
-    job = make_job(masterConfig={"imageUri": "trainer"})
-
-    assert images_view(job, []) == [{"role": "master", "uri": "trainer", "pinned": None}]
-
-
 def test_an_image_that_was_asked_for_by_digest_has_it_at_once() -> None:
     uri = f"127.0.0.1:5000/p/trainer@{DIGEST}"
+    pool = {"name": "workerpool0", "count": 1, "machineType": "n1-standard-4", "image": uri}
 
-    assert images_view(make_job(masterConfig={"imageUri": uri}), [])[0]["pinned"] == uri
-
-
-def test_a_job_of_packages_shows_its_runtime() -> None:
-    name = "localhost/container-training/runtime:2.11"
-    job = make_job(masterConfig=None, runtimeVersion="2.11", packageUris=["gs://b/p.tar.gz"])
-
-    assert images_view(job, [pull(name, f"{name}, {DIGEST}")]) == [
-        {"role": "master", "uri": "runtime version 2.11", "pinned": f"{name}, {DIGEST}"}
-    ]
+    assert images_view(make_job(pools=[pool]), []) == [{"pool": "workerpool0", "uri": uri, "pinned": uri}]
 
 
 def test_trials_are_a_table_with_the_best_marked_and_what_they_cost() -> None:
@@ -140,7 +111,7 @@ def test_without_prices_trials_have_no_cost_and_other_jobs_no_trials() -> None:
 
 def test_results_of_a_study_are_those_of_its_best_trial() -> None:
     assert results_folder(make_study(), after(30)) == "gs://b/jobs/train_1/2"
-    assert results_folder(make_job(jobDir="gs://b/x/"), after(30)) == "gs://b/x"
+    assert results_folder(make_job(outputDir="gs://b/x/"), after(30)) == "gs://b/x"
     assert results_folder(make_job(), after(30)) == ""
 
 

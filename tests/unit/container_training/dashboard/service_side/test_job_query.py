@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from container_training.dashboard.service_side.job_query import JobQuery, of_task
 from training_api.errors import InvalidRequest
-from training_api.filtering import And, Comparison, parse_filter
+from training_api.filtering import And, Comparison, Or, parse_filter
 from training_api.states import JobState
 
 NOW = datetime(2026, 11, 20, 12, 0, 42, tzinfo=UTC)
@@ -24,7 +24,7 @@ def test_empty_query_asks_for_all_jobs() -> None:
     [
         (JobQuery(states=(JobState.FAILED,)), "(state=FAILED)"),
         (JobQuery(states=(JobState.QUEUED, JobState.RUNNING)), "(state=QUEUED OR state=RUNNING)"),
-        (JobQuery(name="digits"), 'jobId:"digits"'),
+        (JobQuery(name="digits"), '(jobId:"digits" OR displayName:"*digits*")'),
         (JobQuery(label="team=a"), 'labels.team="a"'),
         (JobQuery(label="team"), "labels.team:*"),
         (JobQuery(label="team=a, tier = b"), 'labels.team="a" AND labels.tier="b"'),
@@ -73,7 +73,7 @@ def test_no_text_of_a_person_leaves_its_quotes(name: str, value: str) -> None:
 
     assert isinstance(tree, And)
     _, by_name, by_label = tree.operands
-    assert by_name == Comparison("jobId", ":", "x" + name)
+    assert by_name == Or((Comparison("jobId", ":", "x" + name), Comparison("displayName", ":", f"*x{name}*")))
     assert by_label == Comparison("labels.team", "=", value.strip())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -25,9 +26,23 @@ def pool(**changes: Any) -> dict[str, Any]:
 
 def read(spec: dict[str, Any], **job: Any) -> tuple[CustomJob, list[tuple[str, str]]]:
     """Return what is read, and what is to be decided."""
-    said: list[tuple[str, str]] = []
-    found = read_custom_job({"job_spec": spec, **job}, lambda about, text: said.append((about, text)))
+    found, said, _ = read_all(spec, **job)
     return found, said
+
+
+def read_all(
+    spec: dict[str, Any], **job: Any
+) -> tuple[CustomJob, list[tuple[str, str]], list[tuple[str, Any]]]:
+    """Return what is read, what is to be decided, and the options that only Vertex AI has."""
+    said: list[tuple[str, str]] = []
+    options: list[tuple[str, Any]] = []
+
+    def option(name: str, value: Any, about: str, text: str) -> None:
+        options.append((name, value))
+        said.append((about, text))
+
+    found = read_custom_job({"job_spec": spec, **job}, lambda about, text: said.append((about, text)), option)
+    return found, said, options
 
 
 def programs(training: dict[str, Any], **fields: Any) -> dict[str, tuple[str, list[str], list[str]]]:
@@ -207,16 +222,16 @@ def test_the_rest_of_the_job_has_its_fields(timeout: Any, expected: str | None) 
 def test_both_spellings_of_the_names_are_read() -> None:
     spec = {
         "worker_pool_specs": [pool(), pool(replica_count=2)],
-        "scheduling": {"timeout": "60s", "disable_retries": True},
+        "scheduling": {"timeout": "60s", "unknown_field": True},
         "base_output_directory": {"output_uri_prefix": "gs://b/out"},
     }
 
     snake, _ = read(spec)
     found: list[tuple[str, str]] = []
-    in_json = read_custom_job({"jobSpec": camel(spec)}, lambda *said: found.append(said))
+    in_json = read_custom_job({"jobSpec": camel(spec)}, lambda *said: found.append(said), mock.Mock())
 
     assert in_json == snake
-    assert any("jobSpec" not in text and "disableRetries=True" in text for _, text in found)
+    assert any("jobSpec" not in text and "unknownField=True" in text for _, text in found)
 
 
 @pytest.mark.parametrize(
@@ -247,3 +262,42 @@ def test_what_has_no_counterpart_is_said_with_its_place(spec: dict[str, Any], ab
     _, said = read(spec)
 
     assert [each for each in said if each[0] == about and each[1].startswith(text)], said
+
+
+def test_what_only_vertex_ai_has_is_an_option_of_it() -> None:
+    affinity = {"reservation_affinity_type": "SPECIFIC_RESERVATION", "key": "k", "values": ["projects/p/r"]}
+    variables = {"image_uri": IMAGE, "env": [{"name": "A", "value": 1}]}
+    spec = {
+        "worker_pool_specs": [
+            pool(
+                machine_spec={**MACHINE, "reservation_affinity": affinity},
+                container_spec=variables,
+                nfs_mounts=[{"server": "s", "path": "/p", "mountPoint": "m"}],
+            )
+        ],
+        "scheduling": {"strategy": "SPOT", "restart_job_on_worker_restart": True, "disable_retries": True},
+        "persistent_resource_id": "mine",
+    }
+
+    for written in (spec, camel(spec)):
+        _, said, options = read_all(written)
+
+        assert dict(options) == {
+            "strategy": "SPOT",
+            "restart_job_on_worker_restart": True,
+            "disable_retries": True,
+            "persistent_resource_id": "mine",
+            "reservation": ["projects/p/r"],
+            "nfs_mounts": [{"server": "s", "path": "/p", "mount_point": "m"}],
+            "env_of_roles": {"master": {"A": "1"}},
+        }
+        assert len(said) == len(options)
+
+
+@pytest.mark.parametrize(("kind", "word"), [("ANY_RESERVATION", "ANY"), ("NO_RESERVATION", "NONE")])
+def test_reservations_in_general_are_words(kind: str, word: str) -> None:
+    machine = {**MACHINE, "reservation_affinity": {"reservation_affinity_type": kind}}
+
+    _, _, options = read_all({"worker_pool_specs": [pool(machine_spec=machine)]})
+
+    assert options == [("reservation", word)]

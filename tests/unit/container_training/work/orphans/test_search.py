@@ -16,12 +16,16 @@ import pytest
 
 from container_training.work.orphans.airflow_api import AirflowApiClient
 from container_training.work.orphans.orphans import Orphan, Verdict
-from container_training.work.orphans.search import OrphanSearch
+from container_training.work.orphans.search import OrphanSearch, live_jobs
 from tests.support.fakes.fake_service import EPOCH, PROJECT, make_job
+from tests.support.fakes.job_rows import make_row
+from training_api.clients.fleet import OpsClient
 from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.intent import INTENT_KEY, Intent, owner_labels
+from training_api.dialects.ml_v1.job_rows import SearchJobsResponse
 from training_api.errors import AccessDenied, TransportError
 from training_api.job.job_id import TaskKey
+from training_api.job.labels import OWNER_LABEL
 from training_api.states import JobState
 
 KEY = TaskKey(dag_id="digits", task_id="submit", run_id="manual__2026-11-20T09:00:00+00:00")
@@ -172,3 +176,18 @@ def test_airflow_that_is_away_is_an_error_not_an_empty_answer() -> None:
         TransportError, match=r"Airflow at http://airflow\.test did not answer POST /auth/token"
     ):
         find(airflow)
+
+
+def test_jobs_of_all_dialects_that_may_be_orphans_are_read_as_rows() -> None:
+    rows = [make_row(job_id="12", dialect="vertex_v1", labels={OWNER_LABEL: "o"}), make_row(job_id="job")]
+    sent: list[dict[str, Any]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(json.loads(request.content))
+        return httpx.Response(200, json=SearchJobsResponse(jobs=rows, total=2).to_wire())
+
+    with OpsClient("http://service.test", "p", transport=httpx.MockTransport(answer)) as ops:
+        found = live_jobs(ops)
+
+    assert [(job.job_id, job.labels) for job in found] == [("12", {OWNER_LABEL: "o"}), ("job", {})]
+    assert sent[0]["filter"] == "state=QUEUED OR state=PREPARING OR state=RUNNING"

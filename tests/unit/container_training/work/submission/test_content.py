@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
 
 from container_training.work.submission.content import (
     CONTENT_LABEL,
@@ -14,9 +15,12 @@ from container_training.work.submission.content import (
     has_content,
     images_without_digest,
 )
+from tests.support.fakes.described_jobs import answered, described_jobs
 from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.states import JobState
+from training_api.vertex_jobs.reader import job_of
+from training_api.vertex_jobs.writer import vertex_request
 
 DIGEST = "sha256:" + "a" * 64
 OTHER = "sha256:" + "b" * 64
@@ -38,13 +42,22 @@ def make_input(**changes: Any) -> TrainingInput:
     [
         {"args": ["--epochs", "4"]},
         {"args": ["3", "--epochs"]},
-        {"region": "europe-west4"},
         {"masterConfig": {"imageUri": f"127.0.0.1:5000/demo/digits@{OTHER}"}},
         {"masterConfig": {"imageUri": f"127.0.0.1:5000/demo/digits@{DIGEST}", "containerCommand": ["x"]}},
         {"scaleTier": "CUSTOM", "masterType": "n1-standard-8"},
         {"scaleTier": "STANDARD_1"},
-        {"workerConfig": {"imageUri": f"127.0.0.1:5000/demo/worker@{DIGEST}"}},
-        {"workerCount": "2"},
+        {
+            "scaleTier": "CUSTOM",
+            "masterType": "n1-standard-4",
+            "workerType": "n1-standard-4",
+            "workerCount": "2",
+        },
+        {
+            "masterConfig": {
+                "imageUri": f"127.0.0.1:5000/demo/digits@{DIGEST}",
+                "diskConfig": {"bootDiskSizeGb": 9},
+            }
+        },
         {"useChiefInTfConfig": True},
         {"serviceAccount": "a@b.iam.gserviceaccount.com"},
         {"hyperparameters": {"goal": "MAXIMIZE", "maxTrials": 4, "params": []}},
@@ -61,14 +74,17 @@ def test_what_decides_the_result_is_content(change: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "change",
     [
+        {"region": "europe-west4"},
         {"jobDir": "gs://bkt/jobs/2"},
         {"jobDir": None},
         {"scheduling": {"maxRunningTime": "60s", "priority": 3}},
         {"enableWebAccess": True},
         {"scaleTier": "BASIC"},  # what it is anyway
+        {"scaleTier": "CUSTOM", "masterType": "n1-standard-4"},  # what BASIC has
+        {"workerConfig": {"imageUri": f"127.0.0.1:5000/demo/worker@{DIGEST}"}},  # of no worker
         {"masterConfig": {"imageUri": f"127.0.0.1:5000/elsewhere/copy:v7@{DIGEST}"}},
     ],
-    ids=["folder", "no folder", "limits", "web access", "tier", "name of the image"],
+    ids=lambda change: "-".join(change),
 )
 def test_what_does_not_is_none(change: dict[str, Any]) -> None:
     assert content_hash(make_input(**change), DATA) == content_hash(make_input(), DATA)
@@ -88,6 +104,30 @@ def test_a_changed_object_is_other_content(objects: list[tuple[str, int]]) -> No
     changed = [DataVersion.of("gs://bkt/data/", objects)]
 
     assert content_hash(make_input(), changed) != content_hash(make_input(), DATA)
+
+
+@given(described_jobs())
+def test_vertex_ai_s_jobs_have_the_content_that_was_submitted(job: Job) -> None:
+    shown = job_of(answered(vertex_request(job)))
+    assert job.training_input is not None
+    assert shown.training_input is not None
+
+    assert content_hash(shown.training_input, DATA) == content_hash(job.training_input, DATA)
+
+
+def test_options_are_content() -> None:
+    options = {"env": {"RATE": "1"}}
+    wanted = content_hash(make_input(), DATA, options)
+    job = Job(
+        job_id="a",
+        state=JobState.SUCCEEDED,
+        labels={CONTENT_LABEL: wanted},
+        training_input=make_input(),
+    )
+
+    assert wanted != content_hash(make_input(), DATA)
+    assert has_content(job, wanted, DATA, options)
+    assert not has_content(job, wanted, DATA, {"env": {"RATE": "2"}})
 
 
 def test_the_order_in_which_data_are_named_or_listed_does_not_matter() -> None:

@@ -215,3 +215,43 @@ def test_a_job_that_started_since_is_found_by_its_time() -> None:
     )
 
     assert [each.job_id for each in news.changed] == ["job_0080"]
+
+
+def living_roster_of(count: int) -> Roster:
+    roster = Roster(lists_by_id=False)
+    for place in range(count):
+        roster.join(f"job_{place:04d}", 1.0, now=0.0)
+    return roster
+
+
+def test_without_ids_in_lists_one_question_is_about_all_living_jobs_of_tasks() -> None:
+    question = living_roster_of(5000).question(1.0)
+
+    assert question.filter == (
+        "labels.airflow-owner:* AND (state=CANCELLING OR state=PREPARING OR state=QUEUED OR state=RUNNING)"
+    )
+    assert len(question.job_ids) == 5000
+
+
+def test_what_a_list_of_living_jobs_lacks_is_asked_for_the_longest_unseen_first() -> None:
+    roster = living_roster_of(200)
+    listed = [job(f"job_{place:04d}") for place in range(50)]
+
+    first = roster.take(roster.question(1.0), listed, 1.0)
+    for job_id in first.missing:
+        roster.see(job(job_id), 1.0)
+    second = roster.take(roster.question(2.0), listed, 2.0)
+
+    assert len(first.changed) == 50
+    assert len(first.missing) == len(second.missing) == ALL_BY_ID
+    assert not {*first.missing} & {f"job_{place:04d}" for place in range(50)}
+    assert {*second.missing} >= {f"job_{place:04d}" for place in range(130, 200)}
+
+
+def test_without_ids_in_lists_a_newcomer_is_the_first_to_be_asked_for() -> None:
+    roster = living_roster_of(200)
+    for place in range(200):
+        roster.see(job(f"job_{place:04d}"), 1.0)
+    roster.join("newcomer", 1.0, now=2.0)
+
+    assert roster.take(roster.question(2.0), [], 2.0).missing[0] == "newcomer"

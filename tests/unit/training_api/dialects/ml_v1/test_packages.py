@@ -9,7 +9,7 @@ import pytest
 from training_api.dialects.ml_v1.packages import packages_from_wire
 from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
-from training_api.job.python_package import PythonPackages
+from training_api.job.packages.python_package import PythonPackages
 
 PACKAGES = {
     "packageUris": ["gs://bkt/a.whl", "gs://bkt/b.whl"],

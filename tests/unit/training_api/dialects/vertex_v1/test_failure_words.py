@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from training_api.dialects.vertex_v1.failure_words import failure_text, restart_scope
+from training_api.dialects.vertex_v1.failure_words import failure_text, quota_text, restart_scope
+from training_api.job.accelerators import Accelerator
 from training_api.job.cluster import ReplicaId, ReplicaRole
 from training_api.job.dialect import ReplicaFailure
 from training_api.job.restarts import RestartScope
@@ -53,3 +54,28 @@ def test_every_other_status_is_permanent(code: int) -> None:
 def test_a_replica_that_was_lost_is_started_again() -> None:
     assert restart_scope(ReplicaFailure(replica=CHIEF, is_lost=True)) is RestartScope.REPLICA
     assert restart_scope(ReplicaFailure(replica=CHIEF, is_removed=True)) is RestartScope.REPLICA
+
+
+@pytest.mark.parametrize(
+    ("kind", "metric"),
+    [
+        (Accelerator.NVIDIA_TESLA_T4, "nvidia_t4_gpus"),
+        (Accelerator.NVIDIA_TESLA_A100, "nvidia_a100_gpus"),
+        (Accelerator.NVIDIA_A100_80GB, "nvidia_a100_80gb_gpus"),
+        (Accelerator.NVIDIA_L4, "nvidia_l4_gpus"),
+        (Accelerator.NVIDIA_H100_80GB, "nvidia_h100_gpus"),
+    ],
+)
+def test_a_quota_is_named_by_its_metric(kind: Accelerator, metric: str) -> None:
+    assert quota_text("project", {kind: 1}, 0) == (
+        "The following quota metrics exceed quota limits: "
+        f"aiplatform.googleapis.com/custom_model_training_{metric}"
+    )
+
+
+def test_the_quotas_of_several_kinds_are_named_together() -> None:
+    text = quota_text("project", {Accelerator.NVIDIA_TESLA_T4: 1, Accelerator.NVIDIA_L4: 2}, 0)
+
+    assert text.endswith(
+        "custom_model_training_nvidia_t4_gpus,aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus"
+    )

@@ -9,7 +9,7 @@ import pytest
 from tests.support.fakes.custom_jobs import IMAGE, PACKAGE, make_package_pool, make_pool
 from training_api.dialects.vertex_v1.pool_tasks import image_of, read_task, task_of
 from training_api.job.image_ref import parse_image_ref
-from training_api.job.python_package import PackageTask
+from training_api.job.packages.python_package import PackageTask
 from training_api.job.violations import Violations
 
 

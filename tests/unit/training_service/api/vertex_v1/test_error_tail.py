@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,16 @@ from training_api.job.cluster import ReplicaId, ReplicaRole
 from training_service.access.secret_store import SecretStore
 from training_service.api.vertex_v1.error_tail import MAX_CHARACTERS, MAX_LINES, ErrorTail
 from training_service.api.vertex_v1.writer import custom_job
-from training_service.model.records import JobRecord
+from training_service.model.records import JobRecord, Trial
 from training_service.store.database import open_database
 from training_service.store.logs.log_store import NewLogEntry
 
 WORKER = ReplicaId(role=ReplicaRole.WORKER)
 
 
-def write(world: World, task: str, *lines: str, severity: Severity = Severity.ERROR) -> None:
+def write(
+    world: World, task: str, *lines: str, severity: Severity = Severity.ERROR, trial_id: str = ""
+) -> None:
     """Write lines as a replica of the job does."""
     world.logs.append(
         [
@@ -31,6 +34,7 @@ def write(world: World, task: str, *lines: str, severity: Severity = Severity.ER
                 project=PROJECT,
                 job_id="123",
                 task_name=task,
+                trial_id=trial_id,
                 insert_id=f"{task}-{severity}-{number:04}",
                 timestamp=world.engine.clock(),
                 severity=severity,
@@ -102,3 +106,13 @@ def test_nothing_is_read_while_a_job_runs(world: World) -> None:
     write(world, "workerpool1-0", "a warning")
 
     assert ErrorTail(world.logs).of(record) == ""
+
+
+def test_a_trial_shows_its_own_lines_and_not_those_of_another(world: World) -> None:
+    run(world)
+    for number in ("1", "2"):
+        write(world, "workerpool1-0", f"of trial {number}", trial_id=number)
+    trial = Trial(study_uid="s", study_sequence=1, number=1, hyperparameters={})
+    failed = replace(fail(world), trial=trial)
+
+    assert ErrorTail(world.logs).of(failed) == "of trial 1"

@@ -42,6 +42,22 @@ def test_a_job_is_submitted_and_read_back(http: TestClient) -> None:
     assert http.get(path_of(created)).json() == created
 
 
+def test_accelerators_that_are_not_there_are_refused_as_the_real_service_refuses_them(
+    http: TestClient,
+) -> None:
+    gpu = {"machineType": "n1-standard-4", "acceleratorType": "NVIDIA_TESLA_T4", "acceleratorCount": 1}
+
+    refused = http.post(JOBS, json=make_custom_job({**make_pool(), "machineSpec": gpu}))
+
+    error = refused.json()["error"]
+    assert (refused.status_code, error["status"]) == (429, "RESOURCE_EXHAUSTED")
+    assert error["message"].startswith(
+        "The following quota metrics exceed quota limits: "
+        "aiplatform.googleapis.com/custom_model_training_nvidia_t4_gpus"
+    )
+    assert "customJobs" not in http.get(JOBS).json()
+
+
 def test_two_jobs_of_one_name_are_two(http: TestClient) -> None:
     assert create(http)["name"] != create(http)["name"]
 

@@ -29,7 +29,8 @@ from training_api.errors import InvalidFilter, InvalidRequest
 from training_api.fleet.wire import JobReason, SearchJobsRequest
 from training_api.states import JobState
 from training_service.store.ended.ended_jobs import EndedJob, EndedJobs
-from training_service.store.jobs.job_search import JobSearch
+from training_service.store.jobs.job_search import SEARCHED_TOO, JobSearch
+from training_service.store.tables import jobs
 
 TAG = "accuracy"
 
@@ -37,7 +38,11 @@ TAG = "accuracy"
 @pytest.fixture
 def search(world: World) -> JobSearch:
     return JobSearch(
-        world.database, world.store.queue_positions, DIALECTS, ML_V1.filter_fields, world.engine.clock
+        world.database,
+        world.store.queue_positions,
+        DIALECTS,
+        {**ML_V1.filter_fields, **SEARCHED_TOO},
+        world.engine.clock,
     )
 
 
@@ -61,6 +66,19 @@ def end_all(world: World) -> None:
 
 def names(answer: SearchJobsResponse) -> list[str]:
     return [row.job_id for row in answer.jobs]
+
+
+def test_a_job_is_found_by_a_part_of_the_name_that_it_is_shown_by(world: World, search: JobSearch) -> None:
+    submit(world, "job_7")
+    submit(world, "nightly_digits")
+    with world.database.begin() as connection:
+        named = sa.update(jobs).where(jobs.c.job_id == "job_7").values(request={"displayName": "Digits-7"})
+        connection.execute(named)
+
+    found = ask(search, filter='(jobId:"digits" OR displayName:"*digits*")')
+
+    assert [row.job_id for row in found.jobs] == ["nightly_digits", "job_7"]
+    assert ask(search, filter='displayName:"*other*"').total == 0
 
 
 def test_a_row_of_a_failed_job_has_the_reason_and_one_of_a_good_job_has_none(

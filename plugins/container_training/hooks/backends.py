@@ -1,0 +1,84 @@
+"""The one place that decides, by a connection's type, which API it leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from container_training.hooks.service_address import InvalidConnection, service_address
+from container_training.work.job_pages import Dashboard, JobPages, JobPlace
+from training_api.clients.backend import AsyncTrainingBackend, TrainingBackend
+from training_api.clients.fleet import OpsClient
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
+
+TRAINING_CONN_TYPE = "container_training"
+VERTEX_CONN_TYPE = "vertex_training"
+
+
+class BackendAddress(Protocol):
+    """
+    What a connection says of a service, whichever API it speaks.
+
+    Waits of one service and project find each other by it: equal addresses are one service.
+    """
+
+    @property
+    def endpoint(self) -> str:
+        """URL of the service."""
+
+    @property
+    def project(self) -> str:
+        """Project of the jobs."""
+
+    @property
+    def min_poll_seconds(self) -> float:
+        """Shortest pause between two looks at the waiting jobs."""
+
+    def pages(self, job: JobPlace, dashboard: Dashboard) -> JobPages:
+        """Return where people find a job. :param dashboard: of this connection."""
+
+    def cancel_command(self, job: JobPlace) -> str:
+        """Return the command by which people cancel a job."""
+
+    def connect(self) -> TrainingBackend:
+        """Return a new client for threads; the caller closes it."""
+
+    def connect_async(self) -> AsyncTrainingBackend:
+        """Return a new client for asyncio; the caller closes it."""
+
+    def connect_ops(self) -> OpsClient:
+        """
+        Return a new client for those who watch the service; the caller closes it.
+
+        :raises InvalidConnection: the service is not this project's own.
+        """
+
+
+def _vertex_service(connection: Connection) -> BackendAddress:
+    # Imported here: DAG files and most Airflows need nothing of it.
+    from container_training.hooks.vertex_address import vertex_service
+
+    return vertex_service(connection)
+
+
+#: By the type of a connection.
+_ADDRESSES: Mapping[str, Callable[[Connection], BackendAddress]] = {
+    TRAINING_CONN_TYPE: service_address,
+    VERTEX_CONN_TYPE: _vertex_service,
+}
+
+
+def backend_address(connection: Connection) -> BackendAddress:
+    """
+    Return the service that ``connection`` leads to.
+
+    :raises InvalidConnection: it is of another type, or lacks a field.
+    """
+    # A connection of an environment variable may come without a type; it has always been this one.
+    read = _ADDRESSES.get(connection.conn_type or TRAINING_CONN_TYPE)
+    if read is None:
+        meaning = f"it must be one of {', '.join(_ADDRESSES)}, got {connection.conn_type!r}"
+        raise InvalidConnection(connection.conn_id, "usable type", meaning)
+    return read(connection)

@@ -1,0 +1,148 @@
+"""The connection type ``vertex_training``: from a connection to a client of Vertex AI."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import httpx
+
+from container_training.hooks.google_token import GoogleToken, words
+from container_training.hooks.service_address import InvalidConnection, network_of, seconds_of
+from container_training.work.job_pages import (
+    Dashboard,
+    JobPages,
+    JobPlace,
+    vertex_cancel_command,
+    vertex_pages,
+)
+from training_api.clients.fleet import OpsClient
+from training_api.clients.network import DEFAULT_NETWORK, Network
+from training_api.clients.vertex.client import DEFAULT_LIST_LAG_SECONDS, AsyncVertexClient, VertexClient
+from training_api.vertex_jobs.address import VertexAddress
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
+
+DEFAULT_REGION = "us-central1"
+#: Vertex AI answers 600 requests a minute and region at most (quota "resource management requests") by
+#: default [unverified]; a list every 5 s leaves room for people.
+DEFAULT_MIN_POLL_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VertexService:
+    """
+    What a connection says of Vertex AI.
+
+    Waits of one project find each other by it.
+
+    :param token: bearer token of a service of one's own; empty: the credentials of ``gcp_conn_id``.
+    :param gcp_conn_id: connection of type ``google_cloud_platform`` with the credentials.
+    :param impersonation_chain: service accounts to act as, the last one at the end.
+    :param quota_project: project that the calls are counted for; empty: that of the credentials.
+    :param dashboard_conn_id: connection by which the dashboard shows the jobs of a service of one's own;
+        empty: they have no page.
+    """
+
+    address: VertexAddress
+    gcp_conn_id: str
+    token: str = field(default="", repr=False)
+    impersonation_chain: tuple[str, ...] = ()
+    quota_project: str = ""
+    network: Network = DEFAULT_NETWORK
+    min_poll_seconds: float = DEFAULT_MIN_POLL_SECONDS
+    list_lag_seconds: float = DEFAULT_LIST_LAG_SECONDS
+    dashboard_conn_id: str = ""
+
+    @property
+    def project(self) -> str:
+        """Project of the jobs."""
+        return self.address.project
+
+    @property
+    def endpoint(self) -> str:
+        """URL of the service in the region where new jobs are made."""
+        return self.address.of_region(self.address.regions[0])
+
+    def pages(self, job: JobPlace, dashboard: Dashboard) -> JobPages:
+        """Return where people find a job: the dashboard does not know connections of this type."""
+        conn_id = quote(self.dashboard_conn_id, safe="")
+        return vertex_pages(self.address, job, replace(dashboard, conn_id=conn_id) if conn_id else None)
+
+    def cancel_command(self, job: JobPlace) -> str:
+        """Return the command by which people cancel a job."""
+        return vertex_cancel_command(self.address, job)
+
+    def connect(self) -> VertexClient:
+        """Return a new client for threads; the caller closes it."""
+        return VertexClient(self.address, **self._way)
+
+    def connect_async(self) -> AsyncVertexClient:
+        """Return a new client for asyncio; the caller closes it."""
+        return AsyncVertexClient(self.address, **self._way)
+
+    def connect_ops(self) -> OpsClient:
+        """Raise: Vertex AI has no such API. :raises InvalidConnection: always."""
+        raise InvalidConnection(
+            f"of project {self.project}", "operations API", "only this project's own service has one"
+        )
+
+    @property
+    def _way(self) -> dict[str, Any]:
+        headers = {"X-Goog-User-Project": self.quota_project} if self.quota_project else {}
+        auth: httpx.Auth | None = None
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
+        else:
+            auth = GoogleToken(self.gcp_conn_id, self.impersonation_chain)
+        return {
+            "auth": auth,
+            "headers": headers,
+            "network": self.network,
+            "list_lag_seconds": self.list_lag_seconds,
+        }
+
+
+def vertex_service(connection: Connection) -> VertexService:
+    """
+    Return what ``connection`` says of Vertex AI.
+
+    :raises InvalidConnection: a field is missing, or cannot be used.
+    """
+    extra = connection.extra_dejson
+    project = extra.get("project")
+    if not project:
+        raise InvalidConnection(
+            connection.conn_id, "extra.project", "the project id, under which jobs are submitted"
+        )
+    regions = words(extra.get("regions")) or words(extra.get("region")) or (DEFAULT_REGION,)
+    return VertexService(
+        address=VertexAddress(
+            project=str(project),
+            regions=regions,
+            endpoint=_endpoint(connection),
+            logging_endpoint=str(extra.get("logging_endpoint") or ""),
+            resource_manager_endpoint=str(extra.get("resource_manager_endpoint") or ""),
+            project_number=str(extra.get("project_number") or ""),
+        ),
+        token=connection.password or "",
+        gcp_conn_id=str(extra.get("gcp_conn_id") or "google_cloud_default"),
+        impersonation_chain=words(extra.get("impersonation_chain")),
+        quota_project=str(extra.get("quota_project") or ""),
+        network=network_of(connection),
+        min_poll_seconds=seconds_of(connection, "min_poll_seconds", DEFAULT_MIN_POLL_SECONDS),
+        list_lag_seconds=seconds_of(connection, "list_lag_seconds", DEFAULT_LIST_LAG_SECONDS),
+        dashboard_conn_id=str(extra.get("dashboard_conn_id") or ""),
+    )
+
+
+def _endpoint(connection: Connection) -> str:
+    """Return the URL of a host that serves all regions; empty: there is none, so it is Google."""
+    host = connection.host or ""
+    if not host:
+        return ""
+    endpoint = host if "://" in host else f"{connection.schema or 'https'}://{host}"
+    url = httpx.URL(endpoint)
+    return str(url.copy_with(port=connection.port) if connection.port else url).rstrip("/")

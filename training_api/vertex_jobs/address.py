@@ -1,0 +1,43 @@
+"""Where jobs of Vertex AI are: hosts, regions and collections. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: Of the API's paths: jobs, and searches.
+CUSTOM_JOBS = "customJobs"
+TUNING_JOBS = "hyperparameterTuningJobs"
+#: The names of API hosts of Google.
+_GOOGLE = "googleapis.com"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VertexAddress:
+    """
+    Where jobs of a project are.
+
+    :param regions: where jobs may be; new ones are made in the first.
+    :param endpoint: URL of the service for all regions; empty: Google's of each region.
+    :param logging_endpoint: URL of Cloud Logging; empty: Google's, or that of ``endpoint``.
+    :param resource_manager_endpoint: URL of the Resource Manager, which knows the project's number; empty:
+        Google's, or that of ``endpoint``.
+    :param project_number: empty: the Resource Manager is asked.
+    """
+
+    project: str
+    regions: tuple[str, ...]
+    endpoint: str = ""
+    logging_endpoint: str = ""
+    resource_manager_endpoint: str = ""
+    project_number: str = ""
+
+    def of_region(self, region: str) -> str:
+        """Return the URL of the service in ``region``, without a ``/`` at its end."""
+        return self.endpoint.rstrip("/") or f"https://{region}-aiplatform.{_GOOGLE}"
+
+    def of_api(self, name: str, own: str) -> str:
+        """Return the URL of another API of Google. :param own: its URL, if one is configured."""
+        if own or not self.endpoint:
+            return own.rstrip("/") or f"https://{name}.{_GOOGLE}"
+        scheme, _, rest = self.endpoint.partition("://")
+        return f"{scheme}://{rest.partition('/')[0]}"
