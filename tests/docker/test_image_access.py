@@ -28,7 +28,7 @@ from local_stack.people.credentials import DEVELOPER, developer_token, developer
 from local_stack.stack import LocalStack
 from tests.support import web
 from tests.support.bed.job_watch import until_end
-from tests.support.bed.vertex_jobs import custom_jobs, make_real_pool, run_custom_job
+from tests.support.bed.vertex import make_real_pool, run_custom_job
 from tests.support.fakes.task_state import TaskState
 from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.dialect import AGENT as ML_AGENT
@@ -150,10 +150,10 @@ def test_a_grant_lets_the_engine_pull_and_its_end_stops_that(
 
 
 @pytest.fixture
-def run_of_vertex(stack: LocalStack) -> Iterator[Callable[[str], dict[str, Any]]]:
+def run_of_vertex(stack: LocalStack, locations: Any) -> Callable[[str], dict[str, Any]]:
     """Run an image as a CustomJob of the demo project and return the job as it ended."""
-    with custom_jobs(stack) as jobs:
-        yield lambda image: run_custom_job(jobs, stack.settings.project, [make_real_pool(image)])
+    jobs = locations.customJobs()
+    return lambda image: run_custom_job(jobs, stack.settings.project, [make_real_pool(image)])
 
 
 def test_a_grant_to_the_agent_of_one_api_is_none_to_the_other(

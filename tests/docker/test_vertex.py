@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import grpc
@@ -11,7 +10,7 @@ import pytest
 from google.protobuf.json_format import MessageToDict
 
 from local_stack.stack import LocalStack
-from tests.support.bed.vertex_jobs import custom_jobs, make_real_pool, run_custom_job
+from tests.support.bed.vertex import make_real_pool, run_custom_job
 from tests.support.waiting import wait_until
 from training_api.clients.training import TrainingClient, job_log_filter
 from training_api.dialects.vertex_v1.dialect import AGENT
@@ -55,10 +54,9 @@ print("I am", urlopen(Request(url, headers={"Metadata-Flavor": "Google"})).read(
 
 
 @pytest.fixture
-def jobs(stack: LocalStack) -> Iterator[Any]:
+def jobs(locations: Any) -> Any:
     """``customJobs`` of google-api-python-client."""
-    with custom_jobs(stack) as jobs:
-        yield jobs
+    return locations.customJobs()
 
 
 def messages_of(training: TrainingClient, job: dict[str, Any]) -> list[str]:

@@ -13,7 +13,6 @@ from google.api_core.client_options import ClientOptions
 from google.api_core.exceptions import BadRequest, NotFound
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage  # noqa: TID253  # what the SDK stages with
-from googleapiclient import discovery
 from googleapiclient.errors import HttpError
 
 from container_engines.base import ReplicaLaunch
@@ -21,6 +20,7 @@ from container_engines.memory.engine import Behaviour
 from container_engines.memory.scripted_reports import ScriptedReport
 from tests.integration.live_service import IMAGE, LiveService, run_service
 from tests.integration.vertex_sdk import LOCATION, PROJECT, SetUp
+from tests.support.bed.vertex import vertex_locations
 from tests.support.fakes.custom_jobs import make_custom_job, make_pool
 from tests.support.fakes.vertex_tuning_jobs import make_tuning_job
 from tests.support.waiting import wait_until
@@ -37,15 +37,8 @@ POOL = make_pool(imageUri=IMAGE)
 @pytest.fixture
 def locations(service: LiveService) -> Iterator[Any]:
     """``aiplatform`` v1 of google-api-python-client, with the bundled discovery document."""
-    client = discovery.build(
-        "aiplatform",
-        "v1",
-        credentials=AnonymousCredentials(),
-        client_options={"api_endpoint": f"{service.endpoint}/vertex/"},
-        cache_discovery=False,
-    )
-    yield client.projects().locations()
-    client.close()
+    with vertex_locations(service.endpoint) as locations:
+        yield locations
 
 
 def test_the_discovery_client_creates_lists_cancels_and_deletes(locations: Any, service: LiveService) -> None:

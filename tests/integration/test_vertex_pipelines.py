@@ -13,12 +13,12 @@ import pytest
 from google.api_core.client_options import ClientOptions
 from google.api_core.exceptions import BadRequest, MethodNotImplemented, NotFound
 from google.auth.credentials import AnonymousCredentials
-from googleapiclient import discovery
 from googleapiclient.errors import HttpError
 
 from container_engines.memory.engine import Behaviour
 from tests.integration.live_service import IMAGE, LiveService, run_service
 from tests.integration.vertex_sdk import LOCATION, PROJECT, SetUp
+from tests.support.bed.vertex import vertex_locations
 from tests.support.fakes.custom_jobs import make_pool
 from tests.support.fakes.training_pipelines import MODEL, WITH_BASE, make_pipeline
 from tests.support.waiting import wait_until
@@ -35,15 +35,8 @@ POOL = make_pool(imageUri=IMAGE)
 @pytest.fixture
 def locations(service: LiveService) -> Iterator[Any]:
     """``aiplatform`` v1 of google-api-python-client, with the bundled discovery document."""
-    client = discovery.build(
-        "aiplatform",
-        "v1",
-        credentials=AnonymousCredentials(),
-        client_options={"api_endpoint": f"{service.endpoint}/vertex/"},
-        cache_discovery=False,
-    )
-    yield client.projects().locations()
-    client.close()
+    with vertex_locations(service.endpoint) as locations:
+        yield locations
 
 
 def test_the_discovery_client_runs_a_pipeline_and_finds_its_model(
@@ -281,32 +274,12 @@ def test_a_training_job_of_the_sdk_is_told_what_is_not_here(sdk_of: SetUp, servi
 
 
 def test_a_service_that_starts_again_goes_on_with_its_pipelines(tmp_path: Path) -> None:
-    with run_service(tmp_path) as service:
-        client = discovery.build(
-            "aiplatform",
-            "v1",
-            credentials=AnonymousCredentials(),
-            client_options={"api_endpoint": f"{service.endpoint}/vertex/"},
-            cache_discovery=False,
-        )
+    with run_service(tmp_path) as service, vertex_locations(service.endpoint) as locations:
         body = make_pipeline(POOL, job_spec=WITH_BASE, modelToUpload=MODEL)
-        name = (
-            client.projects()
-            .locations()
-            .trainingPipelines()
-            .create(parent=PARENT, body=body)
-            .execute()["name"]
-        )
-        client.close()
-    with run_service(tmp_path, engine=service.engine) as again:
-        client = discovery.build(
-            "aiplatform",
-            "v1",
-            credentials=AnonymousCredentials(),
-            client_options={"api_endpoint": f"{again.endpoint}/vertex/"},
-            cache_discovery=False,
-        )
-        locations = client.projects().locations()
+        name = locations.trainingPipelines().create(parent=PARENT, body=body).execute()["name"]
+    with (
+        run_service(tmp_path, engine=service.engine) as again,
+        vertex_locations(again.endpoint) as locations,
+    ):
         _let_it_end(lambda: locations.trainingPipelines().get(name=name).execute()["state"], again)
         assert len(locations.models().list(parent=PARENT).execute()["models"]) == 1
-        client.close()

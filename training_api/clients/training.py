@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cached_property
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import quote
 
 import httpx
 
 from training_api.clients.api_answers import NO_ANSWER, read_answer, read_model, transport_error
 from training_api.clients.backend import NO_OPTIONS, Capabilities
+from training_api.clients.http_session import AsyncHttpSession
 from training_api.clients.network import DEFAULT_NETWORK, Network
 from training_api.clients.service_connection import ADVICE, DEFAULT_TIMEOUT_SECONDS, ServiceConnection
 from training_api.cloud_logging import ListLogEntriesRequest, ListLogEntriesResponse
@@ -162,7 +162,7 @@ class TrainingClient(ServiceConnection):
         return read_model(ListLogEntriesResponse, self._send(request))
 
 
-class AsyncTrainingClient:
+class AsyncTrainingClient(AsyncHttpSession):
     """The twin of :class:`TrainingClient` for asyncio: same methods, same errors."""
 
     capabilities = CAPABILITIES
@@ -178,21 +178,8 @@ class AsyncTrainingClient:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._requests = _Requests(endpoint, project, headers)
-        self._http = httpx.AsyncClient(
-            timeout=timeout_seconds, transport=transport or network.async_transport(endpoint)
-        )
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Close the connections; may be called twice."""
-        await self._http.aclose()
+        way = transport or network.async_transport(endpoint)
+        super().__init__(httpx.AsyncClient(timeout=timeout_seconds, transport=way))
 
     async def get_job(self, job_id: str) -> Job:
         """See :meth:`TrainingClient.get_job`."""

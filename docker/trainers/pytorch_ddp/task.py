@@ -19,13 +19,13 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-import arguments
 import data
 import gradient
 import model
 import results
 import storage
 import torch
+from digits_options import digits_parser
 from replica import PATIENCE_SECONDS, ClusterError, Replica, read_replica, wait_for_name
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
@@ -119,14 +119,7 @@ def process_group(replica: Replica) -> Iterator[None]:
 
 def parse_arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the options; on a wrong one print what is wrong and exit with 2."""
-    parser = argparse.ArgumentParser(
-        prog="task.py", description="Train a classifier of handwritten digits.", allow_abbrev=False
-    )
-    results.add_job_dir(parser)
-    parser.add_argument("--epochs", type=arguments.count, default=10)
-    parser.add_argument("--learning-rate", type=arguments.rate, default=0.005)
-    parser.add_argument("--hidden-units", type=arguments.count, default=64)
-    parser.add_argument("--seed", type=arguments.seed, default=0)
+    parser = digits_parser("task.py", learning_rate=0.005)
     parser.add_argument(
         "--check-gradient",
         action="store_true",

@@ -19,13 +19,13 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-import arguments
 import data
 import model
 import results
 import storage
 import tensorflow as tf
 from cluster import cluster_of, wait_for_servers
+from digits_options import digits_parser
 from replica import ClusterError
 
 
@@ -115,15 +115,7 @@ def distributed(
 
 def parse_arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the options; on a wrong one print what is wrong and exit with 2."""
-    parser = argparse.ArgumentParser(
-        prog="chief.py", description="Train a classifier of handwritten digits.", allow_abbrev=False
-    )
-    results.add_job_dir(parser)
-    parser.add_argument("--epochs", type=arguments.count, default=10)
-    parser.add_argument("--learning-rate", type=arguments.rate, default=0.2)
-    parser.add_argument("--hidden-units", type=arguments.count, default=64)
-    parser.add_argument("--seed", type=arguments.seed, default=0)
-    return parser.parse_args(words)
+    return digits_parser("chief.py", learning_rate=0.2).parse_args(words)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Vertex AI of the stack, by google-api-python-client as it is published."""
+"""Vertex AI of a service, by google-api-python-client as it is published."""
 
 from __future__ import annotations
 
@@ -18,24 +18,36 @@ from local_stack.parts.runtime_image import image_aliases
 from local_stack.settings import Part
 from local_stack.stack import LocalStack
 from tests.support.waiting import wait_until
+from training_api.job.image_ref import ImageRef
 
 PREBUILT = "us-docker.pkg.dev/vertex-ai/training/scikit-learn-cpu.1-0:latest"
 #: The image has setuptools, and pip needs nothing of an index.
 OFFLINE = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0"}
 
 
-@pytest.fixture
-def locations(stack: LocalStack) -> Iterator[Any]:
-    """``projects.locations`` of the stack's service."""
+@contextmanager
+def vertex_locations(url: str) -> Iterator[Any]:
+    """
+    Yield ``projects.locations`` of ``aiplatform`` v1, by the discovery document of the client's package.
+
+    :param url: of a training service.
+    """
     client = discovery.build(
         "aiplatform",
         "v1",
         credentials=AnonymousCredentials(),
-        client_options={"api_endpoint": f"{stack.settings.training_url}/vertex/"},
+        client_options={"api_endpoint": f"{url}/vertex/"},
         cache_discovery=False,
     )
-    yield client.projects().locations()
-    client.close()
+    with client:
+        yield client.projects().locations()
+
+
+@pytest.fixture
+def locations(stack: LocalStack) -> Iterator[Any]:
+    """``projects.locations`` of the stack's service."""
+    with vertex_locations(stack.settings.training_url) as locations:
+        yield locations
 
 
 def source_package(task: str) -> bytes:
@@ -79,3 +91,24 @@ def ended(jobs: Any, name: str, *, seconds: float = 240) -> dict[str, Any]:
         return found
 
     return wait_until(job, f"{name} has ended", seconds=seconds, ignoring=AssertionError)
+
+
+def run_custom_job(jobs: Any, project: str, pools: list[dict[str, Any]], **job_spec: Any) -> dict[str, Any]:
+    """Create a job and return it when it has ended."""
+    body = {"displayName": "real", "jobSpec": {"workerPoolSpecs": pools, **job_spec}}
+    return ended(jobs, create(jobs, project, body), seconds=120)
+
+
+def make_real_pool(image: ImageRef | str, program: str = "", *args: str, **env: str) -> dict[str, Any]:
+    """Return a pool of one replica that runs a Python program; empty: what the image runs."""
+    container = {
+        "imageUri": str(image),
+        **({"command": ["python3", "-u", "-c", program]} if program else {}),
+        "args": list(args),
+        "env": [{"name": name, "value": value} for name, value in env.items()],
+    }
+    return {
+        "machineSpec": {"machineType": "n1-standard-4"},
+        "replicaCount": "1",
+        "containerSpec": container,
+    }

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import httpx
 
 from training_api.clients.api_answers import NO_ANSWER, read_answer, transport_error
 from training_api.clients.backend import NO_OPTIONS, Capabilities
-from training_api.clients.http_session import HttpSession
+from training_api.clients.http_session import AsyncHttpSession, HttpSession
 from training_api.clients.network import DEFAULT_NETWORK, Network
 from training_api.clients.service_connection import DEFAULT_TIMEOUT_SECONDS
 from training_api.clients.vertex.questions import VertexQuestions
@@ -117,7 +116,7 @@ class VertexClient(HttpSession):
         return read_answer(response, ADVICE)
 
 
-class AsyncVertexClient:
+class AsyncVertexClient(AsyncHttpSession):
     """The twin of :class:`VertexClient` for asyncio: what a wait asks."""
 
     def __init__(
@@ -134,21 +133,8 @@ class AsyncVertexClient:
         self._questions = VertexQuestions(address, headers)
         self.capabilities = capabilities_of_vertex(list_lag_seconds)
         url = address.of_region(address.regions[0])
-        self._http = httpx.AsyncClient(
-            timeout=timeout_seconds, auth=auth, transport=transport or network.async_transport(url)
-        )
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Close the connections; may be called twice."""
-        await self._http.aclose()
+        way = transport or network.async_transport(url)
+        super().__init__(httpx.AsyncClient(timeout=timeout_seconds, auth=auth, transport=way))
 
     async def get_job(self, job_id: str) -> Job:
         """See ``TrainingBackend``."""
