@@ -15,7 +15,7 @@ import structlog
 from fastapi import FastAPI, Request
 from fastapi.responses import PlainTextResponse, RedirectResponse, Response
 
-from training_service.access.identity import LIFETIME, IdentityTokens
+from training_service.access.identity import ACCOUNT_AUDIENCE, LIFETIME, IdentityTokens
 from training_service.access.registry_tokens import SERVICE as REGISTRY_AUDIENCE
 from training_service.metadata.tree import JobIdentity, as_json, as_text, find, metadata_tree
 
@@ -23,6 +23,8 @@ _FLAVOR = {"Metadata-Flavor": "Google", "Server": "Metadata Server for VM"}
 _ROOT = "computeMetadata/v1"
 _ACCOUNTS = "instance/service-accounts"
 _MAX_AUDIENCE_LENGTH = 1024
+#: A job may name the audience of a token that says who it is; the tokens of these also say what it may do.
+_RESERVED = frozenset({REGISTRY_AUDIENCE, ACCOUNT_AUDIENCE})
 
 #: From a container's address to the job that it is of; ``None``: there is no such job.
 FindIdentity = Callable[[str], JobIdentity | None]
@@ -95,10 +97,8 @@ def _live_value(
         audience = request.query_params.get("audience", "")
         if not audience or len(audience) > _MAX_AUDIENCE_LENGTH:
             return _error(400, "non-empty audience parameter required")
-        if audience == REGISTRY_AUDIENCE:
-            return _error(
-                400, "this audience is the registry's, whose tokens say more than who their bearer is"
-            )
+        if audience in _RESERVED:
+            return _error(400, "this audience is reserved: its tokens say more than who their bearer is")
         token = tokens.issue(identity.principal, audience=audience, email=identity.email, azp=identity.email)
         return _text(token, headers)
     return None

@@ -8,7 +8,13 @@ import httpx
 import jwt
 import pytest
 
-from training_service.access.identity import Authenticator, IdentityTokens, Unauthenticated
+from training_service.access.identity import (
+    ACCOUNT_AUDIENCE,
+    Authenticator,
+    IdentityTokens,
+    Unauthenticated,
+)
+from training_service.access.registry_tokens import SERVICE
 from training_service.access.signing_key import SigningKey
 from training_service.metadata.app import create_metadata_app
 from training_service.metadata.tree import JobIdentity
@@ -113,6 +119,16 @@ def test_an_identity_token_needs_an_audience(key: SigningKey, query: str) -> Non
     answer = ask(key, f"{ACCOUNT}/default/identity{query}")
 
     assert (answer.status_code, answer.text) == (400, "non-empty audience parameter required\n")
+
+
+@pytest.mark.parametrize("audience", [SERVICE, ACCOUNT_AUDIENCE])
+def test_a_job_gets_no_token_that_says_more_than_who_it_is(key: SigningKey, audience: str) -> None:
+    answer = ask(key, f"{ACCOUNT}/default/identity", params={"audience": audience})
+
+    assert (answer.status_code, answer.text) == (
+        400,
+        "this audience is reserved: its tokens say more than who their bearer is\n",
+    )
 
 
 @pytest.mark.parametrize(
