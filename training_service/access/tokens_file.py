@@ -137,12 +137,19 @@ def read_tokens_file(path: Path) -> KnownCallers:
         raise InvalidTokensFile(f"tokens file {str(path)!r}: {_broken(error)}") from None
     callers: dict[str, Caller] = {}
     keys: list[AccountKey] = []
+    of_accounts: dict[str, Caller] = {}
     for entry in found.principals:
         if entry.digest in callers:
             raise InvalidTokensFile(f"tokens file {str(path)!r} has the token of {entry.principal!r} twice")
         if entry.digest:
             callers[entry.digest] = entry.caller()
         if entry.public_key:
+            # A token that an account is given for a key says whose it is, not for which key.
+            if of_accounts.setdefault(entry.principal, entry.caller()) != entry.caller():
+                raise InvalidTokensFile(
+                    f"tokens file {str(path)!r} gives the keys of {entry.principal!r} different rights; give all "
+                    "of its entries with a public_key the same admin, owns and roles"
+                )
             keys.append(AccountKey(entry.caller(), read_public_key(entry.public_key)))
     return KnownCallers(callers, tuple(keys))
 

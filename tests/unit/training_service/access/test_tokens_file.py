@@ -54,7 +54,7 @@ def test_a_service_account_may_have_keys_beside_its_token(tmp_path: Path) -> Non
     path = write(
         tmp_path / "tokens",
         {"principal": CI, "token": TOKEN, "public_key": public[0], "admin": True},
-        {"principal": CI, "public_key": public[1]},
+        {"principal": CI, "public_key": public[1], "admin": True},
     )
 
     found = read_tokens_file(path)
@@ -63,8 +63,18 @@ def test_a_service_account_may_have_keys_beside_its_token(tmp_path: Path) -> Non
     assert found.has_admin
     assert [(key.caller.is_admin, key.public) for key in found.keys] == [
         (True, read_public_key(public[0])),
-        (False, read_public_key(public[1])),
+        (True, read_public_key(public[1])),
     ]
+
+
+def test_keys_of_one_account_with_different_rights_are_refused(tmp_path: Path) -> None:
+    entries = []
+    for name, rights in (("first", {"admin": True}), ("second", {})):
+        make_key_file(tmp_path / name, CI.partition(":")[2], "http://127.0.0.1:8470/token")
+        entries.append({"principal": CI, "public_key": public_key_of(tmp_path / name), **rights})
+
+    with pytest.raises(InvalidTokensFile, match=f"gives the keys of '{CI}' different rights"):
+        read_tokens_file(write(tmp_path / "tokens", *entries))
 
 
 @pytest.mark.parametrize(
