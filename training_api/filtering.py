@@ -197,3 +197,9 @@ def shortened(text: str) -> str:
 def _unquoted(path: str) -> str:
     """Return ``labels."ml.googleapis.com/trial_id"`` without quotes, as fields are named."""
     return re.sub(r'\."((?:[^"\\]|\\.)*)"', lambda match: "." + re.sub(r"\\(.)", r"\1", match[1]), path)
+
+
+def quoted(text: str) -> str:
+    """Return ``text`` as a string of the filter language, quotes included. Pure."""
+    escaped = re.sub(r'(["\\])', r"\\\1", text)
+    return f'"{escaped}"'

@@ -57,6 +57,10 @@ _PULLS, _PULL_PAUSE_SECONDS = 3, 2.0
 _KILLED = 137
 
 
+class _NotPlaced(EngineUnavailable):
+    """No machine of the swarm has taken the replica yet."""
+
+
 class SwarmEngine(Engine):
     """
     One training service's view of a swarm; a ``container_id`` is the id of a Swarm service.
@@ -128,7 +132,7 @@ class SwarmEngine(Engine):
             service_id = self._ensure_service(launch)
             try:
                 self._wait_while(TaskPhase.WAITS, service_id, _PLACE_SECONDS)
-            except EngineUnavailable:
+            except _NotPlaced:
                 if launch.machine:
                     # The next call may name another machine, which this service would not go to.
                     self._swarm.remove_service(service_id)
@@ -241,7 +245,7 @@ class SwarmEngine(Engine):
         Return the service's run once it has left ``phase``.
 
         :raises StillStarting: it still PREPARES after ``seconds``.
-        :raises EngineUnavailable: it is still in another phase; the caller may wait again.
+        :raises _NotPlaced: it is still in another phase; the caller may wait again.
         """
         deadline = time.monotonic() + seconds
         while True:
@@ -251,7 +255,7 @@ class SwarmEngine(Engine):
             if time.monotonic() > deadline:
                 where = f" on machine {run.node_name}" if run and run.node_name else ""
                 why = f": {run.why}" if run and run.why else ""
-                kind = StillStarting if phase is TaskPhase.PREPARES else EngineUnavailable
+                kind = StillStarting if phase is TaskPhase.PREPARES else _NotPlaced
                 raise kind(f"a replica still {phase}{where} after {seconds:g} s{why}")
             time.sleep(_POLL_SECONDS)
 

@@ -22,6 +22,7 @@ from training_api.clients.service_connection import ADVICE, DEFAULT_TIMEOUT_SECO
 from training_api.cloud_logging import ListLogEntriesRequest, ListLogEntriesResponse
 from training_api.dialects.ml_v1.resources import GetConfigResponse, Job, ListJobsResponse
 from training_api.errors import InvalidArgument, ServiceError
+from training_api.filtering import quoted
 from training_api.wire import format_timestamp
 
 
@@ -218,13 +219,9 @@ def job_log_filter(job_id: str, received_after: datetime | None = None, task_nam
     Pure. A follower passes the largest ``receive_timestamp`` that it has seen: replicas write side by side,
     so a line may be stored after a newer one, and asking by ``timestamp`` would miss it.
     """
-    clauses = [f'resource.type="ml_job" AND resource.labels.job_id={_quoted(job_id)}']
+    clauses = [f'resource.type="ml_job" AND resource.labels.job_id={quoted(job_id)}']
     if task_name:
-        clauses.append(f"resource.labels.task_name={_quoted(task_name)}")
+        clauses.append(f"resource.labels.task_name={quoted(task_name)}")
     if received_after is not None:
         clauses.append(f'receiveTimestamp>"{format_timestamp(received_after)}"')
     return " AND ".join(clauses)
-
-
-def _quoted(value: str) -> str:
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'

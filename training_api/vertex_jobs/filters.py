@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from training_api.dialects.vertex_v1.filters import OPERATORS
 from training_api.dialects.vertex_v1.job_states import JOB_STATES
 from training_api.errors import InvalidFilter
-from training_api.filtering import And, Comparison, Filter, Not, Or, parse_filter, shortened
+from training_api.filtering import And, Comparison, Filter, Not, Or, parse_filter, quoted, shortened
 from training_api.wire import format_timestamp
 
 _LABELS = "labels."
@@ -66,7 +66,7 @@ def _label(asked: Comparison) -> str:
         )
     _check_operator(asked, OPERATORS[_LABELS])
     if asked.op != ":":
-        return f"{asked.path}{asked.op}{_quoted(asked.value)}"
+        return f"{asked.path}{asked.op}{quoted(asked.value)}"
     if asked.value != "*":
         raise InvalidFilter(
             f"after '{shortened(asked.path)}:' Vertex AI's lists take only '*', which asks whether there is such a "
@@ -86,34 +86,29 @@ def _check_operator(asked: Comparison, operators: tuple[str, ...]) -> None:
 def _name(asked: Comparison) -> str:
     """Return a name; ``:`` asks for a part of it, which is a pattern there."""
     if asked.op != ":":
-        return _quoted(asked.value)
+        return quoted(asked.value)
     if asked.value == "*":
         return "*"
     if "*" in asked.value:
         raise InvalidFilter(f"a part of a jobId must have no '*', got {shortened(asked.value)!r}")
-    return _quoted(f"*{asked.value}*")
+    return quoted(f"*{asked.value}*")
 
 
 def _state(asked: Comparison) -> str:
     words = {state.value: word for state, word in JOB_STATES.items()}
     if asked.value not in words:
         raise InvalidFilter(f"'state' must be one of {', '.join(words)}, got {shortened(asked.value)!r}")
-    return _quoted(words[asked.value])
+    return quoted(words[asked.value])
 
 
 def _moment(asked: Comparison) -> str:
     try:
         moment = datetime.fromisoformat(asked.value)
-        return _quoted(format_timestamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC)))
+        return quoted(format_timestamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC)))
     except (ValueError, OverflowError) as error:
         raise InvalidFilter(
             f"{asked.path!r} needs an RFC 3339 time like '2026-01-31T12:00:00Z', got {shortened(asked.value)!r}"
         ) from error
-
-
-def _quoted(value: str) -> str:
-    escaped = re.sub(r'(["\\])', r"\\\1", value)
-    return f'"{escaped}"'
 
 
 #: Field of ml.v1 -> that of Vertex AI, and how a value of it is written.

@@ -10,7 +10,7 @@ duplicate that was cancelled must not stand for the job that runs.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -23,7 +23,15 @@ from training_api.clients.backend import NO_OPTIONS
 from training_api.clients.vertex.steps import Steps
 from training_api.cloud_logging import ListLogEntriesRequest, ListLogEntriesResponse
 from training_api.dialects.ml_v1.resources import Job, ListJobsResponse
-from training_api.errors import InvalidJobSpec, JobConflict, JobNotFound, ServiceError, TransportError
+from training_api.errors import (
+    InvalidArgument,
+    InvalidJobSpec,
+    JobConflict,
+    JobNotFound,
+    ServiceError,
+    TransportError,
+)
+from training_api.filtering import quoted
 from training_api.job.labels import OWNER_LABEL
 from training_api.states import ACTIVE, JobState
 from training_api.vertex_jobs.address import CUSTOM_JOBS, TUNING_JOBS, VertexAddress
@@ -35,9 +43,9 @@ from training_api.vertex_jobs.writer import VertexRequest, vertex_request
 _log = logging.getLogger(__name__)
 
 _COLLECTIONS = (CUSTOM_JOBS, TUNING_JOBS)
-#: Jobs of these states stand for a task only where no other does.
+#: A job in one of these states represents a task only if the task has no other job.
 _WITHOUT_RESULT = frozenset({JobState.FAILED, JobState.CANCELLING, JobState.CANCELLED})
-#: A triggerer's client sees jobs for weeks; one that was forgotten is looked for again.
+#: A triggerer's client lives for weeks. Beyond this many, all are forgotten and looked up again.
 _MAX_PLACES = 10_000
 
 
@@ -103,10 +111,7 @@ class VertexQuestions:
         owner = (job.labels or {}).get(OWNER_LABEL, "")
         if not owner:
             return []
-        found: list[Job] = []
-        for region in self.address.regions:
-            for collection in _COLLECTIONS:
-                found += yield from self._all(region, collection, f'labels.{OWNER_LABEL}="{owner}"')
+        found = yield from self._everywhere(f"labels.{OWNER_LABEL}={quoted(owner)}")
         return [each for each in found if each.job_id != job.job_id and each.state in ACTIVE]
 
     def page(self, filter_: str, page_size: int, page_token: str) -> Steps[ListJobsResponse]:
@@ -114,11 +119,19 @@ class VertexQuestions:
         List a page of the jobs of all regions and both collections, one after the other.
 
         A page token says where the list goes on: ``REGION/COLLECTION/TOKEN``.
+
+        :raises InvalidArgument: the token is none of these, or its region is not the connection's any more.
         """
-        places = [(region, collection) for region in self.address.regions for collection in _COLLECTIONS]
+        places = self._all_places
         place, token = 0, ""
         if page_token:
-            region, collection, token = page_token.split("/", 2)
+            region, _, rest = page_token.partition("/")
+            collection, _, token = rest.partition("/")
+            if (region, collection) not in places:
+                raise InvalidArgument(
+                    f"page_token must be one that a list of jobs in {self._regions} gave, got {page_token!r:.200}; "
+                    "begin again without one"
+                )
             place = places.index((region, collection))
         region, collection = places[place]
         answer = yield self._list_request(region, collection, vertex_filter(filter_), page_size, token)
@@ -135,8 +148,10 @@ class VertexQuestions:
         job = yield from self.get(job_id)
         if job.state is not None and job.state.is_terminal:
             return
-        region, collection = self._places[job.job_id or ""]
-        yield self._request("POST", region, collection, f"{job.job_id}:cancel", body={})
+        number = job.job_id or ""
+        if number not in self._places:  # they were emptied while its name was looked for
+            yield from self.get(number)
+        yield self._request("POST", *self._places[number], f"{number}:cancel", body={})
 
     def list_log_entries(
         self, filter_: str, page_size: int, page_token: str, *, newest_first: bool = False
@@ -171,26 +186,27 @@ class VertexQuestions:
     def _regions(self) -> str:
         return ", ".join(self.address.regions)
 
-    def _candidates(self, job_id: str) -> Iterator[tuple[str, str]]:
+    @property
+    def _all_places(self) -> list[tuple[str, str]]:
+        return [(region, collection) for region in self.address.regions for collection in _COLLECTIONS]
+
+    def _candidates(self, job_id: str) -> list[tuple[str, str]]:
         known = self._places.get(job_id)
-        if known:
-            yield known
-            return
-        for region in self.address.regions:
-            for collection in _COLLECTIONS:
-                yield region, collection
+        return [known] if known else self._all_places
 
     def _named(self, chosen: str) -> Steps[list[Job]]:
         """Find the jobs of tasks with this display name; the first stands for the name."""
-        filter_ = f'jobId="{_escaped(chosen)}"'
-        found: list[Job] = []
-        for region in self.address.regions:
-            for collection in _COLLECTIONS:
-                found += yield from self._all(region, collection, filter_)
+        found = yield from self._everywhere(f"jobId={quoted(chosen)}")
         owned = [job for job in found if OWNER_LABEL in (job.labels or {})]
         return sorted(
             owned, key=lambda job: (job.state in _WITHOUT_RESULT, str(job.create_time), job.job_id or "")
         )
+
+    def _everywhere(self, filter_: str) -> Steps[list[Job]]:
+        jobs: list[Job] = []
+        for region, collection in self._all_places:
+            jobs += yield from self._all(region, collection, filter_)
+        return jobs
 
     def _all(self, region: str, collection: str, filter_: str) -> Steps[list[Job]]:
         jobs: list[Job] = []
@@ -254,7 +270,3 @@ class VertexQuestions:
         params: Mapping[str, str] | None = None,
     ) -> httpx.Request:
         return httpx.Request(method, url, json=body, params=params, headers=self.headers)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from training_api.errors import FieldViolation, InvalidRequest
+from training_api.filtering import quoted
 from training_api.job.job_id import label_value
 from training_api.job.labels import DAG_LABEL
 from training_api.states import JobState
@@ -120,11 +121,6 @@ def _moment(text: str) -> datetime | None:
     except ValueError:
         return None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def quoted(value: str) -> str:
-    """Return ``value`` as the filter language has texts. Pure."""
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def of_task(dag_id: str, run_id: str, task_id: str) -> str:

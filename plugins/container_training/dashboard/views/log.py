@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from container_training.dashboard.service_side.job_query import quoted
 from training_api.clients.training import job_log_filter
 from training_api.cloud_logging import SERVICE_TASK_NAME, TRIAL_LABEL, LogEntry, Severity
+from training_api.filtering import quoted
 from training_api.wire import format_timestamp
 
 #: Lines of an answer; the service gives at most 1000.

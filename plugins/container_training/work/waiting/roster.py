@@ -22,6 +22,7 @@ from itertools import islice
 from typing import Any
 
 from training_api.dialects.ml_v1.resources import Job
+from training_api.filtering import quoted
 from training_api.job.labels import OWNER_LABEL
 from training_api.states import LIVING, JobState
 from training_api.wire import format_timestamp
@@ -229,8 +230,7 @@ def _by_id(ids: Sequence[str]) -> list[str]:
 
 
 def _clause(job_id: str) -> str:
-    quoted = job_id.replace("\\", "\\\\").replace('"', '\\"')
-    return f'jobId="{quoted}"'
+    return f"jobId={quoted(job_id)}"
 
 
 def _any_of(clauses: Sequence[str]) -> str:

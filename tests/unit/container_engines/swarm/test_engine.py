@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +14,7 @@ from container_engines.base import ReplicaLaunch, StillStarting
 from container_engines.swarm.engine import SwarmEngine
 from container_engines.swarm.tasks import Node, Run, TaskPhase
 from tests.support.speed import scaled
-from training_api.errors import EngineError
+from training_api.errors import EngineError, EngineUnavailable
 from training_api.job.cluster import ReplicaId, ReplicaRole
 from training_api.job.machines import Resources
 from training_api.job.restarts import Attempt
@@ -41,6 +42,7 @@ class Manager:
 
     def __init__(self) -> None:
         self.phase = TaskPhase.PREPARES
+        self.answers = True
         self.made = 0
         self.removed = 0
 
@@ -64,6 +66,8 @@ class Manager:
         self.removed += 1
 
     def runs(self, service_ids: list[str]) -> dict[str, Run | None]:
+        if not self.answers:
+            raise EngineUnavailable("the manager does not answer")
         now = datetime.now(UTC)
         run = Run(
             task_id="task",
@@ -101,6 +105,22 @@ def test_a_start_waits_a_few_seconds_for_a_machine_that_pulls_and_goes_on_when_a
     manager.phase = TaskPhase.RUNS
     engine.start_replica(LAUNCH)
     assert (manager.made, manager.removed) == (1, 0)
+
+
+@pytest.mark.parametrize(("answers", "removed"), [(True, 1), (False, 0)])
+def test_a_chosen_machine_without_room_is_given_up_and_a_manager_that_does_not_answer_costs_nothing(
+    monkeypatch: pytest.MonkeyPatch, answers: bool, removed: int
+) -> None:
+    monkeypatch.setattr("container_engines.swarm.engine._PLACE_SECONDS", 0)
+    manager = Manager()
+    engine = engine_of(manager, monkeypatch)
+    monkeypatch.setattr(engine, "_ensure_service", lambda _: "service")
+    manager.phase, manager.answers = TaskPhase.WAITS, answers
+
+    with pytest.raises(EngineUnavailable):
+        engine.start_replica(replace(LAUNCH, machine="n1"))
+
+    assert manager.removed == removed
 
 
 def test_a_machine_gets_three_tries_for_an_image_however_long_each_of_them_takes(

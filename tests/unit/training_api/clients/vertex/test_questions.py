@@ -11,6 +11,7 @@ from tests.support.fakes.fake_vertex import REGION, FakeVertex
 from training_api.clients.vertex import questions
 from training_api.clients.vertex.questions import VertexQuestions
 from training_api.clients.vertex.steps import play
+from training_api.errors import InvalidArgument
 from training_api.vertex_jobs.address import VertexAddress
 
 
@@ -52,6 +53,27 @@ def test_a_project_and_a_domain_are_quoted() -> None:
     request = next(asked.page("", 0, ""))
 
     assert request.url.raw_path.startswith(b"/v1/projects/example.com%3Ap/locations/")
+
+
+@pytest.mark.parametrize("token", ["nonsense", "asia-east1/customJobs/1", f"{REGION}/models/1"])
+def test_a_page_token_of_no_place_is_refused(token: str) -> None:
+    asked = VertexQuestions(VertexAddress(project=PROJECT, regions=(REGION,)))
+
+    with pytest.raises(InvalidArgument, match="page_token must be one that a list of jobs"):
+        next(asked.page("", 0, token))
+
+
+def test_a_job_is_cancelled_by_name_although_its_place_was_just_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(questions, "_MAX_PLACES", 1)
+    vertex = FakeVertex()
+    first, second = vertex.add("job"), vertex.add("job")
+    asked = VertexQuestions(VertexAddress(project=PROJECT, regions=(REGION,)))
+
+    play(asked.cancel("job"), lambda request: json.loads(vertex.handle(request).content))
+
+    assert vertex.states() == {first: "CANCELLED", second: "PENDING"}
 
 
 def test_places_of_jobs_are_forgotten_before_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
