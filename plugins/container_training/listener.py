@@ -144,7 +144,7 @@ def cancel_job_of_submission(key: TaskKey, rendered: Mapping[str, Any], is_succe
 
     Also if the job appears only later.
 
-    Looks for up to a minute. Does nothing if the task had submitted it and was over, and stops if the task is
+    Looks for up to a minute, or as long as lists of the service lag behind. Does nothing if the task had submitted it and was over, and stops if the task is
     cleared.
 
     :param rendered: the task's fields.
@@ -161,7 +161,8 @@ def cancel_job_of_submission(key: TaskKey, rendered: Mapping[str, Any], is_succe
     if is_success and is_waiting and not _is_over(key, whole_run=True):
         return
     with TrainingHook(rendered["training_conn_id"]) as hook:
-        for pause in _PAUSES_SECONDS:
+        left = hook.client.capabilities.list_lag_seconds - sum(_PAUSES_SECONDS)
+        for pause in (*_PAUSES_SECONDS, *([left] if left > 0 else [])):
             _sleep(pause)
             if not _is_over(key):
                 return
@@ -169,12 +170,12 @@ def cancel_job_of_submission(key: TaskKey, rendered: Mapping[str, Any], is_succe
             if intent is None:
                 continue
             try:
-                job = hook.get_job(intent.job_id)
+                job = hook.get_job(intent.name)
             except JobNotFound:
                 continue
             if not why_left_alone(job, intent.owner, is_success=is_success and is_waiting):
-                hook.cancel_job(intent.job_id)
-                _log.info("job %s is being cancelled: its submission was ended", intent.job_id)
+                hook.cancel_job(job.job_id or "")
+                _log.info("job %s is being cancelled: its submission was ended", job.job_id)
             return
 
 

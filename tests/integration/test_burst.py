@@ -163,6 +163,39 @@ def test_a_machine_that_is_larger_than_the_service_goes_on(
     assert "n1-standard-16 has 16 cores" in choice["reason"]
 
 
+@pytest.mark.parametrize(
+    ("job", "options"),
+    [
+        ({"image": IMAGE, "master_type": "e2-standard-4"}, {}),
+        (
+            {"image": None, "package_uris": ["gs://there/t.tar.gz"], "python_module": "t.task"},
+            {"executor_image_uri": IMAGE},
+        ),
+    ],
+    ids=["machine", "packages"],
+)
+def test_a_job_that_only_vertex_ai_has_goes_there_and_runs(
+    local: LiveService,
+    cloud: LiveService,
+    context: dict[str, Any],
+    job: dict[str, Any],
+    options: dict[str, Any],
+) -> None:
+    choice = choose(context, vertex_options=options, **job)
+
+    assert choice["training_conn_id"] == "cloud"
+    assert "not local: it cannot run the job" in choice["reason"]
+    submit = SubmitTrainingJobOperator(
+        task_id="submit",
+        training_conn_id="cloud",
+        vertex_options=choice["vertex_options"],
+        **({"master_type": "n1-standard-4"} | job),
+    )
+    job_id = submit.execute(run_context("submit"))
+    with TrainingHook("cloud") as hook:
+        assert hook.get_job(str(job_id)).job_id == job_id
+
+
 def test_a_service_that_has_no_such_job_is_left_out_and_the_last_that_can_takes_it(
     local: LiveService, cloud: LiveService, context: dict[str, Any]
 ) -> None:

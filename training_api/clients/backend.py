@@ -9,6 +9,7 @@ from typing import Any, Protocol, Self
 
 from training_api.cloud_logging import ListLogEntriesResponse
 from training_api.dialects.ml_v1.resources import Job, ListJobsResponse
+from training_api.job.job_spec import JobSpec
 
 NO_OPTIONS: Mapping[str, Any] = {}
 
@@ -61,11 +62,11 @@ class TrainingBackend(Protocol):
         :raises InvalidJobSpec: this API has no such job.
         """
 
-    def check_job(self, job: Job, options: Mapping[str, Any] = NO_OPTIONS) -> None:
+    def check_job(self, job: Job, options: Mapping[str, Any] = NO_OPTIONS) -> JobSpec:
         """
-        Check this API's own rules of a job, without a request.
+        Return what a job is by this API's own rules, without a request.
 
-        :raises InvalidJobSpec: this API has no such job.
+        :raises InvalidJobSpec: this API has no such job; it names every rule that is broken.
         """
 
     def get_job(self, job_id: str) -> Job:

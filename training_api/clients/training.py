@@ -20,9 +20,11 @@ from training_api.clients.http_session import AsyncHttpSession
 from training_api.clients.network import DEFAULT_NETWORK, Network
 from training_api.clients.service_connection import ADVICE, DEFAULT_TIMEOUT_SECONDS, ServiceConnection
 from training_api.cloud_logging import ListLogEntriesRequest, ListLogEntriesResponse
+from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import GetConfigResponse, Job, ListJobsResponse
 from training_api.errors import InvalidArgument, ServiceError
 from training_api.filtering import quoted
+from training_api.job.job_spec import JobSpec
 from training_api.wire import format_timestamp
 
 
@@ -102,16 +104,13 @@ class TrainingClient(ServiceConnection):
 
     def create_job(self, job: Job, options: Mapping[str, Any] = NO_OPTIONS) -> Job:
         """See ``TrainingBackend``."""
-        self.check_job(job, options)
+        _refuse(options)
         return read_model(Job, self._send(self._requests.create(job)))
 
-    def check_job(self, job: Job, options: Mapping[str, Any] = NO_OPTIONS) -> None:
+    def check_job(self, job: Job, options: Mapping[str, Any] = NO_OPTIONS) -> JobSpec:
         """See ``TrainingBackend``. :raises InvalidArgument: there are ``options``."""
-        if options:
-            raise InvalidArgument(
-                f"{', '.join(options)} must be left out: only Vertex AI has them; use a connection of type "
-                "vertex_training"
-            )
+        _refuse(options)
+        return job_spec_from_wire(self._project, job)
 
     def get_job(self, job_id: str) -> Job:
         """Return the record of ``job_id``. :raises JobNotFound: there is none."""
@@ -225,3 +224,11 @@ def job_log_filter(job_id: str, received_after: datetime | None = None, task_nam
     if received_after is not None:
         clauses.append(f'receiveTimestamp>"{format_timestamp(received_after)}"')
     return " AND ".join(clauses)
+
+
+def _refuse(options: Mapping[str, Any]) -> None:
+    """Refuse what only some APIs have. :raises InvalidArgument: there are ``options``."""
+    if options:
+        raise InvalidArgument(
+            f"{', '.join(options)} must be left out: only Vertex AI has them; use a connection of type vertex_training"
+        )

@@ -34,13 +34,22 @@ def write_pools(rules: Violations, training: TrainingInput, options: VertexOptio
         check_tier(rules, tier, roles)
     replicas = {}
     if tier is not ScaleTier.BASIC_TPU:
-        of_image = _with_executor(rules, training, options) if is_of_packages(training) else training
-        found = replicas_from_wire(rules, _of_rules(of_image))
+        found = replicas_from_wire(rules, in_rules_of_ml(rules, training, options))
         replicas = {each.replica.role: each for each in reversed(found)}
     pools = [_pool(rules, training, options, role, replicas.get(role.fields.role)) for role in roles]
     while pools and not pools[-1]:
         pools.pop()
     return pools
+
+
+def in_rules_of_ml(rules: Violations, training: TrainingInput, options: VertexOptions) -> TrainingInput:
+    """
+    Return the job as one of images, without what ml.v1 has rules for that are not Vertex AI's.
+
+    Packages that break a rule are recorded in ``rules``.
+    """
+    of_image = _with_executor(rules, training, options) if is_of_packages(training) else training
+    return _without_machines(of_image)
 
 
 def is_of_packages(training: TrainingInput) -> bool:
@@ -76,8 +85,8 @@ def _with_executor(rules: Violations, training: TrainingInput, options: VertexOp
     return training.model_copy(update={**update, **dict.fromkeys(_PACKAGE_FIELDS)})
 
 
-def _of_rules(training: TrainingInput) -> TrainingInput:
-    """Return the job without what ml.v1 has rules for that are not Vertex AI's."""
+def _without_machines(training: TrainingInput) -> TrainingInput:
+    """Return the job with a machine that ml.v1 knows, and neither accelerators nor disks."""
     update: dict[str, Any] = {}
     for fields in ROLES:
         if training.scale_tier is ScaleTier.CUSTOM and fields.machine_of(training):

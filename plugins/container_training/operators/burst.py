@@ -16,7 +16,6 @@ from container_training.work.submission.job_attempt import for_attempt
 from container_training.work.submission.room import why_no_room
 from container_training.work.template_values import flag, mapping, number
 from training_api.clients.backend import NO_OPTIONS
-from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.errors import InvalidArgument, InvalidJobSpec
 from training_api.job.job_id import TaskKey, job_id_for
 
@@ -157,8 +156,7 @@ class ChooseServiceOperator(JobDescriptionOperator):
         job = for_attempt(
             self._request(context), self.job_id or job_id_for(TaskKey.of(context["ti"]), attempt=1), {}
         )
-        spec = job_spec_from_wire(hook.project, job)
-        hook.client.check_job(job, options)
+        spec = hook.client.check_job(job, options)
         if not capabilities.tells_room:
             return options, ""
         return options, why_no_room(

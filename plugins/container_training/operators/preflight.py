@@ -27,7 +27,6 @@ from container_training.work.preflight.report import (
 from container_training.work.submission.job_attempt import for_attempt
 from container_training.work.template_values import is_unset, number, shell_words, whole_number
 from training_api.dialects.ml_v1.dialect import ML_V1
-from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.errors import PreflightFailed
 from training_api.job.capacity import Capacity, grants
@@ -119,7 +118,8 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
             grace_seconds = number("grace_seconds", self.grace_seconds)
             job = for_attempt(self._request(context), self.job_id or job_id_for(key, attempt=1), {})
             job = preflight_job(job, key.digest)
-            spec = job_spec_from_wire(TrainingHook(self.training_conn_id).project, job)
+            with TrainingHook(self.training_conn_id) as training:
+                spec = training.client.check_job(job)
             replicas = preflight_replicas(spec, self._args())
             outcomes = self._run(spec, job, replicas, f"airflow-{key.digest}", grace_seconds)
             rows = replica_rows(outcomes, grace_seconds)

@@ -34,7 +34,6 @@ from training_api.dialects.ml_v1.intent import (
     request_hash,
     why_left_alone,
 )
-from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.errors import InvalidArgument, JobNotFound
 from training_api.job.job_id import TaskKey, job_id_for, numbered_job_id
@@ -244,8 +243,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         """Apply the API's rules here, so that all mistakes are found before the call."""
         probe = Intent(request_hash="0", job_id=self._job_id(request, key, 1), owner="0")
         job = for_attempt(request, probe.job_id, self._labels(key, probe, {}))
-        spec = job_spec_from_wire(self.hook.project, job)
-        self.hook.client.check_job(job, self._options)
+        spec = self.hook.client.check_job(job, self._options)
         if self._waits and not (request.training_input and request.training_input.job_dir):
             raise InvalidArgument(
                 "wait_for_completion=True collects results from the job's folder, and this job has none; set "
@@ -347,7 +345,7 @@ class SubmitTrainingJobOperator(JobDescriptionOperator):
         # A hook of its own: the other one may be in the middle of a request.
         with TrainingHook(self.training_conn_id) as hook:
             try:
-                job = hook.get_job(intent.known_as or intent.job_id)
+                job = hook.get_job(intent.name)
             except JobNotFound:
                 return
             if not why_left_alone(job, intent.owner):

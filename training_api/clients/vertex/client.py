@@ -17,6 +17,7 @@ from training_api.clients.vertex.steps import play, play_async
 from training_api.cloud_logging import ListLogEntriesResponse
 from training_api.dialects.ml_v1.resources import Job, ListJobsResponse
 from training_api.dialects.vertex_v1.dialect import VERTEX_V1
+from training_api.job.job_spec import JobSpec
 from training_api.vertex_jobs.address import VertexAddress
 
 #: How long a new job may be missing from lists: nothing says how long, so a minute [unverified].
@@ -73,9 +74,9 @@ class VertexClient(HttpSession):
         """See ``TrainingBackend``."""
         return play(self._questions.create(job, options), self._send)
 
-    def check_job(self, job: Job, options: Mapping[str, Any] = NO_OPTIONS) -> None:
+    def check_job(self, job: Job, options: Mapping[str, Any] = NO_OPTIONS) -> JobSpec:
         """See ``TrainingBackend``."""
-        self._questions.check(job, options)
+        return self._questions.spec_of(job, options)
 
     def get_job(self, job_id: str) -> Job:
         """See ``TrainingBackend``."""

@@ -32,13 +32,15 @@ from training_api.errors import (
     TransportError,
 )
 from training_api.filtering import quoted
+from training_api.job.job_spec import JobSpec
 from training_api.job.labels import OWNER_LABEL
 from training_api.states import ACTIVE, JobState
 from training_api.vertex_jobs.address import CUSTOM_JOBS, TUNING_JOBS, VertexAddress
 from training_api.vertex_jobs.filters import vertex_filter
 from training_api.vertex_jobs.options import PATH, VertexOptions
 from training_api.vertex_jobs.reader import job_of
-from training_api.vertex_jobs.writer import VertexRequest, vertex_request
+from training_api.vertex_jobs.spec import vertex_job_spec
+from training_api.vertex_jobs.writer import vertex_request
 
 _log = logging.getLogger(__name__)
 
@@ -64,22 +66,25 @@ class VertexQuestions:
 
         Nothing is made if a list shows a job of this name with an owner.
         """
-        wanted = self.check(job, options)
+        read = self._read(options)
+        wanted = vertex_request(job, read)
         taken = yield from self._named(job.job_id or "")
         if taken:
             raise JobConflict(f"display name {job.job_id!r} is taken by job {taken[0].job_id} of a task")
-        region = (VertexOptions.of(options).regions or self.address.regions)[0]
+        region = (read.regions or self.address.regions)[0]
         answer = yield self._request("POST", region, wanted.collection, body=wanted.body)
         return self._seen(answer, region, wanted.collection)
 
-    def check(self, job: Job, options: Mapping[str, Any] = NO_OPTIONS) -> VertexRequest:
+    def spec_of(self, job: Job, options: Mapping[str, Any] = NO_OPTIONS) -> JobSpec:
         """
-        Return what is sent to make a job, without a request.
+        Return what a job would be, without a request.
 
         :raises InvalidJobSpec: Vertex AI has no such job, or one of its regions is not the connection's.
         """
+        return vertex_job_spec(self.address.project, job, self._read(options))
+
+    def _read(self, options: Mapping[str, Any]) -> VertexOptions:
         read = VertexOptions.of(options)
-        wanted = vertex_request(job, read)
         # Nobody would find a job in a region that is not the connection's.
         if unknown := [region for region in read.regions if region not in self.address.regions]:
             raise InvalidJobSpec.of(
@@ -87,7 +92,7 @@ class VertexQuestions:
                 f"must be among the regions of the connection, {self._regions}; got {', '.join(unknown)}. "
                 "Add them to the connection's extra regions",
             )
-        return wanted
+        return read
 
     def get(self, job_id: str) -> Steps[Job]:
         """Find one job, by its number or by the id that its task chose."""

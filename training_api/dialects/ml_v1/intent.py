@@ -54,6 +54,11 @@ class Intent:
     known_as: str = ""
     region: str = ""
 
+    @property
+    def name(self) -> str:
+        """What a service finds the job by soonest: the id that it gave, or else the one that was chosen."""
+        return self.known_as or self.job_id
+
     def to_json(self) -> dict[str, str | int | float | None]:
         """Return what the task's state store keeps."""
         return asdict(self)

@@ -31,7 +31,6 @@ from training_api.clients.backend import TrainingBackend
 from training_api.clients.iam import IamPoliciesClient
 from training_api.dialects.ml_v1.cost import PriceList
 from training_api.dialects.ml_v1.intent import request_hash
-from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.errors import (
     InvalidPrice,
@@ -84,7 +83,7 @@ def make_plan(inputs: PlanInputs, sources: PlanSources, now: datetime) -> Plan:
     """
     built = built_image(inputs, sources.engine, sources.find_login) if inputs.context_dir else None
     job = _request(inputs, sources, built, now)
-    spec = job_spec_from_wire(sources.project, job)
+    spec = sources.training.check_job(job)
     file = Path(inputs.config_file) if inputs.config_file else None
     return Plan(
         created_at=now,

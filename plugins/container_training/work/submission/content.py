@@ -27,6 +27,7 @@ from training_api.dialects.ml_v1.roles import ROLES, machines_of
 from training_api.dialects.ml_v1.search import study_from_wire
 from training_api.job.image_ref import parse_image_ref
 from training_api.job.job_spec import JobSpec
+from training_api.job.packages.python_package import runtime_of
 from training_api.job.results import ResultModel
 from training_api.states import JobState
 
@@ -164,11 +165,10 @@ def images_without_digest(spec: JobSpec) -> list[str]:
 
     A tag does not say what an image holds.
 
-    Pure. A job of packages has none: its image is the service's own.
+    Pure. A runtime version has none: its image is the service's own.
     """
-    if spec.packages:
-        return []
-    return list(dict.fromkeys(str(r.image) for r in spec.replicas if r.image.digest is None))
+    images = dict.fromkeys(replica.image for replica in spec.replicas)
+    return [str(image) for image in images if image.digest is None and runtime_of(image) is None]
 
 
 def has_content(
