@@ -135,7 +135,7 @@ class JobContent:
         if not self._is_reused or not self.labels:
             return None
         jobs = EarlierJobs(
-            lambda filter_, size: self._retrying(self._hook.list_jobs, filter_, size),
+            lambda *page: self._retrying(self._hook.list_jobs, *page),
             lambda job_id: self._retrying(self._hook.get_job, job_id),
             self._store,
             self._hook.job_buckets,

@@ -19,6 +19,7 @@ from container_training.work.orphans.orphans import (
 )
 from training_api.clients.backend import TrainingBackend
 from training_api.clients.fleet import OpsClient
+from training_api.clients.job_lists import listed_jobs
 from training_api.dialects.ml_v1.resources import Job
 from training_api.fleet.wire import MAX_SEARCH_PAGE, SearchJobsRequest
 from training_api.job.labels import OWNER_LABEL
@@ -78,7 +79,7 @@ class OrphanSearch:
         :raises TransportError: the service or Airflow did not answer; nothing is known then.
         :raises ServiceError: one of them refused.
         """
-        return self.among(_live_jobs(training))
+        return self.among(listed_jobs(lambda token: training.list_jobs(ALIVE, _PAGE_SIZE, token)))
 
     def among(self, listed: Iterable[Job]) -> list[Orphan]:
         """
@@ -115,16 +116,7 @@ def live_jobs(ops: OpsClient) -> list[Job]:
     request = SearchJobsRequest(filter=ALIVE, page_size=MAX_SEARCH_PAGE)
     return [
         Job(job_id=row.job_id, state=row.state, labels=row.labels, create_time=row.create_time)
-        for row in ops.search_jobs(request).jobs
+        for row in listed_jobs(
+            lambda token: ops.search_jobs(request.model_copy(update={"page_token": token}))
+        )
     ]
-
-
-def _live_jobs(training: TrainingBackend) -> list[Job]:
-    jobs: list[Job] = []
-    token = ""
-    while True:
-        page = training.list_jobs(ALIVE, _PAGE_SIZE, token)
-        jobs += page.jobs or []
-        token = page.next_page_token or ""
-        if not token:
-            return jobs

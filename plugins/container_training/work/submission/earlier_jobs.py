@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 from container_training.work.job_buckets import BucketRefused, JobBuckets
 from container_training.work.object_store import ObjectStore
 from container_training.work.submission.content import DataVersion, content_filter, has_content
 from training_api.clients.backend import NO_OPTIONS
+from training_api.clients.job_lists import listed_jobs
 from training_api.dialects.ml_v1.resources import Job, ListJobsResponse, TrainingInput
 from training_api.dialects.ml_v1.trials import study_result
 from training_api.errors import AccessDenied, DataMissing, JobNotFound, ResultsMissing
 
-#: Of more jobs with the same content the newest are looked at.
-_MAX_JOBS = 20
+#: Of more jobs with the same content the newest are looked at, among the first that lists name.
+_MAX_JOBS, _MAX_LISTED = 20, 100
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -47,7 +49,7 @@ class EarlierJobs:
     """
     One question: has a job of this content SUCCEEDED, and are its results still there?
 
-    :param list_jobs: filter, page size -> a page of jobs.
+    :param list_jobs: filter, page size, page token -> a page of jobs.
     :param get_job: job id -> its record, with all trials.
     :param result_files: what must be in a job's folder, of a tuning job in that of its best trial; a name
         that ends in ``/`` stands for anything below it.
@@ -56,7 +58,7 @@ class EarlierJobs:
 
     def __init__(
         self,
-        list_jobs: Callable[[str, int], ListJobsResponse],
+        list_jobs: Callable[[str, int, str], ListJobsResponse],
         get_job: Callable[[str], Job],
         store: Callable[[], ObjectStore],
         buckets: JobBuckets,
@@ -86,13 +88,15 @@ class EarlierJobs:
         self, content: str, data: Sequence[DataVersion], options: Mapping[str, Any]
     ) -> Iterator[Job]:
         try:
-            found = self._list_jobs(content_filter(content), _MAX_JOBS).jobs or []
+            filter_ = content_filter(content)
+            listed = listed_jobs(lambda token: self._list_jobs(filter_, _MAX_JOBS, token))
+            found = list(islice(listed, _MAX_LISTED))
         except AccessDenied as error:
             self._say(
                 f"earlier jobs cannot be looked for (that takes ml.jobs.list, roles/ml.viewer): {error}"
             )
             return
-        for job in sorted(found, key=lambda job: job.create_time or _NEVER, reverse=True):
+        for job in sorted(found, key=lambda job: job.create_time or _NEVER, reverse=True)[:_MAX_JOBS]:
             try:
                 # A list need not show trials.
                 full = self._get_job(job.job_id or "")
