@@ -65,6 +65,7 @@ class GoogleToken(httpx.Auth):
         :raises TransportError: nobody answered who gives tokens.
         """
         # Imported here: it takes about a second, which no DAG parse may cost.
+        from airflow.sdk.exceptions import AirflowException
         from google.auth.credentials import AnonymousCredentials
         from google.auth.exceptions import GoogleAuthError
         from google.auth.exceptions import TransportError as NoAnswer
@@ -78,14 +79,20 @@ class GoogleToken(httpx.Auth):
                     return ""
                 if is_refused or not self._credentials.valid:
                     self._credentials.refresh(Request())
-            except NoAnswer as error:
-                raise TransportError(f"nobody answered who gives access tokens: {error}") from error
-            except (GoogleAuthError, OSError, ValueError) as error:  # the last two: of a key file
-                raise AccessDenied(
-                    f"connection {self._gcp_conn_id!r} gives no access token: {error}; check its key, and the roles "
-                    "of its account in the chain of impersonation"
-                ) from error
+            except GoogleAuthError as error:
+                # Some credentials wrap what did not answer in an error of their own.
+                if isinstance(error, NoAnswer) or isinstance(error.__cause__, NoAnswer) or error.retryable:
+                    raise TransportError(f"access tokens cannot be had for now: {error}") from error
+                raise self._denied(error) from error
+            except (AirflowException, OSError, ValueError) as error:  # of the connection, or of a key file
+                raise self._denied(error) from error
             return str(self._credentials.token or "")
+
+    def _denied(self, error: Exception) -> AccessDenied:
+        return AccessDenied(
+            f"connection {self._gcp_conn_id!r} gives no access token: {error}; check its key, and the roles of its "
+            "account in the chain of impersonation"
+        )
 
     def _found(self) -> Any:
         from airflow.providers.google.common.hooks.base_google import GoogleBaseHook

@@ -181,8 +181,6 @@ class ImageHook(ClosingHook):
             return {}
         try:
             token = self._google.value()
-        except AirflowNotFoundException:
-            return {}
         except AccessDenied as error:
             if self._connection_extra.get("gcp_conn_id"):
                 raise

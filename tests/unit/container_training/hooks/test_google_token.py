@@ -12,6 +12,7 @@ from typing import Any
 import google.auth.transport.requests
 import httpx
 import pytest
+from airflow.sdk.exceptions import AirflowException
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from google.auth.credentials import AnonymousCredentials
@@ -134,8 +135,26 @@ def test_who_gives_no_token_is_named_with_the_way_out(keys: Keys) -> None:
     ):
         ask(GoogleToken("google_cloud_default"))
 
-    keys.error = NoAnswer("refused")
-    with pytest.raises(TransportError, match="nobody answered who gives access tokens: refused"):
+    keys.error = AirflowException("the key is no JSON")
+    with pytest.raises(AccessDenied, match="gives no access token: the key is no JSON; check"):
+        ask(GoogleToken("google_cloud_default"))
+
+
+def _wrapped() -> RefreshError:
+    error = RefreshError("the metadata server")
+    error.__cause__ = NoAnswer("timed out")
+    return error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [NoAnswer("refused"), RefreshError("503", retryable=True), _wrapped()],
+    ids=["silent", "5xx", "wrapped"],
+)
+def test_what_passes_is_no_refusal(keys: Keys, error: Exception) -> None:
+    keys.error = error
+
+    with pytest.raises(TransportError, match="access tokens cannot be had for now: "):
         ask(GoogleToken("google_cloud_default"))
 
 
