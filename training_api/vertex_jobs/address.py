@@ -39,5 +39,10 @@ class VertexAddress:
         """Return the URL of another API of Google. :param own: its URL, if one is configured."""
         if own or not self.endpoint:
             return own.rstrip("/") or f"https://{name}.{_GOOGLE}"
-        scheme, _, rest = self.endpoint.partition("://")
-        return f"{scheme}://{rest.partition('/')[0]}"
+        return origin(self.endpoint)
+
+
+def origin(url: str) -> str:
+    """Return scheme, host and port of ``url``: other APIs of a service are beside Vertex AI's path."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from container_training.hooks.service_address import InvalidConnection, service_address
+from container_training.hooks.service_address import InvalidConnection, endpoint_of, service_address
 from container_training.work.job_pages import Dashboard, JobPages, JobPlace
 from training_api.clients.backend import AsyncTrainingBackend, TrainingBackend
 from training_api.clients.fleet import OpsClient
@@ -68,6 +68,28 @@ _ADDRESSES: Mapping[str, Callable[[Connection], BackendAddress]] = {
     TRAINING_CONN_TYPE: service_address,
     VERTEX_CONN_TYPE: _vertex_service,
 }
+
+
+def _training_policies(connection: Connection) -> str:
+    return endpoint_of(connection) if connection.host else ""
+
+
+def _vertex_policies(connection: Connection) -> str:
+    from container_training.hooks.vertex_address import vertex_policies_endpoint
+
+    return vertex_policies_endpoint(connection)
+
+
+#: By the type of a connection; it need not have a project.
+_POLICIES: Mapping[str, Callable[[Connection], str]] = {
+    TRAINING_CONN_TYPE: _training_policies,
+    VERTEX_CONN_TYPE: _vertex_policies,
+}
+
+
+def policies_endpoint(connection: Connection) -> str:
+    """Return the URL of the service's APIs of policies; empty: they are Google's."""
+    return _POLICIES.get(connection.conn_type or TRAINING_CONN_TYPE, _training_policies)(connection)
 
 
 def backend_address(connection: Connection) -> BackendAddress:

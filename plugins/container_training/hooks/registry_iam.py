@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import httpx
 
+from container_training.hooks.backends import policies_endpoint
 from container_training.hooks.closing import ClosingHook
 from container_training.hooks.google_token import GoogleToken, words
-from container_training.hooks.service_address import bearer_headers, endpoint_of, network_of
+from container_training.hooks.service_address import bearer_headers, network_of
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
 from training_api.clients.iam import IamEndpoints, IamPoliciesClient
@@ -78,8 +79,7 @@ class RegistryIamHook(ClosingHook):
 
 def iam_endpoints(connection: Connection) -> IamEndpoints:
     """Return the endpoints that ``connection`` names; one without a host leads to Google."""
-    # Vertex AI's API of a service of one's own is below this path, and the policies are beside it.
-    training = endpoint_of(connection).rstrip("/").removesuffix("/vertex") if connection.host else ""
+    training = policies_endpoint(connection)
     extra = connection.extra_dejson
     default = IamEndpoints()
     if training and not _is_google(httpx.URL(training)):

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import httpx
+
 from container_training.work.job_pages import (
     Dashboard,
     JobPages,
@@ -68,18 +70,21 @@ class ServiceAddress:
         return OpsClient(self.endpoint, self.project, headers=self.headers, network=self.network)
 
 
-def endpoint_of(connection: Connection) -> str:
+def endpoint_of(connection: Connection, default_scheme: str = "http") -> str:
     """
-    Return the training service's URL, ``http://host:port``.
+    Return the URL of the service, ``http://host:port``, without a ``/`` at its end.
 
-    :raises InvalidConnection: the host is missing.
+    :raises InvalidConnection: the host is missing, or no part of a URL.
     """
     host = connection.host
     if not host:
         raise InvalidConnection(connection.conn_id, "host", "the host of the training service")
-    scheme = connection.schema or "http"
-    endpoint = host if "://" in host else f"{scheme}://{host}"
-    return f"{endpoint}:{connection.port}" if connection.port else endpoint
+    try:
+        url = httpx.URL(host if "://" in host else f"{connection.schema or default_scheme}://{host}")
+        return str(url.copy_with(port=connection.port) if connection.port else url).rstrip("/")
+    except (httpx.InvalidURL, ValueError):
+        meaning = f"it must be a host name or a URL like http://HOST, got {host!r}"
+        raise InvalidConnection(connection.conn_id, "usable host", meaning) from None
 
 
 def bearer_headers(connection: Connection) -> dict[str, str]:

@@ -9,7 +9,12 @@ from urllib.parse import quote
 import httpx
 
 from container_training.hooks.google_token import GoogleToken, words
-from container_training.hooks.service_address import InvalidConnection, network_of, seconds_of
+from container_training.hooks.service_address import (
+    InvalidConnection,
+    endpoint_of,
+    network_of,
+    seconds_of,
+)
 from container_training.work.job_pages import (
     Dashboard,
     JobPages,
@@ -20,7 +25,7 @@ from container_training.work.job_pages import (
 from training_api.clients.fleet import OpsClient
 from training_api.clients.network import DEFAULT_NETWORK, Network
 from training_api.clients.vertex.client import DEFAULT_LIST_LAG_SECONDS, AsyncVertexClient, VertexClient
-from training_api.vertex_jobs.address import VertexAddress
+from training_api.vertex_jobs.address import VertexAddress, origin
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -138,11 +143,12 @@ def vertex_service(connection: Connection) -> VertexService:
     )
 
 
+def vertex_policies_endpoint(connection: Connection) -> str:
+    """Return the URL beside which a service of one's own has its policies; empty: it is Google."""
+    endpoint = _endpoint(connection)
+    return origin(endpoint) if endpoint else ""
+
+
 def _endpoint(connection: Connection) -> str:
     """Return the URL of a host that serves all regions; empty: there is none, so it is Google."""
-    host = connection.host or ""
-    if not host:
-        return ""
-    endpoint = host if "://" in host else f"{connection.schema or 'https'}://{host}"
-    url = httpx.URL(endpoint)
-    return str(url.copy_with(port=connection.port) if connection.port else url).rstrip("/")
+    return endpoint_of(connection, "https") if connection.host else ""

@@ -32,6 +32,19 @@ def connect(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> RegistryIamHook:
             {"host": f"{LOCAL}/vertex/", "conn_type": "vertex_training"},
             IamEndpoints(resource_manager=LOCAL, artifact_registry=LOCAL, storage=LOCAL),
         ),
+        (
+            {"host": "http://127.0.0.1/vertex", "port": 8470, "conn_type": "vertex_training"},
+            IamEndpoints(resource_manager=LOCAL, artifact_registry=LOCAL, storage=LOCAL),
+        ),
+        (
+            # As Vertex AI's client reads it: the token must not travel in clear.
+            {"host": "h.test", "port": 8470, "conn_type": "vertex_training"},
+            IamEndpoints(
+                resource_manager="https://h.test:8470",
+                artifact_registry="https://h.test:8470",
+                storage="https://h.test:8470",
+            ),
+        ),
         ({"host": "us-central1-ml.googleapis.com", "schema": "https"}, IamEndpoints()),
         (
             {"extra": {"storage_endpoint": "http://127.0.0.1:9023"}},
