@@ -99,17 +99,19 @@ class RepositoriesClient(HttpSession):
         policies = clean_up.to_wire() if clean_up else {}
         found = self._ask(self._get, name)
         if found is None:
-            if self._ask(self._create, name, policies):
+            if self._create(name, policies):
                 return True
-            # Somebody else was first, or an answer was lost.
-            found = self._ask(self._get, name) or {}
+            # Somebody else was first, or an answer was lost; it may take a moment until it can be read.
+            found = self._wait_for(
+                lambda: self._ask(self._get, name), f"repository {name} cannot be read yet"
+            )
         if found.get("format") != "DOCKER":
             raise InvalidArgument(
                 f"repository {name} must be for Docker images, but its format is {found.get('format')}; choose "
                 "another name"
             )
         if policies and found.get("cleanupPolicies") != policies:
-            self._ask(self._patch, name, policies)
+            self._patch(name, policies)
         return False
 
     def _get(self, name: str) -> dict[str, Any] | None:
@@ -123,32 +125,44 @@ class RepositoriesClient(HttpSession):
         parent, _, repository = name.partition("/repositories/")
         body = {"format": "DOCKER", **({"cleanupPolicies": policies} if policies else {})}
         try:
-            operation = self._send(
-                "POST", f"{parent}/repositories", body=body, params={"repositoryId": repository}
+            operation = self._ask(
+                self._send, "POST", f"{parent}/repositories", body=body, params={"repositoryId": repository}
             )
         except JobConflict:
             return False
-        waited = 0.0
-        while not operation.get("done"):
-            if waited >= PATIENCE_SECONDS:
-                raise ServiceUnavailable(
-                    f"repository {name} was not made within {PATIENCE_SECONDS:g} s; the operation goes on: "
-                    f"{operation.get('name')}"
-                )
-            self._sleep(_POLL_SECONDS)
-            waited += _POLL_SECONDS
-            operation = self._send("GET", str(operation["name"]))
+
+        def done() -> dict[str, Any] | None:
+            nonlocal operation
+            if not operation.get("done"):
+                operation = self._ask(self._send, "GET", str(operation["name"]))
+            return operation if operation.get("done") else None
+
+        self._wait_for(done, f"repository {name} is still being made: {operation.get('name')}")
         if error := operation.get("error"):
             raise ServiceError(f"repository {name} was not made: {error.get('message') or error}")
         return True
 
+    def _wait_for(self, look: Callable[[], dict[str, Any] | None], what: str) -> dict[str, Any]:
+        """Return what ``look`` finds. :raises ServiceUnavailable: nothing for too long."""
+        waited = 0.0
+        while (found := look()) is None:
+            if waited >= PATIENCE_SECONDS:
+                raise ServiceUnavailable(f"{what}, after {PATIENCE_SECONDS:g} s; try again later")
+            self._sleep(_POLL_SECONDS)
+            waited += _POLL_SECONDS
+        return found
+
     def _patch(self, name: str, policies: Mapping[str, Any]) -> None:
-        self._send(
-            "PATCH", name, body={"cleanupPolicies": policies}, params={"updateMask": "cleanupPolicies"}
+        self._ask(
+            self._send,
+            "PATCH",
+            name,
+            body={"cleanupPolicies": policies},
+            params={"updateMask": "cleanupPolicies"},
         )
 
-    def _ask(self, question: Callable[..., Any], *arguments: Any) -> Any:
-        return patiently(PATIENCE_SECONDS, errors=TRANSIENT, sleep=self._sleep)(question, *arguments)
+    def _ask(self, question: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        return patiently(PATIENCE_SECONDS, errors=TRANSIENT, sleep=self._sleep)(question, *arguments, **named)
 
     def _send(
         self, method: str, path: str, *, body: Any = None, params: Mapping[str, str] | None = None

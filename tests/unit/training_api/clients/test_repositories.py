@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from training_api.clients.repositories import CleanUp, RepositoriesClient
-from training_api.errors import AccessDenied, InvalidArgument, ServiceError
+from training_api.errors import AccessDenied, InvalidArgument, ServiceError, ServiceUnavailable
 
 PARENT = "projects/my-project/locations/europe-west4"
 NAME = f"{PARENT}/repositories/training"
@@ -127,6 +127,39 @@ def test_a_create_whose_answer_was_lost_is_sent_again_and_finds_it() -> None:
 
     patch = f"PATCH /v1/{NAME}?updateMask=cleanupPolicies"
     assert api.asked == [f"GET /v1/{NAME}", CREATE, CREATE, f"GET /v1/{NAME}", patch]
+
+
+def test_an_operation_whose_poll_is_not_answered_is_asked_again_and_nothing_is_made_twice() -> None:
+    api = Api()
+    unavailable = refused(503, "UNAVAILABLE", "try again")
+    api.faults = [
+        refused(404, "NOT_FOUND", "none"),
+        httpx.Response(200, json={"name": OPERATION}),
+        unavailable,
+    ]
+
+    with api.client() as client:
+        assert client.ensure(NAME)
+
+    assert api.asked.count(CREATE) == 1
+
+
+def test_a_repository_that_others_are_making_is_waited_for() -> None:
+    api = Api()
+    missing = refused(404, "NOT_FOUND", "none")
+    api.faults = [missing, refused(409, "ALREADY_EXISTS", "it is being made"), missing, missing]
+
+    with api.client() as client:
+        api.repository = {"name": NAME, "format": "DOCKER"}
+        assert not client.ensure(NAME)
+
+
+def test_a_repository_that_is_never_done_ends_with_what_is_known() -> None:
+    api = Api()
+    api.polls = 10**9
+
+    with api.client() as client, pytest.raises(ServiceUnavailable, match=f"is still being made: {OPERATION}"):
+        client.ensure(NAME)
 
 
 def test_who_is_overtaken_does_not_take_a_repository_of_another_format() -> None:
