@@ -109,8 +109,9 @@ def _took(job: JobRow) -> str:
 
 
 def _image(job: JobRow) -> str:
+    """Return what a job runs: an image, or the module of its packages."""
     config = job.training_input.master_config
-    return (config.image_uri if config else None) or ""
+    return (config.image_uri if config else None) or job.training_input.python_module or ""
 
 
 def _pool(pool: PoolView) -> str:

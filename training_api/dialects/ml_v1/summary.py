@@ -11,6 +11,7 @@ from training_api.dialects.ml_v1.roles import ROLES
 _INPUT_FIELDS = (
     "scaleTier",
     "region",
+    "pythonModule",
     *(f"{role.wire}{what}" for role in ROLES for what in ("Type", "Count")),
 )
 _CONFIGS = tuple(f"{role.wire}Config" for role in ROLES)

@@ -38,6 +38,8 @@ _HASH_LENGTH = 32
 #: What of a request does not decide what is computed: where the job runs and its results go, how long it may
 #: take, whether a person may look in.
 _LEFT_OUT = ("region", "jobDir", "scheduling", "enableWebAccess")
+#: The options of Vertex AI that decide what a container computes; the others say where and at which price.
+_DECIDING = frozenset({"env", "env_of_roles", "executor_image_uri", "conditional_parameters", "nfs_mounts"})
 #: What is compared by what it comes to: either API shows it in its own words.
 _SPELLED = frozenset(
     {"scaleTier", "args", "hyperparameters"}
@@ -99,8 +101,8 @@ def content_hash(
     """
     Return 32 hex digits that two jobs share if they compute the same from the same data.
 
-    Pure. Compared is all of the request but region, jobDir, scheduling and enableWebAccess; an image counts
-    by its digest, whatever it is called. A job of Vertex AI has the same as its like of AI Platform Training.
+    Pure. Compared is all of the request but region, jobDir, scheduling and enableWebAccess, and of the options
+    those that decide what a container computes; an image counts by its digest, whatever it is called. A job of Vertex AI has the same as its like of AI Platform Training.
 
     :param data: of every address that the job reads, its packages included.
     :param options: what the request has that only some APIs know, such as variables of the environment.
@@ -114,9 +116,9 @@ def content_hash(
         _machines(training),
         _search(search) if search else None,
         sorted((version.uri, version.digest) for version in data),
-        dict(options),
+        {name: value for name, value in options.items() if name in _DECIDING and value},
     ]
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]
 
 
