@@ -151,7 +151,9 @@ def test_a_choice_is_kept_when_the_task_runs_again(
 
     assert choose(context)["training_conn_id"] == "local"
     context["task_state_store"].clear()  # another run
-    assert choose(context)["training_conn_id"] == "cloud"
+    assert choose(context, vertex_options={"strategy": "SPOT"})["training_conn_id"] == "cloud"
+    # The DAG file was edited, and the run cleared.
+    assert choose(context, vertex_options={})["vertex_options"] == {}
 
 
 def test_a_machine_that_is_larger_than_the_service_goes_on(

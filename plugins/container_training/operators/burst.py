@@ -99,14 +99,21 @@ class ChooseServiceOperator(JobDescriptionOperator):
 
     def _choice(self, context: Context) -> dict[str, Any]:
         store = context.get("task_state_store")
-        if store is not None and (chosen := cast(dict[str, Any] | None, store.get(_CHOICE))):
-            self.log.info("this run's job goes to %s, as chosen before", chosen["training_conn_id"])
-            return chosen
+        chosen = cast("dict[str, Any] | None", store.get(_CHOICE)) if store is not None else None
         with final_unless_transient():
-            choice = self._choose(context)
-        if store is not None:
-            store.set(_CHOICE, choice, retention=NEVER_EXPIRE)
-        return choice
+            if chosen:
+                self.log.info("this run's job goes to %s, as chosen before", chosen["training_conn_id"])
+            else:
+                chosen = self._choose(context)
+            if store is not None:
+                store.set(_CHOICE, chosen, retention=NEVER_EXPIRE)
+            # As the DAG file says them now: only the service is chosen once.
+            with TrainingHook(chosen["training_conn_id"]) as hook:
+                return {**chosen, "vertex_options": dict(self._options_for(hook))}
+
+    def _options_for(self, hook: TrainingHook) -> Mapping[str, Any]:
+        has_options = hook.client.capabilities.has_options
+        return mapping("vertex_options", self.vertex_options) if has_options else NO_OPTIONS
 
     def _choose(self, context: Context) -> dict[str, Any]:
         names = list(dict.fromkeys(self.training_conn_ids))
@@ -115,51 +122,47 @@ class ChooseServiceOperator(JobDescriptionOperator):
                 f"training_conn_ids must be a list of connections, got {self.training_conn_ids!r}"
             )
         left: dict[str, str] = {}
-        able: dict[str, Mapping[str, Any]] = {}
+        able: list[str] = []
         image = self.image
         for name in names:
             self.image = image
             with TrainingHook(name) as hook:
                 try:
-                    options, reason = self._look(hook, context)
+                    reason = self._why_not(hook, context)
                 except InvalidJobSpec as error:
                     left[name] = f"it cannot run the job: {error}"
                     self.log.info("not %s: %s", name, left[name])
                     continue
-                able[name] = options
+                able.append(name)
             if not reason:
-                return self._chosen(name, able, left)
+                return self._chosen(name, left)
             left[name] = reason
             self.log.info("not %s: %s", name, reason)
         if not able:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in left.items())
             raise InvalidArgument(f"no service of training_conn_ids can run the job: {reasons}")
-        return self._chosen([*able][-1], able, left)
+        return self._chosen(able[-1], left)
 
-    def _chosen(
-        self, name: str, able: Mapping[str, Mapping[str, Any]], left: Mapping[str, str]
-    ) -> dict[str, Any]:
+    def _chosen(self, name: str, left: Mapping[str, str]) -> dict[str, Any]:
         reason = "; ".join(f"not {other}: {why}" for other, why in left.items() if other != name)
         self.log.info("the job goes to %s", name)
-        return {"training_conn_id": name, "vertex_options": dict(able[name]), "reason": reason}
+        return {"training_conn_id": name, "reason": reason}
 
-    def _look(self, hook: TrainingHook, context: Context) -> tuple[Mapping[str, Any], str]:
+    def _why_not(self, hook: TrainingHook, context: Context) -> str:
         """
-        Return the options for a service, and why the job should not go there; empty: it should.
+        Return why the job should not go to a service; empty: it should.
 
         :raises InvalidJobSpec: the service has no such job.
         """
         # Names of images and folders are those of the connection.
         self.training_conn_id = hook.training_conn_id
-        capabilities = hook.client.capabilities
-        options = mapping("vertex_options", self.vertex_options) if capabilities.has_options else NO_OPTIONS
         job = for_attempt(
             self._request(context), self.job_id or job_id_for(TaskKey.of(context["ti"]), attempt=1), {}
         )
-        spec = hook.client.check_job(job, options)
-        if not capabilities.tells_room:
-            return options, ""
-        return options, why_no_room(
+        spec = hook.client.check_job(job, self._options_for(hook))
+        if not hook.client.capabilities.tells_room:
+            return ""
+        return why_no_room(
             spec.replicas,
             hook.ops.fleet(),
             datetime.now(UTC),
