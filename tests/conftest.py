@@ -110,7 +110,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Take what is loaded by now out of garbage collection: twelve thousand tests would have it searched each time."""
+    """
+    Take what is loaded by now out of garbage collection.
+
+    Each full collection would search it, and twelve thousand tests cause many.
+    """
     gc.collect()
     gc.freeze()
 

@@ -142,7 +142,7 @@ def _sdk() -> Any:
 
 
 def _channel(port: int) -> grpc.Channel:
-    # A pool of connections of its own: channels of a process share one else.
+    # Without this option, all channels in a process share their connections.
     return grpc.insecure_channel(f"127.0.0.1:{port}", (("grpc.use_local_subchannel_pool", 1),))
 
 

@@ -1,8 +1,8 @@
 """
 How much longer does the service take to start with the ports of Vertex AI?
 
-A service of its own beside the stack's, on the same engine, from the start of its process until it answers:
-without them, and with gRPC and the proxy. The two take turns.
+It starts a second service on the stack's engine and times it until the first answer: in turns without these
+ports, and with gRPC and the proxy.
 """
 
 from __future__ import annotations

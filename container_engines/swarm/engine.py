@@ -111,7 +111,7 @@ class SwarmEngine(Engine):
         return self._swarm.address_pools().networks
 
     def max_job_replicas(self) -> int | None:
-        # Each machine that runs a container of a network has an address of its own there.
+        # Each machine that runs one of the job's containers takes an address, too; assume that all do.
         return max(self._swarm.address_pools().addresses - len(self._swarm.nodes()), 1)
 
     def find_image(self, ref: ImageRef) -> PulledImage | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-#: What `docker swarm init` takes unless it is told otherwise (docs.docker.com, "docker swarm init").
+#: Defaults of `docker swarm init` (docs.docker.com).
 _POOL, _SUBNET_SIZE = "10.0.0.0/8", 24
 #: The addresses of a subnet that no container gets: of the network itself, of its gateway, and for broadcast.
 _NO_CONTAINER = 3

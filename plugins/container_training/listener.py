@@ -144,8 +144,8 @@ def cancel_job_of_submission(key: TaskKey, rendered: Mapping[str, Any], is_succe
 
     Also if the job appears only later.
 
-    Looks for up to a minute, or as long as lists of the service lag behind. Does nothing if the task had submitted it and was over, and stops if the task is
-    cleared.
+    Looks for up to a minute, or as long as lists of the service lag behind. Does nothing if the task had
+    submitted it and was over, and stops if the task is cleared.
 
     :param rendered: the task's fields.
     :param is_success: it was marked as successful: if it waited for its job already, other tasks of the run

@@ -43,6 +43,6 @@ class VertexAddress:
 
 
 def origin(url: str) -> str:
-    """Return scheme, host and port of ``url``: other APIs of a service are beside Vertex AI's path."""
+    """Return scheme, host and port of ``url``."""
     scheme, _, rest = url.partition("://")
     return f"{scheme}://{rest.partition('/')[0]}"

@@ -44,7 +44,7 @@ def write_pools(rules: Violations, training: TrainingInput, options: VertexOptio
 
 def in_rules_of_ml(rules: Violations, training: TrainingInput, options: VertexOptions) -> TrainingInput:
     """
-    Return the job as one of images, without what ml.v1 has rules for that are not Vertex AI's.
+    Return the job as ml.v1's rules accept it: an image for packages, known machines.
 
     Packages that break a rule are recorded in ``rules``.
     """

@@ -22,11 +22,11 @@ from training_service.access.decision import Caller
 
 #: What Google's keys sign with.
 ALGORITHM = "RS256"
-#: NIST SP 800-131A: shorter keys of RSA sign nothing any more.
+#: NIST SP 800-131A: shorter RSA keys must not be used for signing.
 MIN_KEY_BITS = 2048
 #: What google-auth names as the audience of a grant, wherever the token endpoint is.
 GRANT_AUDIENCE = "https://oauth2.googleapis.com/token"
-#: Tokens here have no narrower scopes, so that one of a narrower scope is for other services.
+#: This service has no narrower scopes; a token with one was meant for another service.
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 #: AIP-4111: the service's URL, with the slash. The names are those of APIs that this service speaks.
 _AUDIENCE = re.compile(
@@ -43,7 +43,7 @@ class InvalidAccountKey(ValueError):
 
 
 class InvalidAccountToken(ValueError):
-    """What was signed stands for nobody; the message has no part of it."""
+    """The token identifies no known account; the message never quotes it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from training_service.model.clock import Clock, utc_now
 ISSUER = "training-service"
 #: Whom an identity token of ours is for: this service's APIs, its registry and the object store.
 AUDIENCE = "training-service-apis"
-#: The same, for a token that an account was given for its key. It has what the tokens file gives the account,
-#: which a job that runs as the account has not.
+#: The same, for tokens given in exchange for an account's key. They carry the rights that the tokens file
+#: gives the account, which a job running as it does not get.
 ACCOUNT_AUDIENCE = "training-service-accounts"
 LIFETIME = timedelta(hours=1)
 #: Longer ones are no tokens of anybody.

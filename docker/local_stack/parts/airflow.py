@@ -259,7 +259,7 @@ def airflow_connections(
     """
     Return Airflow's connections to the stack, by their ids. Pure.
 
-    :param google_key: of :func:`google_key`; default: Google's operators name nobody.
+    :param google_key: content of the key file of Airflow's account; empty: Google's operators send no token.
     :param training_host: where Airflow's processes find the training service.
     :param airflow_host: where they find Airflow's API.
     """

@@ -141,7 +141,7 @@ def _ask_service(part: Part, *arguments: str, shown: Path) -> str:
     """
     Return what a command of the service prints.
 
-    A program of its own: the stack does not import the service, and need not know what the two agree on.
+    The command runs in its own process, so the stack does not import the service.
 
     :param shown: the file that it is about.
     :raises PartFailed: the program failed.

@@ -134,7 +134,7 @@ class ProcessManager:
         try:
             self._call("startProcess", program.name, False)
         except xmlrpc.Fault as fault:
-            # SPAWN_ERROR: it ended before supervisord looked. Whoever waits for it sees when it is given up.
+            # SPAWN_ERROR: it exited before the first check, and is started again; the wait shows a failure.
             if fault.faultCode not in {Faults.ALREADY_STARTED, Faults.SPAWN_ERROR}:
                 raise PartFailed(program.name, f"cannot be started: {fault.faultString}") from fault
         if before is None:

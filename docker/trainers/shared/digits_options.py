@@ -10,7 +10,9 @@ import results
 
 def digits_parser(program: str, *, learning_rate: float) -> argparse.ArgumentParser:
     """
-    Return the parser of a trainer's options; on a wrong one it prints what is wrong and exits with 2.
+    Return the parser of a trainer's options.
+
+    On a wrong one it prints what is wrong and exits with 2.
 
     :param program: the name in the usage line.
     :param learning_rate: the default.

@@ -44,10 +44,10 @@ class ChooseServiceOperator(JobDescriptionOperator):
     """
     Chooses the training service that a run's job goes to, and returns its connection.
 
-    Services are looked at in their order. The first one that can run the job and has room for it is chosen;
-    the last one that can run it is chosen in any case. A service of this project says what room it has.
-    Vertex AI does not, and always counts as having room. The job is described as for
-    :class:`SubmitTrainingJobOperator`, and nothing of it has to exist yet.
+    Services are tried in order. The first one that can run the job and has room is chosen; if none has room,
+    the last one that can run it. A service of this project reports its room. Vertex AI does not, and always
+    counts as having room. The job's arguments are those of ``SubmitTrainingJobOperator``; its image need not
+    exist yet.
 
     The choice is stored before it is returned. A later try of the task, also of a cleared one, returns the
     same: the job may be there already.

@@ -26,7 +26,7 @@ class EnsureRepositoryOperator(TypedTask):
     """
     Makes the repository of Artifact Registry that an image is pushed to, unless it is there.
 
-    It needs ``roles/artifactregistry.repoAdmin`` or ``admin`` on the project. With ``keep_newest`` and
+    It needs ``roles/artifactregistry.admin`` on the project. With ``keep_newest`` and
     ``delete_after_days`` the repository removes old images by itself; without them, the clean-up that it has
     stays as it is.
 

@@ -28,7 +28,9 @@ OFFLINE = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0"}
 @contextmanager
 def vertex_locations(url: str) -> Iterator[Any]:
     """
-    Yield ``projects.locations`` of ``aiplatform`` v1, by the discovery document of the client's package.
+    Yield ``projects.locations`` of ``aiplatform`` v1.
+
+    The discovery document is that of the client's package.
 
     :param url: of a training service.
     """

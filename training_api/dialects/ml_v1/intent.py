@@ -56,7 +56,7 @@ class Intent:
 
     @property
     def name(self) -> str:
-        """What a service finds the job by soonest: the id that it gave, or else the one that was chosen."""
+        """The id that the service gave the job, or else the one that was chosen."""
         return self.known_as or self.job_id
 
     def to_json(self) -> dict[str, str | int | float | None]:
