@@ -102,8 +102,8 @@ def content_hash(
     Return 32 hex digits that two jobs share if they compute the same from the same data.
 
     Pure. Compared is all of the request but region, jobDir, scheduling and enableWebAccess, and the options
-    that decide what a container computes. An image counts by its digest, whatever it is called. A job of Vertex AI has
-    the same as its like of AI Platform Training.
+    that decide what a container computes. An image counts by its digest, whatever it is called. A job of
+    Vertex AI has the same as its like of AI Platform Training.
 
     :param data: of every address that the job reads, its packages included.
     :param options: what the request has that only some APIs know, such as variables of the environment.
