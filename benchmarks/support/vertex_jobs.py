@@ -11,7 +11,6 @@ import httpx
 _PATIENCE_SECONDS = 600.0
 _POLL_SECONDS = 0.01
 _FAILED = ("JOB_STATE_FAILED", "JOB_STATE_CANCELLED")
-_ENDED = ("JOB_STATE_SUCCEEDED", *_FAILED)
 
 
 def custom_job(image: str, command: Sequence[str] = ()) -> dict[str, Any]:
@@ -32,8 +31,8 @@ def wait_until_started(client: httpx.Client, path: str) -> None:
 
 
 def wait_until_ended(client: httpx.Client, path: str) -> None:
-    """Return when the job has ended. :raises RuntimeError: it has failed, or is too slow."""
-    _wait(client, path, lambda job: job["state"] in _ENDED)
+    """Return when the job has succeeded. :raises RuntimeError: it has failed, or is too slow."""
+    _wait(client, path, lambda job: job["state"] == "JOB_STATE_SUCCEEDED")
 
 
 def _wait(client: httpx.Client, path: str, is_so: Any) -> None:

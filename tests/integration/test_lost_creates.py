@@ -155,7 +155,6 @@ def test_one_job_of_a_task_is_left_and_each_other_is_cancelled_by_the_poll_that_
         seen["duplicates"] += len(others)
         gateway.faults = []
         gateway.handle(httpx.Request("POST", f"{world.direct.base_url}v1/{_name(number)}:cancel", json={}))
-    print(dict(seen))
     assert seen["faults"] >= TASKS
     assert seen["duplicates"] >= 1, "no fault made a duplicate: nothing was tried"
 

@@ -81,6 +81,11 @@ class TrainingHook(ClosingHook):
         """
         return self._where.connect_ops()
 
+    @property
+    def min_poll_seconds(self) -> float:
+        """Shortest pause between two looks of a wait at its job."""
+        return self._where.min_poll_seconds
+
     @cached_property
     def _where(self) -> BackendAddress:
         return backend_address(self._connection)

@@ -49,8 +49,9 @@ if TYPE_CHECKING:
 _POKE_SECONDS = 1.0
 #: A reschedule costs the scheduler and a process start, far more than the question itself.
 _RESCHEDULE_SECONDS = 15.0
-#: How often a deferrable wait polls its job before it is deferred, and the pause between. A deferral costs
-#: two process starts and ``SETTLE_SECONDS``; most jobs leave QUEUED and PREPARING sooner, and short ones end.
+#: How often a deferrable wait polls its job before it is deferred, and the pause between; less often where
+#: the connection wants longer pauses. A deferral costs two process starts and ``SETTLE_SECONDS``; most jobs
+#: leave QUEUED and PREPARING sooner, and short ones end.
 _POLLS_BEFORE_DEFERRING = 11
 _PAUSE_BEFORE_DEFERRING = 0.5
 #: The trigger's own limit comes first; this one is for a triggerer that is gone.
@@ -140,6 +141,8 @@ class TrainingJobSensor(BaseSensorOperator):
         #: The job as it was seen last, for extra links and callbacks.
         self.report: JobReport | None = None
         self._watch: JobWatch | None = None
+        #: When a poke looked last.
+        self._looked_at: datetime | None = None
         self._owner = ""
         self._deadline_at: datetime | None = None
         self._task_instance: Any = None
@@ -231,6 +234,10 @@ class TrainingJobSensor(BaseSensorOperator):
         if self._worker and self._worker.is_alone:
             raise AirflowFailException(f"the worker is gone: the next try waits for job {self.job_id!r}")
         with final_unless_transient():
+            now, next_look = self._now(), timedelta(seconds=self.hook.min_poll_seconds)
+            if self._looked_at is not None and self._looked_at <= now < self._looked_at + next_look:
+                return PokeReturnValue(is_done=False)
+            self._looked_at = now
             if self._watch is None:
                 self._watch = remembered_watch(self.job_id, self._meter(), context)
             watch = self._watch
@@ -269,9 +276,11 @@ class TrainingJobSensor(BaseSensorOperator):
         ``None``: the wait is long enough to be deferred.
         """
         begun_at = self._now()
-        for poll in range(_POLLS_BEFORE_DEFERRING):
+        pause, longest = self.hook.min_poll_seconds, _PAUSE_BEFORE_DEFERRING * (_POLLS_BEFORE_DEFERRING - 1)
+        polls = _POLLS_BEFORE_DEFERRING if pause <= _PAUSE_BEFORE_DEFERRING else int(longest / pause) + 1
+        for poll in range(polls):
             if poll:
-                time.sleep(_PAUSE_BEFORE_DEFERRING)
+                time.sleep(max(pause, _PAUSE_BEFORE_DEFERRING))
             job = self._look(watch, context)
             if job and job.state and self._goal.is_reached(job.state):
                 return watch.reached(job)

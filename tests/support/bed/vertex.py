@@ -74,8 +74,10 @@ def aliases(stack: LocalStack, images: Mapping[str, str]) -> Iterator[None]:
     known = {**image_aliases(BaseImage.name_of(stack.settings)), **images}
     environment = {**stack.settings.training_environment, "TRAINING_IMAGE_ALIASES": json.dumps(known)}
     LocalStack(stack.settings.model_copy(update={"training_environment": environment})).up([Part.TRAINING])
-    yield
-    stack.up([Part.TRAINING])
+    try:
+        yield
+    finally:
+        stack.up([Part.TRAINING])
 
 
 def create(jobs: Any, project: str, body: dict[str, Any]) -> str:

@@ -19,6 +19,7 @@ from airflow.sdk.exceptions import (
     TaskDeferred,
 )
 
+from container_training.hooks.training import TrainingHook
 from container_training.sensors.training import TrainingJobSensor
 from container_training.work.waiting.job_watch import Until, WaitEvent
 from tests.support.fakes.fake_service import FakeService, make_job
@@ -139,6 +140,32 @@ def test_a_job_that_takes_longer_is_deferred_after_five_seconds(
         make_sensor(until=until).execute(context)
 
     assert sum(pauses) == 5.0
+
+
+@pytest.mark.parametrize(("min_poll_seconds", "looks", "waited"), [(2, 3, 4.0), (5, 2, 5.0), (60, 1, 0.0)])
+def test_a_wait_keeps_to_the_pauses_that_its_connection_wants(
+    service: FakeService,
+    context: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    min_poll_seconds: float,
+    looks: int,
+    waited: float,
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("container_training.sensors.training._PAUSE_BEFORE_DEFERRING", 0.5)
+    monkeypatch.setattr("container_training.sensors.training.time.sleep", pauses.append)
+    monkeypatch.setattr(TrainingHook, "min_poll_seconds", min_poll_seconds)
+    service.add(make_job(state=JobState.QUEUED))
+
+    with pytest.raises(TaskDeferred):
+        make_sensor().execute(context)
+    assert (service.count("GET", "/jobs/digits_1"), sum(pauses)) == (looks, waited)
+
+    poking = make_sensor(deferrable=False)
+    asked = service.count("GET", "/jobs/digits_1")
+    for _ in range(3):
+        assert not poking.poke(context).is_done
+    assert service.count("GET", "/jobs/digits_1") == asked + 1
 
 
 def test_a_service_that_does_not_answer_is_left_to_the_triggerer(
