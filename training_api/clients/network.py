@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -40,6 +41,13 @@ class Network:
     def async_transport(self, url: str) -> httpx.AsyncHTTPTransport:
         """Return the same for asyncio."""
         return httpx.AsyncHTTPTransport(proxy=self._proxy(url), verify=self._context(url), trust_env=False)
+
+    def detours(self, url: str, others: Iterable[str]) -> list[str]:
+        """Return those of ``others`` that are not reached the way to ``url``: by its scheme and proxy."""
+        return [other for other in others if self._way(other) != self._way(url)]
+
+    def _way(self, url: str) -> tuple[str, str | None]:
+        return urlsplit(url).scheme, self._proxy(url)
 
     def _proxy(self, url: str) -> str | None:
         server = urlsplit(url)

@@ -35,6 +35,16 @@ class VertexAddress:
         """Return the URL of the service in ``region``, without a ``/`` at its end."""
         return self.endpoint.rstrip("/") or f"https://{region}-aiplatform.{_GOOGLE}"
 
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """Scheme, host and port of all that is asked, the service of new jobs first; each once."""
+        urls = [
+            *map(self.of_region, self.regions),
+            self.of_api("logging", self.logging_endpoint),
+            self.of_api("cloudresourcemanager", self.resource_manager_endpoint),
+        ]
+        return tuple(dict.fromkeys(map(origin, urls)))
+
     def of_api(self, name: str, own: str) -> str:
         """Return the URL of another API of Google. :param own: its URL, if one is configured."""
         if own or not self.endpoint:

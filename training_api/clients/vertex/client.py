@@ -65,9 +65,15 @@ class VertexClient(HttpSession):
     ) -> None:
         self._questions = VertexQuestions(address, headers)
         self.capabilities = capabilities_of_vertex(list_lag_seconds)
-        url = address.of_region(address.regions[0])
+        url, *others = address.origins
+        detours = () if transport else network.detours(url, others)
         super().__init__(
-            httpx.Client(timeout=timeout_seconds, auth=auth, transport=transport or network.transport(url))
+            httpx.Client(
+                timeout=timeout_seconds,
+                auth=auth,
+                transport=transport or network.transport(url),
+                mounts={other: network.transport(other) for other in detours},
+            )
         )
 
     def create_job(self, job: Job, options: Mapping[str, Any] = NO_OPTIONS) -> Job:
@@ -133,9 +139,16 @@ class AsyncVertexClient(AsyncHttpSession):
     ) -> None:
         self._questions = VertexQuestions(address, headers)
         self.capabilities = capabilities_of_vertex(list_lag_seconds)
-        url = address.of_region(address.regions[0])
-        way = transport or network.async_transport(url)
-        super().__init__(httpx.AsyncClient(timeout=timeout_seconds, auth=auth, transport=way))
+        url, *others = address.origins
+        detours = () if transport else network.detours(url, others)
+        super().__init__(
+            httpx.AsyncClient(
+                timeout=timeout_seconds,
+                auth=auth,
+                transport=transport or network.async_transport(url),
+                mounts={other: network.async_transport(other) for other in detours},
+            )
+        )
 
     async def get_job(self, job_id: str) -> Job:
         """See ``TrainingBackend``."""

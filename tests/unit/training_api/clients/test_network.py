@@ -16,7 +16,9 @@ import pytest
 from tests.support.certificates import own_certificate
 from training_api.clients.network import Network
 from training_api.clients.training import AsyncTrainingClient, TrainingClient
-from training_api.errors import TransportError
+from training_api.clients.vertex.client import VertexClient
+from training_api.errors import ServiceError, TransportError
+from training_api.vertex_jobs.address import VertexAddress
 
 Ask = Callable[[str, Network], object]
 PATH = "/v1/projects/demo/jobs/a"
@@ -158,3 +160,21 @@ def test_a_proxy_that_is_named_is_asked_in_any_case(ask: Ask, monkeypatch: pytes
         ask(endpoint, Network(proxy=proxy))
 
     assert (proxied, asked) == ([f"{endpoint}{PATH}"], [])
+
+
+def test_another_api_of_a_project_is_reached_by_its_own_way(certificate: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    with serving() as (vertex, _), serving(context) as (manager, asked):
+        address = VertexAddress(
+            project="p",
+            regions=("us-central1",),
+            endpoint=f"{vertex}/vertex",
+            resource_manager_endpoint=manager,
+        )
+        with VertexClient(address, network=Network(verify=str(certificate))) as client:
+            with pytest.raises(ServiceError, match="the number of project 'p' is not known"):
+                client.project_number()  # the server answers {}
+            assert not client.list_jobs().jobs
+
+    assert asked == ["/v1/projects/p"]
