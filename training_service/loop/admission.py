@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from training_api.job.capacity import Capacity, Load, has_room, load_of
 from training_api.states import JobState
-from training_service.loop.places import Granted, Places
+from training_service.loop.places import Places
+from training_service.model.granted import Granted
 from training_service.model.records import JobRecord
 
 

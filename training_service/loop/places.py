@@ -6,31 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from container_engines.base import ObservedReplica
-from training_api.job.capacity import Capacity, grants
+from training_api.job.capacity import Capacity
 from training_api.job.cluster import ReplicaId
-from training_api.job.machines import Resources
 from training_api.job.placement import FreeRoom, Placement
+from training_service.model.granted import Granted
 from training_service.model.placement_label import placement_of
 from training_service.model.records import JobRecord
 from training_service.model.work import StartReplicas
-
-#: What decides how much a job holds: of each replica the machine type, and how many accelerators.
-Shape = tuple[tuple[str, int], ...]
-
-
-class Granted:
-    """What jobs get; computed once for all that are alike, as many of a thousand are."""
-
-    def __init__(self, capacity: Capacity) -> None:
-        self._capacity = capacity
-        self._known: dict[Shape, list[Resources]] = {}
-
-    def of(self, job: JobRecord) -> list[Resources]:
-        """Return what each replica of the job gets, in their order."""
-        shape = tuple((replica.machine.name, replica.gpus) for replica in job.spec.replicas)
-        if shape not in self._known:
-            self._known[shape] = grants(job.spec.replicas, self._capacity)
-        return self._known[shape]
 
 
 class Places:

@@ -20,8 +20,9 @@ from training_api.job.placement import Placement
 from training_api.job.replica_spec import ReplicaSpec
 from training_api.states import JobState, ReplicaState
 from training_service.loop.admission import admitted, queue_order
-from training_service.loop.places import Granted, Places
+from training_service.loop.places import Places
 from training_service.loop.unreadable import end_of
+from training_service.model.granted import Granted
 from training_service.model.limits import limit_reached
 from training_service.model.records import JobRecord, UnreadableJob
 from training_service.model.verdict import Over, judge
@@ -95,7 +96,8 @@ def reconcile(
     ]
     queued += [job for job in jobs for _ in range(_trials_to_plan(job, studies, trials))]
     granted = Granted(capacity)
-    if capacity.machines:
+    needs_places = bool(queued) or any(isinstance(each, StartReplicas) for each in actions)
+    if capacity.machines and needs_places:
         places = Places(sorted(active, key=queue_order), observed, capacity, granted, placement)
         actions = [places.of(each) if isinstance(each, StartReplicas) else each for each in actions]
     else:

@@ -23,6 +23,7 @@ from training_api.job.capacity import Capacity, Load, grants, load_of
 from training_api.job.dialect import Dialects
 from training_api.job.machines import Resources
 from training_api.states import JobState
+from training_service.model.granted import Granted
 from training_service.model.records import JobRecord
 from training_service.store.jobs.job_search import JobSearch
 from training_service.store.jobs.job_store import JobStore
@@ -134,9 +135,10 @@ class Reports:
             capacity = self._capacity()
         except EngineError:
             return FleetResponse(queue_length=count, oldest_queued_time=oldest, hold=hold)
+        granted = Granted(capacity)
         used = sum(
             (
-                load_of(grants(job.spec.replicas, capacity))
+                load_of(granted.of(job))
                 for job in self._jobs.list_active()
                 if job.state is not JobState.QUEUED and not job.spec.study
             ),
