@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -102,20 +102,24 @@ class Campaign:
         with self._timed("search for orphans"):
             await self._note_orphans(cases)
         with self._timed("next attempts"):
-            survivors = asyncio.create_task(self._start_survivors(Phase))
+            survivors = asyncio.create_task(self._start_survivors(Phase, _SURVIVED))
             await asyncio.gather(*(self._follow_up(cell, case) for cell, case in cases.items()))
             outliving = await survivors
         for act in _SURVIVED:
             with self._timed(str(act)):
                 if act is Act.SCHEDULER_RESTART:
                     # What the service's restart has let go is brought there again.
-                    outliving |= await self._start_survivors(_ASKS_THE_SERVICE, "-anew")
+                    for phase in _ASKS_THE_SERVICE:
+                        outliving.pop(phase, None)
+                    outliving |= await self._start_survivors(_ASKS_THE_SERVICE, [act], "-anew")
                 await self._survive(act, outliving)
         with self._timed("end of the survivors"):
             await self._note_orphans(
-                {self._cells[act, phase]: outliving[phase] for act in _SURVIVED for phase in Phase}
+                {self._cells[act, phase]: case for act in _SURVIVED for phase, case in outliving.items()}
             )
-            await asyncio.gather(*(self._end(phase, outliving[phase]) for phase in WAITS))
+            await asyncio.gather(
+                *(self._end(phase, case) for phase, case in outliving.items() if phase in WAITS)
+            )
 
     async def _watch(self) -> None:
         while True:
@@ -168,10 +172,14 @@ class Campaign:
         return case
 
     async def _reach(self, cell: Cell, limit: str) -> Case:
-        """Return a run that is in the cell's phase."""
+        """Return a run that is in the cell's phase. :raises _NotThere: none gets there."""
+        return await self._bring(lambda attempt: Case(self.bed, _name(str(cell), attempt), cell.phase, limit))
+
+    async def _bring(self, make: Callable[[int], Case]) -> Case:
+        """Return a run that is in its phase. :param make: from a number to another run of that phase."""
         async with self._starts:
             for attempt in range(_RUNS_A_CASE):
-                case = Case(self.bed, _name(cell, attempt), cell.phase, limit)
+                case = make(attempt)
                 if not self._is_stuck and await self._is_brought_there(case):
                     return case
         self._is_stuck = not case.has_missed(self._view)
@@ -241,18 +249,24 @@ class Campaign:
             if job.state is not None and not job.state.is_terminal:
                 await asyncio.to_thread(case.service.cancel_job, job.job_id or "")
 
-    async def _start_survivors(self, phases: Iterable[Phase], suffix: str = "") -> dict[Phase, Case]:
-        cases = {
-            phase: Case(self.bed, f"survivor-{phase}{suffix}", phase, is_left_alone=True) for phase in phases
-        }
+    async def _start_survivors(
+        self, phases: Iterable[Phase], acts: Sequence[Act], suffix: str = ""
+    ) -> dict[Phase, Case]:
+        """Return a run for each phase that one gets into; the cells of ``acts`` of the others fail."""
+        found: dict[Phase, Case] = {}
 
-        async def start(case: Case) -> None:
-            async with self._starts:
-                if not await self._is_brought_there(case):
-                    raise _NotThere(case.describe(self._view))
+        async def start(phase: Phase) -> None:
+            name = f"survivor-{phase}{suffix}"
+            try:
+                found[phase] = await self._bring(
+                    lambda attempt: Case(self.bed, _name(name, attempt), phase, is_left_alone=True)
+                )
+            except _NotThere as error:
+                for act in acts:
+                    self.notes[self._cells[act, phase]] = [f"not in its phase: {error}"]
 
-        await asyncio.gather(*map(start, cases.values()))
-        return cases
+        await asyncio.gather(*map(start, phases))
+        return found
 
     async def _survive(self, act: Act, cases: Mapping[Phase, Case]) -> None:
         """Do ``act`` to the part beneath all cases, and note what came of each."""
@@ -306,7 +320,7 @@ class Campaign:
         print(f"kill table: {now - self._begun:5.0f} s: {what} took {now - begun:.0f} s", flush=True)
 
 
-def _name(cell: Cell, attempt: int) -> str:
+def _name(of: str, attempt: int) -> str:
     """Return the name of a run, fit for a label, an image and a job id."""
-    name = str(cell).lower().replace("_", "-")
+    name = of.lower().replace("_", "-")
     return f"{name}-{attempt + 1}" if attempt else name
