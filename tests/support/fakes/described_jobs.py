@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 
 from training_api.dialects.ml_v1.resources import Job
+from training_api.errors import InvalidJobSpec
 from training_api.job.machines import MACHINE_TYPES
 from training_api.job.newer_machines import VERTEX_MACHINE_TYPES
-from training_api.vertex_jobs.writer import VertexRequest
+from training_api.vertex_jobs.options import NO_OPTIONS, VertexOptions
+from training_api.vertex_jobs.writer import VertexRequest, vertex_request
 
 IMAGE = "registry.test/p/i:1"
 ID = "3958704668489547776"
@@ -37,6 +40,13 @@ def answered(request: VertexRequest, **more: Any) -> dict[str, Any]:
     """Return the resource that Vertex AI answers to ``request``; ``more`` of its fields."""
     name = f"projects/123/locations/europe-west4/{request.collection}/{ID}"
     return {"name": name, **request.body, "state": "JOB_STATE_PENDING", **more}
+
+
+def broken(job: Job, options: VertexOptions = NO_OPTIONS) -> dict[str, str]:
+    """Return which fields of ``job`` Vertex AI refuses, and why."""
+    with pytest.raises(InvalidJobSpec) as caught:
+        vertex_request(job, options)
+    return {each.field: each.description for each in caught.value.violations}
 
 
 @st.composite

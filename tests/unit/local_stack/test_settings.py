@@ -6,12 +6,14 @@ from pydantic import ValidationError
 
 from container_training.work.images.dockerfile import base_images
 from local_stack.errors import LocalStackError
-from local_stack.settings import REPOSITORY_ROOT, StackSettings
+from local_stack.settings import REPOSITORY_ROOT, Backend, StackSettings
 
 
 @pytest.fixture(autouse=True)
 def no_settings_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (
+        "BACKEND",
+        "LOCAL_STACK_BACKEND",
         "DOCKER_HOST",
         "LOCAL_STACK_DOCKER_HOST",
         "LOCAL_STACK_STATE_DIR",
@@ -44,6 +46,15 @@ def test_the_engine_is_the_one_of_docker_host(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:2375")
 
     assert StackSettings().engine_url == "tcp://127.0.0.1:2375"
+
+
+@pytest.mark.parametrize("name", ["BACKEND", "LOCAL_STACK_BACKEND"])
+def test_make_names_the_api_by_which_the_service_is_asked(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    assert StackSettings().backend is Backend.ML_V1
+
+    monkeypatch.setenv(name, "vertex")
+
+    assert StackSettings().backend is Backend.VERTEX
 
 
 def test_a_state_folder_too_long_for_a_socket_is_refused_with_the_way_out() -> None:

@@ -7,20 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.fakes.described_jobs import make_custom, make_job
+from tests.support.fakes.described_jobs import broken, make_custom, make_job
 from training_api.dialects.ml_v1.resources import Job
-from training_api.errors import InvalidJobSpec
 from training_api.job.accelerators import Accelerator
 from training_api.job.machines import MACHINE_TYPES
 from training_api.job.newer_machines import VERTEX_MACHINE_TYPES
 from training_api.vertex_jobs.machines import nearest, nearest_accelerators
 from training_api.vertex_jobs.writer import vertex_request
-
-
-def broken(job: Job) -> dict[str, str]:
-    with pytest.raises(InvalidJobSpec) as caught:
-        vertex_request(job)
-    return {each.field: each.description for each in caught.value.violations}
 
 
 def machine_of(job: Job) -> dict[str, Any]:

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.fakes.described_jobs import IMAGE, make_job
+from tests.support.fakes.described_jobs import IMAGE, broken, make_job
 from training_api.dialects.ml_v1.resources import Job
 from training_api.dialects.vertex_v1.reader import custom_job_spec
-from training_api.errors import InvalidJobSpec
 from training_api.vertex_jobs.options import NO_OPTIONS, VertexOptions
 from training_api.vertex_jobs.writer import vertex_request
 
@@ -21,12 +20,6 @@ EXECUTOR = VertexOptions(executor_image_uri="us-docker.pkg.dev/vertex-ai/trainin
 def pools(job: Job, options: VertexOptions = NO_OPTIONS) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = vertex_request(job, options).body["jobSpec"]["workerPoolSpecs"]
     return found
-
-
-def broken(job: Job, options: VertexOptions = NO_OPTIONS) -> dict[str, str]:
-    with pytest.raises(InvalidJobSpec) as caught:
-        vertex_request(job, options)
-    return {each.field: each.description for each in caught.value.violations}
 
 
 def of_packages(**more: Any) -> Job:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given
 
-from tests.support.fakes.described_jobs import described_jobs, make_job
+from tests.support.fakes.described_jobs import broken, described_jobs, make_job
 from training_api.dialects.ml_v1 import trial_spec as ml_v1_trials
 from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job
@@ -16,21 +15,14 @@ from training_api.dialects.vertex_v1 import trial_spec as vertex_trials
 from training_api.dialects.vertex_v1.reader import custom_job_spec, request_of
 from training_api.dialects.vertex_v1.tuning.reader import tuning_job_spec, tuning_request_of
 from training_api.dialects.vertex_v1.variables import expanded
-from training_api.errors import InvalidJobSpec
 from training_api.job.job_spec import JobSpec
 from training_api.job.replica_spec import ReplicaSpec
-from training_api.vertex_jobs.options import NO_OPTIONS, VertexOptions
+from training_api.vertex_jobs.options import VertexOptions
 from training_api.vertex_jobs.writer import VertexRequest, vertex_request
 from training_service.api.vertex_v1.canonical import canonical
 
 #: The writer's texts must not be expanded by what containers have, but for a trial's number.
 VARIABLES = {"A": "expanded!", "CLOUD_ML_TRIAL_ID": "7"}
-
-
-def broken(job: Job, options: VertexOptions = NO_OPTIONS) -> dict[str, str]:
-    with pytest.raises(InvalidJobSpec) as caught:
-        vertex_request(job, options)
-    return {each.field: each.description for each in caught.value.violations}
 
 
 def served(request: VertexRequest) -> tuple[JobSpec, dict[str, Any]]:
