@@ -43,7 +43,7 @@ class Network:
         return httpx.AsyncHTTPTransport(proxy=self._proxy(url), verify=self._context(url), trust_env=False)
 
     def detours(self, url: str, others: Iterable[str]) -> list[str]:
-        """Return those of ``others`` that are not reached the way to ``url``: by its scheme and proxy."""
+        """Return those of ``others`` whose scheme or proxy is another than that of ``url``."""
         return [other for other in others if self._way(other) != self._way(url)]
 
     def _way(self, url: str) -> tuple[str, str | None]:

@@ -176,7 +176,7 @@ class Campaign:
         return await self._bring(lambda attempt: Case(self.bed, _name(str(cell), attempt), cell.phase, limit))
 
     async def _bring(self, make: Callable[[int], Case]) -> Case:
-        """Return a run that is in its phase. :param make: from a number to another run of that phase."""
+        """Return a run in its phase. :param make: from a number to another run of that phase."""
         async with self._starts:
             for attempt in range(_RUNS_A_CASE):
                 case = make(attempt)
