@@ -111,7 +111,7 @@ def test_the_rule_sees_the_one_place() -> None:
     """A rule that finds nothing anywhere would be none."""
     tree = ast.parse(MODULES[DECIDES].read_text("utf-8"))
 
-    assert list(choices_of(tree)) == ["_ADDRESSES.get(connection.conn_type or TRAINING_CONN_TYPE)"]
+    assert list(choices_of(tree)) == ["_READERS.get(connection.conn_type or TRAINING_CONN_TYPE)"]
     assert MAKES_VERTEX_CLIENTS in imports_of(MODULES[DECIDES])
     assert "training_api.clients.vertex.client" in imports_of(MODULES[MAKES_VERTEX_CLIENTS])
 

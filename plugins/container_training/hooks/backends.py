@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from container_training.hooks.service_address import InvalidConnection, endpoint_of, service_address
 from container_training.work.job_pages import Dashboard, JobPages, JobPlace
@@ -63,13 +63,6 @@ def _vertex_service(connection: Connection) -> BackendAddress:
     return vertex_service(connection)
 
 
-#: By the type of a connection.
-_ADDRESSES: Mapping[str, Callable[[Connection], BackendAddress]] = {
-    TRAINING_CONN_TYPE: service_address,
-    VERTEX_CONN_TYPE: _vertex_service,
-}
-
-
 def _training_policies(connection: Connection) -> str:
     return endpoint_of(connection) if connection.host else ""
 
@@ -80,16 +73,29 @@ def _vertex_policies(connection: Connection) -> str:
     return vertex_policies_endpoint(connection)
 
 
-#: By the type of a connection; it need not have a project.
-_POLICIES: Mapping[str, Callable[[Connection], str]] = {
-    TRAINING_CONN_TYPE: _training_policies,
-    VERTEX_CONN_TYPE: _vertex_policies,
+class _Reader(NamedTuple):
+    """How a connection of one type is read."""
+
+    address: Callable[[Connection], BackendAddress]
+    #: The connection need not have a project.
+    policies: Callable[[Connection], str]
+
+
+_READERS: Mapping[str, _Reader] = {
+    TRAINING_CONN_TYPE: _Reader(service_address, _training_policies),
+    VERTEX_CONN_TYPE: _Reader(_vertex_service, _vertex_policies),
 }
+
+
+def _reader(connection: Connection) -> _Reader | None:
+    # A connection of an environment variable may come without a type; it has always been this one.
+    return _READERS.get(connection.conn_type or TRAINING_CONN_TYPE)
 
 
 def policies_endpoint(connection: Connection) -> str:
     """Return the URL of the service's APIs of policies; empty: they are Google's."""
-    return _POLICIES.get(connection.conn_type or TRAINING_CONN_TYPE, _training_policies)(connection)
+    reader = _reader(connection) or _READERS[TRAINING_CONN_TYPE]
+    return reader.policies(connection)
 
 
 def backend_address(connection: Connection) -> BackendAddress:
@@ -98,9 +104,8 @@ def backend_address(connection: Connection) -> BackendAddress:
 
     :raises InvalidConnection: it is of another type, or lacks a field.
     """
-    # A connection of an environment variable may come without a type; it has always been this one.
-    read = _ADDRESSES.get(connection.conn_type or TRAINING_CONN_TYPE)
-    if read is None:
-        meaning = f"it must be one of {', '.join(_ADDRESSES)}, got {connection.conn_type!r}"
+    reader = _reader(connection)
+    if reader is None:
+        meaning = f"it must be one of {', '.join(_READERS)}, got {connection.conn_type!r}"
         raise InvalidConnection(connection.conn_id, "usable type", meaning)
-    return read(connection)
+    return reader.address(connection)
