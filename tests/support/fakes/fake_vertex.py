@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 import httpx
@@ -129,15 +130,18 @@ class FakeVertex:
 
     def _list(self, parent: str, collection: str, params: httpx.QueryParams) -> httpx.Response:
         tree = parse_filter(params.get("filter", ""))
-        found = [
-            job
-            for name, job in reversed(self.jobs.items())
-            if name.startswith(f"{parent}/") and (tree is None or _fits(job, tree))
-        ]
+        jobs = [*reversed(self.jobs.values())]
         start, size = int(params.get("pageToken") or 0), int(params.get("pageSize") or self.page_size)
-        page: dict[str, Any] = {collection: found[start : start + size]} if found else {}
-        if start + size < len(found):
-            page["nextPageToken"] = str(start + size)
+        fits = (
+            place
+            for place in range(start, len(jobs))
+            if jobs[place]["name"].startswith(f"{parent}/") and (tree is None or _fits(jobs[place], tree))
+        )
+        # One more than the page has: whether there is another, and where it begins.
+        places = list(islice(fits, size + 1))
+        page: dict[str, Any] = {collection: [jobs[place] for place in places[:size]]} if places else {}
+        if len(places) > size:
+            page["nextPageToken"] = str(places[size])
         return httpx.Response(200, json=page)
 
 

@@ -22,6 +22,8 @@ from training_api.job.results import ResultFile
 
 #: More than a look ever held in memory.
 MANY = 10_100
+#: More than two pages of a list.
+PAGES = 2_100
 
 
 class StateStore:
@@ -189,11 +191,11 @@ def test_it_survives_the_database() -> None:
     assert ObjectChangeTrigger(**json.loads(json.dumps(arguments))).serialize() == (path, arguments)
 
 
-def test_a_place_of_more_than_ten_thousand_objects_is_watched_to_its_last_name(
+def test_a_place_of_several_pages_is_watched_to_its_last_name(
     store: ObjectStore, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put = lambda name: store.write_if_changed(f"{folder}/in/{name}", name.encode(), "text/csv")  # noqa: E731
-    names = [f"{number:05}.csv" for number in range(MANY)]
+    names = [f"{number:05}.csv" for number in range(PAGES)]
     with ThreadPoolExecutor(max_workers=8) as pool:
         list(pool.map(put, names))
 
@@ -206,7 +208,7 @@ def test_a_place_of_more_than_ten_thousand_objects_is_watched_to_its_last_name(
     )
 
     (event,) = events
-    assert event["count"] == MANY + 1
+    assert event["count"] == PAGES + 1
     assert len(event["objects"]) == 20
     assert event["objects"][0].startswith(f"{folder}/in/zz-last.csv#")
 
