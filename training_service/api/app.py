@@ -10,12 +10,12 @@ from contextlib import (
     nullcontext,
 )
 
-from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from starlette.exceptions import HTTPException
 
 from training_service.access.control import AccessControl
 from training_service.api.access import access_check
-from training_service.api.bucket_iam import bucket_iam_router
+from training_service.api.bucket_iam import StorageErrorBody, bucket_iam_router
 from training_service.api.database_errors import install_database_errors
 from training_service.api.errors import install_error_handlers
 from training_service.api.faults import faults_router
@@ -32,6 +32,9 @@ from training_service.api.openapi import COMMON_ERRORS, correct_openapi
 from training_service.api.ops import ops_router
 from training_service.api.ops_job import ops_job_router
 from training_service.api.policies import artifact_registry_router, resource_manager_router
+from training_service.api.registry import RegistryErrorBody
+from training_service.api.routes import Routes
+from training_service.api.token import TokenError
 from training_service.api.vertex_v1.project_numbers import ProjectIds, ProjectNumbers
 from training_service.faults.board import FaultBoard
 from training_service.store.audit_store import AuditStore
@@ -51,11 +54,11 @@ TRUSTED_HOSTS = ["127.0.0.1", "localhost", "::1", "host.docker.internal"]
 def create_app(
     *,
     jobs: JobStore,
-    dialects: Sequence[APIRouter],
+    dialects: Sequence[Routes],
     policies: Policies,
     access: AccessControl,
     object_access: ObjectAccess,
-    tokens: Sequence[APIRouter],
+    tokens: Sequence[Routes],
     logs: LogStore,
     audit: AuditStore,
     reports: Reports,
@@ -99,22 +102,24 @@ def create_app(
         # Browsers send a body without a type, or as text, to other sites without asking them first.
         strict_content_type=True,
     )
-    for router in (*dialects, *tokens):
-        app.include_router(router)
-    app.include_router(resource_manager_router(policies, access))
-    app.include_router(artifact_registry_router(policies, access))
-    app.include_router(bucket_iam_router(policies, access))
-    app.include_router(logging_router(logs, audit, access))
-    app.include_router(job_log_router(jobs, logs))
-    app.include_router(ops_router(reports))
-    app.include_router(ops_job_router(any_job))
-    app.include_router(object_access_router(object_access))
-    app.include_router(health_router(health, metrics.registry, version))
-    if faults is not None:
-        app.include_router(faults_router(faults))
+    for routes in (
+        *dialects,
+        *tokens,
+        resource_manager_router(policies, access),
+        artifact_registry_router(policies, access),
+        bucket_iam_router(policies, access),
+        logging_router(logs, audit, access),
+        job_log_router(jobs, logs),
+        ops_router(reports),
+        ops_job_router(any_job),
+        object_access_router(object_access),
+        health_router(health, metrics.registry, version),
+        *([faults_router(faults)] if faults is not None else []),
+    ):
+        routes.add_to(app)
     install_error_handlers(app)
     install_database_errors(app)
-    correct_openapi(app)
+    correct_openapi(app, StorageErrorBody, RegistryErrorBody, TokenError)
 
     # Before the next one, and so within it: what is refused is measured, too. The last one is asked first.
     app.add_middleware(BodyLimit)

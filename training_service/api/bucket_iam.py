@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Annotated, Any, cast
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
@@ -27,6 +27,7 @@ from training_service.access.control import AccessControl
 from training_service.api.access import CurrentCaller
 from training_service.api.errors import challenge
 from training_service.api.openapi import errors
+from training_service.api.routes import Routes
 from training_service.use_cases.policies import Policies
 
 _PREFIX = "/storage/v1/b/"
@@ -83,9 +84,9 @@ class StorageRoute(APIRoute):
         return translated
 
 
-def bucket_iam_router(policies: Policies, access: AccessControl) -> APIRouter:
+def bucket_iam_router(policies: Policies, access: AccessControl) -> Routes:
     """Return the routes of ``b/BUCKET/iam``."""
-    router = APIRouter(
+    router = Routes(
         prefix=f"{_PREFIX}{{bucket}}/iam",
         tags=["storage"],
         route_class=StorageRoute,

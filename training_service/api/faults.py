@@ -6,10 +6,10 @@ Only if the service was started with ``TRAINING_FAULT_INJECTION``.
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
 from training_api.wire import WireModel
+from training_service.api.routes import Routes
 from training_service.faults.board import FaultBoard
 from training_service.faults.rules import Fault, SetFault
 
@@ -20,9 +20,9 @@ class ListFaultsResponse(WireModel):
     faults: list[SetFault]
 
 
-def faults_router(board: FaultBoard) -> APIRouter:
+def faults_router(board: FaultBoard) -> Routes:
     """Return the routes over ``board``."""
-    router = APIRouter(prefix="/faults", tags=["faults"])
+    router = Routes(prefix="/faults", tags=["faults"])
 
     @router.post("", response_model=SetFault)
     def set_fault(fault: Fault) -> JSONResponse:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from training_service.api.routes import Routes
 from training_service.use_cases.health import ENGINE, LOOP, Health, Part, Readiness
 
 _PLAIN_TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {}}}}
 
 
-def health_router(health: Health, registry: CollectorRegistry, version: str) -> APIRouter:
+def health_router(health: Health, registry: CollectorRegistry, version: str) -> Routes:
     """Return ``/health``, ``/health/live``, ``/health/ready`` and ``/metrics``."""
-    router = APIRouter(tags=["operations"])
+    router = Routes(tags=["operations"])
 
     @router.get("/health")
     def overview() -> JSONResponse:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
 
 from training_api.clients.log_cursor import log_line
 from training_api.cloud_logging import LogEntry
 from training_api.wire import format_timestamp
 from training_service.api.paths import ProjectPath
+from training_service.api.routes import Routes
 from training_service.store.jobs.job_store import JobStore
 from training_service.store.logs.log_store import LogStore
 
@@ -23,9 +23,9 @@ _PLAIN_TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": 
 _HEADERS = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
 
 
-def job_log_router(jobs: JobStore, store: LogStore) -> APIRouter:
+def job_log_router(jobs: JobStore, store: LogStore) -> Routes:
     """Return the route over ``store``, for the jobs of all dialects."""
-    router = APIRouter(tags=["logging"])
+    router = Routes(tags=["logging"])
 
     @router.get(PATH, response_class=StreamingResponse, responses=_PLAIN_TEXT)
     def job_log(project: ProjectPath, job_id: str) -> StreamingResponse:

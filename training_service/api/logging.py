@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
 from training_api.cloud_logging import ListLogEntriesRequest, ListLogEntriesResponse
@@ -12,6 +11,7 @@ from training_api.errors import InvalidRequest
 from training_service.access.control import AccessControl
 from training_service.access.roles import LOG_LIST
 from training_service.api.access import CurrentCaller
+from training_service.api.routes import Routes
 from training_service.model.paging import page_size
 from training_service.model.projects import PROJECT_PATTERN
 from training_service.store.audit_store import NO_PROJECT, AuditStore, asks_for_audit_log
@@ -26,13 +26,13 @@ _PROJECT = re.compile(PROJECT_PATTERN)
 _ORDERS = {"": False, "timestamp": False, "timestamp asc": False, "timestamp desc": True}
 
 
-def logging_router(store: LogStore, audit: AuditStore, access: AccessControl) -> APIRouter:
+def logging_router(store: LogStore, audit: AuditStore, access: AccessControl) -> Routes:
     """
     Return the routes over the logs of jobs and the audit log.
 
     A filter by ``logName`` asks for the latter.
     """
-    router = APIRouter(prefix="/v2", tags=["logging"])
+    router = Routes(prefix="/v2", tags=["logging"])
 
     @router.post("/entries:list", response_model=ListLogEntriesResponse)
     def list_entries(request: ListLogEntriesRequest, caller: CurrentCaller) -> JSONResponse:

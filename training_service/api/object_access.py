@@ -6,13 +6,14 @@ It is answered to everybody, as the store has no credentials; a refusal names th
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
 from training_api.wire import WireModel
 from training_service.api.middleware.audit_log import Deed, note_deed
 from training_service.api.openapi import errors
+from training_service.api.routes import Routes
 from training_service.use_cases.object_access import ObjectAccess, ObjectQuestion
 
 
@@ -34,9 +35,9 @@ class CheckObjectAccessResponse(WireModel):
     reason: str
 
 
-def object_access_router(access: ObjectAccess) -> APIRouter:
+def object_access_router(access: ObjectAccess) -> Routes:
     """Return the route over ``access``."""
-    router = APIRouter(prefix="/ops/v1", tags=["ops"])
+    router = Routes(prefix="/ops/v1", tags=["ops"])
 
     @router.post("/objects:checkAccess", response_model=CheckObjectAccessResponse, responses=errors(400, 503))
     def check(asked: CheckObjectAccessRequest, request: Request) -> JSONResponse:

@@ -7,9 +7,11 @@ from typing import Any
 
 from fastapi import FastAPI
 from pydantic import BaseModel, Field
+from pydantic.json_schema import models_json_schema
 
 #: FastAPI documents its own form of a request that cannot be read; this service answers those with 400.
 _NOT_ANSWERED = "422"
+_PLACE = "#/components/schemas/{model}"
 _NOT_ANSWERED_SCHEMAS = ("HTTPValidationError", "ValidationError")
 
 _MEANING = {
@@ -42,16 +44,27 @@ class ErrorBody(BaseModel):
 
 
 def errors(*codes: int, body: type[BaseModel] = ErrorBody) -> dict[int | str, dict[str, Any]]:
-    """Return what FastAPI's ``responses`` wants for errors with these HTTP statuses."""
-    return {code: {"model": body, "description": _MEANING[code]} for code in codes}
+    """
+    Return what FastAPI's ``responses`` wants for errors with these HTTP statuses.
+
+    They name the schema of ``body``, which :func:`correct_openapi` puts on the page. Given the class, FastAPI
+    would make a validator of it for each status of each route, at each start.
+    """
+    schema = {"$ref": _PLACE.format(model=body.__name__)}
+    content = {"application/json": {"schema": schema}}
+    return {code: {"description": _MEANING[code], "content": content} for code in codes}
 
 
 #: What any route may answer.
 COMMON_ERRORS = errors(400, 401, 403, 404)
 
 
-def correct_openapi(app: FastAPI) -> None:
-    """Have ``app`` leave out of its page what it never answers."""
+def correct_openapi(app: FastAPI, *bodies: type[BaseModel]) -> None:
+    """
+    Have ``app`` leave out of its page what it never answers, and describe its errors.
+
+    :param bodies: those that routes were given by :func:`errors`, besides :class:`ErrorBody`.
+    """
     generate: Callable[[], dict[str, Any]] = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -59,8 +72,11 @@ def correct_openapi(app: FastAPI) -> None:
         for operations in page["paths"].values():
             for operation in operations.values():
                 operation["responses"].pop(_NOT_ANSWERED, None)
+        schemas = page["components"]["schemas"]
         for name in _NOT_ANSWERED_SCHEMAS:
-            page["components"]["schemas"].pop(name, None)
+            schemas.pop(name, None)
+        errors_of = [(body, "serialization") for body in (ErrorBody, *bodies)]
+        schemas |= models_json_schema(errors_of, ref_template=_PLACE)[1]["$defs"]
         return page
 
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way

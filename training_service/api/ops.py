@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import JSONResponse
 
 from training_api.dialects.ml_v1.job_rows import SearchJobsResponse
@@ -25,18 +25,19 @@ from training_api.fleet.wire import (
 )
 from training_api.wire import WireModel
 from training_service.api.paths import ProjectPath
+from training_service.api.routes import Routes
 from training_service.use_cases.fleet_reports import Reports
 
 OPS = "/ops/v1/projects/{project}"
 
 
-def ops_router(reports: Reports) -> APIRouter:
+def ops_router(reports: Reports) -> Routes:
     """
     Return the routes over ``reports``.
 
     They are plain functions: the store blocks, so they run on worker threads.
     """
-    router = APIRouter(prefix=OPS, tags=["ops"])
+    router = Routes(prefix=OPS, tags=["ops"])
 
     @router.post("/jobs:search", response_model=SearchJobsResponse)
     def search(project: ProjectPath, request: SearchJobsRequest) -> JSONResponse:

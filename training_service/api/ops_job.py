@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
 from training_api.dialects.ml_v1.job_rows import JobDetail
 from training_service.api.ops import OPS
 from training_service.api.paths import ProjectPath
+from training_service.api.routes import Routes
 from training_service.use_cases.any_job import AnyJob
 
 
-def ops_job_router(any_job: AnyJob) -> APIRouter:
+def ops_job_router(any_job: AnyJob) -> Routes:
     """
     Return the routes over ``any_job``.
 
     They are plain functions: the store blocks, so they run on worker threads.
     """
-    router = APIRouter(prefix=f"{OPS}/jobs", tags=["ops"])
+    router = Routes(prefix=f"{OPS}/jobs", tags=["ops"])
 
     @router.get("/{job_id}", response_model=JobDetail)
     def get(project: ProjectPath, job_id: str) -> JSONResponse:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from fastapi.responses import JSONResponse
 
 from training_api.iam.policy import ON_PROJECTS, ON_REPOSITORIES
@@ -28,6 +28,7 @@ from training_service.access.control import AccessControl
 from training_service.api.access import CurrentCaller
 from training_service.api.openapi import errors
 from training_service.api.paths import ProjectPath
+from training_service.api.routes import Routes
 from training_service.use_cases.policies import Policies
 
 #: As ``ProjectPath``, but a colon only after a domain: ``P:someMethod`` is no project.
@@ -38,9 +39,9 @@ _Location = Annotated[str, Path(pattern=r"^[a-z][a-z0-9-]{0,62}$")]
 _RepositoryId = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9._-]{0,127}$")]
 
 
-def resource_manager_router(policies: Policies, access: AccessControl) -> APIRouter:
+def resource_manager_router(policies: Policies, access: AccessControl) -> Routes:
     """Return the routes of projects; every project exists."""
-    router = APIRouter(prefix="/v1/projects/{project}", tags=["cloudresourcemanager"])
+    router = Routes(prefix="/v1/projects/{project}", tags=["cloudresourcemanager"])
 
     @router.post(":getIamPolicy", response_model=Policy)
     def get_policy(project: ProjectPath, request: GetIamPolicyRequest | None = None) -> JSONResponse:
@@ -77,13 +78,13 @@ def resource_manager_router(policies: Policies, access: AccessControl) -> APIRou
     return router
 
 
-def artifact_registry_router(policies: Policies, access: AccessControl) -> APIRouter:
+def artifact_registry_router(policies: Policies, access: AccessControl) -> Routes:
     """
     Return the routes of repositories.
 
     Every repository exists, as the first push to the local registry makes it.
     """
-    router = APIRouter(
+    router = Routes(
         prefix="/v1/projects/{project}/locations/{location}/repositories/{repository}",
         tags=["artifactregistry"],
     )

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from urllib.parse import parse_qs
 
 import structlog
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
@@ -32,6 +32,7 @@ from training_service.access.registry_tokens import (
 )
 from training_service.api.middleware.audit_log import Deed, note_deed
 from training_service.api.openapi import errors
+from training_service.api.routes import Routes
 
 logger = structlog.get_logger(__name__)
 
@@ -53,9 +54,9 @@ class RegistryErrorBody(BaseModel):
     errors: list[RegistryError]
 
 
-def registry_router(tokens: RegistryTokens, authenticator: Authenticator) -> APIRouter:
+def registry_router(tokens: RegistryTokens, authenticator: Authenticator) -> Routes:
     """Return the routes that give out ``tokens`` to whom ``authenticator`` knows."""
-    router = APIRouter(tags=["registry"], responses=errors(400, 401, 403, 404, body=RegistryErrorBody))
+    router = Routes(tags=["registry"], responses=errors(400, 401, 403, 404, body=RegistryErrorBody))
 
     @router.get(PATH)
     def by_basic(

@@ -10,13 +10,14 @@ from typing import Literal
 from urllib.parse import parse_qs
 
 import structlog
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
 from training_service.access.identity import LIFETIME, Authenticator, Unauthenticated
 from training_service.api.openapi import errors
+from training_service.api.routes import Routes
 
 logger = structlog.get_logger(__name__)
 
@@ -40,9 +41,9 @@ class TokenError(BaseModel):
     error_description: str
 
 
-def token_router(authenticator: Authenticator) -> APIRouter:
+def token_router(authenticator: Authenticator) -> Routes:
     """Return the route that gives out tokens to accounts that ``authenticator`` knows."""
-    router = APIRouter(tags=["tokens"])
+    router = Routes(tags=["tokens"])
 
     @router.post(PATH, response_model=Bearer, responses=errors(400, 413, body=TokenError))
     async def by_grant(request: Request) -> JSONResponse:

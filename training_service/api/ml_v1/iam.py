@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import JSONResponse
 
 from training_api.iam.wire import (
@@ -18,13 +18,14 @@ from training_service.access.control import AccessControl
 from training_service.api.access import CurrentCaller
 from training_service.api.openapi import errors
 from training_service.api.paths import ProjectPath
+from training_service.api.routes import Routes
 from training_service.model.resources import job_resource
 from training_service.use_cases.job_policies import JobPolicies
 
 
-def job_iam_router(policies: JobPolicies, access: AccessControl) -> APIRouter:
+def job_iam_router(policies: JobPolicies, access: AccessControl) -> Routes:
     """Return the routes over ``policies``."""
-    router = APIRouter(prefix="/v1/projects/{project}/jobs/{job_id}", tags=["projects.jobs"])
+    router = Routes(prefix="/v1/projects/{project}/jobs/{job_id}", tags=["projects.jobs"])
 
     @router.get(":getIamPolicy", response_model=Policy)
     def get_policy(

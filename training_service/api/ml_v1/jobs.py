@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import JSONResponse
 
 from training_api.dialects.ml_v1.resources import Job, ListJobsResponse
@@ -17,6 +17,7 @@ from training_service.api.middleware.audit_log import Deed, note_deed
 from training_service.api.ml_v1.wire_jobs import WireJobs
 from training_service.api.openapi import errors
 from training_service.api.paths import PageSize, ProjectPath
+from training_service.api.routes import Routes
 from training_service.model.resources import account_resource
 
 
@@ -24,13 +25,13 @@ class CancelJobRequest(WireModel):
     """``GoogleCloudMlV1__CancelJobRequest``: it has no fields."""
 
 
-def jobs_router(jobs: WireJobs, access: AccessControl) -> APIRouter:
+def jobs_router(jobs: WireJobs, access: AccessControl) -> Routes:
     """
     Return the routes over ``jobs``.
 
     They are plain functions: the store blocks, so they run on worker threads.
     """
-    router = APIRouter(prefix="/v1/projects/{project}", tags=["projects.jobs"])
+    router = Routes(prefix="/v1/projects/{project}", tags=["projects.jobs"])
 
     @router.post("/jobs", response_model=Job, responses=errors(409))
     def create(project: ProjectPath, job: Job, caller: CurrentCaller, request: Request) -> JSONResponse:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import JSONResponse
 
 from training_api.dialects.ml_v1.locations import REGIONS, ListLocationsResponse, Location, location_of
 from training_api.errors import LocationNotFound
 from training_service.api.paths import PageSize, ProjectPath
+from training_service.api.routes import Routes
 from training_service.model import paging
 
 #: discovery: ListLocations page_size, "The default value is 20, and the maximum page size is 100".
@@ -17,9 +18,9 @@ DEFAULT_PAGE_SIZE = 20
 MAX_PAGE_SIZE = 100
 
 
-def locations_router() -> APIRouter:
+def locations_router() -> Routes:
     """Return the routes over the regions, which are the same in every project."""
-    router = APIRouter(prefix="/v1/projects/{project}/locations", tags=["projects.locations"])
+    router = Routes(prefix="/v1/projects/{project}/locations", tags=["projects.locations"])
 
     @router.get("", response_model=ListLocationsResponse)
     def list_locations(

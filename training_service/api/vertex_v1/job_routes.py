@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Protocol
 
-from fastapi import APIRouter, Body, Query, Request
+from fastapi import Body, Query, Request
 from fastapi.responses import JSONResponse
 
 from training_api.dialects.vertex_v1.names import job_name
@@ -12,6 +12,7 @@ from training_service.access.decision import Caller
 from training_service.api.access import CurrentCaller
 from training_service.api.middleware.audit_log import Deed, note_deed
 from training_service.api.paths import PageSize, ProjectPath
+from training_service.api.routes import Routes
 from training_service.api.vertex_v1.answers import Answering, LocationPath
 from training_service.api.vertex_v1.canonical import canonical
 from training_service.api.vertex_v1.messages import OPERATION
@@ -44,7 +45,7 @@ class Methods(Protocol):
     def delete(self, project: str, location: str, job_id: str, /) -> dict[str, Any]: ...
 
 
-def jobs_router(methods: Methods, create_permission: str) -> APIRouter:
+def jobs_router(methods: Methods, create_permission: str) -> Routes:
     """
     Return the routes over ``methods``.
 
@@ -53,7 +54,7 @@ def jobs_router(methods: Methods, create_permission: str) -> APIRouter:
     :param create_permission: what the audit log says of a new job.
     """
     message, collection = methods.message, methods.collection
-    router = APIRouter(prefix=f"{LOCATION}/{collection}", tags=[f"Vertex AI: {collection}"])
+    router = Routes(prefix=f"{LOCATION}/{collection}", tags=[f"Vertex AI: {collection}"])
 
     @router.post("")
     def create(

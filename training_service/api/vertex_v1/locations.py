@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import JSONResponse
 
 from training_api.dialects.vertex_v1.locations import LOCATIONS, location_of
 from training_service.api.paths import PageSize, ProjectPath
+from training_service.api.routes import Routes
 from training_service.api.vertex_v1.answers import Answering, LocationPath
 from training_service.api.vertex_v1.paths import PROJECT
 from training_service.model import paging
@@ -16,9 +17,9 @@ from training_service.model import paging
 _DEFAULT_PAGE_SIZE, _MAX_PAGE_SIZE = 100, 1000
 
 
-def vertex_locations_router() -> APIRouter:
+def vertex_locations_router() -> Routes:
     """Return the routes over the locations, which are the same in every project."""
-    router = APIRouter(prefix=f"{PROJECT}/locations", tags=["Vertex AI: locations"])
+    router = Routes(prefix=f"{PROJECT}/locations", tags=["Vertex AI: locations"])
 
     @router.get("")
     def list_locations(

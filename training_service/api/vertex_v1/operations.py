@@ -13,7 +13,7 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Query
+from fastapi import Body, Query
 from fastapi.responses import JSONResponse
 
 from training_api.dialects.vertex_v1.names import location_name, new_id
@@ -21,6 +21,7 @@ from training_api.errors import ResourceNotFound
 from training_api.job.project_number import project_number
 from training_api.wire import format_timestamp
 from training_service.api.paths import PageSize, ProjectPath
+from training_service.api.routes import Routes
 from training_service.api.vertex_v1.answers import Answering, LocationPath
 from training_service.api.vertex_v1.canonical import canonical
 from training_service.api.vertex_v1.messages import OPERATION, PACKAGE
@@ -90,9 +91,9 @@ class Operations:
             return [each for name, each in reversed(self._newest.items()) if name.startswith(parent)]
 
 
-def operations_router(operations: Operations) -> APIRouter:
+def operations_router(operations: Operations) -> Routes:
     """Return the routes over ``operations``."""
-    router = APIRouter(prefix=f"{LOCATION}/operations", tags=["Vertex AI: operations"])
+    router = Routes(prefix=f"{LOCATION}/operations", tags=["Vertex AI: operations"])
 
     @router.get("")
     def list_operations(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-
 from training_service.access.roles import CUSTOM_JOB_CREATE, PIPELINE_CREATE, TUNING_JOB_CREATE
+from training_service.api.routes import Routes
 from training_service.api.vertex_v1.job_methods import CustomJobs
 from training_service.api.vertex_v1.job_routes import jobs_router
 from training_service.api.vertex_v1.locations import vertex_locations_router
@@ -22,7 +21,7 @@ def vertex_v1_routers(
     pipelines: TrainingPipelines,
     models: Models,
     operations: Operations,
-) -> list[APIRouter]:
+) -> list[Routes]:
     """Return the routes of the dialect."""
     return [
         jobs_router(custom_jobs, CUSTOM_JOB_CREATE),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import HTTPException, Request
 from starlette.routing import Match, Route
 
 from training_api.errors import ServiceError
+from training_service.api.routes import Routes
 from training_service.api.vertex_v1.paths import PREFIX, UNSERVED, UNSERVED_METHODS
 
 #: In the state of a request that another transport has refused already: why. HTTP cannot set it.
@@ -32,9 +33,9 @@ class NotServed(ServiceError):
     code, status = 501, "UNIMPLEMENTED"
 
 
-def unserved_router() -> APIRouter:
+def unserved_router() -> Routes:
     """Return the routes that answer for all that is not served; include it last."""
-    router = APIRouter(prefix=PREFIX, include_in_schema=False)
+    router = Routes(prefix=PREFIX, include_in_schema=False)
 
     @router.api_route(UNSERVED.removeprefix(PREFIX), methods=[*UNSERVED_METHODS])
     def refuse(path: str, request: Request) -> None:

@@ -46,7 +46,7 @@ class Service:
             deadline_seconds=2.0,
         )
         app = FastAPI()
-        app.include_router(health_router(health, CollectorRegistry(), "1.2"))
+        health_router(health, CollectorRegistry(), "1.2").add_to(app)
         self.client = TestClient(app)
 
     def _store(self) -> None:

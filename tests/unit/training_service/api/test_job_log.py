@@ -26,7 +26,7 @@ def client_of(world: World, *lines: str) -> TestClient:
         world.engine.advance(1)
     world.settle()
     app = FastAPI()
-    app.include_router(job_log_router(world.store, world.logs))
+    job_log_router(world.store, world.logs).add_to(app)
     install_error_handlers(app)
     return TestClient(app)
 

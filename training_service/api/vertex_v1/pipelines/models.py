@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import JSONResponse
 
 from training_service.api.paths import PageSize, ProjectPath
+from training_service.api.routes import Routes
 from training_service.api.vertex_v1.answers import Answering, LocationPath
 from training_service.api.vertex_v1.messages import OPERATION
 from training_service.api.vertex_v1.paths import LOCATION
@@ -15,13 +16,13 @@ from training_service.api.vertex_v1.pipelines.model_methods import MESSAGE, Mode
 from training_service.api.vertex_v1.pipelines.model_writer import MODELS
 
 
-def models_router(methods: Models) -> APIRouter:
+def models_router(methods: Models) -> Routes:
     """
     Return the routes over ``methods``.
 
     They are plain functions: the store blocks, so they run on worker threads.
     """
-    router = APIRouter(prefix=f"{LOCATION}/{MODELS}", tags=["Vertex AI: models"])
+    router = Routes(prefix=f"{LOCATION}/{MODELS}", tags=["Vertex AI: models"])
 
     @router.get("")
     def list_models(
