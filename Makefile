@@ -52,12 +52,16 @@ test-flaky: setup
 	@$(TEST_BED) --only "$(ONLY)" --times $(N) --loaded $(LOADED) $(PYTEST_ARGUMENTS)
 
 # The unit tests of the Airflow side on the newest releases within its ranges, in a venv of its own: the lock may be older.
+# Then the service's messages of Vertex AI beside those of the newest client, whatever the ranges of others allow.
 NEWEST_VENV := .local/newest-venv
 test-newest: setup
 	@$(UV) venv --quiet --allow-existing --python $(PYTHON) $(NEWEST_VENV)
 	@$(UV) pip install --quiet --python $(NEWEST_VENV) --upgrade -e '.[dev]'
 	@$(UV) pip list --python $(NEWEST_VENV) | grep -E '^apache-airflow(-providers-(docker|google))? '
 	@$(NEWEST_VENV)/bin/python -m pytest -q tests/unit/container_training
+	@$(UV) pip install --quiet --python $(NEWEST_VENV) --upgrade google-cloud-aiplatform
+	@$(UV) pip list --python $(NEWEST_VENV) | grep '^google-cloud-aiplatform '
+	@$(NEWEST_VENV)/bin/python -m pytest -q tests/unit/training_service/api/vertex_v1/test_messages.py
 
 # What the project uses of Airflow beside its public API, on every release from 3.3 on and on a pre-release of the next one:
 # a minute each. VERSIONS="3.3.0 3.4.0b2": these alone.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ from typing import Any
 import docker
 import pytest
 
-from tests.conformance.conftest import Gcloud
+from tests.conformance.conftest import FollowedGcloud, Gcloud
+from tests.support.bed.job_watch import messages
 from tests.support.bed.vertex import ended
 from tests.support.waiting import wait_until
+from training_api.clients.training import TrainingClient
 from training_api.job.image_ref import ImageRef
 
 pytestmark = [pytest.mark.e2e, pytest.mark.docker, pytest.mark.timeout(300)]
@@ -24,6 +27,13 @@ print("trained with", *sys.argv[1:], flush=True)
 print("a warning of the trainer", file=sys.stderr)
 """
 SLEEP = "import time; time.sleep(600)"
+#: It counts until it is cancelled.
+COUNTER = """
+import itertools, time
+for number in itertools.count(1):
+    print("count", number, flush=True)
+    time.sleep(0.5)
+"""
 #: As cloudml-hypertune writes it.
 TUNED = """
 import json, os, sys, time
@@ -84,7 +94,7 @@ def containers_of(engine: docker.APIClient, job_name: str) -> list[Any]:
 def test_a_job_of_a_file_is_listed_and_its_log_is_streamed_to_its_end(
     ai: Callable[..., str], config: Config, locations: Any, pushed_image: ImageRef
 ) -> None:
-    """``stream-logs`` asks once whether the job has ended: on one that runs it never ends."""
+    """``stream-logs`` asks once whether the job has ended; of one that runs it never ends."""
     file = config(pools(pushed_image, TRAINER, "--epochs=3"))
     name = created(ai, "custom-jobs", "--config", file)
     assert ended(locations.customJobs(), name)["state"] == "JOB_STATE_SUCCEEDED"
@@ -100,6 +110,36 @@ def test_a_job_of_a_file_is_listed_and_its_log_is_streamed_to_its_end(
         ("INFO", "workerpool0-0", "trained with --epochs=3"),
     ]
     assert "Job completed successfully." in streamed
+
+
+def test_the_lines_of_a_job_arrive_while_it_runs(
+    ai: Callable[..., str],
+    followed_gcloud: FollowedGcloud,
+    config: Config,
+    locations: Any,
+    training: TrainingClient,
+    pushed_image: ImageRef,
+) -> None:
+    jobs = locations.customJobs()
+    name = created(ai, "custom-jobs", "--config", config(pools(pushed_image, COUNTER)))
+    stream = ("ai", "custom-jobs", "stream-logs", name, "--polling-interval=1", *WHERE)
+
+    with followed_gcloud(*stream) as lines:
+        first = next(counts(lines))
+        newest = max(counts(messages(training, name.rpartition("/")[2])))
+        # Written after gcloud had begun to print.
+        later = next(count for count in counts(lines) if count > newest)
+        running = jobs.get(name=name).execute()
+    jobs.cancel(name=name).execute()
+
+    assert first == 1
+    assert (running["state"], later > newest) == ("JOB_STATE_RUNNING", True)
+    assert ended(jobs, name)["state"] == "JOB_STATE_CANCELLED"
+
+
+def counts(lines: Iterable[str]) -> Iterator[int]:
+    """Yield the numbers that the trainer has counted, in the order of the lines."""
+    yield from (int(found[1]) for line in lines if (found := re.search(r"count (\d+)$", line.rstrip())))
 
 
 def test_a_job_of_flags_that_is_cancelled_while_it_runs_leaves_no_container(

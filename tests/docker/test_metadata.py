@@ -27,7 +27,7 @@ from training_api.dialects.ml_v1.dialect import AGENT as ML_AGENT
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
 from training_api.job.project_number import project_number
 from training_api.states import JobState
-from training_service.access.identity import IdentityTokens
+from training_service.access.identity import Authenticator, IdentityTokens
 from training_service.access.signing_key import SigningKey
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
@@ -104,7 +104,7 @@ def test_a_trainer_is_its_jobs_account_and_reaches_the_object_store(
     email = account or ML_AGENT.email(PROJECT)
     assert (found["project"], found["email"]) == (PROJECT, email)
     tokens = IdentityTokens(SigningKey.load_or_make(stack.settings.key_dir))
-    assert tokens.principal_of(found["token"]) == f"serviceAccount:{email}"
+    assert Authenticator({}, tokens).caller_of(found["token"]).principal == f"serviceAccount:{email}"
     name = quote(f"{folder}/from-a-job.txt", safe="")
     url = f"{stack.settings.object_store_url}/storage/v1/b/{bucket}/o/{name}?alt=media"
     assert web.get(url).text == f"by {email}"

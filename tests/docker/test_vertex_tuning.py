@@ -1,13 +1,18 @@
-"""A search of Vertex AI in real containers, by Google's client as it is published."""
+"""Searches of Vertex AI in real containers, by Google's clients as they are published."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
 from local_stack.stack import LocalStack
 from tests.support.bed.vertex import create, ended
+from tests.support.speed import scaled
 from training_api.job.image_ref import ImageRef
 
 pytestmark = pytest.mark.docker
@@ -32,6 +37,76 @@ for step, value in enumerate((1.0, 2.0 - values.rate, 0.5), 1):
         file.write("\\n".join(lines) + "\\n")
 assert values.size != 2, "a size that crashes"
 """
+#: What a user of the SDK writes.
+OF_THE_SDK = """
+import json, sys
+from google.auth.credentials import AnonymousCredentials
+from google.cloud import aiplatform
+from google.cloud.aiplatform import hyperparameter_tuning as hpt
+
+asked = json.load(sys.stdin)
+aiplatform.init(location="us-central1", credentials=AnonymousCredentials(), **asked["init"])
+trial = aiplatform.CustomJob("a trial", [asked["pool"]], base_output_dir=asked["folder"])
+search = aiplatform.HyperparameterTuningJob(
+    display_name="of the SDK",
+    custom_job=trial,
+    metric_spec={"accuracy": "maximize"},
+    parameter_spec={
+        "rate": hpt.DiscreteParameterSpec(values=[0.25, 0.5], scale=None),
+        "size": hpt.IntegerParameterSpec(min=1, max=1, scale=None),
+        "kind": hpt.CategoricalParameterSpec(values=["adam"]),
+    },
+    max_trial_count=2,
+    parallel_trial_count=2,
+    search_algorithm="grid",
+)
+search.run()
+trials = [
+    (trial.id, trial.state.name, trial.parameters[0].value, trial.final_measurement.metrics[0].value)
+    for trial in search.trials
+]
+print(json.dumps([search.state.name, trials]))
+"""
+
+
+@pytest.mark.parametrize("transport", ["rest", "grpc"])
+def test_a_search_of_the_sdk_measures_its_trials(
+    stack: LocalStack, pushed_image: ImageRef, transport: str
+) -> None:
+    settings = stack.settings
+    endpoints = {"rest": f"{settings.training_url}/vertex", "grpc": f"127.0.0.1:{settings.grpc_port}"}
+    asked = {
+        "init": {
+            "project": settings.project,
+            "staging_bucket": f"gs://{settings.bucket}",
+            "api_transport": transport,
+            "api_endpoint": endpoints[transport],
+        },
+        "pool": {
+            "machine_spec": {"machine_type": "n1-standard-4"},
+            "replica_count": 1,
+            "container_spec": {"image_uri": str(pushed_image), "command": ["python3", "-u", "-c", TRAINER]},
+        },
+        "folder": f"{settings.job_bucket}/search",
+    }
+    trusted = settings.certificates_dir / "authority.pem"
+
+    done = subprocess.run(
+        [sys.executable, "-c", OF_THE_SDK],
+        input=json.dumps(asked),
+        env={**os.environ, "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": str(trusted)},
+        capture_output=True,
+        text=True,
+        timeout=scaled(180),
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    # The SDK asks for the best measurement, which is not the last.
+    assert json.loads(done.stdout.splitlines()[-1]) == [
+        "JOB_STATE_SUCCEEDED",
+        [["1", "SUCCEEDED", 0.25, 1.75], ["2", "SUCCEEDED", 0.5, 1.5]],
+    ]
 
 
 def test_a_grid_of_four_trials_finds_the_best_and_says_why_one_is_infeasible(

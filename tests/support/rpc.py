@@ -15,6 +15,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from starlette.types import ASGIApp
 
 from tests.support.speed import scaled
+from training_service.access.decision import Caller
 from training_service.api.vertex_v1.messages import message_class, message_pool
 from training_service.grpc_api.methods import method_of
 from training_service.grpc_api.server import serving_grpc
@@ -57,7 +58,7 @@ class Rpc:
 def serving(app: ASGIApp, metrics: Metrics, **where: Any) -> Iterator[int]:
     """Serve gRPC over ``app``, which knows everybody, on a loop of its own; yield the port."""
     loop = asyncio.new_event_loop()
-    usual = {"identify": lambda _: None, "host": "127.0.0.1", "port": 0}
+    usual = {"identify": lambda _: Caller(is_admin=True), "host": "127.0.0.1", "port": 0}
     server = serving_grpc(app, metrics=metrics, **usual | where)
     with ThreadPoolExecutor(1) as thread:
         port = thread.submit(loop.run_until_complete, server.__aenter__()).result(scaled(30))

@@ -21,7 +21,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp
 
 from training_api.errors import AccessDenied, InvalidRequest, TrainingError
+from training_service.access.decision import Caller
 from training_service.api.errors import note_bug
+from training_service.api.middleware.gate import IDENTITY, identity_of
 from training_service.api.vertex_v1.unserved import REFUSAL, NotServed
 from training_service.grpc_api.in_process import ask
 from training_service.grpc_api.methods import Method, method_of, path_of_unserved, refusal_of
@@ -49,22 +51,23 @@ _kept_answer = lru_cache(_KEPT)(rpc_answer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Caller:
-    """Who calls: address and port, and what the gate goes by."""
+class _Sender:
+    """Who calls: address and port, what the gate goes by, and who that is."""
 
     address: tuple[str, int]
     headers: dict[str, str]
+    identity: Caller | AccessDenied
 
 
 class Calls(grpc.GenericRpcHandler):  # type: ignore[misc]
     """
     Answers every method, those that are not served with a refusal.
 
-    :param identify: raises ``AccessDenied`` for an ``Authorization`` that the app will refuse, whatever the
-        message is.
+    :param identify: returns who sends an ``Authorization``, for the app, too; raises ``AccessDenied`` for one
+        that the app will refuse, whatever the message is.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, identify: Callable[[str | None], object]) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, identify: Callable[[str | None], Caller]) -> None:
         self._app = app
         self._metrics = metrics
         self._identify = identify
@@ -84,9 +87,9 @@ class Calls(grpc.GenericRpcHandler):  # type: ignore[misc]
     async def _serve(self, call: str, _: object, context: Any) -> bytes | RpcError:
         started, code = time.perf_counter(), grpc.StatusCode.CANCELLED
         try:
-            caller = _caller_of(context)
-            sent = await _read(context) if self._is_known(caller) else None
-            answer = sent if isinstance(sent, RpcError) else await self._run(call, sent, caller)
+            sender = self._sender_of(context)
+            sent = None if isinstance(sender.identity, AccessDenied) else await _read(context)
+            answer = sent if isinstance(sent, RpcError) else await self._run(call, sent, sender)
             code = grpc.StatusCode.OK if isinstance(answer, bytes) else grpc.StatusCode[answer.status]
         finally:
             name = call.strip("/") if method_of(call) else OTHER
@@ -96,38 +99,46 @@ class Calls(grpc.GenericRpcHandler):  # type: ignore[misc]
             await context.abort(code, answer.message, trailers)
         return answer
 
-    def _is_known(self, caller: _Caller) -> bool:
-        try:
-            self._identify(caller.headers.get("authorization"))
-        except AccessDenied:
-            return False
-        return True
+    def _sender_of(self, context: Any) -> _Sender:
+        """Return who calls; ``peer`` is like ``ipv4:127.0.0.1:50000`` and ``ipv6:%5B::1%5D:50000``."""
+        address, _, port = unquote(context.peer()).partition(":")[2].rpartition(":")
+        headers = {"host": _HOST}
+        for name, value in context.invocation_metadata() or ():
+            if name in _HEADERS and isinstance(value, str):
+                headers.setdefault(name, value)
+        return _Sender(
+            address=(address.strip("[]"), int(port)) if port.isdecimal() else ("", 0),
+            headers=headers,
+            identity=identity_of(self._identify, headers.get("authorization")),
+        )
 
-    async def _run(self, call: str, sent: bytes | None, caller: _Caller) -> bytes | RpcError:
+    async def _run(self, call: str, sent: bytes | None, sender: _Sender) -> bytes | RpcError:
         # Those whose clients have gone count, too: what they began goes on.
         if len(self._running) >= MOST_CALLS:
             message = f"this service answers {MOST_CALLS} calls at once; try again later"
             return RpcError(status="RESOURCE_EXHAUSTED", message=message, details=b"")
-        task = asyncio.create_task(self._answer(call, sent, caller))
+        task = asyncio.create_task(self._answer(call, sent, sender))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         # A client that goes away, or whose deadline passes, ends this call, and not what it has begun: a
         # change is to be noted in the audit log.
         return await asyncio.shield(task)
 
-    async def _answer(self, call: str, sent: bytes | None, caller: _Caller) -> bytes | RpcError:
+    async def _answer(self, call: str, sent: bytes | None, sender: _Sender) -> bytes | RpcError:
         try:
-            return await self._asked(call, sent, caller)
+            return await self._asked(call, sent, sender)
         except Exception as error:
             message = note_bug(call, error)
             return RpcError(status="INTERNAL", message=message, details=b"")
 
-    async def _asked(self, call: str, sent: bytes | None, caller: _Caller) -> bytes | RpcError:
+    async def _asked(self, call: str, sent: bytes | None, sender: _Sender) -> bytes | RpcError:
         method = method_of(call) if sent is not None else None
         sent = sent or b""
         request, refusal = await _converted(sent, partial(_request_of, method, call, sent))
-        state = {REFUSAL: refusal} if refusal else {}
-        answer = await ask(self._app, request, caller.headers, caller.address, state)
+        state: dict[str, Any] = {IDENTITY: sender.identity}
+        if refusal:
+            state[REFUSAL] = refusal
+        answer = await ask(self._app, request, sender.headers, sender.address, state)
         if not answer.is_whole:
             return RpcError(status="UNAVAILABLE", message="the answer was broken off", details=b"")
         if answer.status >= _FAILED or method is None:
@@ -167,14 +178,3 @@ def _request_of(method: Method | None, call: str, sent: bytes) -> tuple[RestRequ
         except InvalidRequest as error:
             refusal = error
     return RestRequest(verb="POST", path=path_of_unserved(call)), refusal
-
-
-def _caller_of(context: Any) -> _Caller:
-    """Return who calls; ``peer`` is like ``ipv4:127.0.0.1:50000`` and ``ipv6:%5B::1%5D:50000``."""
-    address, _, port = unquote(context.peer()).partition(":")[2].rpartition(":")
-    headers = {"host": _HOST}
-    for name, value in context.invocation_metadata() or ():
-        if name in _HEADERS and isinstance(value, str):
-            headers.setdefault(name, value)
-    client = (address.strip("[]"), int(port)) if port.isdecimal() else ("", 0)
-    return _Caller(address=client, headers=headers)

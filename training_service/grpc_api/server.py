@@ -15,6 +15,7 @@ import structlog
 from starlette.types import ASGIApp
 
 from training_api.errors import TrainingError
+from training_service.access.decision import Caller
 from training_service.api.middleware.body_limit import DEFAULT_LIMIT
 from training_service.grpc_api.calls import MOST_CALLS, Calls
 from training_service.telemetry.metrics import Metrics
@@ -52,7 +53,7 @@ async def serving_grpc(
     app: ASGIApp,
     *,
     metrics: Metrics,
-    identify: Callable[[str | None], object],
+    identify: Callable[[str | None], Caller],
     host: str,
     port: int,
     certificate: str = "",

@@ -9,6 +9,7 @@ from functools import partial
 from fastapi import FastAPI
 
 from training_api.errors import TrainingError
+from training_service.access.decision import Caller
 from training_service.front_door.certificates import CertificateFiles, ensure_certificates
 from training_service.front_door.door import front_door
 from training_service.settings import ServiceSettings
@@ -19,14 +20,14 @@ Serving = Callable[[FastAPI], AbstractAsyncContextManager[int]]
 
 
 def vertex_ports(
-    settings: ServiceSettings, metrics: Metrics, identify: Callable[[str | None], object]
+    settings: ServiceSettings, metrics: Metrics, identify: Callable[[str | None], Caller]
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     """
     Return what opens the ports that are set, over an app.
 
     gRPC behind CONNECT has the certificate for Vertex AI's names, unless it has one of its own.
 
-    :param identify: raises ``AccessDenied`` for an ``Authorization`` that the app refuses.
+    :param identify: as ``Calls`` has it.
     :raises CertificatesUnusable: that certificate cannot be written.
     :raises TrainingError: gRPC is wanted and not installed.
     """
@@ -58,7 +59,7 @@ async def _opened(
 def _grpc(
     settings: ServiceSettings,
     metrics: Metrics,
-    identify: Callable[[str | None], object],
+    identify: Callable[[str | None], Caller],
     files: CertificateFiles | None,
 ) -> Serving:
     try:

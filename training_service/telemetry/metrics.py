@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from training_api.causes import Cause
 from training_api.job.labels import DAG_LABEL
-from training_api.job.machines import MACHINE_TYPES
+from training_api.job.newer_machines import ALL_MACHINE_TYPES
 from training_api.job.restarts import Attempts
 from training_api.states import JobState
 from training_service.intake.log_limiter import Loss
@@ -193,8 +193,8 @@ class BoundedNames:
 
 
 def known_machine_type(name: str) -> str:
-    """Return ``name`` if it is a machine type of the API, else ``other``. Pure."""
-    return name if name in MACHINE_TYPES else OTHER
+    """Return ``name`` if it is a machine type that any dialect has, else ``other``. Pure."""
+    return name if name in ALL_MACHINE_TYPES else OTHER
 
 
 class _JobsByState(Collector):

@@ -7,7 +7,7 @@ It goes by the headers alone: the name under which the service is asked, the web
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from training_api.errors import AccessDenied
 from training_service.access.control import AccessControl
+from training_service.access.decision import Caller
 from training_service.api.access import PUBLIC
 from training_service.api.bucket_iam import is_storage_path, storage_error
 from training_service.api.errors import error_response
@@ -23,6 +24,8 @@ _HOST = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<name>[^:\[\]]+))(?::\d{1
 #: What a browser says of pages that are not the service's own.
 _OTHER_SITES = ("cross-site", "same-site")
 _READING = ("GET", "HEAD", "OPTIONS")
+#: Where a server within this process puts ``identity_of`` the request, if it had to know it before the app.
+IDENTITY = "identity"
 
 
 class Gate:
@@ -57,12 +60,24 @@ class Gate:
             return _answer(path, 403, "web pages of other sites may not use this service; ask it directly")
         if (scope["method"], path) in PUBLIC:
             return None
-        try:
-            caller = self._control.identify(headers.get("authorization"))
-        except AccessDenied as error:
-            return _answer(path, error.code, str(error))
-        scope.setdefault("state", {})["caller"] = caller
+        state = scope.setdefault("state", {})
+        identity = state.get(IDENTITY) or identity_of(self._control.identify, headers.get("authorization"))
+        if isinstance(identity, AccessDenied):
+            return _answer(path, identity.code, str(identity))
+        state["caller"] = identity
         return None
+
+
+def identity_of(identify: Callable[[str | None], Caller], authorization: str | None) -> Caller | AccessDenied:
+    """
+    Return who sends a request with this ``Authorization`` header, or why it is refused.
+
+    :param identify: ``AccessControl.identify``.
+    """
+    try:
+        return identify(authorization)
+    except AccessDenied as error:
+        return error
 
 
 def is_of_another_site(method: str, headers: Headers) -> bool:

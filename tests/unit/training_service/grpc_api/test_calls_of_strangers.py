@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import grpc
@@ -13,6 +13,8 @@ import pytest
 from tests.support.fakes.custom_jobs import make_custom_job
 from tests.support.rpc import ANN, JOB_SERVICE, Rpc
 from tests.support.speed import scaled
+from training_service.access.decision import Caller
+from training_service.access.identity import Authenticator
 from training_service.grpc_api import calls
 
 GET = f"/{JOB_SERVICE}/GetCustomJob"
@@ -58,6 +60,23 @@ def test_a_message_of_a_stranger_is_not_looked_at(guarded: Rpc, monkeypatch: pyt
 
     assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
     assert read == []
+
+
+@pytest.mark.parametrize("token", [ANN, "token-of-a-stranger"])
+def test_a_token_is_verified_once(guarded: Rpc, monkeypatch: pytest.MonkeyPatch, token: str) -> None:
+    name = guarded.call("CreateCustomJob", NEW, ANN)["name"]
+    verified: list[str | None] = []
+    bearer = Authenticator.bearer
+
+    def noted(known: Authenticator, authorization: str | None) -> Caller | None:
+        verified.append(authorization)
+        return bearer(known, authorization)
+
+    monkeypatch.setattr(Authenticator, "bearer", noted)
+    with suppress(grpc.RpcError):
+        guarded.call("GetCustomJob", {"name": name}, token)
+
+    assert verified == [f"Bearer {token}"]
 
 
 def test_a_message_that_does_not_come_ends_the_call(guarded: Rpc, monkeypatch: pytest.MonkeyPatch) -> None:

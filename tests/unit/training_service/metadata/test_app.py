@@ -111,7 +111,7 @@ def test_an_identity_token_is_for_its_audience_alone(key: SigningKey) -> None:
     claims = jwt.decode(token, key.private.public_key(), algorithms=["ES256"], audience="https://x")
     assert (claims["sub"], claims["email"]) == (f"serviceAccount:{EMAIL}", EMAIL)
     with pytest.raises(Unauthenticated, match="for somebody else"):
-        IdentityTokens(key).principal_of(token)
+        Authenticator({}, IdentityTokens(key)).caller_of(token)
 
 
 @pytest.mark.parametrize("query", ["", "?audience=", f"?audience={'x' * 2000}"])
