@@ -108,16 +108,37 @@ def test_a_search_of_the_sdk_measures_its_trials(
         [["1", "SUCCEEDED", 0.25, 1.75], ["2", "SUCCEEDED", 0.5, 1.5]],
     ]
 
+#: It reports the number of its arguments, and refuses those of another branch.
+TRAINER_OF_BRANCHES = """
+import argparse, json, os, sys, time
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--kind", required=True)
+if "--kind=deep" in sys.argv:
+    parser.add_argument("--layers", type=int, required=True)
+    if "--layers=2" in sys.argv:
+        parser.add_argument("--size", type=float, required=True)
+parser.parse_args()
+path = os.environ["CLOUD_ML_HP_METRIC_FILE"]
+os.makedirs(os.path.dirname(path), exist_ok=True)
+report = {"timestamp": time.time(), "trial": os.environ["CLOUD_ML_TRIAL_ID"], "global_step": "1"}
+with open(path, "w") as file:
+    file.write(json.dumps({**report, "accuracy": str(len(sys.argv) - 1), "checkpoint_path": ""}) + "\\n")
+"""
+
+
+def pool_of(image: ImageRef, trainer: str) -> dict[str, Any]:
+    """Return a pool that runs ``trainer``, which is Python."""
+    return {
+        "machineSpec": {"machineType": "n1-standard-4"},
+        "replicaCount": "1",
+        "containerSpec": {"imageUri": str(image), "command": ["python3", "-u", "-c", trainer]},
+    }
+
 
 def test_a_grid_of_four_trials_finds_the_best_and_says_why_one_is_infeasible(
     locations: Any, stack: LocalStack, pushed_image: ImageRef
 ) -> None:
-    container = {"imageUri": str(pushed_image), "command": ["python3", "-u", "-c", TRAINER]}
-    pool = {
-        "machineSpec": {"machineType": "n1-standard-4"},
-        "replicaCount": "1",
-        "containerSpec": container,
-    }
     study = {
         "metrics": [{"metricId": "accuracy", "goal": "MAXIMIZE"}],
         "parameters": [
@@ -135,7 +156,7 @@ def test_a_grid_of_four_trials_finds_the_best_and_says_why_one_is_infeasible(
         "parallelTrialCount": 2,
         "maxFailedTrialCount": 3,
         "trialJobSpec": {
-            "workerPoolSpecs": [pool],
+            "workerPoolSpecs": [pool_of(pushed_image, TRAINER)],
             "baseOutputDirectory": {"outputUriPrefix": f"{stack.settings.job_bucket}/search"},
         },
     }
@@ -160,4 +181,51 @@ def test_a_grid_of_four_trials_finds_the_best_and_says_why_one_is_infeasible(
             assert metric == {"metricId": "accuracy", "value": 2.0 - values["rate"]}
     custom = locations.customJobs().get(name=job["trials"][0]["customJob"]).execute()
     assert custom["state"] == "JOB_STATE_SUCCEEDED"
+    assert jobs.delete(name=name).execute()["done"]
+
+
+def test_containers_get_the_arguments_whose_conditions_hold(
+    locations: Any, stack: LocalStack, pushed_image: ImageRef
+) -> None:
+    size = {"parameterId": "size", "discreteValueSpec": {"values": [0.5, 2]}}
+    layers = {
+        "parameterId": "layers",
+        "integerValueSpec": {"minValue": "1", "maxValue": "2"},
+        "conditionalParameterSpecs": [{"parentIntValues": {"values": ["2"]}, "parameterSpec": size}],
+    }
+    kind = {
+        "parameterId": "kind",
+        "categoricalValueSpec": {"values": ["linear", "deep"]},
+        "conditionalParameterSpecs": [
+            {"parentCategoricalValues": {"values": ["deep"]}, "parameterSpec": layers}
+        ],
+    }
+    study = {
+        "metrics": [{"metricId": "accuracy", "goal": "MAXIMIZE"}],
+        "parameters": [kind],
+        "algorithm": "GRID_SEARCH",
+    }
+    body = {
+        "displayName": "branches",
+        "studySpec": study,
+        "maxTrialCount": 9,
+        "parallelTrialCount": 2,
+        "trialJobSpec": {"workerPoolSpecs": [pool_of(pushed_image, TRAINER_OF_BRANCHES)]},
+    }
+    jobs = locations.hyperparameterTuningJobs()
+    name = create(jobs, stack.settings.project, body)
+
+    job = ended(jobs, name)
+
+    assert (job["state"], job["studySpec"]) == ("JOB_STATE_SUCCEEDED", study), job
+    found = [{each["parameterId"]: each["value"] for each in trial["parameters"]} for trial in job["trials"]]
+    assert found == [
+        {"kind": "linear"},
+        {"kind": "deep", "layers": 1},
+        {"kind": "deep", "layers": 2, "size": 0.5},
+        {"kind": "deep", "layers": 2, "size": 2},
+    ]
+    for trial, values in zip(job["trials"], found, strict=True):
+        assert trial["state"] == "SUCCEEDED", trial
+        assert trial["finalMeasurement"]["metrics"] == [{"metricId": "accuracy", "value": len(values)}]
     assert jobs.delete(name=name).execute()["done"]

@@ -23,7 +23,6 @@ from docs.tools.fidelity.vertex_v1.reference import SERVED, VERTEX_V1
 OPAQUE = {
     *("PredictionInput", "PredictionOutput", "NfsMount", "LustreMount", "InputDataConfig", "Model"),
     *("StudySpecConvexAutomatedStoppingSpec", "StudySpecMetricSpecSafetyMetricConfig", "StudyTimeConstraint"),
-    "StudySpecParameterSpecConditionalParameterSpec",
 }
 #: Let through and not shown: the service makes them.
 NOT_ECHOED = {"ml.v1.json": ["Job.etag"], "aiplatform.v1.json": []}

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Self
 
 from training_api.job.results import TrialRow
-from training_api.job.tuning.search_terms import Goal, ParameterKind, ScaleType, SearchParameter
+from training_api.job.tuning.search_terms import Condition, Goal, ParameterKind, ScaleType, SearchParameter
 from training_api.job.tuning.study_spec import StudySpec
 from training_api.states import JobState
 from training_api.wire import Timestamp, WireModel
@@ -37,6 +37,24 @@ class PoolView(WireModel):
     args: list[str] = []
 
 
+class ConditionView(WireModel):
+    """When a parameter is searched, as ``Condition`` has it."""
+
+    parent: str
+    values: list[str] | list[float]
+
+    @classmethod
+    def of(cls, condition: Condition) -> Self:
+        """Return what is shown of a condition."""
+        return cls(parent=condition.parent, values=list(condition.values))
+
+    @property
+    def condition(self) -> Condition:
+        """What the mathematics of trials takes."""
+        values = tuple(self.values)
+        return Condition(parent=self.parent, values=values)  # type: ignore[arg-type]  # of one type
+
+
 class ParameterView(WireModel):
     """A searched dimension, as ``SearchParameter`` has it."""
 
@@ -46,6 +64,7 @@ class ParameterView(WireModel):
     high: float = 0.0
     scale: ScaleType = ScaleType.NONE
     values: list[str] | list[float] = []
+    condition: ConditionView | None = None
 
 
 class StudyView(WireModel):
@@ -71,6 +90,7 @@ class StudyView(WireModel):
                     high=each.high,
                     scale=each.scale,
                     values=list(each.values),
+                    condition=ConditionView.of(each.condition) if each.condition else None,
                 )
                 for each in study.parameters
             ],
@@ -91,6 +111,7 @@ class StudyView(WireModel):
                     high=each.high,
                     scale=each.scale,
                     values=tuple(each.values),  # type: ignore[arg-type]  # texts only, or numbers only
+                    condition=each.condition.condition if each.condition else None,
                 )
                 for each in self.parameters
             ),

@@ -7,13 +7,13 @@ Those of the API and of the containers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from training_api.job.tuning.search_terms import ParameterKind, ScaleType, SearchParameter
+from training_api.job.tuning.search_terms import ParameterKind, ScaleType, SearchParameter, Value
 
-#: Parameter name -> value: a float (DOUBLE, DISCRETE), an int (INTEGER) or a string (CATEGORICAL).
-Assignment = Mapping[str, float | int | str]
+#: Parameter name -> value, of the parameters that a trial has.
+Assignment = Mapping[str, Value]
 _NUMBERS = (ParameterKind.DOUBLE, ParameterKind.INTEGER)
 _LOG_SCALES = (ScaleType.LOG, ScaleType.REVERSE_LOG)
 
@@ -74,6 +74,23 @@ class Parameter(SearchParameter):
             return int(self.low) + index
         return self.low if self.kind is ParameterKind.DOUBLE else self.values[index]
 
+    def places(self, values: Collection[Value]) -> list[int]:
+        """
+        Return the index of each of ``values``, as ``value_at`` takes it.
+
+        For an INTEGER, CATEGORICAL or DISCRETE only.
+
+        :raises ValueError: one of them is no value of this parameter.
+        """
+        if self.kind is ParameterKind.INTEGER:
+            known = {value: int(value) - int(self.low) for value in values if self.contains(value)}
+        else:
+            known = {self.values[place]: place for place in range(len(self.values))}
+        try:
+            return [known[value] for value in values]
+        except KeyError as error:
+            raise ValueError(f"{error.args[0]!r} is no value of the parameter {self.name!r}") from error
+
     def contains(self, value: object) -> bool:
         """Whether ``value`` is of the right type and one of the parameter's values."""
         if self.kind is ParameterKind.CATEGORICAL:
@@ -112,7 +129,8 @@ class SearchSpace:
     """
     All parameters of a study, in the request's order.
 
-    :raises ValueError: there is none, or two have the same name.
+    :raises ValueError: there is none, two have the same name, or a condition's parent does not stand before
+        it, is a DOUBLE, or lacks one of its values.
     """
 
     parameters: tuple[Parameter, ...]
@@ -121,6 +139,10 @@ class SearchSpace:
         names = [parameter.name for parameter in self.parameters]
         if not names or len(set(names)) != len(names):
             raise ValueError(f"a study must have at least one parameter, each name once; got {names!r}")
+        before: dict[str, Parameter] = {}
+        for parameter in self.parameters:
+            _check_condition(parameter, before)
+            before[parameter.name] = parameter
 
     @classmethod
     def of(cls, parameters: Iterable[SearchParameter]) -> SearchSpace:
@@ -128,16 +150,21 @@ class SearchSpace:
         return cls(tuple(_parameter(each) for each in parameters))
 
     @property
-    def size(self) -> int | None:
-        """Number of assignments; ``None``: uncountable, a parameter is a DOUBLE."""
-        sizes = [parameter.size for parameter in self.parameters]
-        return None if None in sizes else math.prod(size for size in sizes if size is not None)
+    def is_countable(self) -> bool:
+        """Whether no parameter is a DOUBLE of more than one value."""
+        return all(parameter.size is not None for parameter in self.parameters)
+
+    @property
+    def is_tree(self) -> bool:
+        """Whether some parameters depend on others."""
+        return any(parameter.condition for parameter in self.parameters)
 
     def contains(self, assignment: Assignment) -> bool:
-        """Whether ``assignment`` gives every parameter, and no other, one of its values."""
-        return len(assignment) == len(self.parameters) and all(
+        """Whether ``assignment`` has a value of every active parameter, and no other."""
+        active = [parameter for parameter in self.parameters if parameter.is_active(assignment)]
+        return len(assignment) == len(active) and all(
             parameter.name in assignment and parameter.contains(assignment[parameter.name])
-            for parameter in self.parameters
+            for parameter in active
         )
 
     def render(self, assignment: Assignment) -> dict[str, str]:
@@ -147,7 +174,11 @@ class SearchSpace:
         INTEGER ``'16'``; DOUBLE the shortest text that reads back as the same number; DISCRETE the same, and
         without a point where it is whole; CATEGORICAL as it is.
         """
-        return {item.name: item.render(assignment[item.name]) for item in self.parameters}
+        return {
+            item.name: item.render(assignment[item.name])
+            for item in self.parameters
+            if item.is_active(assignment)
+        }
 
     def parse(self, rendered: Mapping[str, str]) -> dict[str, float | int | str]:
         """
@@ -155,48 +186,39 @@ class SearchSpace:
 
         :raises ValueError: a parameter is missing, unknown, or has a text that is none of its values.
         """
-        names = {parameter.name for parameter in self.parameters}
-        if rendered.keys() != names:
-            raise ValueError(f"an assignment must name {sorted(names)}, got {sorted(rendered)}")
-        return {item.name: item.parse(rendered[item.name]) for item in self.parameters}
+        found: dict[str, float | int | str] = {}
+        for item in self.parameters:
+            if item.is_active(found):
+                if item.name not in rendered:
+                    raise ValueError(f"an assignment must name {item.name!r}, got {sorted(rendered)}")
+                found[item.name] = item.parse(rendered[item.name])
+        if rendered.keys() != found.keys():
+            raise ValueError(f"an assignment must name {sorted(found)}, got {sorted(rendered)}")
+        return found
 
     def key(self, assignment: Assignment) -> tuple[float | int | str, ...]:
         """
         Return the values in the parameters' order.
 
-        Two assignments are the same if their keys are equal.
+        Two assignments are the same if their keys are equal: each value says which parameter is next.
         """
-        return tuple(assignment[parameter.name] for parameter in self.parameters)
+        return tuple(assignment[item.name] for item in self.parameters if item.name in assignment)
 
-    def assignment_at(self, index: int) -> dict[str, float | int | str]:
-        """
-        Return the ``index``-th assignment of a countable space.
 
-        The last parameter changes fastest.
-        """
-        values: dict[str, float | int | str] = {}
-        for parameter in reversed(self.parameters):
-            index, place = divmod(index, parameter.size or 1)
-            values[parameter.name] = parameter.value_at(place)
-        return {parameter.name: values[parameter.name] for parameter in self.parameters}
-
-    def first_unseen(self, seen: Iterable[Assignment], start: int = 0) -> dict[str, float | int | str] | None:
-        """
-        Return the first assignment from ``start`` on, round the end, not in ``seen``.
-
-        ``None``: all are in it.
-
-        For a countable space only. Takes at most ``len(seen) + 1`` steps, however large the space.
-        """
-        size = self.size
-        if size is None:
-            raise ValueError("a space with a DOUBLE has no first assignment")
-        taken = {self.key(assignment) for assignment in seen}
-        for step in range(min(size, len(taken) + 1)):
-            assignment = self.assignment_at((start + step) % size)
-            if self.key(assignment) not in taken:
-                return assignment
-        return None
+def _check_condition(parameter: Parameter, before: Mapping[str, Parameter]) -> None:
+    condition = parameter.condition
+    if condition is None:
+        return
+    parent = before.get(condition.parent)
+    if parent is None or parent.kind is ParameterKind.DOUBLE:
+        raise ValueError(
+            f"parameter {parameter.name!r} must stand after its parent, which is no DOUBLE; got {condition.parent!r}"
+        )
+    if len(set(condition.values)) != len(condition.values) or not parent.places(condition.values):
+        raise ValueError(
+            f"parameter {parameter.name!r} must have at least one value of its parent, each once; got "
+            f"{condition.values!r}"
+        )
 
 
 def _parameter(asked: SearchParameter) -> Parameter:
@@ -207,4 +229,5 @@ def _parameter(asked: SearchParameter) -> Parameter:
         high=asked.high,
         scale=asked.scale,
         values=asked.values,
+        condition=asked.condition,
     )

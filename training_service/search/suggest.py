@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training_api.job.tuning.search_terms import Goal, SearchAlgorithm
+from training_service.search.grid import Grid
 from training_service.search.search_space import Assignment, SearchSpace
 from training_service.search.unit_cube import UnitCube
 
@@ -60,17 +61,19 @@ def suggest(
     :param history: the finished trials, in an order that stays the same.
     :param running: the assignments of the trials that have not reported yet, likewise.
     :param seed: the study's; it stays the same from one suggestion to the next.
-    :raises ValueError: a grid search over a DOUBLE.
+    :raises ValueError: a grid search over a DOUBLE, or a Bayesian one with conditional parameters.
     """
     history = [trial for trial in history if space.contains(trial.assignment)]
     running = [assignment for assignment in running if space.contains(assignment)]
     seen = [*(trial.assignment for trial in history), *running]
     if algorithm is SearchAlgorithm.GRID:
-        return space.first_unseen(seen)
+        return Grid(space).first_unseen(seen)
     random = np.random.default_rng([seed % 2**64, len(seen)])
     cube = UnitCube.of(space)
     points: Sequence[Array] = ()
     if algorithm is not SearchAlgorithm.RANDOM:
+        if space.is_tree:
+            raise ValueError("a Bayesian search has no conditional parameters")
         # SciPy takes half a second and 60 MiB: only a service that tunes pays for it.
         from training_service.search.bayesian import propose_points
 
@@ -108,7 +111,8 @@ def _first_new(
         assignment = cube.assignment(cube.spread(random.random((1, len(cube.dimensions))))[0])
         if space.key(assignment) not in taken:
             return assignment
-    if space.size is not None:
+    if space.is_countable:
         # A countable space that is nearly used up: walk to the next free place, or begin again.
-        return space.first_unseen(seen, start=int(random.integers(2**62)) % space.size) or assignment
+        grid = Grid(space)
+        return grid.first_unseen(seen, start=int(random.integers(2**62)) % grid.size) or assignment
     return assignment

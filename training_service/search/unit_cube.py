@@ -153,7 +153,11 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True)
 class UnitCube:
-    """All coordinates of a space; a point is an array (D,), points are (N, D)."""
+    """
+    All coordinates of a space; a point is an array (D,), points are (N, D).
+
+    A parameter has its coordinate also where its condition does not hold; no value comes of it there.
+    """
 
     dimensions: tuple[Dimension, ...]
 
@@ -168,7 +172,7 @@ class UnitCube:
         return np.array([dimension.is_category for dimension in self.dimensions])
 
     def points(self, assignments: Sequence[Assignment]) -> Array:
-        """Return the points of ``assignments``, (N, D)."""
+        """Return the points of ``assignments``, (N, D); of a space without conditions only."""
         rows = [
             [item.coordinate(each[item.parameter.name]) for item in self.dimensions] for each in assignments
         ]
@@ -176,10 +180,11 @@ class UnitCube:
 
     def assignment(self, point: Array) -> dict[str, float | int | str]:
         """Return the assignment nearest to ``point``."""
-        return {
-            item.parameter.name: item.value(float(at))
-            for item, at in zip(self.dimensions, point, strict=True)
-        }
+        found: dict[str, float | int | str] = {}
+        for item, at in zip(self.dimensions, point, strict=True):
+            if item.parameter.is_active(found):
+                found[item.parameter.name] = item.value(float(at))
+        return found
 
     def spread(self, uniform: Array) -> Array:
         """Return points from ``uniform`` numbers in 0 to 1, (N, D)."""

@@ -20,6 +20,7 @@ from training_api.job.tuning.study_spec import StudySpec
 from training_api.states import JobState
 from training_service.model.records import JobRecord, Trial
 from training_service.search.early_stopping import Ending
+from training_service.search.grid import Grid
 from training_service.search.search_space import SearchSpace
 from training_service.store.database import to_us
 from training_service.store.jobs.job_store import JobStore
@@ -184,10 +185,10 @@ def trial_count(study: StudySpec, prior: Sequence[EndedTrial]) -> int:
     if study.algorithm is not SearchAlgorithm.GRID:
         return study.max_trials
     space = SearchSpace.of(study.parameters)
-    if space.size is None:
+    if not space.is_countable:
         return study.max_trials
     known = {tuple(sorted(trial.hyperparameters.items())) for trial in prior if is_within(space, trial)}
-    return min(study.max_trials, space.size - len(known))
+    return min(study.max_trials, Grid(space).size - len(known))
 
 
 def is_within(space: SearchSpace, trial: EndedTrial) -> bool:

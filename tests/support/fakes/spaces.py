@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
 
-from training_api.job.tuning.search_terms import ParameterKind, ScaleType
+from training_api.job.tuning.search_terms import Condition, ParameterKind, ScaleType
 from training_service.search.search_space import Parameter, SearchSpace
 
 SCALES = list(ScaleType)
@@ -57,3 +59,49 @@ def parameters(draw: Any, name: str) -> Parameter:
 def spaces(draw: Any, largest: int = 5) -> SearchSpace:
     """Draw a space of 1 to ``largest`` parameters."""
     return SearchSpace(tuple(draw(parameters(f"p{place}")) for place in range(draw(st.integers(1, largest)))))
+
+
+def below(parent: Parameter, parameter: Parameter, *values: float | int | str) -> Parameter:
+    """Return ``parameter``, searched with these values of ``parent``."""
+    return replace(parameter, condition=Condition(parent=parent.name, values=values))  # type: ignore[arg-type]
+
+
+@st.composite
+def trees(draw: Any, *, countable: bool = False) -> SearchSpace:
+    """Draw a small space in which parameters depend on those before them."""
+    found: list[Parameter] = []
+
+    def grow(parameter: Parameter, depth: int) -> None:
+        found.append(parameter)
+        values = small_values(parameter)
+        for _ in range(draw(st.integers(0, 2)) if values and depth < 3 else 0):
+            if len(found) < 7:
+                chosen = draw(st.lists(st.sampled_from(values), min_size=1, unique=True))
+                grow(below(parameter, small(), *chosen), depth + 1)
+
+    def small() -> Parameter:
+        name = f"p{len(found)}"
+        kinds = [integer(name, 1, 3), integer(name, 5, 5), category(name, "a", "b"), discrete(name, 0.5, 2.0)]
+        return draw(st.sampled_from(kinds if countable else [*kinds, double(name)]))
+
+    for _ in range(draw(st.integers(1, 3))):
+        grow(small(), 0)
+    return SearchSpace(tuple(found))
+
+
+def small_values(parameter: Parameter) -> list[float | int | str]:
+    """Return all values of a parameter of few; empty: it is a DOUBLE."""
+    if parameter.kind is ParameterKind.INTEGER:
+        return [*range(int(parameter.low), int(parameter.high) + 1)]
+    return [*parameter.values]
+
+
+def active_names(space: SearchSpace, assignment: Mapping[str, Any]) -> set[str]:
+    """Return the names that an assignment must have, given its values."""
+    by_name = {each.name: each for each in space.parameters}
+
+    def is_on(name: str) -> bool:
+        on = by_name[name].condition
+        return on is None or (is_on(on.parent) and assignment[on.parent] in on.values)
+
+    return {name for name in by_name if is_on(name)}

@@ -12,6 +12,27 @@ RATE = {
     "scaleType": "UNIT_LOG_SCALE",
 }
 
+#: A parameter with one that depends on it, on which a third one depends.
+CONDITIONAL: dict[str, Any] = {
+    "parameterId": "kind",
+    "categoricalValueSpec": {"values": ["linear", "deep"]},
+    "conditionalParameterSpecs": [
+        {
+            "parentCategoricalValues": {"values": ["deep"]},
+            "parameterSpec": {
+                "parameterId": "layers",
+                "integerValueSpec": {"minValue": "1", "maxValue": "3"},
+                "conditionalParameterSpecs": [
+                    {
+                        "parentIntValues": {"values": ["2", "3"]},
+                        "parameterSpec": {"parameterId": "size", "discreteValueSpec": {"values": [0.5, 2.0]}},
+                    }
+                ],
+            },
+        }
+    ],
+}
+
 
 def make_study(*parameters: dict[str, Any], **changes: Any) -> dict[str, Any]:
     """Return a StudySpec; ``changes`` are laid over it."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+
+#: A value of a parameter: a float (DOUBLE, DISCRETE), an int (INTEGER) or a string (CATEGORICAL).
+Value = float | int | str
 
 
 class Goal(StrEnum):
@@ -55,6 +59,19 @@ class Selection(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """
+    When a parameter is searched: while its parent is searched and has one of some values.
+
+    :param parent: the name of the parent, an INTEGER, CATEGORICAL or DISCRETE.
+    :param values: of the parent: at least one, each once.
+    """
+
+    parent: str
+    values: tuple[str, ...] | tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SearchParameter:
     """
     One searched dimension as it was asked for.
@@ -62,6 +79,7 @@ class SearchParameter:
     :param low: the least value of a DOUBLE or INTEGER, inclusive; whole for an INTEGER.
     :param high: the greatest, inclusive.
     :param values: the choices of a CATEGORICAL (strings) or a DISCRETE (floats, ascending); empty otherwise.
+    :param condition: when it is searched; ``None``: in every trial.
     """
 
     name: str
@@ -70,3 +88,10 @@ class SearchParameter:
     high: float = 0.0
     scale: ScaleType = ScaleType.NONE
     values: tuple[str, ...] | tuple[float, ...] = ()
+    condition: Condition | None = None
+
+    def is_active(self, chosen: Mapping[str, Value]) -> bool:
+        """Tell whether a trial has this parameter, given the values of those that stand before it."""
+        if self.condition is None:
+            return True
+        return chosen.get(self.condition.parent) in self.condition.values

@@ -15,7 +15,7 @@ class StudySpec:
     """
     One study: its search space and its limits.
 
-    :param parameters: in the request's order.
+    :param parameters: in the request's order; one with a condition stands after its parent.
     :param max_failed_trials: so many failed trials fail the job; 0: the service decides.
     :param min_trials: before so many trials have succeeded, no lack of progress ends the study.
     :param max_trials_without_progress: so many trials in a row without a better value end the study; 0: none.

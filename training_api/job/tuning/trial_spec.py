@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from training_api.job.tuning.search_terms import ParameterKind, SearchParameter
+from training_api.job.tuning.search_terms import ParameterKind, SearchParameter, Value
 from training_api.job.tuning.study_spec import StudySpec
 
 
@@ -24,11 +24,14 @@ def sample_hyperparameters(study: StudySpec) -> dict[str, str]:
 
     The least value of each parameter, or its first.
     """
-    return {each.name: _first_value(each) for each in study.parameters}
+    chosen: dict[str, Value] = {}
+    for each in study.parameters:
+        if each.is_active(chosen):
+            chosen[each.name] = each.values[0] if each.values else each.low
+    return {each.name: _text(each, chosen[each.name]) for each in study.parameters if each.name in chosen}
 
 
-def _first_value(parameter: SearchParameter) -> str:
-    value = parameter.values[0] if parameter.values else parameter.low
+def _text(parameter: SearchParameter, value: Value) -> str:
     if isinstance(value, str):
         return value
     return repr(value) if parameter.kind is ParameterKind.DOUBLE else f"{value:.15g}"

@@ -24,6 +24,7 @@ from training_api.job.replica_spec import ReplicaSpec
 from training_api.job.restarts import RestartScope
 from training_api.job.secret_refs import SecretRef
 from training_api.job.tuning.search_terms import (
+    Condition,
     Goal,
     ParameterKind,
     ScaleType,
@@ -223,6 +224,7 @@ def _parameter_to_json(parameter: SearchParameter) -> dict[str, Any]:
         "high": parameter.high,
         "scale": parameter.scale.value,
         "values": list(parameter.values),
+        **({"condition": _condition_to_json(parameter.condition)} if parameter.condition else {}),
     }
 
 
@@ -234,4 +236,14 @@ def _parameter(stored: Mapping[str, Any]) -> SearchParameter:
         high=stored["high"],
         scale=ScaleType(stored["scale"]),
         values=tuple(stored["values"]),
+        # Absent in most parameters, and in all that were stored before any dialect could say it.
+        condition=_condition(stored["condition"]) if "condition" in stored else None,
     )
+
+
+def _condition_to_json(condition: Condition) -> dict[str, Any]:
+    return {"parent": condition.parent, "values": list(condition.values)}
+
+
+def _condition(stored: Mapping[str, Any]) -> Condition:
+    return Condition(parent=stored["parent"], values=tuple(stored["values"]))

@@ -27,6 +27,8 @@ _RESOURCES = "projects.locations"
 _NO_CHANGES = differs("What was asked for stays as it is.", Certainty.DISCOVERY)
 _OF_MODELS = differs("Models are what pipelines have left: they are read and deleted.")
 _STUDY, _SEARCHED = "studySpec", Note(enforced="Followed by the search.")
+#: The schema of a conditional parameter, and how those of its conditions begin.
+_CHILD = "StudySpecParameterSpecConditionalParameterSpec"
 _NO_DEFAULT = differs("Checked and shown, without an effect.", Certainty.DISCOVERY)
 _ELAPSED = Note(enforced="Curves are compared by the time since each trial's start.")
 
@@ -99,7 +101,14 @@ NOTES: Mapping[str, Note] = {
     },
     "StudySpec.convexAutomatedStoppingSpec": differs("Its rule is not documented."),
     "StudySpec.observationNoise": differs("The search estimates the noise."),
-    "StudySpecParameterSpec.conditionalParameterSpecs": differs("The search has no tree of parameters."),
+    "StudySpecParameterSpec.conditionalParameterSpecs": Note(
+        enforced="A trial has the parameters whose conditions hold.",
+        deviation="With `RANDOM_SEARCH` and `GRID_SEARCH`; the Bayesian search, the default, refuses it. An id is "
+        "one parameter: siblings with disjoint conditions may not share one, as they may on Vertex AI.",
+        certainty=Certainty.DISCOVERY,
+    ),
+    _CHILD: _SEARCHED,
+    **{f"{_CHILD}{kind}ValueCondition": _SEARCHED for kind in ("Categorical", "Discrete", "Int")},
     "StudySpecMetricSpec.safetyConfig": differs("The search has no bounds of safety."),
     "StudySpecDecayCurveAutomatedStoppingSpec.useElapsedDuration": _ELAPSED,
     "StudySpecMedianAutomatedStoppingSpec.useElapsedDuration": _ELAPSED,
@@ -260,6 +269,29 @@ def _value(kind: str, value: Any, **others: Any) -> tuple[Sample, ...]:
     return each(value, beside={f"{_STUDY}.parameters[].doubleValueSpec": None, **beside})
 
 
+#: Values of parameters that others can depend on, by their kinds.
+_PARENTS: Mapping[str, Any] = {
+    "integerValueSpec": {"minValue": "1", "maxValue": "9"},
+    "categoricalValueSpec": {"values": ["a", "b"]},
+    "discreteValueSpec": {"values": [1.0, 2.0]},
+}
+
+
+def _below(parent: str, value: Any, **others: Any) -> tuple[Sample, ...]:
+    """Return a value of a field of what depends on a ``parent``, beside its ``others``."""
+    path = f"{_STUDY}.parameters[]"
+    beside = {f"{path}.conditionalParameterSpecs[].{name}": other for name, other in others.items()}
+    return each(
+        value,
+        beside={
+            f"{_STUDY}.algorithm": "RANDOM_SEARCH",
+            f"{path}.doubleValueSpec": None,
+            f"{path}.{parent}": _PARENTS[parent],
+            **beside,
+        },
+    )
+
+
 #: Values that the discovery document's rules allow, for fields where the type alone does not make a value
 #: good, or where one good value is not like another.
 SAMPLES: Mapping[str, tuple[Sample, ...]] = {
@@ -310,9 +342,20 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
     "StudySpec.studyStoppingConfig": each({"maxNumTrials": 5}),
     "StudySpecMetricSpec.goal": each("MAXIMIZE", "MINIMIZE"),
     "StudySpecMetricSpec.safetyConfig": each({"safetyThreshold": 0.5}),
-    "StudySpecParameterSpec.conditionalParameterSpecs": each(
-        [{"parameterSpec": _UNITS, "parentDiscreteValues": {"values": [0.5]}}]
+    "StudySpecParameterSpec.conditionalParameterSpecs": _below(
+        "discreteValueSpec", [{"parameterSpec": _UNITS, "parentDiscreteValues": {"values": [1.0]}}]
     ),
+    f"{_CHILD}.parameterSpec": _below(
+        "categoricalValueSpec", _UNITS, parentCategoricalValues={"values": ["a"]}
+    ),
+    f"{_CHILD}.parentCategoricalValues": _below(
+        "categoricalValueSpec", {"values": ["a"]}, parameterSpec=_UNITS
+    ),
+    f"{_CHILD}.parentDiscreteValues": _below("discreteValueSpec", {"values": [1.0]}, parameterSpec=_UNITS),
+    f"{_CHILD}.parentIntValues": _below("integerValueSpec", {"values": ["1"]}, parameterSpec=_UNITS),
+    f"{_CHILD}CategoricalValueCondition.values": _below("categoricalValueSpec", ["a"], parameterSpec=_UNITS),
+    f"{_CHILD}DiscreteValueCondition.values": _below("discreteValueSpec", [1.0], parameterSpec=_UNITS),
+    f"{_CHILD}IntValueCondition.values": _below("integerValueSpec", ["1"], parameterSpec=_UNITS),
     "StudySpecParameterSpec.doubleValueSpec": each({"minValue": 0.2, "maxValue": 2.0}),
     "StudySpecParameterSpec.scaleType": each("UNIT_LINEAR_SCALE", "UNIT_LOG_SCALE"),
     "StudySpecParameterSpec.integerValueSpec": _kind("integerValueSpec", {"minValue": "1", "maxValue": "9"}),
@@ -379,6 +422,9 @@ BAD_SAMPLES: Mapping[str, tuple[Sample, ...]] = {
     "HyperparameterTuningJob.maxFailedTrialCount": each(-1),
     "StudySpec.metrics": each([{"metricId": "a"}, {"metricId": "b"}]),
     "StudySpec.parameters": each([]),
+    f"{_CHILD}CategoricalValueCondition.values": _below("categoricalValueSpec", [], parameterSpec=_UNITS),
+    f"{_CHILD}DiscreteValueCondition.values": _below("discreteValueSpec", [], parameterSpec=_UNITS),
+    f"{_CHILD}IntValueCondition.values": _below("integerValueSpec", [], parameterSpec=_UNITS),
     "StudySpecStudyStoppingConfig.maxNumTrials": each(-1),
     "TrainingPipeline.displayName": each("x" * 129),
     "TrainingPipeline.trainingTaskDefinition": each("gs://bucket/other.yaml"),

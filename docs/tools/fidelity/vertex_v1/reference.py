@@ -10,6 +10,7 @@ _LOCATIONS = "projects.locations"
 SERVED = ("customJobs", "hyperparameterTuningJobs", "trainingPipelines", "models", "operations")
 _STUDY = "studySpec"
 _PARAMETER = f"{_STUDY}.parameters[]"
+_CHILD = f"{_PARAMETER}.conditionalParameterSpecs[]"
 _POOL = "jobSpec.workerPoolSpecs[]"
 
 VERTEX_V1 = Reference(
@@ -53,6 +54,14 @@ VERTEX_V1 = Reference(
                 "StudySpecParameterSpecIntegerValueSpec": f"{_PARAMETER}.integerValueSpec",
                 "StudySpecParameterSpecCategoricalValueSpec": f"{_PARAMETER}.categoricalValueSpec",
                 "StudySpecParameterSpecDiscreteValueSpec": f"{_PARAMETER}.discreteValueSpec",
+                "StudySpecParameterSpecConditionalParameterSpec": _CHILD,
+                "StudySpecParameterSpecConditionalParameterSpecCategoricalValueCondition": (
+                    f"{_CHILD}.parentCategoricalValues"
+                ),
+                "StudySpecParameterSpecConditionalParameterSpecDiscreteValueCondition": (
+                    f"{_CHILD}.parentDiscreteValues"
+                ),
+                "StudySpecParameterSpecConditionalParameterSpecIntValueCondition": f"{_CHILD}.parentIntValues",
                 "StudySpecDecayCurveAutomatedStoppingSpec": f"{_STUDY}.decayCurveStoppingSpec",
                 "StudySpecMedianAutomatedStoppingSpec": f"{_STUDY}.medianAutomatedStoppingSpec",
                 "StudySpecStudyStoppingConfig": f"{_STUDY}.studyStoppingConfig",

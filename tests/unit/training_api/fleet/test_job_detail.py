@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from training_api.fleet.job_detail import StudyView, TrialView, trial_rows
-from training_api.job.tuning.search_terms import Goal, ParameterKind, ScaleType, SearchParameter
+from training_api.job.tuning.search_terms import Condition, Goal, ParameterKind, ScaleType, SearchParameter
 from training_api.job.tuning.study_spec import StudySpec
 from training_api.states import JobState
 
@@ -21,6 +21,15 @@ NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
         SearchParameter(name="units", kind=ParameterKind.INTEGER, low=1, high=64, scale=ScaleType.LINEAR),
         SearchParameter(name="kind", kind=ParameterKind.CATEGORICAL, values=("adam", "1")),
         SearchParameter(name="batch", kind=ParameterKind.DISCRETE, values=(0.25, 32.0)),
+        SearchParameter(
+            name="rate",
+            kind=ParameterKind.DOUBLE,
+            high=1,
+            condition=Condition(parent="kind", values=("adam", "1")),
+        ),
+        SearchParameter(
+            name="rate", kind=ParameterKind.DOUBLE, high=1, condition=Condition(parent="units", values=(1, 3))
+        ),
     ],
 )
 def test_a_study_is_the_same_on_the_other_side(parameter: SearchParameter) -> None:

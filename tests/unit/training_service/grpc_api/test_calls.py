@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from tests.support.fakes.custom_jobs import make_custom_job, make_pool
+from tests.support.fakes.vertex_tuning_jobs import CONDITIONAL, make_study, make_tuning_job
 from tests.support.rpc import ADMIN, ANN, JOB_SERVICE, VIEWER, Rpc
 from tests.support.waiting import wait_until
 from training_api.job.project_number import project_number
@@ -91,6 +92,21 @@ def test_the_same_job_over_both_transports_is_the_same_row(rpc: Rpc, tmp_path: P
     assert len({tuple(text.replace(row[0], "ID") for text in row) for row in rows}) == 1
     given = ("name", "createTime", "updateTime")
     assert {**over_rest, **dict.fromkeys(given)} == {**over_grpc, **dict.fromkeys(given)}
+
+
+def test_conditional_parameters_are_read_and_refused_as_over_rest(rpc: Rpc) -> None:
+    def search(**changes: Any) -> dict[str, Any]:
+        job = make_tuning_job(study=make_study(CONDITIONAL, **changes))
+        return rpc.call("CreateHyperparameterTuningJob", {"parent": PARENT, "hyperparameterTuningJob": job})
+
+    created = search(algorithm="RANDOM_SEARCH")
+
+    assert created["studySpec"] == make_study(CONDITIONAL, algorithm="RANDOM_SEARCH")
+    assert rpc.http.get(f"/vertex/v1/{created['name']}").json() == created
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as words:
+        search()
+    (violation,) = words[1]["details"][0]["fieldViolations"]
+    assert violation["field"] == "studySpec.parameters[0].conditionalParameterSpecs"
 
 
 def test_a_project_is_found_by_its_number_and_a_job_in_its_location_only(rpc: Rpc) -> None:

@@ -11,7 +11,7 @@ import pytest
 from container_engines.memory.engine import Behaviour
 from tests.support.fakes.custom_jobs import make_pool
 from tests.support.fakes.studies import Tuning
-from tests.support.fakes.vertex_tuning_jobs import RATE, make_study, make_tuning_job
+from tests.support.fakes.vertex_tuning_jobs import CONDITIONAL, RATE, make_study, make_tuning_job
 from tests.support.fakes.world import IMAGE, PROJECT, World
 from training_api.dialects.vertex_v1.names import trial_uid
 from training_api.dialects.vertex_v1.tuning.reader import tuning_job_spec
@@ -93,6 +93,48 @@ def test_trials_are_told_who_they_are_and_have_their_own_folder(tuning: Tuning) 
         assert json.loads(own["CLUSTER_SPEC"])["task"]["trial"] == launch.trial_id
         assert launch.args[-1] in ("--layers=1", "--layers=2", "--layers=3")
     assert launches[2].args[0] == "--out=gs://bucket/base/2/model/"
+
+
+def test_trials_have_the_parameters_whose_conditions_hold_until_the_grid_ends(tuning: Tuning) -> None:
+    by = KINDS | {"parameterId": "by"}
+    submit(tuning, CONDITIONAL, by, algorithm="GRID_SEARCH", maxTrialCount=20, parallelTrialCount=20)
+    tuning.world.settle()
+    launches = {each.trial_id: each.args for each in tuning.world.engine.launches()}
+    tuning.run()
+
+    job = shown(tuning.world)
+    found = [{each["parameterId"]: each["value"] for each in trial["parameters"]} for trial in job["trials"]]
+    assert found == [
+        {"kind": "linear", "by": "adam"},
+        {"kind": "deep", "layers": 1, "by": "adam"},
+        *(
+            {"kind": "deep", "layers": layers, "size": size, "by": "adam"}
+            for layers in (2, 3)
+            for size in (0.5, 2.0)
+        ),
+    ]
+    assert job["state"] == "JOB_STATE_SUCCEEDED"
+    assert len(launches) == 6
+    assert launches["1"][-2:] == ("--kind=linear", "--by=adam")
+    assert not any("--layers" in arg or "--size" in arg for arg in launches["1"])
+    assert launches["6"][-4:] == ("--kind=deep", "--layers=3", "--size=2", "--by=adam")
+
+
+def test_a_random_search_follows_its_conditions_across_a_restart(tuning: Tuning) -> None:
+    submit(tuning, CONDITIONAL, RATE, algorithm="RANDOM_SEARCH", maxTrialCount=12)
+    tuning.world.settle()
+    tuning.world.restart()
+    tuning.run()
+
+    job = shown(tuning.world)
+    found = [{each["parameterId"]: each["value"] for each in trial["parameters"]} for trial in job["trials"]]
+    assert len(found) == 12
+    for values in found:
+        is_deep = values["kind"] == "deep"
+        assert ("layers" in values) is is_deep
+        assert ("size" in values) is (values.get("layers") in (2, 3))
+        assert 0.001 <= values["rate"] <= 1
+    assert {values["kind"] for values in found} == {"linear", "deep"}
 
 
 def test_trials_that_wait_or_run_say_so(tuning: Tuning) -> None:

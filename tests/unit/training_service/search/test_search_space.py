@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.fakes.spaces import category, discrete, double, integer, spaces
+from tests.support.fakes.spaces import active_names, below, category, discrete, double, integer, spaces, trees
 from training_api.job.tuning.search_terms import ParameterKind, ScaleType, SearchParameter
 from training_service.search.search_space import Parameter, SearchSpace
 from training_service.search.unit_cube import UnitCube
@@ -53,7 +52,7 @@ def test_values_are_written_as_the_api_writes_them() -> None:
     }
 
 
-@given(space=spaces(), data=st.data())
+@given(space=st.one_of(spaces(), trees()), data=st.data())
 def test_what_was_written_reads_back_as_the_same_values(space: SearchSpace, data: st.DataObject) -> None:
     point = np.array([[data.draw(UNIFORM) for _ in space.parameters]])
     assignment = UnitCube.of(space).assignment(UnitCube.of(space).spread(point)[0])
@@ -61,6 +60,7 @@ def test_what_was_written_reads_back_as_the_same_values(space: SearchSpace, data
     parsed = space.parse(space.render(assignment))
 
     assert space.contains(assignment)
+    assert assignment.keys() == active_names(space, assignment)
     assert parsed == assignment
     assert [type(value) for value in parsed.values()] == [type(value) for value in assignment.values()]
 
@@ -115,9 +115,58 @@ def test_two_parameters_of_one_name_are_refused() -> None:
         SearchSpace((double("x"), integer("x")))
 
 
-def test_a_countable_space_lists_every_assignment_once() -> None:
-    space = SearchSpace((integer("n", 2, 4), category("c", "a", "b"), discrete("d", 0.5, 2.0)))
+KIND = category("kind", "linear", "deep")
+LAYERS = below(KIND, integer("layers", 1, 3), "deep")
+UNITS = below(LAYERS, discrete("units", 8.0, 16.0), 2, 3)
+TREE = SearchSpace((KIND, LAYERS, UNITS, double("rate")))
 
-    listed = [space.key(space.assignment_at(index)) for index in range(space.size or 0)]
 
-    assert listed == list(itertools.product((2, 3, 4), ("a", "b"), (0.5, 2.0)))
+@pytest.mark.parametrize(
+    "rendered",
+    [
+        {"kind": "linear", "rate": "0.5"},
+        {"kind": "deep", "layers": "1", "rate": "0.5"},
+        {"kind": "deep", "layers": "3", "units": "8", "rate": "0.5"},
+    ],
+)
+def test_a_trial_has_the_parameters_whose_conditions_hold(rendered: dict[str, str]) -> None:
+    assignment = TREE.parse(rendered)
+
+    assert TREE.contains(assignment)
+    assert TREE.render(assignment) == rendered
+
+
+@pytest.mark.parametrize(
+    "rendered",
+    [
+        {"kind": "linear", "layers": "1", "rate": "0.5"},
+        {"kind": "linear", "units": "8", "rate": "0.5"},
+        {"kind": "deep", "rate": "0.5"},
+        {"kind": "deep", "layers": "1", "units": "8", "rate": "0.5"},
+        {"kind": "deep", "layers": "2", "rate": "0.5"},
+    ],
+)
+def test_a_trial_has_no_other_parameters(rendered: dict[str, str]) -> None:
+    parameters = {each.name: each for each in TREE.parameters}
+
+    assert not TREE.contains({name: parameters[name].parse(text) for name, text in rendered.items()})
+    with pytest.raises(ValueError, match="an assignment must name"):
+        TREE.parse(rendered)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        (LAYERS, KIND),
+        (LAYERS,),
+        (double("x"), below(double("x"), integer("n"), 0.5)),
+        (KIND, below(KIND, integer("n"), "wide")),
+        (KIND, below(KIND, integer("n"), "deep", "deep")),
+        (KIND, below(KIND, integer("n"))),
+        (integer("m", 1, 3), below(integer("m"), integer("n"), 4)),
+    ],
+    ids=["after", "absent", "a double", "no value of the parent", "twice", "no value", "too large"],
+)
+def test_a_condition_that_cannot_be_is_refused_by_name(parameters: tuple[Parameter, ...]) -> None:
+    with pytest.raises(ValueError, match=r"parameter '(n|layers|kind|m)'"):
+        SearchSpace(parameters)

@@ -17,9 +17,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.fakes.spaces import category, cube, discrete, double, integer, spaces
+from tests.support.fakes.spaces import (
+    active_names,
+    below,
+    category,
+    cube,
+    discrete,
+    double,
+    integer,
+    spaces,
+    trees,
+)
 from tests.support.speed import scaled
 from training_api.job.tuning.search_terms import Goal, ScaleType, SearchAlgorithm
+from training_service.search.grid import Grid
 from training_service.search.search_space import SearchSpace
 from training_service.search.suggest import Observation, suggest
 
@@ -92,14 +103,14 @@ def test_any_space_and_any_report_gives_new_assignments_inside_the_space(
     )
 
     keys = {space.key(trial.assignment) for trial in history}
-    assert len(keys) == min(len(values), space.size or len(values))
+    assert len(keys) == (min(len(values), Grid(space).size) if space.is_countable else len(values))
 
 
 @pytest.mark.parametrize("algorithm", [BAYESIAN, SearchAlgorithm.RANDOM])
 def test_a_countable_space_is_tried_out_before_anything_repeats(algorithm: SearchAlgorithm) -> None:
     history = run_study(COUNTABLE, lambda x: x["n"] + x["d"], 40, parallel=4, algorithm=algorithm)
 
-    assert len({COUNTABLE.key(trial.assignment) for trial in history[:36]}) == COUNTABLE.size == 36
+    assert len({COUNTABLE.key(trial.assignment) for trial in history[:36]}) == Grid(COUNTABLE).size == 36
 
 
 @pytest.mark.parametrize(
@@ -108,7 +119,7 @@ def test_a_countable_space_is_tried_out_before_anything_repeats(algorithm: Searc
 def test_a_space_of_one_point_has_that_point(space: SearchSpace) -> None:
     history = run_study(space, lambda _: 1.0, 15)
 
-    assert [trial.assignment for trial in history] == [space.assignment_at(0)] * 15
+    assert [trial.assignment for trial in history] == [Grid(space).assignment_at(0)] * 15
 
 
 def test_a_grid_is_complete_and_then_ends() -> None:
@@ -119,8 +130,73 @@ def test_a_grid_is_complete_and_then_ends() -> None:
         running.append(suggest(COUNTABLE, history, running, 0, goal=Goal.MINIMIZE, algorithm=grid))
 
     tried = {COUNTABLE.key(each) for each in [*(trial.assignment for trial in history), *running]}
-    assert len(tried) == COUNTABLE.size
+    assert len(tried) == Grid(COUNTABLE).size
     assert suggest(COUNTABLE, history, running, 0, goal=Goal.MINIMIZE, algorithm=grid) is None
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    space=trees(),
+    seed=st.integers(-(2**63), 2**64),
+    parallel=st.integers(1, 3),
+    values=st.lists(st.none() | st.floats(), min_size=14, max_size=14),
+)
+def test_a_random_search_of_a_tree_gives_new_assignments_of_the_active_parameters(
+    space: SearchSpace, seed: int, parallel: int, values: list[float | None]
+) -> None:
+    reports = iter(values)
+
+    history = run_study(
+        space, lambda _: next(reports), len(values), parallel, seed, algorithm=SearchAlgorithm.RANDOM
+    )
+
+    by_name = {each.name: each for each in space.parameters}
+    for trial in history:
+        assert trial.assignment.keys() == active_names(space, trial.assignment)
+        assert all(by_name[name].contains(value) for name, value in trial.assignment.items())
+    keys = {space.key(trial.assignment) for trial in history}
+    assert len(keys) == (min(len(values), Grid(space).size) if space.is_countable else len(values))
+
+
+@settings(max_examples=50, deadline=None)
+@given(space=trees(countable=True), parallel=st.integers(1, 3))
+def test_a_grid_search_of_a_tree_tries_its_grid_and_ends(space: SearchSpace, parallel: int) -> None:
+    grid, size = Grid(space), min(Grid(space).size, 60)
+
+    history = run_study(space, lambda _: 1.0, size, parallel, algorithm=SearchAlgorithm.GRID)
+
+    assert [trial.assignment for trial in history] == [grid.assignment_at(index) for index in range(size)]
+    after = suggest(space, history, [], 0, goal=Goal.MINIMIZE, algorithm=SearchAlgorithm.GRID)
+    assert (after is None) is (size == grid.size)
+
+
+def test_a_random_search_is_uniform_on_each_branch() -> None:
+    kind = category("kind", "a", "b", "c")
+    layers = below(kind, integer("layers", 1, 2), "c")
+    space = SearchSpace((kind, layers, below(layers, double("x"), 2), double("rate")))
+
+    history = run_study(space, lambda _: 0.0, 600, algorithm=SearchAlgorithm.RANDOM)
+
+    found = [trial.assignment for trial in history]
+    deep = [each for each in found if each["kind"] == "c"]
+    assert all(160 < sum(each["kind"] == value for each in found) < 240 for value in ("a", "b", "c"))
+    assert 70 < sum(each["layers"] == 1 for each in deep) < 130
+    halves = [each["x"] < 0.5 for each in deep if "x" in each]
+    assert 30 < sum(halves) < len(halves) - 30
+
+
+def test_a_bayesian_search_has_no_conditional_parameters() -> None:
+    kind = category("kind")
+
+    with pytest.raises(ValueError, match="conditional"):
+        suggest(
+            SearchSpace((kind, below(kind, double("x"), "a"))),
+            [],
+            [],
+            0,
+            goal=Goal.MINIMIZE,
+            algorithm=SearchAlgorithm.BAYESIAN,
+        )
 
 
 def test_a_grid_has_no_real_numbers() -> None:

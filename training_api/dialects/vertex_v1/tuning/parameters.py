@@ -8,10 +8,12 @@ are 0 are absent in canonical JSON.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+from training_api.dialects.vertex_v1.tuning.conditions import read_condition
 from training_api.job.tuning.bounds import (
     MAX_DISCRETE_VALUES,
     MAX_INTEGER,
@@ -19,10 +21,19 @@ from training_api.job.tuning.bounds import (
     PARAMETER_NAME,
     PARAMETER_NAME_RULE,
 )
-from training_api.job.tuning.search_terms import ParameterKind, ScaleType, SearchAlgorithm, SearchParameter
+from training_api.job.tuning.search_terms import (
+    Condition,
+    ParameterKind,
+    ScaleType,
+    SearchAlgorithm,
+    SearchParameter,
+)
 from training_api.job.violations import Violations
 
-PATH = "studySpec.parameters"
+_STUDY = "studySpec."
+PATH = f"{_STUDY}parameters"
+#: The field with the parameters that depend on one, and the field of each of these with the parameter itself.
+CONDITIONAL, _SPEC = "conditionalParameterSpecs", "parameterSpec"
 #: The field that has a parameter's values, by its kind.
 VALUE_SPECS: Mapping[ParameterKind, str] = {
     ParameterKind.DOUBLE: "doubleValueSpec",
@@ -43,44 +54,78 @@ def read_parameters(
     rules: Violations, parameters: Sequence[Mapping[str, Any]], algorithm: SearchAlgorithm
 ) -> tuple[SearchParameter, ...]:
     """
-    Return the parameters of a study in their order.
+    Return the parameters of a study in their order, each before those that depend on it.
 
     What breaks a rule is recorded in ``rules``. A default value is checked and has no effect: "Not supported
     by HyperparameterTuningJob".
     """
     if not parameters:
         rules.add(PATH, "is required: at least one parameter to search")
-    if len(parameters) > MAX_PARAMETERS:
-        rules.add(PATH, f"must be at most {MAX_PARAMETERS} parameters; got {len(parameters)}")
+    placed = [each for path, root in _items(PATH, parameters) for each in _with_conditional(path, root)]
+    if len(placed) > MAX_PARAMETERS:
+        rules.add(PATH, f"must be at most {MAX_PARAMETERS} parameters; got {len(placed)}")
         return ()  # what made one too many is not to be told of each
-    _check_names(rules, parameters)
-    found = (_parameter(rules, f"{PATH}[{place}]", each, algorithm) for place, each in enumerate(parameters))
-    return tuple(each for each in found if each is not None)
+    _check_names(rules, placed)
+    return tuple(
+        each for path, root in _items(PATH, parameters) for each in _read(rules, path, root, algorithm)
+    )
 
 
-def _check_names(rules: Violations, parameters: Sequence[Mapping[str, Any]]) -> None:
-    first: dict[str, int] = {}
-    for place, parameter in enumerate(parameters):
-        path, name = f"{PATH}[{place}].parameterId", parameter.get("parameterId", "")
+def _items(path: str, items: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    return ((f"{path}[{place}]", each) for place, each in enumerate(items))
+
+
+def _conditional(path: str, parameter: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield each ConditionalParameterSpec of a parameter with its path."""
+    return _items(f"{path}.{CONDITIONAL}", parameter.get(CONDITIONAL, []))
+
+
+def _with_conditional(path: str, parameter: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield a parameter, and all that depend on it, with their paths."""
+    yield path, parameter
+    for below, spec in _conditional(path, parameter):
+        yield from _with_conditional(f"{below}.{_SPEC}", spec.get(_SPEC, {}))
+
+
+def _read(
+    rules: Violations,
+    path: str,
+    parameter: Mapping[str, Any],
+    algorithm: SearchAlgorithm,
+    condition: Condition | None = None,
+) -> Iterator[SearchParameter]:
+    """Yield a parameter, and then all that depend on it."""
+    found = _parameter(rules, path, parameter, algorithm)
+    if found is None:
+        return  # without its values, nothing can be said of what depends on them
+    yield replace(found, condition=condition)
+    for below, spec in _conditional(path, parameter):
+        on = read_condition(rules, below, spec, found)
+        yield from _read(rules, f"{below}.{_SPEC}", spec.get(_SPEC, {}), algorithm, on)
+
+
+def _check_names(rules: Violations, placed: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+    """
+    Record names that are none, or that another parameter has.
+
+    The API lets siblings with disjoint conditions share a name; here, a name is one parameter.
+    """
+    first: dict[str, str] = {}
+    for place, parameter in placed:
+        path, name = f"{place}.parameterId", parameter.get("parameterId", "")
         if not name:
             rules.add(path, "is required: the trainer's argument --NAME")
         elif not PARAMETER_NAME.fullmatch(name):
             rules.add(path, f"{PARAMETER_NAME_RULE}; got {name[:200]!r}")
         elif name in first:
-            rules.add(path, f"must be unique, parameters[{first[name]}] has it already; got {name!r}")
+            rules.add(path, f"must be unique, {first[name]} has it already; got {name!r}")
         else:
-            first[name] = place
+            first[name] = place.removeprefix(_STUDY)
 
 
 def _parameter(
     rules: Violations, path: str, parameter: Mapping[str, Any], algorithm: SearchAlgorithm
 ) -> SearchParameter | None:
-    if "conditionalParameterSpecs" in parameter:
-        rules.add(
-            f"{path}.conditionalParameterSpecs",
-            "this service searches no parameters that depend on others; leave it out, and run a tuning job for "
-            "each value of the parent, or have the trainer ignore what does not apply",
-        )
     kind = next((kind for kind, name in VALUE_SPECS.items() if name in parameter), None)
     if kind is None:
         rules.add(path, f"must have its values, in one of {', '.join(VALUE_SPECS.values())}")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from training_api.dialects.vertex_v1.tuning.parameters import read_parameters
+from training_api.dialects.vertex_v1.tuning.parameters import CONDITIONAL, read_parameters
 from training_api.job.tuning.bounds import MAX_TRIALS
 from training_api.job.tuning.measurement import MAX_TAG_LENGTH
 from training_api.job.tuning.search_terms import Goal, SearchAlgorithm, Selection, Stopping
@@ -54,6 +54,8 @@ def read_study(rules: Violations, request: Mapping[str, Any]) -> StudySpec:
         if (study.get(parent, {}) if parent else study).get(field) not in (None, False):
             rules.add(f"{PATH}.{path}", why)
     algorithm = _ALGORITHMS.get(study.get("algorithm", ""), SearchAlgorithm.BAYESIAN)
+    if algorithm is SearchAlgorithm.BAYESIAN:
+        _check_independent(rules, study)
     metric_tag, goal = _metric(rules, study)
     ending = study.get("studyStoppingConfig", {})
     stopping = next((name for name in _STOPPING if name in study), "")
@@ -92,6 +94,16 @@ def read_study(rules: Violations, request: Mapping[str, Any]) -> StudySpec:
             Selection.BEST if study.get("measurementSelectionType") == "BEST_MEASUREMENT" else Selection.LAST
         ),
     )
+
+
+def _check_independent(rules: Violations, study: Mapping[str, Any]) -> None:
+    for place, parameter in enumerate(study.get("parameters", [])):
+        if parameter.get(CONDITIONAL):
+            rules.add(
+                f"{PATH}.parameters[{place}].{CONDITIONAL}",
+                "the Bayesian search of this service, the default, has no parameters that depend on others; set "
+                f"{PATH}.algorithm to RANDOM_SEARCH or GRID_SEARCH, or run a tuning job for each value of the parent",
+            )
 
 
 def _metric(rules: Violations, study: Mapping[str, Any]) -> tuple[str, Goal]:

@@ -224,12 +224,12 @@ def status_of(row: TrialRow) -> str:
 
 
 def _points(study: StudySpec, axes: Sequence[PlotAxis], row: TrialRow) -> Iterator[Spec]:
-    """Yield where the trial's line meets the axes."""
-    values = [row.hyperparameters.get(axis.name, "") for axis in axes[:-1]]
+    """Yield where the trial's line meets the axes of what the trial has."""
+    values = [row.hyperparameters.get(axis.name) for axis in axes[:-1]]
     objective = row.objective if row.is_done else None
-    values.append("" if objective is None else repr(objective))
+    values.append(None if objective is None else repr(objective))
     for index, (axis, value) in enumerate(zip(axes, values, strict=True)):
-        place = axis.place(value)
+        place = None if value is None else axis.place(value)
         if place is not None:
             yield {
                 "trial": row.trial_id,

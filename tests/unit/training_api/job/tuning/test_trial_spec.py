@@ -8,6 +8,7 @@ from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job
 from training_api.dialects.ml_v1.trial_spec import trial_environment, trial_spec
 from training_api.job.job_spec import JobSpec
+from training_api.job.tuning.search_terms import Condition, ParameterKind, SearchParameter
 from training_api.job.tuning.study_spec import StudySpec
 from training_api.job.tuning.trial_spec import hyperparameter_args, sample_hyperparameters, trial_output_dir
 
@@ -76,6 +77,24 @@ def test_a_sample_of_the_space_is_its_lower_corner_as_it_is_written_on_a_command
         "units": "16",
         "depth": "2",
         "kernel": "rbf",
+    }
+
+
+def test_a_sample_has_only_the_parameters_whose_conditions_hold() -> None:
+    def below(parent: str, *values: str) -> Condition:
+        return Condition(parent=parent, values=values)
+
+    kind = SearchParameter(name="kind", kind=ParameterKind.CATEGORICAL, values=("deep", "linear"))
+    layers = SearchParameter(
+        name="layers", kind=ParameterKind.INTEGER, low=1, high=3, condition=below("kind", "deep")
+    )
+    rate = SearchParameter(
+        name="rate", kind=ParameterKind.DOUBLE, high=1, condition=below("kind", "linear", "wide")
+    )
+
+    assert sample_hyperparameters(StudySpec(parameters=(kind, layers, rate))) == {
+        "kind": "deep",
+        "layers": "1",
     }
 
 

@@ -13,7 +13,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from tests.support.fakes.custom_jobs import make_custom_job, make_pool
-from tests.support.fakes.vertex_tuning_jobs import make_study, make_tuning_job
+from tests.support.fakes.vertex_tuning_jobs import CONDITIONAL, make_study, make_tuning_job
 from training_api.dialects.ml_v1.job_rows import SearchJobsResponse
 from training_api.job.project_number import project_number
 
@@ -122,7 +122,55 @@ def test_what_breaks_rules_is_named_by_its_path(http: TestClient) -> None:
     assert [each["field"] for each in error["details"][0]["fieldViolations"]] == [
         "trialJobSpec.workerPoolSpecs[0].replicaCount",
         "studySpec.parameters[0].conditionalParameterSpecs",
+        "studySpec.parameters[0].conditionalParameterSpecs[0].parameterSpec.parameterId",
+        "studySpec.parameters[0].conditionalParameterSpecs[0].parentCategoricalValues",
+        "studySpec.parameters[0].conditionalParameterSpecs[0].parameterSpec",
     ]
+
+
+def test_conditional_parameters_are_shown_as_they_were_sent(http: TestClient) -> None:
+    study = make_study(CONDITIONAL, algorithm="GRID_SEARCH")
+    created = create(http, studySpec=study)
+
+    assert created["studySpec"] == study
+    assert http.get(path_of(created)).json() == created
+    shown = http.get(f"/ops/v1/projects/demo/jobs/{created['name'].rpartition('/')[2]}").json()
+    assert [each.get("condition") for each in shown["study"]["parameters"]] == [
+        None,
+        {"parent": "kind", "values": ["deep"]},
+        {"parent": "layers", "values": [2.0, 3.0]},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("field", "conditions"),
+    [
+        (
+            "conditionalParameterSpecs[0].parentCategoricalValues",
+            {"parentIntValues": {"values": ["1"]}, "parentCategoricalValues": {"values": ["deep"]}},
+        ),
+        ("conditionalParameterSpecs[0].parentIntValues", {"parentIntValues": {"values": ["1"]}}),
+        (
+            "conditionalParameterSpecs[0].parentCategoricalValues.values[0]",
+            {"parentCategoricalValues": {"values": ["wide"]}},
+        ),
+    ],
+    ids=["two", "of another kind", "no value of the parent"],
+)
+def test_a_condition_that_cannot_hold_is_refused(
+    http: TestClient, field: str, conditions: dict[str, Any]
+) -> None:
+    (child,) = CONDITIONAL["conditionalParameterSpecs"]
+    wrong = {
+        **CONDITIONAL,
+        "conditionalParameterSpecs": [{**conditions, "parameterSpec": child["parameterSpec"]}],
+    }
+    study = make_study(wrong, algorithm="GRID_SEARCH")
+    error = http.post(JOBS, json=make_tuning_job(study=study)).json()["error"]
+
+    assert (error["code"], error["status"]) == (400, "INVALID_ARGUMENT")
+    (violation,) = error["details"][0]["fieldViolations"]
+    assert violation["field"] == f"studySpec.parameters[0].{field}"
 
 
 def test_an_unknown_field_is_refused_in_the_words_of_the_real_service(http: TestClient) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.fakes.custom_jobs import make_custom_job, make_package_pool, make_pool
-from tests.support.fakes.vertex_tuning_jobs import make_study, make_tuning_job
+from tests.support.fakes.vertex_tuning_jobs import RATE, make_study, make_tuning_job
 from training_api.dialects.ml_v1.reader import job_spec_from_wire
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.dialects.ml_v1.trial_spec import trial_spec
@@ -187,3 +187,18 @@ def test_a_study_of_the_other_dialect_comes_back_and_what_older_rows_lack_is_off
     older = spec_from_json(stored, **given).study
     assert older is not None
     assert (older.min_trials, older.max_trials_without_progress, older.stops_by_seconds) == (0, 0, False)
+
+
+def test_conditions_come_back_and_parameters_without_are_stored_as_before() -> None:
+    layers = {
+        "parameterId": "layers",
+        "integerValueSpec": {"minValue": "1", "maxValue": "3"},
+        "conditionalParameterSpecs": [{"parentIntValues": {"values": ["2", "3"]}, "parameterSpec": RATE}],
+    }
+    study = make_study(layers, algorithm="RANDOM_SEARCH")
+    spec = tuning_job_spec("p", "us-central1", "1", make_tuning_job(study=study))
+
+    assert read_back(spec) == spec
+    parent, child = spec_to_json(spec)["study"]["parameters"]
+    assert "condition" not in parent  # as in a row of an earlier version
+    assert child["condition"] == {"parent": "layers", "values": [2, 3]}

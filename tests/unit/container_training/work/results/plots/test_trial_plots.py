@@ -11,7 +11,8 @@ from tests.support.fakes.fake_service import EPOCH
 from tests.support.fakes.tuning_jobs import SEARCH, make_trial, make_tuning_job
 from training_api.dialects.ml_v1.resources import Job
 from training_api.dialects.ml_v1.trials import study_of, trial_rows
-from training_api.job.tuning.search_terms import Goal
+from training_api.job.tuning.search_terms import Goal, ParameterKind, SearchParameter
+from training_api.job.tuning.study_spec import StudySpec
 
 JOB = make_tuning_job(
     make_trial(1, 0.9, start=0),
@@ -47,6 +48,17 @@ def test_a_line_goes_over_all_parameters_to_the_objective() -> None:
     assert [point["value"] for point in of_first] == ["0.01", "64", "adam", "0.9"]
     assert of_first[0]["place"] == pytest.approx(2 / 3)  # on a log scale from 1e-4 to 1e-1
     assert of_first[3]["place"] == 0.0
+
+
+def test_a_line_skips_the_axis_of_a_parameter_that_the_trial_does_not_have() -> None:
+    """Also where the empty text is a value."""
+    kind = SearchParameter(name="kind", kind=ParameterKind.CATEGORICAL, values=("", "adam"))
+    study = StudySpec(parameters=(kind,), metric_tag="accuracy")
+    row = trial_rows(JOB, EPOCH)[0]
+
+    spec = parallel_coordinates("digits_1", study, [row.model_copy(update={"hyperparameters": {}})])
+
+    assert {point["parameter"] for point in rows_of(spec, "line")} == {"accuracy"}
 
 
 def test_a_trial_without_an_objective_ends_before_the_last_axis() -> None:

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from training_api.dialects.vertex_v1.tuning.parameters import read_parameters
-from training_api.job.tuning.search_terms import ParameterKind, ScaleType, SearchAlgorithm, SearchParameter
+from training_api.job.tuning.search_terms import (
+    Condition,
+    ParameterKind,
+    ScaleType,
+    SearchAlgorithm,
+    SearchParameter,
+)
 from training_api.job.violations import Violations
 
 BAYESIAN, GRID = SearchAlgorithm.BAYESIAN, SearchAlgorithm.GRID
@@ -163,20 +169,138 @@ def test_a_grid_has_no_doubles() -> None:
     assert "with GRID_SEARCH" in found["[0].doubleValueSpec"]
 
 
-def test_conditional_parameters_are_refused_with_a_way_out() -> None:
-    found = broken(
-        {
-            "parameterId": "a",
-            "categoricalValueSpec": {"values": ["x", "y"]},
-            "conditionalParameterSpecs": [{"parentCategoricalValues": {"values": ["x"]}}],
-        }
-    )
-
-    assert "run a tuning job for each value of the parent" in found["[0].conditionalParameterSpecs"]
-
-
 def test_there_are_parameters_but_not_too_many() -> None:
     assert broken() == {"": "is required: at least one parameter to search"}
     assert broken(*({"parameterId": str(number)} for number in range(65))) == {
         "": "must be at most 64 parameters; got 65"
     }
+
+
+# --- conditional parameters
+
+KIND = {"parameterId": "kind", "categoricalValueSpec": {"values": ["linear", "deep"]}}
+LAYERS = {"parameterId": "layers", "integerValueSpec": {"minValue": "1", "maxValue": "3"}}
+SIZE = {"parameterId": "size", "discreteValueSpec": {"values": [0.5, 2]}}
+RATE = {"parameterId": "rate", "doubleValueSpec": {"maxValue": 1}}
+
+
+def on(parameter: dict[str, Any], field: str, *values: Any) -> dict[str, Any]:
+    """Return a ConditionalParameterSpec."""
+    return {field: {"values": list(values)}, "parameterSpec": parameter}
+
+
+def with_children(parameter: dict[str, Any], *children: dict[str, Any]) -> dict[str, Any]:
+    return {**parameter, "conditionalParameterSpecs": list(children)}
+
+
+def test_conditional_parameters_follow_their_parents_at_any_depth() -> None:
+    size = with_children(SIZE, on(RATE, "parentDiscreteValues", 2))
+    layers = with_children(LAYERS, on(size, "parentIntValues", "2", "3"))
+    found = read(
+        with_children(KIND, on(layers, "parentCategoricalValues", "deep")), {**RATE, "parameterId": "z"}
+    )
+
+    assert [(each.name, each.condition) for each in found] == [
+        ("kind", None),
+        ("layers", Condition(parent="kind", values=("deep",))),
+        ("size", Condition(parent="layers", values=(2, 3))),
+        ("rate", Condition(parent="size", values=(2.0,))),
+        ("z", None),
+    ]
+
+
+def test_a_discrete_value_matches_within_an_epsilon_and_counts_once() -> None:
+    parent = {"parameterId": "a", "discreteValueSpec": {"values": [0.1, 0.3, 0.3000000002]}}
+    _, child = read(with_children(parent, on(RATE, "parentDiscreteValues", 0.1 + 0.2, 0.3, 0.30000000022)))
+
+    assert child.condition == Condition(parent="a", values=(0.3, 0.3000000002))
+
+
+@pytest.mark.parametrize(
+    ("parent", "child", "path", "said"),
+    [
+        (
+            KIND,
+            on(RATE, "parentCategoricalValues", "deep", "wide"),
+            ".parentCategoricalValues.values[1]",
+            "must be one of the values of 'kind'; got 'wide'",
+        ),
+        (LAYERS, on(RATE, "parentIntValues", "4"), ".parentIntValues.values[0]", "must be one of the values"),
+        (
+            SIZE,
+            on(RATE, "parentDiscreteValues", 0.5 + 2e-10),
+            ".parentDiscreteValues.values[0]",
+            "must be one of the values of 'size'; got '0.5000000002'",
+        ),
+        (
+            SIZE,
+            on(RATE, "parentDiscreteValues", "NaN"),
+            ".parentDiscreteValues.values[0]",
+            "must be one of the values",
+        ),
+        (KIND, on(RATE, "parentCategoricalValues"), ".parentCategoricalValues.values", "is required"),
+        (KIND, {"parameterSpec": RATE}, ".parentCategoricalValues", "must be parentCategoricalValues"),
+        (
+            LAYERS,
+            on(RATE, "parentDiscreteValues", 1),
+            ".parentDiscreteValues",
+            "must be parentIntValues, the kind of values of 'layers'; got parentDiscreteValues",
+        ),
+        (
+            {**RATE, "parameterId": "parent"},
+            on(LAYERS, "parentDiscreteValues", 1),
+            "",
+            "must not depend on 'parent', a doubleValueSpec; list the values",
+        ),
+        (
+            KIND,
+            on({**RATE, "doubleValueSpec": {}}, "parentCategoricalValues", "deep"),
+            ".parameterSpec.doubleValueSpec",
+            "must have minValue and maxValue",
+        ),
+        (
+            KIND,
+            on({**RATE, "parameterId": "kind"}, "parentCategoricalValues", "deep"),
+            ".parameterSpec.parameterId",
+            "must be unique, parameters[0] has it already; got 'kind'",
+        ),
+    ],
+)
+def test_a_condition_that_cannot_hold_is_named_by_its_path(
+    parent: dict[str, Any], child: dict[str, Any], path: str, said: str
+) -> None:
+    ((field, description),) = broken(with_children(parent, child)).items()
+
+    assert field == f"[0].conditionalParameterSpecs[0]{path}"
+    assert description.startswith(said)
+
+
+def test_a_conditional_parameter_has_a_name_and_values() -> None:
+    assert {*broken(with_children(KIND, {"parentCategoricalValues": {"values": ["deep"]}}))} == {
+        "[0].conditionalParameterSpecs[0].parameterSpec.parameterId",
+        "[0].conditionalParameterSpecs[0].parameterSpec",
+    }
+
+
+def test_a_name_is_one_parameter_even_if_its_conditions_never_hold_together() -> None:
+    found = broken(
+        with_children(KIND, *(on(RATE, "parentCategoricalValues", of) for of in ("linear", "deep")))
+    )
+
+    ((field, description),) = found.items()
+    assert field == "[0].conditionalParameterSpecs[1].parameterSpec.parameterId"
+    assert "parameters[0].conditionalParameterSpecs[0].parameterSpec has it already" in description
+
+
+def test_a_grid_has_no_doubles_below_a_parent_either() -> None:
+    found = broken(with_children(KIND, on(RATE, "parentCategoricalValues", "deep")), algorithm=GRID)
+
+    assert {*found} == {"[0].conditionalParameterSpecs[0].parameterSpec.doubleValueSpec"}
+
+
+def test_conditional_parameters_count_as_parameters() -> None:
+    children = (
+        on({**RATE, "parameterId": f"p{number}"}, "parentCategoricalValues", "deep") for number in range(64)
+    )
+
+    assert broken(with_children(KIND, *children)) == {"": "must be at most 64 parameters; got 65"}

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.fakes.vertex_tuning_jobs import make_study, make_tuning_job
+from tests.support.fakes.vertex_tuning_jobs import RATE, make_study, make_tuning_job
 from training_api.dialects.vertex_v1.tuning.study import NOT_HERE, read_study
-from training_api.job.tuning.search_terms import Goal, SearchAlgorithm, Selection, Stopping
+from training_api.job.tuning.search_terms import Condition, Goal, SearchAlgorithm, Selection, Stopping
 from training_api.job.tuning.study_spec import StudySpec
 from training_api.job.violations import Violations
+
+LAYERS = {"parameterId": "layers", "integerValueSpec": {"minValue": "1", "maxValue": "3"}}
 
 
 def read(**changes: Any) -> StudySpec:
@@ -54,6 +56,28 @@ def test_goal_algorithm_and_selection_are_read() -> None:
         SearchAlgorithm.RANDOM,
         Selection.BEST,
     )
+
+
+KIND = {
+    "parameterId": "kind",
+    "categoricalValueSpec": {"values": ["a", "b"]},
+    "conditionalParameterSpecs": [{"parentCategoricalValues": {"values": ["a"]}, "parameterSpec": RATE}],
+}
+
+
+@pytest.mark.parametrize("algorithm", [{}, {"algorithm": "ALGORITHM_UNSPECIFIED"}])
+def test_the_bayesian_search_refuses_conditional_parameters_by_name(algorithm: dict[str, Any]) -> None:
+    found = broken(with_study(parameters=[LAYERS, KIND], **algorithm))
+
+    assert {*found} == {"studySpec.parameters[1].conditionalParameterSpecs"}
+    assert "set studySpec.algorithm to RANDOM_SEARCH or GRID_SEARCH" in found.popitem()[1]
+
+
+def test_a_random_search_has_conditional_parameters() -> None:
+    study = read(parameters=[LAYERS, KIND], algorithm="RANDOM_SEARCH")
+
+    assert [each.name for each in study.parameters] == ["layers", "kind", "rate"]
+    assert study.parameters[2].condition == Condition(parent="kind", values=("a",))
 
 
 @pytest.mark.parametrize(
