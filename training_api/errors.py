@@ -18,6 +18,7 @@ Every error of the project, one tree.
     |   + EditConflict                409 ABORTED, somebody else wrote first: read, then write again
     |   + LocationNotFound            404
     |   + ResourceNotFound            404, no such project, repository or bucket
+    |   + ResourceExists              409, the name is taken
     |   + AccessDenied                401 / 403
     |   + Throttled                   429, carries ``retry_after_seconds``
     |   + QuotaExceeded               429, the job asks for more than there ever will be
@@ -57,7 +58,7 @@ Every error of the project, one tree.
     + ChampionMoved                   the champion is another one than a decision was made against
     + ModelUnknown                    no such model version, or no champion, or none before it
     + EvaluationInvalid               evaluations cannot be read, or are not of the same examples
-    + RegistryMirrorFailed            the registry that follows the champion did not answer, or refused
+    + RegistryMirrorFailed            a registry that shows versions did not answer, or refused
 
 Messages say what is wrong, the rule, the value and the way out. ``raise ... from error`` keeps the cause.
 An error that can end a job has a ``cause`` in its class: what programs count (``causes.py``).
@@ -191,6 +192,12 @@ class ResourceNotFound(ServiceError):
     """No such project, repository or bucket."""
 
     code, status = 404, "NOT_FOUND"
+
+
+class ResourceExists(ServiceError):
+    """A resource of this name exists."""
+
+    code, status = 409, "ALREADY_EXISTS"
 
 
 class AccessDenied(ServiceError):
@@ -378,9 +385,9 @@ class EvaluationInvalid(TrainingError):
 
 class RegistryMirrorFailed(TrainingError):
     """
-    The registry that follows the champion did not answer, or refused.
+    A registry that shows versions or the champion did not answer, or refused.
 
-    The champion itself is as the message says.
+    Versions and champion themselves are as the message says.
     """
 
 

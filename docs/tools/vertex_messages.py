@@ -17,8 +17,11 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto,
 TARGET = Path(__file__).parents[2] / "training_service" / "api" / "vertex_v1" / "messages.binpb"
 #: Resources whose five methods are served.
 RESOURCES = ("CustomJob", "HyperparameterTuningJob", "TrainingPipeline")
-#: Models are made by pipelines: what clients ask of them.
-MODELS = ("GetModelRequest", "ListModelsRequest", "ListModelsResponse", "DeleteModelRequest")
+#: What clients ask of models, and what an upload answers.
+MODELS = (
+    *("GetModelRequest", "ListModelsRequest", "ListModelsResponse", "DeleteModelRequest"),
+    *("UploadModelRequest", "UploadModelResponse", "UploadModelOperationMetadata"),
+)
 #: Messages of operations and locations that clients send, and get.
 OPERATIONS = (
     "Operation",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from training_api.dialects.vertex_v1.filters import read_filter
 from training_api.dialects.vertex_v1.pipelines.filters import OF_MODELS, OF_PIPELINES
 from training_api.errors import InvalidRequest, JobConflict
 from training_api.states import JobState
-from training_service.model.pipelines import PipelineRecord
+from training_service.model.pipelines import ModelRecord, PipelineRecord
 from training_service.store.database import open_database, read_meta, writing
 from training_service.store.ended.ended_jobs import Choice, EndedJob, EndedJobs
 from training_service.store.pipelines.model_store import ModelStore
@@ -233,6 +234,17 @@ def test_models_are_filtered_and_removed(world: World) -> None:
     assert store.projects() == PipelineStore(world.database).projects() == [PROJECT]
     assert (store.remove(PROJECT, "201"), store.remove(PROJECT, "201")) == (True, False)
     assert pipeline_of(world).model_id == "201"
+
+
+def test_a_model_that_a_client_uploads_is_there_once(world: World) -> None:
+    store, at = ModelStore(world.database), world.engine.clock()
+    record = ModelRecord(
+        project=PROJECT, location=LOCATION, model_id="mine", pipeline_id="", model=MODEL, created_at=at
+    )
+
+    assert (store.add(record), store.add(replace(record, location="europe-west4"))) == (True, False)
+    assert store.get(PROJECT, "mine") == record
+    assert store.add(replace(record, project="another"))
 
 
 def test_a_pipeline_that_has_not_ended_is_not_removed(world: World) -> None:

@@ -163,7 +163,7 @@ def test_the_gapic_clients_read_what_they_wrote(pipelines: Any, models: Any, ser
     models.delete_model(name=model.name).result(timeout=10)
     with pytest.raises(NotFound):
         models.get_model(name=model.name)
-    with pytest.raises(MethodNotImplemented, match="this service has get, list and delete"):
+    with pytest.raises(MethodNotImplemented, match="this service has upload, get, list and delete"):
         models.list_model_versions(name=model.name)
 
 

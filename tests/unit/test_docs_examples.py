@@ -55,6 +55,7 @@ CHAIN = {
     )
 }
 TASKS = {
+    "train_and_upload": {"train.submit", "train.wait", "train.collect", "register"},
     "train_mine": CHAIN,
     "retrain": CHAIN | {"publish"},
     "train_cluster": CHAIN

@@ -20,7 +20,9 @@ CUSTOM_JOB_DELETE = "aiplatform.customJobs.delete"
 PIPELINE_CREATE, PIPELINE_GET, PIPELINE_LIST, PIPELINE_CANCEL, PIPELINE_DELETE = (
     f"aiplatform.trainingPipelines.{verb}" for verb in ("create", "get", "list", "cancel", "delete")
 )
-MODEL_GET, MODEL_LIST, MODEL_DELETE = (f"aiplatform.models.{verb}" for verb in ("get", "list", "delete"))
+MODEL_GET, MODEL_LIST, MODEL_DELETE, MODEL_UPLOAD = (
+    f"aiplatform.models.{verb}" for verb in ("get", "list", "delete", "upload")
+)
 TUNING_JOB_CREATE, TUNING_JOB_GET, TUNING_JOB_LIST, TUNING_JOB_CANCEL, TUNING_JOB_DELETE = (
     f"aiplatform.hyperparameterTuningJobs.{verb}" for verb in ("create", "get", "list", "cancel", "delete")
 )
@@ -63,7 +65,7 @@ _VERTEX_WRITE = frozenset(
     {
         *(CUSTOM_JOB_CREATE, CUSTOM_JOB_CANCEL, CUSTOM_JOB_DELETE),
         *(TUNING_JOB_CREATE, TUNING_JOB_CANCEL, TUNING_JOB_DELETE),
-        *(PIPELINE_CREATE, PIPELINE_CANCEL, PIPELINE_DELETE, MODEL_DELETE),
+        *(PIPELINE_CREATE, PIPELINE_CANCEL, PIPELINE_DELETE, MODEL_DELETE, MODEL_UPLOAD),
     }
 )
 

@@ -71,8 +71,16 @@ SERVICES: Mapping[str, Mapping[str, Method]] = {
         **_resource("HyperparameterTuningJob"),
     },
     f"{PACKAGE}.PipelineService": _resource("TrainingPipeline"),
-    # Pipelines make them.
-    f"{PACKAGE}.ModelService": _resource("Model", "Get", "List", "Delete"),
+    f"{PACKAGE}.ModelService": {
+        **_resource("Model", "Get", "List", "Delete"),
+        "UploadModel": Method(
+            request="UploadModelRequest",
+            response=OPERATION,
+            verb="POST",
+            path=f"/v1/{{parent={_LOCATION}}}/models:upload",
+            body="*",
+        ),
+    },
     f"{_LONG}.Operations": {
         "GetOperation": Method(
             request=f"{_LONG}.GetOperationRequest", response=OPERATION, verb="GET", path=_OPERATION

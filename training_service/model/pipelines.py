@@ -53,7 +53,11 @@ class PipelineRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRecord:
-    """A model that a pipeline has left, in the canonical JSON of its dialect."""
+    """
+    A model, in the canonical JSON of its dialect.
+
+    :param pipeline_id: the pipeline that has left it; empty: a client uploaded it.
+    """
 
     project: str
     location: str

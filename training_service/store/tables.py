@@ -155,7 +155,7 @@ pipelines = sa.Table(
     sa.Index("pipelines_by_end", "ended_us"),
 )
 
-#: The models of pipelines that succeeded: each is there until it is deleted.
+#: The models of pipelines that succeeded, and those that clients uploaded: each is there until it is deleted.
 models = sa.Table(
     "models",
     metadata,
@@ -163,6 +163,7 @@ models = sa.Table(
     sa.Column("project", Text, nullable=False),
     sa.Column("location", Text, nullable=False),
     sa.Column("model_id", Text, nullable=False),
+    # Empty: a client uploaded it.
     sa.Column("pipeline_id", Text, nullable=False),
     sa.Column("model", sa.JSON, nullable=False),
     sa.Column("created_us", sa.BigInteger, nullable=False),

@@ -12,10 +12,12 @@ from pydantic import ValidationError
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.model_registry import ModelRegistryHook
 from container_training.hooks.storage import StorageHook
+from container_training.hooks.vertex_address import DEFAULT_REGION
+from container_training.hooks.vertex_models import VertexModelsHook
 from container_training.runtime.task_arguments import OperatorArguments, TypedTask
 from container_training.work.models.champion import Author
 from container_training.work.models.promotion import Decision
-from container_training.work.models.registry import Changed
+from container_training.work.models.registry import Changed, ModelRegistry
 from container_training.work.models.retention import (
     RetentionRule,
     Stored,
@@ -23,10 +25,12 @@ from container_training.work.models.retention import (
     expired_versions,
 )
 from container_training.work.models.versions import HoldOut, ModelVersion
+from container_training.work.models.vertex_model import vertex_model, vertex_model_id
 from container_training.work.template_values import (
     TaskOutput,
     is_unset,
     made,
+    mapping,
     output_of,
     seconds,
     whole_number,
@@ -129,6 +133,10 @@ class RegisterModelOperator(ModelOperator):
     made from, and with the rows that it was not trained on: the trainer's metrics name them under
     ``hold_out``.
 
+    With ``vertex_model`` the version is also uploaded to Vertex AI's Model Registry, once: a retry, also one
+    after a kill, finds the model by its id, which follows from the version. The version names it as
+    ``vertex_model``.
+
     :param result: output of ``CollectTrainingResultsOperator``. (templated)
     :param snapshot_uri: ``manifest_uri`` of the snapshot that the job was trained on. (templated)
     :param version_id: id of the version; default: the job's id. (templated)
@@ -136,6 +144,12 @@ class RegisterModelOperator(ModelOperator):
         metrics are added to the version's under names that begin with ``evaluation_``. (templated)
     :param split: output of ``CollectTrainingResultsOperator`` for the job that held out rows, where that is
         not the training job; its metrics name them under ``hold_out``. (templated)
+    :param vertex_model: fields of a Vertex AI ``Model``, as the provider's ``UploadModelOperator`` takes
+        them: ``{"container_spec": {"image_uri": ...}}`` names the image that serves it. An empty mapping
+        uploads as well. By default ``display_name`` is the name of the model's folder, ``artifact_uri`` the
+        version's folder. (templated)
+    :param vertex_region: region of the Model Registry. (templated)
+    :param vertex_project_id: its project; default: that of ``gcp_conn_id``. (templated)
     :return: the version (:class:`ModelVersion`).
     """
 
@@ -146,8 +160,11 @@ class RegisterModelOperator(ModelOperator):
         "version_id",
         "evaluation",
         "split",
+        "vertex_model",
+        "vertex_region",
+        "vertex_project_id",
     )
-    template_fields_renderers = {"result": "json", "evaluation": "json", "split": "json"}
+    template_fields_renderers = dict.fromkeys(("result", "evaluation", "split", "vertex_model"), "json")
 
     def __init__(
         self,
@@ -157,6 +174,9 @@ class RegisterModelOperator(ModelOperator):
         version_id: str | None = None,
         evaluation: Mapping[str, Any] | TaskOutput | None = None,
         split: Mapping[str, Any] | TaskOutput | None = None,
+        vertex_model: Mapping[str, Any] | TaskOutput | None = None,
+        vertex_region: str = DEFAULT_REGION,
+        vertex_project_id: str | None = None,
         **kwargs: Unpack[ModelArguments],
     ) -> None:
         super().__init__(**kwargs)
@@ -165,6 +185,9 @@ class RegisterModelOperator(ModelOperator):
         self.result = result
         self.snapshot_uri = snapshot_uri
         self.version_id = version_id
+        self.vertex_model = vertex_model
+        self.vertex_region = vertex_region
+        self.vertex_project_id = vertex_project_id
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Return the version as JSON values."""
@@ -193,8 +216,21 @@ class RegisterModelOperator(ModelOperator):
                 created_by=self._author(context, "").by,
             )
             kept = hook.registry.register(version, source)
-        self.log.info("version %s: %s, a copy of %s", kept.version_id, kept.model_uri, source)
+            self.log.info("version %s: %s, a copy of %s", kept.version_id, kept.model_uri, source)
+            if not is_unset(self.vertex_model):
+                kept = self._uploaded(hook.registry, kept)
         return kept.model_dump(mode="json")
+
+    def _uploaded(self, registry: ModelRegistry, version: ModelVersion) -> ModelVersion:
+        """Return the version with its name in Vertex AI, where it is from then on."""
+        model = vertex_model(version, mapping("vertex_model", self.vertex_model))
+        if version.vertex_model is None:
+            project = None if is_unset(self.vertex_project_id) else self.vertex_project_id
+            models = VertexModelsHook(self.gcp_conn_id, region=self.vertex_region, project_id=project)
+            name = models.upload(vertex_model_id(version), model)
+            version = registry.note_vertex_model(version.version_id, name)
+        self.log.info("version %s is %s in Vertex AI", version.version_id, version.vertex_model)
+        return version
 
     def _held_out(self, result: JobResult) -> HoldOut | None:
         """Return the hold-out that the job which split the rows reported."""

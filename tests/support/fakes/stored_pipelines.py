@@ -7,7 +7,7 @@ from typing import Any
 from tests.support.fakes.custom_jobs import make_pool
 from tests.support.fakes.training_pipelines import MODEL, WITH_BASE, make_pipeline
 from tests.support.fakes.world import IMAGE, PROJECT, World
-from training_api.dialects.vertex_v1.pipelines.model_rules import uploaded
+from training_api.dialects.vertex_v1.pipelines.model_rules import trained
 from training_api.dialects.vertex_v1.pipelines.reader import job_of_pipeline
 from training_service.model.pipelines import NewPipeline
 from training_service.model.records import JobRecord
@@ -26,6 +26,6 @@ def store_pipeline(
         pipeline_id=str(number),
         request=request,
         model_id=str(200 + number) if has_model else "",
-        model=uploaded(MODEL, WITH_BASE) if has_model else {},
+        model=trained(MODEL, WITH_BASE) if has_model else {},
     )
     return world.store.insert(spec, job_request, pipeline=pipeline)

@@ -15,7 +15,7 @@ _MAX_LABELS, _MAX_LABEL = 64, 64
 _LABEL_RULE = (
     f"must hold only lowercase letters, digits, underscores and dashes, and be at most {_MAX_LABEL} long"
 )
-_BUCKET_PATH = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/.*)?", re.DOTALL)
+BUCKET_PATH = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/.*)?", re.DOTALL)
 _KMS_KEY = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+")
 _NETWORK = re.compile(r"projects/[^/]+/global/networks/[^/]+")
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
@@ -67,7 +67,7 @@ def check_job_spec(rules: Violations, job_spec: Mapping[str, Any]) -> None:
         "jobSpec.network", job_spec.get("network"), _NETWORK, "projects/PROJECT/global/networks/NETWORK"
     )
     base = job_spec.get("baseOutputDirectory")
-    if base is not None and not _BUCKET_PATH.fullmatch(base.get("outputUriPrefix", "")):
+    if base is not None and not BUCKET_PATH.fullmatch(base.get("outputUriPrefix", "")):
         rules.add(
             "jobSpec.baseOutputDirectory.outputUriPrefix",
             f"must be a Cloud Storage path gs://BUCKET/FOLDER; got {_shown(base.get('outputUriPrefix', ''))}",

@@ -33,6 +33,7 @@ from training_service.access.roles import (
     MODEL_DELETE,
     MODEL_GET,
     MODEL_LIST,
+    MODEL_UPLOAD,
     PIPELINE_CANCEL,
     PIPELINE_CREATE,
     PIPELINE_DELETE,
@@ -57,7 +58,7 @@ _READING = ("GET", "HEAD", "OPTIONS")
 _CHANGES = POLICY_WRITES | {
     *(JOB_CREATE, JOB_CANCEL, JOB_UPDATE),
     *(CUSTOM_JOB_CREATE, CUSTOM_JOB_CANCEL, CUSTOM_JOB_DELETE),
-    *(PIPELINE_CREATE, PIPELINE_CANCEL, PIPELINE_DELETE, MODEL_DELETE),
+    *(PIPELINE_CREATE, PIPELINE_CANCEL, PIPELINE_DELETE, MODEL_DELETE, MODEL_UPLOAD),
     *(TUNING_JOB_CREATE, TUNING_JOB_CANCEL, TUNING_JOB_DELETE),
 }
 #: Names of methods as Cloud Audit Logs has them; of others the permission is the name.
@@ -80,6 +81,7 @@ _METHODS = {
     MODEL_GET: "google.cloud.aiplatform.v1.ModelService.GetModel",
     MODEL_LIST: "google.cloud.aiplatform.v1.ModelService.ListModels",
     MODEL_DELETE: "google.cloud.aiplatform.v1.ModelService.DeleteModel",
+    MODEL_UPLOAD: "google.cloud.aiplatform.v1.ModelService.UploadModel",
     TUNING_JOB_CREATE: "google.cloud.aiplatform.v1.JobService.CreateHyperparameterTuningJob",
     TUNING_JOB_GET: "google.cloud.aiplatform.v1.JobService.GetHyperparameterTuningJob",
     TUNING_JOB_LIST: "google.cloud.aiplatform.v1.JobService.ListHyperparameterTuningJobs",

@@ -1,5 +1,5 @@
 """
-``operations`` of Vertex AI: what a deletion answers.
+``operations`` of Vertex AI: what a deletion and an upload answer.
 
 Every operation here is done when it is answered. The newest are kept in memory, so that a client that asks
 again is told the same; the next process does not know them.
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import Annotated, Any
 
@@ -56,16 +56,34 @@ class Operations:
 
     def done(self, project: str, location: str) -> dict[str, Any]:
         """Return a new operation that has deleted something."""
+        return self._ended(project, location, "DeleteOperationMetadata", "google.protobuf.Empty")
+
+    def answered(
+        self, project: str, location: str, method: str, response: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """
+        Return a new operation that has done what ``method`` asks for.
+
+        :param method: of the API, like ``UploadModel``.
+        :param response: the fields of its response message.
+        """
+        return self._ended(
+            project, location, f"{method}OperationMetadata", f"{PACKAGE}.{method}Response", **response
+        )
+
+    def _ended(
+        self, project: str, location: str, metadata: str, kind: str, **response: Any
+    ) -> dict[str, Any]:
         now = format_timestamp(self._clock())
         name = f"{_parent(project, location)}/operations/{new_id(self._random_number())}"
         operation = {
             "name": name,
             "metadata": {
-                "@type": f"{_TYPE}/{PACKAGE}.DeleteOperationMetadata",
+                "@type": f"{_TYPE}/{PACKAGE}.{metadata}",
                 "genericMetadata": {"createTime": now, "updateTime": now},
             },
             "done": True,
-            "response": {"@type": f"{_TYPE}/google.protobuf.Empty"},
+            "response": {"@type": f"{_TYPE}/{kind}", **response},
         }
         with self._lock:
             self._newest[name] = operation

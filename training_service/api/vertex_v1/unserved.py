@@ -59,8 +59,8 @@ def message_of(path: str) -> str:
     """Return what is said of a path below the prefix. Pure."""
     if f"/{_MODELS}" in f"/{path}":
         return (
-            f"of Vertex AI's models, this service has get, list and delete, of those that training pipelines have "
-            f"left, and not {path[:100]!r}; docs/vertex.md says what works"
+            f"of Vertex AI's models, this service has upload, get, list and delete, and "
+            f"not {path[:100]!r}; docs/vertex.md says what works"
         )
     served = (
         "of Vertex AI's v1, this service has customJobs, hyperparameterTuningJobs, trainingPipelines, models, "

@@ -1,14 +1,15 @@
-"""The models that pipelines have left, in the database."""
+"""The models that pipelines have left and clients have uploaded, in the database."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
 
 from training_api.filtering import Filter
 from training_service.model.pipelines import ModelRecord
-from training_service.store.database import from_us, writing
+from training_service.store.database import from_us, to_us, writing
 from training_service.store.jobs.stored_spec import mapping_of
 from training_service.store.pipelines.pages import read_page
 from training_service.store.sql.filter_sql import FieldSql, filter_to_sql, text_field
@@ -25,10 +26,24 @@ _FIELDS: dict[str, FieldSql] = {
 
 
 class ModelStore:
-    """Reads and removes ``models``; safe for threads."""
+    """Adds, reads and removes ``models``; safe for threads."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
+
+    def add(self, record: ModelRecord) -> bool:
+        """Store a new model; return ``False`` if the project has one of its id, and write nothing."""
+        names = ("project", "location", "pipeline_id", "model_id")
+        values = {name: getattr(record, name) for name in names}
+        new = sa.insert(models).values(
+            **values, model=dict(record.model), created_us=to_us(record.created_at)
+        )
+        try:
+            with writing(self._engine).begin() as connection:
+                connection.execute(new)
+        except IntegrityError:
+            return False
+        return True
 
     def get(self, project: str, model_id: str) -> ModelRecord | None:
         """Return one model; ``None``: there is none."""

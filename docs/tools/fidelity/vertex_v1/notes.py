@@ -16,16 +16,14 @@ from training_api.dialects.vertex_v1.pipelines.reader import CUSTOM_TASK
 _HERE = "projects.locations.customJobs"
 _POOL = "jobSpec.workerPoolSpecs[]"
 _ONE_MACHINE = differs("Checked and kept, without an effect: there is no such network on one machine.")
-_DONE = (
-    "Of deletions, which are done when they are answered; the newest 1,000 are kept until the service ends."
-)
+_DONE = "Of deletions and uploads, which are done when they are answered; the newest 1,000 are kept until the service ends."
 _NOTHING_TO_DO = differs("An operation is done when it is answered: there is nothing to cancel or to forget.")
 _REGIONS = differs("All regions are this machine: any name of the form of a location is served.")
 _UNSET = differs("Never set: reserved for Google's own use.")
 
 _RESOURCES = "projects.locations"
 _NO_CHANGES = differs("What was asked for stays as it is.", Certainty.DISCOVERY)
-_OF_MODELS = differs("Models are what pipelines have left: they are read and deleted.")
+_OF_MODELS = differs("Models are uploaded, read and deleted, and have one version.")
 _STUDY, _SEARCHED = "studySpec", Note(enforced="Followed by the search.")
 #: The schema of a conditional parameter, and how those of its conditions begin.
 _CHILD = "StudySpecParameterSpecConditionalParameterSpec"
@@ -51,10 +49,13 @@ METHOD_NOTES: Mapping[str, Note] = {
         for name in (
             *("copy", "deleteVersion", "export", "getIamPolicy", "listCheckpoints", "listVersions"),
             *("mergeVersionAliases", "patch", "setIamPolicy", "testIamPermissions"),
-            *("updateExplanationDataset", "upload"),
+            "updateExplanationDataset",
         )
     },
-    f"{_RESOURCES}.models.list": differs("Of those that pipelines have left."),
+    f"{_RESOURCES}.models.upload": differs(
+        "The artifacts are not looked at. `parentModel` and `serviceAccount` are refused. A `modelId` is used once "
+        "in a project, whatever the location."
+    ),
     "projects.locations.get": _REGIONS,
     "projects.locations.list": _REGIONS,
     "projects.locations.operations.cancel": _NOTHING_TO_DO,

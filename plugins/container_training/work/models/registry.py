@@ -179,10 +179,10 @@ class ModelRegistry:
         :param source: address of the model, with its generation.
         :raises ObjectChanged: that generation is gone, or the version is there with another model.
         """
-        folder = f"{self.folder}/versions/{version.version_id}"
+        uri = self._version_uri(version.version_id)
+        folder = uri.removesuffix(f"/{VERSION}")
         name = source.partition("#")[0].rpartition("/")[2]
         kept = version.model_copy(update={"model": self._store.copy(source, f"{folder}/{name}")})
-        uri = f"{folder}/{VERSION}"
         try:
             self._store.write_if(uri, kept.model_dump_json(indent=2).encode(), _JSON, generation=0)
         except ObjectChanged:
@@ -194,10 +194,37 @@ class ModelRegistry:
             self._mirror.show_version(kept)
         return kept
 
+    def note_vertex_model(self, version_id: str, name: str) -> ModelVersion:
+        """
+        Add to a version its name in Vertex AI's Model Registry, and return it.
+
+        The call may be repeated.
+
+        :raises ModelUnknown: there is no such version, or it cannot be understood.
+        :raises ObjectChanged: another writer added another name at this very moment.
+        """
+        uri = self._version_uri(version_id)
+        version, generation = self._read(uri, ModelVersion, "register it again under another version_id")
+        if version is None:
+            raise ModelUnknown(f"there is no version at {uri}; register it again")
+        if version.vertex_model == name:
+            return version
+        noted = version.model_copy(update={"vertex_model": name})
+        try:
+            self._store.write_if(uri, noted.model_dump_json(indent=2).encode(), _JSON, generation=generation)
+        except ObjectChanged:
+            # Another try of the task was first, or our own write succeeded and its answer was lost.
+            if self.find(version_id) != noted:
+                raise
+        return noted
+
     def find(self, version_id: str) -> ModelVersion | None:
         """Return a version, or ``None``."""
-        content = self._store.read(f"{self.folder}/versions/{version_id}/{VERSION}", _MAX_JSON_BYTES)
+        content = self._store.read(self._version_uri(version_id), _MAX_JSON_BYTES)
         return None if content is None else ModelVersion.model_validate_json(content)
+
+    def _version_uri(self, version_id: str) -> str:
+        return f"{self.folder}/versions/{version_id}/{VERSION}"
 
     def versions(self) -> list[ModelVersion]:
         """Return all versions, the oldest first."""

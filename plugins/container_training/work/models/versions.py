@@ -63,7 +63,9 @@ class HoldOut(ResultModel):
 
 class ModelVersion(ResultModel):
     """
-    One trained model and what it was made from; never changed once written.
+    One trained model and what it was made from.
+
+    Once written, ``vertex_model`` alone is added to it.
 
     :param version_id: the job's id unless the caller chose another.
     :param model: the registry's own copy.
@@ -73,6 +75,8 @@ class ModelVersion(ResultModel):
         was registered by an earlier release.
     :param metrics: as the trainer reported them.
     :param created_by: the task that registered it.
+    :param vertex_model: resource name, with ``@`` and its version there, in Vertex AI's Model Registry;
+        ``None``: it was not uploaded.
     """
 
     version_id: str
@@ -84,6 +88,7 @@ class ModelVersion(ResultModel):
     metrics: dict[str, JsonValue]
     created_at: datetime
     created_by: str
+    vertex_model: str | None = None
 
     @field_validator("version_id")
     @classmethod

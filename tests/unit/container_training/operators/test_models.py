@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from google.api_core.exceptions import FailedPrecondition
 
+from container_training.hooks.vertex_models import VertexModelsHook
 from container_training.operators.models import (
     CleanUpModelsOperator,
     ModelOperator,
@@ -31,6 +33,8 @@ from tests.support.bed.model_tasks import (
     taken,
 )
 from tests.support.bed.model_versions import make_author
+from tests.support.fakes.vertex_models import FakeVertexModels
+from training_api.errors import ModelUnknown, ObjectChanged
 
 
 @pytest.fixture(autouse=True)
@@ -67,6 +71,129 @@ def test_a_version_has_the_rows_it_was_not_trained_on(store: ObjectStore, folder
     assert (own["hold_out"], own["metrics"]) == (hold_out, {"accuracy": 0.9})
     assert (of_split["hold_out"], of_split["metrics"]) == ({**hold_out, "seed": 7}, {"accuracy": 0.9})
     assert ModelRegistry(store, folder).find("a") == ModelVersion.model_validate(own)
+
+
+# --- uploads to Vertex AI
+
+
+SERVED_BY = {"container_spec": {"image_uri": "h/p/server:1"}}
+
+
+@pytest.fixture
+def vertex(monkeypatch: pytest.MonkeyPatch) -> FakeVertexModels:
+    """Vertex AI's Model Registry, of every hook of the test."""
+    fake = FakeVertexModels()
+    monkeypatch.setattr(VertexModelsHook, "provider", fake)
+    return fake
+
+
+def test_a_version_is_uploaded_on_request_and_says_how_it_is_called(
+    store: ObjectStore, folder: str, vertex: FakeVertexModels
+) -> None:
+    plain = register(store, folder, "a")
+    assert (plain["vertex_model"], vertex.uploads) == (None, [])
+
+    version = register(store, folder, "a", vertex_model=SERVED_BY, vertex_region="europe-west4")
+
+    (request,) = vertex.uploads
+    name = f"{request['parent']}/models/{request['model_id']}@1"
+    assert version == {**plain, "vertex_model": name}
+    assert ModelRegistry(store, folder).find("a") == ModelVersion.model_validate(version)
+    assert request["parent"] == "projects/p-1/locations/europe-west4"
+    assert request["model"].items() >= {**SERVED_BY, "artifact_uri": f"{folder}/versions/a/"}.items()
+
+
+def test_an_empty_mapping_uploads_and_an_empty_template_does_not(
+    store: ObjectStore, folder: str, vertex: FakeVertexModels
+) -> None:
+    for text in ("", "None", None):
+        register(store, folder, "a", vertex_model=text)
+    assert vertex.uploads == []
+
+    register(store, folder, "a", vertex_model={}, vertex_project_id="p-2")
+
+    assert [request["parent"] for request in vertex.uploads] == ["projects/p-2/locations/us-central1"]
+
+
+@pytest.mark.parametrize("killed_in", ["the answer", "the note"])
+def test_a_try_after_a_kill_uploads_no_second_model(
+    store: ObjectStore,
+    folder: str,
+    vertex: FakeVertexModels,
+    monkeypatch: pytest.MonkeyPatch,
+    killed_in: str,
+) -> None:
+    def die(*_: object) -> None:
+        raise SystemExit("killed")
+
+    with monkeypatch.context() as killing:
+        if killed_in == "the answer":
+            killing.setattr(vertex, "failure", SystemExit("killed"))
+        else:
+            killing.setattr(ModelRegistry, "note_vertex_model", die)
+        with pytest.raises(SystemExit):
+            register(store, folder, "a", vertex_model=SERVED_BY)
+    before = ModelRegistry(store, folder).find("a")
+    assert before is not None
+    assert before.vertex_model is None
+
+    version = register(store, folder, "a", vertex_model=SERVED_BY)
+    again = register(store, folder, "a", vertex_model=SERVED_BY)
+
+    assert len(vertex.uploads) == len(vertex.models) == 1
+    assert (
+        version
+        == again
+        == {**before.model_dump(mode="json"), "vertex_model": f"{next(iter(vertex.models))}@1"}
+    )
+
+
+def test_a_refused_upload_is_final_and_leaves_the_version(
+    store: ObjectStore, folder: str, vertex: FakeVertexModels
+) -> None:
+    vertex.refusal = FailedPrecondition("no such image")
+
+    with pytest.raises(
+        AirflowFailException, match=r"InvalidArgument: .* no such image; correct vertex_model"
+    ):
+        register(store, folder, "a", vertex_model=SERVED_BY)
+    with pytest.raises(AirflowFailException, match="vertex_model must be a mapping, got 'mine'"):
+        register(store, folder, "a", vertex_model="mine")
+
+    found = ModelRegistry(store, folder).find("a")
+    assert found is not None
+    assert found.vertex_model is None
+
+
+def test_a_note_whose_answer_was_lost_is_found_and_another_one_is_not_overwritten(
+    store: ObjectStore, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(store, folder, "a")
+    registry, write = ModelRegistry(store, folder), store.write_if
+
+    def write_and_lose(*arguments: Any, **options: Any) -> int:
+        write(*arguments, **options)
+        raise ObjectChanged("the answer was lost")
+
+    monkeypatch.setattr(store, "write_if", write_and_lose)
+    assert registry.note_vertex_model("a", "n@1").vertex_model == "n@1"
+
+    def write_late(uri: str, content: bytes, kind: str, *, generation: int) -> int:
+        write(uri, content.replace(b"n@2", b"n@3"), kind, generation=generation)
+        return write(uri, content, kind, generation=generation)
+
+    monkeypatch.setattr(store, "write_if", write_late)
+    with pytest.raises(ObjectChanged):
+        registry.note_vertex_model("a", "n@2")
+
+    found = registry.find("a")
+    assert found is not None
+    assert found.vertex_model == "n@3"
+    with pytest.raises(ModelUnknown, match=r"there is no version at .*/versions/b/version\.json"):
+        registry.note_vertex_model("b", "n@1")
+
+
+# --- hold-outs
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,21 @@ def test_operations_and_locations_are_served(rpc: Rpc) -> None:
             rpc.call(name, {"name": f"{PARENT}/operations/1"}, service="google.longrunning.Operations")
 
 
+def test_a_model_is_uploaded_once_and_noted_in_the_audit_log(rpc: Rpc) -> None:
+    service = "google.cloud.aiplatform.v1.ModelService"
+    sent = {"parent": PARENT, "modelId": "mine", "model": {"displayName": "a model"}}
+
+    operation = rpc.call("UploadModel", sent, service=service)
+
+    name = operation["response"]["model"]
+    assert rpc.call("GetModel", {"name": f"{name}@1"}, service=service)["displayName"] == "a model"
+    with refused(grpc.StatusCode.ALREADY_EXISTS):
+        rpc.call("UploadModel", sent, service=service)
+    method = f"{service}.UploadModel"
+    codes = [each["status"] for each in audit_entries(rpc) if each["methodName"] == method]
+    assert sorted(each.get("code", 0) for each in codes) == [0, 10]
+
+
 # --- what is refused
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 
 import pytest
@@ -24,11 +25,12 @@ def test_a_row_has_messages_that_there_are_and_a_field_for_its_path(
     assert method_of(f"/{service}/{name}") is method
 
 
-def test_rows_of_jobs_are_those_of_googles_own_client_over_rest() -> None:
-    from google.cloud.aiplatform_v1.services.job_service.transports import rest_base
-
-    base = rest_base._BaseJobServiceRestTransport
-    for name, method in SERVICES["google.cloud.aiplatform.v1.JobService"].items():
+@pytest.mark.parametrize("kind", ["Job", "Model", "Pipeline"])
+def test_rows_are_those_of_googles_own_client_over_rest(kind: str) -> None:
+    transports = f"google.cloud.aiplatform_v1.services.{kind.lower()}_service.transports"
+    rest_base = importlib.import_module(f"{transports}.rest_base")
+    base = getattr(rest_base, f"_Base{kind}ServiceRestTransport")
+    for name, method in SERVICES[f"google.cloud.aiplatform.v1.{kind}Service"].items():
         (theirs, *_) = getattr(base, f"_Base{name}")._get_http_options()
         assert (theirs["method"].upper(), theirs["uri"]) == (method.verb, method.path), name
         assert theirs.get("body", "") == method.body, name

@@ -1,5 +1,5 @@
 """
-The model that a pipeline leaves: its rules, and where it lies. Pure.
+A model that a pipeline leaves or a client uploads: its rules, and where it lies. Pure.
 
 It is a note of what was trained: nothing here serves it. So what says how it would be served is kept and
 shown, and has no effect.
@@ -15,7 +15,7 @@ from training_api.dialects.vertex_v1.environment import output_folders
 from training_api.dialects.vertex_v1.job_rules import check_identity
 from training_api.job.violations import Violations
 
-#: What a client says of a Model that a pipeline uploads; every other field is output only.
+#: What a client says of a Model; every other field is output only.
 _INPUT_FIELDS = (
     *("displayName", "description", "labels", "encryptionSpec", "versionDescription", "versionAliases"),
     *("containerSpec", "predictSchemata", "metadataSchemaUri", "metadata", "explanationSpec"),
@@ -31,13 +31,8 @@ def model_request_of(resource: Mapping[str, Any]) -> dict[str, Any]:
     return {name: resource[name] for name in _INPUT_FIELDS if name in resource}
 
 
-def check_model(rules: Violations, path: str, model: Mapping[str, Any], job_spec: Mapping[str, Any]) -> None:
-    """
-    Check the model of a pipeline.
-
-    :param path: where it is in the request.
-    :param job_spec: the CustomJobSpec that is to train it.
-    """
+def check_model(rules: Violations, path: str, model: Mapping[str, Any]) -> None:
+    """Check what is the same of every model. :param path: where it is in the request."""
     of_identity = Violations()
     check_identity(of_identity, model)
     for each in of_identity.found:
@@ -47,6 +42,18 @@ def check_model(rules: Violations, path: str, model: Mapping[str, Any], job_spec
         rules.check_form(f"{path}.versionAliases[{index}]", alias, _ALIAS, form)
     if "containerSpec" in model and not model["containerSpec"].get("imageUri"):
         rules.add(f"{path}.containerSpec.imageUri", "is required: the image that would serve the model")
+
+
+def check_model_of_pipeline(
+    rules: Violations, path: str, model: Mapping[str, Any], job_spec: Mapping[str, Any]
+) -> None:
+    """
+    Check the model of a pipeline.
+
+    :param path: where it is in the request.
+    :param job_spec: the CustomJobSpec that is to train it.
+    """
+    check_model(rules, path, model)
     if "artifactUri" in model:
         rules.add(
             f"{path}.artifactUri",
@@ -66,7 +73,12 @@ def artifact_uri(job_spec: Mapping[str, Any]) -> str:
     return folders.get("AIP_MODEL_DIR", "")
 
 
-def uploaded(model: Mapping[str, Any], job_spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the model once it is there: with its place, and its version's aliases."""
+def trained(model: Mapping[str, Any], job_spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the model of a pipeline once it is there: with its place and its aliases."""
+    return with_aliases({**model, "artifactUri": artifact_uri(job_spec)})
+
+
+def with_aliases(model: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a model with the aliases of its first version."""
     aliases = dict.fromkeys([DEFAULT_ALIAS, *model.get("versionAliases", [])])
-    return {**model, "artifactUri": artifact_uri(job_spec), "versionAliases": list(aliases)}
+    return {**model, "versionAliases": list(aliases)}

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from training_api.dialects.vertex_v1.job_rules import check_identity
-from training_api.dialects.vertex_v1.pipelines.model_rules import check_model, model_request_of
+from training_api.dialects.vertex_v1.pipelines.model_rules import check_model_of_pipeline, model_request_of
 from training_api.dialects.vertex_v1.reader import custom_job_spec
 from training_api.errors import FieldViolation, InvalidJobSpec
 from training_api.job.job_spec import JobSpec
@@ -75,7 +75,7 @@ def job_of_pipeline(
     rules = Violations()
     check_identity(rules, request)
     if MODEL in request:
-        check_model(rules, MODEL, request[MODEL], request[INPUTS])
+        check_model_of_pipeline(rules, MODEL, request[MODEL], request[INPUTS])
     name = request.get("displayName", "")
     job_request = {
         "displayName": f"{name[: _LONGEST_NAME - len(_SUFFIX)]}{_SUFFIX}",

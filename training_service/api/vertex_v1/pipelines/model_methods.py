@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from typing import Any
 
 from training_api.dialects.vertex_v1.filters import read_filter
-from training_api.dialects.vertex_v1.names import job_name
+from training_api.dialects.vertex_v1.names import job_name, new_id
 from training_api.dialects.vertex_v1.pipelines.filters import OF_MODELS
-from training_api.errors import FieldViolation, InvalidRequest, ResourceNotFound
+from training_api.dialects.vertex_v1.pipelines.model_upload import uploaded_model
+from training_api.errors import FieldViolation, InvalidRequest, ResourceExists, ResourceNotFound
+from training_service.api.vertex_v1.canonical import canonical
 from training_service.api.vertex_v1.operations import Operations
 from training_service.api.vertex_v1.pipelines.model_writer import MODELS, VERSION_ID, model_resource
 from training_service.api.vertex_v1.read_mask import masked_page, read_mask
 from training_service.api.vertex_v1.unserved import MODEL_VERBS, NotServed, message_of
 from training_service.model import paging
+from training_service.model.clock import Clock, utc_now
 from training_service.model.pipelines import ModelRecord
 from training_service.store.pipelines.model_store import ModelStore
 from training_service.use_cases.jobs import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 
-MESSAGE = "Model"
+MESSAGE, UPLOAD = "Model", "UploadModel"
 
 
 class Models:
     """
-    The models of all projects, which pipelines have left; nothing else makes or changes one.
+    The models of all projects, which pipelines have left or clients have uploaded.
 
-    :param learn: told of each project that a model is deleted in; its number leads to it from then on.
+    Nothing changes one.
+
+    :param learn: told of each project that a model is uploaded or deleted in; its number leads to it from
+        then on.
+    :param random_number: what the ids of uploaded models are made from.
     """
 
     def __init__(
@@ -33,10 +41,40 @@ class Models:
         models: ModelStore,
         operations: Operations,
         learn: Callable[[str], None] = lambda project: None,
+        clock: Clock = utc_now,
+        random_number: Callable[[], int] = lambda: secrets.randbits(63),
     ) -> None:
         self._models = models
         self._operations = operations
         self._learn = learn
+        self._clock = clock
+        self._random_number = random_number
+
+    def upload(self, project: str, location: str, body: Any) -> dict[str, Any]:
+        """
+        Keep a model, and return the operation, which is done.
+
+        :param body: the UploadModelRequest, in any form of its JSON.
+        :raises BrokenRules: it cannot be read, or breaks rules.
+        :raises ResourceExists: the project has a model of this id, in this location or in another.
+        """
+        model_id, model = uploaded_model(canonical(f"{UPLOAD}Request", body))
+        record = ModelRecord(
+            project=project,
+            location=location,
+            model_id=model_id or new_id(self._random_number()),
+            pipeline_id="",
+            model=model,
+            created_at=self._clock(),
+        )
+        if not self._models.add(record):
+            raise ResourceExists(
+                f"project {project!r} has a model {record.model_id!r} already; delete it, or choose another modelId"
+            )
+        self._learn(project)
+        made = model_resource(record)
+        response = {"model": made["name"], "modelVersionId": made["versionId"]}
+        return self._operations.answered(project, location, UPLOAD, response)
 
     def list_page(
         self,

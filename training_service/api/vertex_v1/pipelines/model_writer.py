@@ -22,11 +22,12 @@ def model_resource(record: ModelRecord) -> dict[str, Any]:
     """
     number, place = project_number(record.project), record.location
     times = ("createTime", "updateTime", "versionCreateTime", "versionUpdateTime")
+    pipeline = record.pipeline_id and job_name(number, place, "trainingPipelines", record.pipeline_id)
     return {
         "name": job_name(number, place, MODELS, record.model_id),
         **record.model,
         "versionId": VERSION_ID,
-        "trainingPipeline": job_name(number, place, "trainingPipelines", record.pipeline_id),
+        **({"trainingPipeline": pipeline} if pipeline else {}),
         "modelSourceInfo": {"sourceType": "CUSTOM"},
         **dict.fromkeys(times, format_timestamp(record.created_at)),
     }

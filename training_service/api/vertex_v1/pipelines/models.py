@@ -1,10 +1,10 @@
-"""``projects.locations.models`` of Vertex AI: what pipelines have left."""
+"""``projects.locations.models`` of Vertex AI: left by pipelines, or uploaded by clients."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import Query
+from fastapi import Body, Query
 from fastapi.responses import JSONResponse
 
 from training_service.api.paths import PageSize, ProjectPath
@@ -23,6 +23,13 @@ def models_router(methods: Models) -> Routes:
     They are plain functions: the store blocks, so they run on worker threads.
     """
     router = Routes(prefix=f"{LOCATION}/{MODELS}", tags=["Vertex AI: models"])
+
+    @router.post(":upload")
+    def upload(
+        project: ProjectPath, location: LocationPath, body: Annotated[Any, Body()], answer: Answering
+    ) -> JSONResponse:
+        """Keep a note of a model that lies in Cloud Storage; the operation that is answered is done."""
+        return answer(OPERATION, methods.upload(project, location, body))
 
     @router.get("")
     def list_models(

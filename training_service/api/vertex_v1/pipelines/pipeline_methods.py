@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from training_api.dialects.vertex_v1.filters import read_filter
 from training_api.dialects.vertex_v1.names import job_name, new_id
 from training_api.dialects.vertex_v1.pipelines.filters import OF_PIPELINES
-from training_api.dialects.vertex_v1.pipelines.model_rules import uploaded
+from training_api.dialects.vertex_v1.pipelines.model_rules import trained
 from training_api.dialects.vertex_v1.pipelines.reader import (
     INPUTS,
     MODEL,
@@ -90,7 +90,7 @@ class TrainingPipelines:
             pipeline_id=self._new_id(),
             request=request,
             model_id=self._new_id() if MODEL in request else "",
-            model=uploaded(request[MODEL], request[INPUTS]) if MODEL in request else {},
+            model=trained(request[MODEL], request[INPUTS]) if MODEL in request else {},
         )
         try:
             self._jobs.create(spec, job_request, pipeline=pipeline)

@@ -40,6 +40,19 @@ def test_an_operation_is_done_and_a_message_of_the_api(operations: Operations) -
     assert operations.get("demo", "us-central1", str(10**18)) == found
 
 
+def test_an_operation_that_made_something_has_its_response(operations: Operations) -> None:
+    found = operations.answered("demo", "us-central1", "UploadModel", {"model": "m", "modelVersionId": "1"})
+
+    package = "type.googleapis.com/google.cloud.aiplatform.v1"
+    assert found["metadata"]["@type"] == f"{package}.UploadModelOperationMetadata"
+    assert found["response"] == {
+        "@type": f"{package}.UploadModelResponse",
+        "model": "m",
+        "modelVersionId": "1",
+    }
+    assert canonical(OPERATION, found)["response"] == found["response"]
+
+
 def test_the_newest_are_kept(operations: Operations) -> None:
     first, second, third = (operations.done("demo", "us-central1") for _ in range(3))
 

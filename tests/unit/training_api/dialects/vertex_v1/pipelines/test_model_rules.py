@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 from tests.support.fakes.training_pipelines import MODEL, WITH_BASE
-from training_api.dialects.vertex_v1.pipelines.model_rules import check_model, uploaded
+from training_api.dialects.vertex_v1.pipelines.model_rules import check_model_of_pipeline, trained
 from training_api.job.violations import Violations
 
 
 def told(model: dict[str, Any], job_spec: dict[str, Any]) -> dict[str, str]:
     rules = Violations()
-    check_model(rules, "modelToUpload", model, job_spec)
+    check_model_of_pipeline(rules, "modelToUpload", model, job_spec)
     return {each.field: each.description for each in rules.found}
 
 
 def test_a_model_lies_where_its_trainer_was_told_to_write_it() -> None:
-    assert uploaded(MODEL, WITH_BASE) == {
+    assert trained(MODEL, WITH_BASE) == {
         **MODEL,
         "artifactUri": "gs://bucket/base/model/",
         "versionAliases": ["default"],
@@ -28,7 +28,7 @@ def test_a_model_lies_where_its_trainer_was_told_to_write_it() -> None:
 def test_aliases_are_kept_and_the_default_one_is_there_once() -> None:
     model = {**MODEL, "versionAliases": ["golden", "default"]}
 
-    assert uploaded(model, WITH_BASE)["versionAliases"] == ["default", "golden"]
+    assert trained(model, WITH_BASE)["versionAliases"] == ["default", "golden"]
     assert told(model, WITH_BASE) == {}
 
 

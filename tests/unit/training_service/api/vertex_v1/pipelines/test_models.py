@@ -1,4 +1,4 @@
-"""``models`` over HTTP: what pipelines have left, and what is not served of models."""
+"""``models`` over HTTP: left by pipelines, uploaded by clients, and what is not served."""
 
 from __future__ import annotations
 
@@ -100,10 +100,90 @@ def test_a_model_of_another_location_is_not_found(http: TestClient, trained: dic
     assert http.get(f"/vertex/v1/{name}").json()["error"]["message"].endswith("; it is in us-central1")
 
 
+# --- uploads
+
+
+def upload(http: TestClient, model: dict[str, Any], **more: Any) -> Any:
+    return http.post(f"{MODELS}:upload", json={"model": model, **more})
+
+
+def test_an_uploaded_model_is_one_without_a_pipeline(http: TestClient) -> None:
+    sent = {**MODEL, "artifactUri": "gs://bucket/m/", "labels": {"team": "a"}, "versionAliases": ["golden"]}
+
+    operation = upload(http, sent, modelId="mine-1").raise_for_status().json()
+
+    name = f"{NUMBERED}/models/mine-1"
+    answered = {"model": name, "modelVersionId": "1"}
+    assert operation["done"]
+    assert operation["response"].items() >= answered.items()
+    assert http.get(f"/vertex/v1/{operation['name']}").json() == operation
+    model = http.get(f"/vertex/v1/{name}@golden").raise_for_status().json()
+    assert model.items() >= {**sent, "name": name, "versionAliases": ["default", "golden"]}.items()
+    assert "trainingPipeline" not in model
+    assert http.get(MODELS, params={"filter": "labels.team=a"}).json() == {"models": [model]}
+    http.delete(f"/vertex/v1/{name}").raise_for_status()
+    assert http.get(MODELS).json() == {}
+
+
+def test_an_upload_without_an_id_gets_one_and_leaves_out_what_is_output_only(http: TestClient) -> None:
+    names = {
+        upload(http, {**MODEL, "name": "mine", "versionId": "7", "trainingPipeline": "p"}).json()["response"][
+            "model"
+        ]
+        for _ in range(2)
+    }
+
+    assert len(names) == 2
+    for name in names:
+        model = http.get(f"/vertex/v1/{name}").json()
+        assert (model["name"], model["versionId"]) == (name, "1")
+        assert "trainingPipeline" not in model
+
+
+def test_an_id_is_used_once_and_again_after_a_deletion(http: TestClient) -> None:
+    upload(http, MODEL, modelId="mine").raise_for_status()
+
+    again = upload(http, {**MODEL, "displayName": "another"}, modelId="mine")
+
+    assert (again.status_code, again.json()["error"]["status"]) == (409, "ALREADY_EXISTS")
+    assert "has a model 'mine' already; delete it" in again.json()["error"]["message"]
+    (kept,) = http.get(MODELS).json()["models"]
+    assert kept["displayName"] == MODEL["displayName"]
+    http.delete(f"{MODELS}/mine").raise_for_status()
+    upload(http, MODEL, modelId="mine").raise_for_status()
+
+
+def test_every_broken_rule_of_an_upload_is_named(http: TestClient) -> None:
+    model = {"containerSpec": {}, "artifactUri": "/tmp/m", "versionAliases": ["1"]}
+
+    answer = upload(http, model, modelId="1A", parentModel="p", serviceAccount="a@b.c")
+
+    assert (answer.status_code, answer.json()["error"]["status"]) == (400, "INVALID_ARGUMENT")
+    assert [each["field"] for each in answer.json()["error"]["details"][0]["fieldViolations"]] == [
+        "parentModel",
+        "serviceAccount",
+        "modelId",
+        "model.displayName",
+        "model.versionAliases[0]",
+        "model.containerSpec.imageUri",
+        "model.artifactUri",
+    ]
+    assert http.get(MODELS).json() == {}
+
+
+def test_an_upload_that_cannot_be_read_is_refused_by_its_field(http: TestClient) -> None:
+    answer = upload(http, {**MODEL, "colour": "red"})
+
+    assert answer.status_code == 400
+    assert "colour" in answer.json()["error"]["message"]
+
+
+# --- what is not served
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("post", "models:upload"),
         ("post", "models:copy"),
         ("post", "models/1:export"),
         ("get", "models/1:listVersions"),
@@ -115,7 +195,7 @@ def test_other_methods_of_models_are_refused_by_name(http: TestClient, method: s
     answer = getattr(http, method)(f"{LOCATION}/{path}")
 
     assert (answer.status_code, answer.json()["error"]["status"]) == (501, "UNIMPLEMENTED")
-    assert "this service has get, list and delete" in answer.json()["error"]["message"]
+    assert "this service has upload, get, list and delete" in answer.json()["error"]["message"]
 
 
 def test_a_model_cannot_be_changed_or_deployed(http: TestClient) -> None:
