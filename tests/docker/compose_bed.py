@@ -14,6 +14,7 @@ from typing import Any
 import docker
 
 from local_stack.parts.base_image import pack_context
+from local_stack.parts.object_store import make_bucket
 from local_stack.people.airflow_api import AirflowApi
 from local_stack.people.airflow_users import ADMIN
 from local_stack.people.credentials import developers_header, registry_login
@@ -72,10 +73,10 @@ class Bed:
         """Return the training services' addresses."""
         return {name: f"http://{SUBNET}.{host}:8470" for name, host in (("a", 1), ("b", 129))}
 
-    def run(self, *command: str, **environment: str) -> None:
+    def run(self, *command: str) -> None:
         """Run what ``make compose-up`` or ``compose-down`` runs."""
         command = (sys.executable, "-m", "local_stack", *command)
-        subprocess.run(command, check=True, env={**self.environment, **environment})
+        subprocess.run(command, check=True, env=dict(self.environment))
 
     def container(self, service: str) -> Any:
         label = f"com.docker.compose.service={service}"
@@ -127,6 +128,25 @@ def build_previous(bed: Bed, production: Production, folder: Path) -> None:
         folder=folder / "docker",
         environment={**bed.environment, "STACK_TAG": f"{bed.environment['STACK_TAG']}-previous"},
     )
+
+
+def start_previous(bed: Bed) -> None:
+    """
+    Start the stack with the training services of the previous version.
+
+    Their tokens file is as that version's own stack makes it: a service refuses what it does not know.
+    """
+    file = bed.settings.state_dir / "secrets" / "training-tokens"
+    known = json.loads(file.read_text("utf-8"))
+    for entry in known["principals"]:
+        entry.pop("public_key", None)
+        for roles in entry.get("roles", {}).values():
+            roles[:] = [role for role in roles if not role.startswith("roles/aiplatform.")]
+    file.write_text(json.dumps(known), "utf-8")
+    environment = {**bed.environment, "TRAINING_TAG": f"{bed.environment['STACK_TAG']}-previous"}
+    bed.production.compose("build", environment=environment)
+    bed.production.compose("up", "--detach", "--wait", environment=environment)
+    make_bucket(bed.objects, bed.settings)
 
 
 def push_trainer(bed: Bed, base_image: str) -> str:

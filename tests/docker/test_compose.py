@@ -18,7 +18,15 @@ import pytest
 from local_stack.production import Production
 from local_stack.settings import StackSettings
 from local_stack.stack import LocalStack
-from tests.docker.compose_bed import JOB_ID, SUBNET, Bed, WaitingJob, build_previous, push_trainer
+from tests.docker.compose_bed import (
+    JOB_ID,
+    SUBNET,
+    Bed,
+    WaitingJob,
+    build_previous,
+    push_trainer,
+    start_previous,
+)
 from tests.support import web
 from tests.support.bed.job_watch import until_state
 from tests.support.dead_runs import remove_tree
@@ -65,7 +73,7 @@ def bed() -> Iterator[Bed]:
     try:
         production.prepare()
         build_previous(bed, production, folder / "previous")
-        bed.run("compose-up", TRAINING_TAG=f"{name}-previous")
+        start_previous(bed)
         yield bed
     finally:
         bed.run("compose-down", "--volumes")

@@ -108,6 +108,7 @@ def test_a_search_of_the_sdk_measures_its_trials(
         [["1", "SUCCEEDED", 0.25, 1.75], ["2", "SUCCEEDED", 0.5, 1.5]],
     ]
 
+
 #: It reports the number of its arguments, and refuses those of another branch.
 TRAINER_OF_BRANCHES = """
 import argparse, json, os, sys, time
