@@ -259,6 +259,8 @@ def training_pipeline(
                 task_id="preflight",
                 image=output_of(master.build),
                 preflight_args=list(test_args),
+                check_access=False,  # ``grant`` gives it at the same time
+                **given(vertex_options=for_submit.get("vertex_options")),
                 **description,
             )
             flight >> submit

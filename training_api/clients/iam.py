@@ -7,7 +7,7 @@ overtaken starts again from the new policy, so that no writer loses another's ch
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -107,6 +107,16 @@ class IamPoliciesClient(HttpSession):
             return self._send("PUT", f"{url}/iam", body=dict(policy))
         return self._send("POST", f"{url}:setIamPolicy", body={"policy": dict(policy)})
 
+    def held_permissions(self, bucket: str, wanted: Sequence[str]) -> frozenset[str]:
+        """
+        Return those of ``wanted`` that the caller has on a bucket, which needs no right itself.
+
+        :param bucket: ``buckets/B``.
+        """
+        url = f"{self._url(ResourceKind.BUCKET, bucket)}/iam/testPermissions"
+        answer = self._send("GET", url, params={"permissions": wanted})
+        return frozenset(answer.get("permissions") or ())
+
     def edit_policy(
         self,
         kind: ResourceKind,
@@ -154,7 +164,12 @@ class IamPoliciesClient(HttpSession):
         return f"{self._endpoints.artifact_registry.rstrip('/')}/v1/{path}"
 
     def _send(
-        self, method: str, url: str, *, body: Any = None, params: dict[str, int] | None = None
+        self,
+        method: str,
+        url: str,
+        *,
+        body: Any = None,
+        params: Mapping[str, int | Sequence[str]] | None = None,
     ) -> PolicyDocument:
         request = self._http.build_request(method, url, json=body, params=params)
         try:

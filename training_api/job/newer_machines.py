@@ -81,6 +81,8 @@ ALL_MACHINE_TYPES: Mapping[str, MachineType] = {
     **MACHINE_TYPES,
     **{machine.name: machine for machine in _newer()},
 }
+#: When Vertex AI's table of machine types was read.
+VERTEX_TABLE_READ = "2026-11-21"
 #: Those of Vertex AI: without the legacy names, and without n1-highcpu-8, which is not in its table.
 VERTEX_MACHINE_TYPES: Mapping[str, MachineType] = {
     name: machine

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from container_training.hooks.service_address import InvalidConnection, endpoint_of, service_address
 from container_training.work.job_pages import Dashboard, JobPages, JobPlace
@@ -12,6 +12,10 @@ from training_api.clients.fleet import OpsClient
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
+
+    from container_training.work.preflight.report import PreflightRow
+    from training_api.clients.iam import IamPoliciesClient
+    from training_api.job.job_spec import JobSpec
 
 TRAINING_CONN_TYPE = "container_training"
 VERTEX_CONN_TYPE = "vertex_training"
@@ -47,6 +51,19 @@ class BackendAddress(Protocol):
 
     def connect_async(self) -> AsyncTrainingBackend:
         """Return a new client for asyncio; the caller closes it."""
+
+    def foresee(
+        self, spec: JobSpec, options: Mapping[str, Any], policies: IamPoliciesClient | None
+    ) -> list[PreflightRow]:
+        """
+        Return what a preflight finds of all that a job needs beside the service.
+
+        It starts nothing. What cannot be read is a row that says so. A service whose own rules say
+        everything has no rows.
+
+        :param spec: the whole job, as ``check_job`` returns it for the same ``options``.
+        :param policies: asked who may pull the images; ``None``: that is not checked.
+        """
 
     def connect_ops(self) -> OpsClient:
         """

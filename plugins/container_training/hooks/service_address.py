@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
@@ -25,6 +25,10 @@ from training_api.errors import TrainingError
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
+
+    from container_training.work.preflight.report import PreflightRow
+    from training_api.clients.iam import IamPoliciesClient
+    from training_api.job.job_spec import JobSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +68,15 @@ class ServiceAddress:
     def connect_async(self) -> AsyncTrainingClient:
         """Return a new client for asyncio; the caller closes it."""
         return AsyncTrainingClient(self.endpoint, self.project, headers=self.headers, network=self.network)
+
+    def foresee(
+        self,
+        spec: JobSpec,
+        options: Mapping[str, Any],
+        policies: IamPoliciesClient | None,
+    ) -> list[PreflightRow]:
+        """Return nothing: the service's own rules say what it needs."""
+        return []
 
     def connect_ops(self) -> OpsClient:
         """Return a new client for those who watch the service; the caller closes it."""

@@ -29,6 +29,10 @@ from training_api.errors import InvalidArgument, JobNotFound, TrainingError
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
+    from container_training.work.preflight.report import PreflightRow
+    from training_api.clients.iam import IamPoliciesClient
+    from training_api.job.job_spec import JobSpec
+
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -144,6 +148,12 @@ class TrainingHook(ClosingHook):
         """
         conn_id = quote(self.training_conn_id, safe="")
         return self._where.pages(job, Dashboard(airflow_url=airflow_url, conn_id=conn_id))
+
+    def foresee(
+        self, spec: JobSpec, options: Mapping[str, Any], policies: IamPoliciesClient | None
+    ) -> list[PreflightRow]:
+        """Return what a preflight finds of all that a job needs beside the service."""
+        return self._where.foresee(spec, options, policies)
 
     def cancel_command(self, job: JobPlace) -> str:
         """Return the command by which people cancel a job."""

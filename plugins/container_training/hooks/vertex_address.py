@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
-
-import httpx
 
 from container_training.hooks.google_token import GoogleToken, words
 from container_training.hooks.service_address import (
@@ -15,6 +14,7 @@ from container_training.hooks.service_address import (
     network_of,
     seconds_of,
 )
+from container_training.hooks.storage import object_store_endpoint
 from container_training.work.job_pages import (
     Dashboard,
     JobPages,
@@ -23,12 +23,18 @@ from container_training.work.job_pages import (
     vertex_pages,
 )
 from training_api.clients.fleet import OpsClient
+from training_api.clients.iam import IamEndpoints, IamPoliciesClient
 from training_api.clients.network import DEFAULT_NETWORK, Network
 from training_api.clients.vertex.client import DEFAULT_LIST_LAG_SECONDS, AsyncVertexClient, VertexClient
+from training_api.clients.vertex.project_facts import ProjectFacts
 from training_api.vertex_jobs.address import VertexAddress, origin
+from training_api.vertex_jobs.options import VertexOptions
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
+
+    from container_training.work.preflight.report import PreflightRow
+    from training_api.job.job_spec import JobSpec
 
 DEFAULT_REGION = "us-central1"
 #: Vertex AI answers 600 requests a minute and region at most (quota "resource management requests") by
@@ -88,6 +94,35 @@ class VertexService:
         """Return a new client for asyncio; the caller closes it."""
         return AsyncVertexClient(self.address, **self._way)
 
+    def foresee(
+        self, spec: JobSpec, options: Mapping[str, Any], policies: IamPoliciesClient | None
+    ) -> list[PreflightRow]:
+        """Return what a preflight finds of images, the bucket, machines and quotas."""
+        # Imported here: only a preflight needs it.
+        from container_training.work.preflight.foresight import Surroundings, foresight_rows
+
+        given = VertexOptions.of(options)
+        with self.connect() as client, self._buckets() as buckets, self._facts() as facts:
+            around = Surroundings(
+                backend=client,
+                policies=policies,
+                buckets=buckets,
+                facts=facts,
+                region=(given.regions or self.address.regions)[0],
+                strategy=given.strategy,
+            )
+            return foresight_rows(spec, around)
+
+    def _facts(self) -> ProjectFacts:
+        headers, auth = self._credentials
+        return ProjectFacts(self.address, auth=auth, headers=headers, network=self.network)
+
+    def _buckets(self) -> IamPoliciesClient:
+        """Return a client of Cloud Storage, where a token of a service of one's own must not go."""
+        endpoints = IamEndpoints()
+        endpoints = replace(endpoints, storage=object_store_endpoint() or endpoints.storage)
+        return IamPoliciesClient(endpoints, auth=self._google_token, network=self.network)
+
     def connect_ops(self) -> OpsClient:
         """Raise: Vertex AI has no such API. :raises InvalidConnection: always."""
         raise InvalidConnection(
@@ -95,13 +130,20 @@ class VertexService:
         )
 
     @property
-    def _way(self) -> dict[str, Any]:
+    def _google_token(self) -> GoogleToken:
+        return GoogleToken(self.gcp_conn_id, self.impersonation_chain)
+
+    @property
+    def _credentials(self) -> tuple[dict[str, str], GoogleToken | None]:
+        """What goes along with requests to the service: headers, and what adds a token."""
         headers = {"X-Goog-User-Project": self.quota_project} if self.quota_project else {}
-        auth: httpx.Auth | None = None
         if self.token:
-            headers["Authorization"] = f"Bearer {self.token}"
-        else:
-            auth = GoogleToken(self.gcp_conn_id, self.impersonation_chain)
+            return {**headers, "Authorization": f"Bearer {self.token}"}, None
+        return headers, self._google_token
+
+    @property
+    def _way(self) -> dict[str, Any]:
+        headers, auth = self._credentials
         return {
             "auth": auth,
             "headers": headers,

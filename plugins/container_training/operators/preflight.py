@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.image import training_environment
+from container_training.hooks.registry_iam import RegistryIamHook
 from container_training.hooks.storage import StorageHook
 from container_training.hooks.training import TrainingHook
 from container_training.runtime.engine_task import EngineOperator
@@ -25,7 +26,14 @@ from container_training.work.preflight.report import (
     replica_rows,
 )
 from container_training.work.submission.job_attempt import for_attempt
-from container_training.work.template_values import is_unset, number, shell_words, whole_number
+from container_training.work.template_values import (
+    flag,
+    is_unset,
+    mapping,
+    number,
+    shell_words,
+    whole_number,
+)
 from training_api.dialects.ml_v1.dialect import ML_V1
 from training_api.dialects.ml_v1.resources import Job, TrainingInput
 from training_api.errors import PreflightFailed
@@ -65,6 +73,10 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
     are read; SIGTERM ends each replica in time; the job's folder can be written to. Containers get no GPUs.
     Everything is removed afterwards, in every case.
 
+    For a connection to Vertex AI it also checks what the job needs there: that the service agent may pull the
+    images, that the bucket of the job's folder exists, that the region has the machines, and that the quotas
+    suffice. A row says ``not checked`` where an API refuses or does not answer.
+
     A check that fails ends the task without a retry. Airflow retries the task if the engine, the registry or
     the object store does not answer.
 
@@ -75,7 +87,11 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
     :param grace_seconds: seconds between SIGTERM and SIGKILL. (templated)
     :param memory_bytes: memory limit of each container; default: that of its machine type, as far as the
         machine has it. (templated)
-    :param gcp_conn_id: Google connection that may write to the job's folder. (templated)
+    :param check_access: whether policies are asked if the service agent may pull the images; for Vertex AI.
+        ``training_pipeline`` sets ``False``, as its ``grant`` runs at the same time. (templated)
+    :param vertex_options: as of ``SubmitTrainingJobOperator``. (templated)
+    :param gcp_conn_id: Google connection that may write to the job's folder, and read policies of images, as
+        of ``GrantRegistryAccessOperator``. (templated)
     :return: the table (``PreflightReport``). It is in the XCom after a failed check, too.
     """
 
@@ -85,6 +101,8 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
         "seconds",
         "grace_seconds",
         "memory_bytes",
+        "check_access",
+        "vertex_options",
         "gcp_conn_id",
         "docker_conn_id",
         "docker_url",
@@ -92,6 +110,7 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
     template_fields_renderers = {
         **JobDescriptionOperator.template_fields_renderers,
         "preflight_args": "json",
+        "vertex_options": "json",
     }
 
     def __init__(
@@ -101,6 +120,8 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
         seconds: float | str = DEFAULT_WATCH_SECONDS,
         grace_seconds: float | str = DEFAULT_GRACE_SECONDS,
         memory_bytes: int | str | None = None,
+        check_access: bool | str = True,
+        vertex_options: Mapping[str, Any] | str | None = None,
         gcp_conn_id: str = StorageHook.default_conn_name,
         **kwargs: Unpack[PreflightArguments],
     ) -> None:
@@ -109,6 +130,8 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
         self.seconds = seconds
         self.grace_seconds = grace_seconds
         self.memory_bytes = memory_bytes
+        self.check_access = check_access
+        self.vertex_options = vertex_options
         self.gcp_conn_id = gcp_conn_id
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -117,13 +140,17 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
         with self.hook, final_unless_transient():
             grace_seconds = number("grace_seconds", self.grace_seconds)
             job = for_attempt(self._request(context), self.job_id or job_id_for(key, attempt=1), {})
-            job = preflight_job(job, key.digest)
+            options = mapping("vertex_options", self.vertex_options)
             with TrainingHook(self.training_conn_id) as training:
-                spec = training.client.check_job(job)
+                whole = training.client.check_job(job, options)
+                job = preflight_job(job, key.digest)
+                spec = training.client.check_job(job, options)
+                foreseen = self._foreseen(training, whole, options)
             replicas = preflight_replicas(spec, self._args())
             outcomes = self._run(spec, job, replicas, f"airflow-{key.digest}", grace_seconds)
             rows = replica_rows(outcomes, grace_seconds)
-            report = PreflightReport.of([*rows, *self._job_dir_rows(spec), *_accelerator_rows(replicas)])
+            rows += [*self._job_dir_rows(spec), *_accelerator_rows(replicas), *foreseen]
+            report = PreflightReport.of(rows)
             table = _table(report.rows)
             for line in table.splitlines():
                 self.log.info("%s", line)
@@ -134,6 +161,14 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
                     f"{len(report.failed)} of {len(report.rows)} checks failed:\n{_table(report.failed)}"
                 )
         return value
+
+    def _foreseen(
+        self, training: TrainingHook, spec: JobSpec, options: Mapping[str, Any]
+    ) -> list[PreflightRow]:
+        if not flag("check_access", self.check_access):
+            return training.foresee(spec, options, None)
+        with RegistryIamHook(self.training_conn_id, self.gcp_conn_id) as policies:
+            return training.foresee(spec, options, policies.client)
 
     def _args(self) -> list[str]:
         args = self.preflight_args

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from training_api.dialects.vertex_v1.pools import pool_name
+from training_api.dialects.vertex_v1.quotas import gpu_metric
 from training_api.job.accelerators import Accelerator
 from training_api.job.cluster import ReplicaId
 from training_api.job.dialect import ReplicaFailure
@@ -13,11 +14,6 @@ from training_api.job.restarts import RestartScope
 #: Statuses after which the job is restarted, at most three times [docs:
 #: training/understanding-training-service, read 2026-11]. Every other is permanent.
 TRANSIENT_EXIT_CODES: Mapping[int, str] = {134: "SIGABRT", 139: "SIGSEGV"}
-
-#: Before the name of a kind of GPU in a quota's metric.
-_METRIC = "aiplatform.googleapis.com/custom_model_training_"
-#: Kinds whose metric has another name [docs: training/schedule-jobs-dws].
-_OF_QUOTAS = {Accelerator.NVIDIA_H100_80GB: "nvidia_h100"}
 
 
 def replica_name(replica: ReplicaId) -> str:
@@ -55,10 +51,7 @@ def quota_text(project: str, wanted: Mapping[Accelerator, int], there: int) -> s
     """
     Return the sentence about accelerators that are not there.
 
-    Form, and the names of T4, L4, A100 and A100 of 80 GB: captured by users (contract D). The other names
-    follow them [unverified].
+    Form: captured by users (contract D). Names: ``quotas.py``.
     """
     del project, there
-    names = (_OF_QUOTAS.get(kind) or kind.lower().replace("_tesla_", "_") for kind in wanted)
-    metrics = ",".join(f"{_METRIC}{name}_gpus" for name in names)
-    return f"The following quota metrics exceed quota limits: {metrics}"
+    return f"The following quota metrics exceed quota limits: {','.join(map(gpu_metric, wanted))}"

@@ -30,6 +30,10 @@ class Check(StrEnum):
     SIGTERM = "SIGTERM"  #: it ends the replica within the grace period
     JOB_DIR = "job directory"  #: it is writable
     ACCELERATORS = "GPUs"
+    IMAGE_ACCESS = "image access"  #: the service's account may pull the images
+    BUCKET = "bucket"  #: that of the job's folder exists, and the connection's account reaches it
+    REGION = "machines"  #: the region has them
+    QUOTA = "quota"  #: it is enough for the job
 
 
 class Verdict(StrEnum):
@@ -45,7 +49,7 @@ class PreflightRow(ResultModel):
     One check.
 
     :param where: a replica, as its log lines name it (``worker-replica-0``), ``all replicas``, ``this
-        worker``, or ``the trainer``.
+        worker``, or ``the trainer``; of what the service needs, an image, a bucket, or a region.
     """
 
     check: Check

@@ -16,11 +16,13 @@ from container_training.hooks.image import ImageHook
 from container_training.operators.preflight import PreflightOperator
 from container_training.work.object_store import ObjectStore
 from container_training.work.preflight.folder_probe import probe_folder
+from tests.support.fakes.google_project import GoogleProject, limit, serve
 from tests.support.fresh_airflow import FreshAirflow
 from training_api.errors import EngineUnavailable, ResultsMissing, TransportError
 from training_api.job.results import ResultFile
 
 CONTEXT: Any = {"ti": SimpleNamespace(dag_id="d", task_id="t", run_id="r", map_index=-1)}
+METRIC = "aiplatform.googleapis.com/custom_model_training_cpus"
 FOLDER = "gs://bucket/jobs/j/preflight/0123"
 CONTENT = b"This object is deleted again at once.\n"
 
@@ -67,6 +69,48 @@ def test_an_engine_that_does_not_answer_is_left_to_airflows_retries(engine: mock
 
     with pytest.raises(EngineUnavailable, match="did not answer"):
         PreflightOperator(task_id="t", image="h:1/p/i").execute(CONTEXT)
+
+
+def test_what_vertex_ai_lacks_fails_the_task_and_the_whole_job_counts(
+    engine: mock.Mock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    google = GoogleProject()
+    google.has_machines("machineTypes", "n1-standard-4", "us-central1-a")
+    google.has_quota("preemptible_cpus", limit(("", 23)))
+    pushed = mock.Mock()
+    context: Any = {"ti": SimpleNamespace(**vars(CONTEXT["ti"]), xcom_push=pushed)}
+    monkeypatch.setattr(PreflightOperator, "_run", lambda *_: [])
+    task = PreflightOperator(
+        task_id="t",
+        image="h:1/p/i",
+        master_type="n1-standard-4",
+        worker_type="n1-standard-4",
+        worker_count=5,
+        check_access="false",
+        vertex_options={"strategy": "SPOT"},
+    )
+
+    with serve(google) as url:
+        connection = {
+            "conn_type": "vertex_training",
+            "host": url,
+            "password": "t",
+            "extra": {"project": "my-project"},
+        }
+        monkeypatch.setenv("AIRFLOW_CONN_TRAINING_DEFAULT", json.dumps(connection))
+        with pytest.raises(
+            AirflowFailException, match=f"uses 24 of {METRIC.replace('_cpus', '_preemptible_cpus')}"
+        ):
+            task.execute(context)
+
+    rows = pushed.call_args.kwargs["value"]["rows"]
+    assert {(row["check"], row["result"]) for row in rows} == {
+        ("job directory", "not checked"),
+        ("image access", "not checked"),
+        ("bucket", "not checked"),
+        ("machines", "ok"),
+        ("quota", "failed"),
+    }
 
 
 def make_store(**changes: Any) -> mock.Mock:
