@@ -120,6 +120,18 @@ class TrainingClient(ServiceConnection):
         """Return nothing: a job's id is unique."""
         return []
 
+    def may_pass(self, reason: str) -> bool:
+        """
+        Return ``False``: a failed job of this service is final.
+
+        The service itself starts a job again after what was not the trainer's fault.
+        """
+        return False
+
+    def next_region(self, options: Mapping[str, Any], ended: Job) -> str:
+        """Return nothing: a job has no regions to choose from."""
+        return ""
+
     def list_jobs(self, filter_: str = "", page_size: int = 0, page_token: str = "") -> ListJobsResponse:
         """Return one page of jobs, newest first; 0 asks for the service's default page size."""
         return read_model(ListJobsResponse, self._send(self._requests.list(filter_, page_size, page_token)))

@@ -19,6 +19,8 @@ from training_api.dialects.ml_v1.resources import Job, ListJobsResponse
 from training_api.dialects.vertex_v1.dialect import VERTEX_V1
 from training_api.job.job_spec import JobSpec
 from training_api.vertex_jobs.address import VertexAddress
+from training_api.vertex_jobs.failures import failure_of, region_after
+from training_api.vertex_jobs.options import VertexOptions
 
 #: How long a new job may be missing from lists: nothing says how long, so a minute [unverified].
 DEFAULT_LIST_LAG_SECONDS = 60.0
@@ -91,6 +93,14 @@ class VertexClient(HttpSession):
     def duplicates(self, job: Job) -> list[Job]:
         """See ``TrainingBackend``."""
         return play(self._questions.duplicates(job), self._send)
+
+    def may_pass(self, reason: str) -> bool:
+        """See ``TrainingBackend``."""
+        return failure_of(reason).may_pass
+
+    def next_region(self, options: Mapping[str, Any], ended: Job) -> str:
+        """See ``TrainingBackend``."""
+        return region_after(VertexOptions.of(options).regions, ended)
 
     def list_jobs(self, filter_: str = "", page_size: int = 0, page_token: str = "") -> ListJobsResponse:
         """See ``TrainingBackend``."""

@@ -382,3 +382,21 @@ def test_a_region_in_which_the_connection_finds_no_jobs_is_refused_before_a_requ
         client.check_job(make_job(state=None), {"regions": [REGION, "asia-east1"]})
 
     assert vertex.requests == []
+
+
+@pytest.mark.parametrize(
+    ("message", "passes", "region"),
+    [
+        ("Resources are insufficient in region: us-central1.", True, OTHER_REGION),
+        ("The replica workerpool0-0 exited with a non-zero status of 1.", False, REGION),
+    ],
+)
+def test_a_failed_jobs_words_say_whether_and_where_another_attempt_may_help(
+    vertex: FakeVertex, client: VertexClient, message: str, passes: bool, region: str
+) -> None:
+    job = make_job(state="FAILED", error_message=message)
+
+    assert client.may_pass(message) is passes
+    assert client.next_region({"regions": [REGION, OTHER_REGION]}, job) == region
+    assert client.next_region({}, job) == ""
+    assert vertex.requests == []
