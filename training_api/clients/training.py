@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import httpx
 
-from training_api.clients.api_answers import NO_ANSWER, read_answer, read_model, transport_error
+from training_api.clients.api_answers import read_answer, read_model
 from training_api.clients.backend import NO_OPTIONS, Capabilities
 from training_api.clients.http_session import AsyncHttpSession
 from training_api.clients.network import DEFAULT_NETWORK, Network
@@ -216,11 +216,7 @@ class AsyncTrainingClient(AsyncHttpSession):
         return read_model(ListLogEntriesResponse, answer)
 
     async def _send(self, request: httpx.Request) -> Any:
-        try:
-            response = await self._http.send(request)
-        except NO_ANSWER as error:
-            raise transport_error("the training service", request, error) from error
-        return read_answer(response, ADVICE)
+        return read_answer(await self._answer("the training service", request), ADVICE)
 
 
 def job_log_filter(job_id: str, received_after: datetime | None = None, task_name: str = "") -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from training_api.clients.api_answers import NO_ANSWER, read_answer, transport_error
+from training_api.clients.api_answers import read_answer
 from training_api.clients.backend import NO_OPTIONS, Capabilities
 from training_api.clients.http_session import AsyncHttpSession, HttpSession
 from training_api.clients.network import DEFAULT_NETWORK, Network
@@ -126,11 +126,7 @@ class VertexClient(HttpSession):
         return play(self._questions.project_number(), self._send)
 
     def _send(self, request: httpx.Request) -> Any:
-        try:
-            response = self._http.send(request)
-        except NO_ANSWER as error:
-            raise transport_error("Vertex AI", request, error) from error
-        return read_answer(response, ADVICE)
+        return read_answer(self._answer("Vertex AI", request), ADVICE)
 
 
 class AsyncVertexClient(AsyncHttpSession):
@@ -182,8 +178,4 @@ class AsyncVertexClient(AsyncHttpSession):
         return await play_async(steps, self._send)
 
     async def _send(self, request: httpx.Request) -> Any:
-        try:
-            response = await self._http.send(request)
-        except NO_ANSWER as error:
-            raise transport_error("Vertex AI", request, error) from error
-        return read_answer(response, ADVICE)
+        return read_answer(await self._answer("Vertex AI", request), ADVICE)
