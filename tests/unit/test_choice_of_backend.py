@@ -18,6 +18,14 @@ from tests.unit.test_layers import imports_of
 DECIDES = "container_training.hooks.backends"
 #: Who may import the client of Vertex AI.
 MAKES_VERTEX_CLIENTS = "container_training.hooks.vertex_address"
+VERTEX_JOBS = "training_api.vertex_jobs"
+#: Who knows what of Vertex AI's jobs: where they are, and what a migrated DAG would ask for.
+KNOW_VERTEX_JOBS = {
+    (MAKES_VERTEX_CLIENTS, "address"),
+    ("container_training.work.job_pages", "address"),
+    ("container_training.work.migration.vertex_decisions", "options"),
+    ("container_training.work.migration.vertex_decisions", "writer"),
+}
 #: What names a backend: names and attributes, and texts.
 NAMES = frozenset(
     {"conn_type", "connection_type", "CONN_TYPE", "TRAINING_CONN_TYPE", "VERTEX_CONN_TYPE", "dialect"}
@@ -93,6 +101,18 @@ def test_nobody_else_imports_the_client_of_vertex_ai(name: str) -> None:
     clients = ("training_api.clients.vertex.", f"{MAKES_VERTEX_CLIENTS}.")
 
     assert [used for used in imports_of(MODULES[name]) if f"{used}.".startswith(clients)] == []
+
+
+def test_nobody_else_reads_the_words_of_vertex_ais_jobs() -> None:
+    """What an end, an option or a resource of Vertex AI means is the backend's to say."""
+    users = {
+        (name, used.removeprefix(f"{VERTEX_JOBS}."))
+        for name in MODULES
+        for used in imports_of(MODULES[name])
+        if used.startswith(f"{VERTEX_JOBS}.")
+    }
+
+    assert users == KNOW_VERTEX_JOBS
 
 
 def test_nobody_else_chooses_by_a_backends_name_or_class() -> None:

@@ -79,6 +79,22 @@ class TrainingBackend(Protocol):
         One that ended or is being cancelled is not among them.
         """
 
+    def may_pass(self, reason: str) -> bool:
+        """
+        Return whether another attempt of a job that failed may end well, without a request.
+
+        :param reason: the job's ``errorMessage``, in this API's own words.
+        """
+
+    def next_region(self, options: Mapping[str, Any], ended: Job) -> str:
+        """
+        Return where the attempt after ``ended`` is made, without a request.
+
+        Empty: where the API's options name no region.
+
+        :raises InvalidJobSpec: the options cannot be read.
+        """
+
     def list_jobs(self, filter_: str = "", page_size: int = 0, page_token: str = "") -> ListJobsResponse:
         """Return one page of jobs; 0 asks for the service's default page size."""
 

@@ -7,6 +7,7 @@ from typing import Self
 
 import httpx
 
+from training_api.clients.api_answers import NO_ANSWER, transport_error
 from training_api.clients.closing import Closing
 
 
@@ -19,6 +20,17 @@ class HttpSession(Closing):
 
     def __init__(self, http: httpx.Client) -> None:
         self._http = http
+
+    def _answer(self, who: str, request: httpx.Request) -> httpx.Response:
+        """
+        Return the answer of ``who``, good or bad.
+
+        :raises TransportError: there is none.
+        """
+        try:
+            return self._http.send(request)
+        except NO_ANSWER as error:
+            raise transport_error(who, request, error) from error
 
     def close(self) -> None:
         """Close the connections; may be called twice."""
@@ -34,6 +46,17 @@ class AsyncHttpSession:
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
+
+    async def _answer(self, who: str, request: httpx.Request) -> httpx.Response:
+        """
+        Return the answer of ``who``, good or bad.
+
+        :raises TransportError: there is none.
+        """
+        try:
+            return await self._http.send(request)
+        except NO_ANSWER as error:
+            raise transport_error(who, request, error) from error
 
     async def __aenter__(self) -> Self:
         return self

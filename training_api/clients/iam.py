@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import httpx
 
-from training_api.clients.api_answers import NO_ANSWER, read_answer, service_error, transport_error
+from training_api.clients.api_answers import read_answer, service_error
 from training_api.clients.http_session import HttpSession
 from training_api.clients.network import DEFAULT_NETWORK, Network
 from training_api.clients.patience import patiently
@@ -172,10 +172,7 @@ class IamPoliciesClient(HttpSession):
         params: Mapping[str, int | Sequence[str]] | None = None,
     ) -> PolicyDocument:
         request = self._http.build_request(method, url, json=body, params=params)
-        try:
-            response = self._http.send(request)
-        except NO_ANSWER as error:
-            raise transport_error("the IAM policy's API", request, error) from error
+        response = self._answer("the IAM policy's API", request)
         if response.status_code in (409, 412):
             raise EditConflict(str(service_error(response)))
         if response.status_code == 404:

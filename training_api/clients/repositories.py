@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import httpx
 
-from training_api.clients.api_answers import NO_ANSWER, read_answer, transport_error
+from training_api.clients.api_answers import read_answer
 from training_api.clients.http_session import HttpSession
 from training_api.clients.network import DEFAULT_NETWORK, Network
 from training_api.clients.patience import patiently
@@ -169,9 +169,5 @@ class RepositoriesClient(HttpSession):
     ) -> dict[str, Any]:
         url = f"{self._endpoint}/v1/{quote(path, safe='/:')}"
         request = self._http.build_request(method, url, json=body, params=params)
-        try:
-            response = self._http.send(request)
-        except NO_ANSWER as error:
-            raise transport_error("Artifact Registry", request, error) from error
-        answer: dict[str, Any] = read_answer(response)
+        answer: dict[str, Any] = read_answer(self._answer("Artifact Registry", request))
         return answer

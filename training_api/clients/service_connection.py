@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from training_api.clients.api_answers import NO_ANSWER, read_answer, transport_error
+from training_api.clients.api_answers import read_answer
 from training_api.clients.http_session import HttpSession
 from training_api.clients.network import DEFAULT_NETWORK, Network
 
@@ -52,8 +52,4 @@ class ServiceConnection(HttpSession):
         )
 
     def _send(self, request: httpx.Request) -> Any:
-        try:
-            response = self._http.send(request)
-        except NO_ANSWER as error:
-            raise transport_error("the training service", request, error) from error
-        return read_answer(response, ADVICE)
+        return read_answer(self._answer("the training service", request), ADVICE)

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import httpx
 
-from training_api.clients.api_answers import NO_ANSWER, read_answer, read_model, transport_error
+from training_api.clients.api_answers import read_answer, read_model
 from training_api.clients.backend import NO_OPTIONS, Capabilities
 from training_api.clients.http_session import AsyncHttpSession
 from training_api.clients.network import DEFAULT_NETWORK, Network
@@ -120,6 +120,18 @@ class TrainingClient(ServiceConnection):
         """Return nothing: a job's id is unique."""
         return []
 
+    def may_pass(self, reason: str) -> bool:
+        """
+        Return ``False``: a failed job of this service is final.
+
+        The service itself starts a job again after what was not the trainer's fault.
+        """
+        return False
+
+    def next_region(self, options: Mapping[str, Any], ended: Job) -> str:
+        """Return nothing: a job has no regions to choose from."""
+        return ""
+
     def list_jobs(self, filter_: str = "", page_size: int = 0, page_token: str = "") -> ListJobsResponse:
         """Return one page of jobs, newest first; 0 asks for the service's default page size."""
         return read_model(ListJobsResponse, self._send(self._requests.list(filter_, page_size, page_token)))
@@ -204,11 +216,7 @@ class AsyncTrainingClient(AsyncHttpSession):
         return read_model(ListLogEntriesResponse, answer)
 
     async def _send(self, request: httpx.Request) -> Any:
-        try:
-            response = await self._http.send(request)
-        except NO_ANSWER as error:
-            raise transport_error("the training service", request, error) from error
-        return read_answer(response, ADVICE)
+        return read_answer(await self._answer("the training service", request), ADVICE)
 
 
 def job_log_filter(job_id: str, received_after: datetime | None = None, task_name: str = "") -> str:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
+from training_api.dialects.ml_v1.resources import Job
 from training_api.job.machines import MachineType
 from training_api.job.newer_machines import VERTEX_MACHINE_TYPES
 
@@ -45,17 +46,19 @@ def failure_of(message: str) -> Failure:
     return next((failure for failure, words in _WORDS if words.search(message)), Failure.TRAINER)
 
 
-def region_after(regions: Sequence[str], tried: str, message: str) -> str:
+def region_after(regions: Sequence[str], ended: Job) -> str:
     """
-    Return where the attempt after a failed one is made: elsewhere if the region failed.
+    Return where the attempt after ``ended`` is made: elsewhere if the region failed.
 
-    :param regions: in the order in which they are tried, from the first again after the last.
-    :param tried: where the attempt was made; one that is none of ``regions`` is followed by the first.
-    :param message: the text of the job's error; empty: it has none.
+    :param regions: in the order in which they are tried, from the first again after the last; the first also
+        follows a region that is none of them. Without any, the answer is empty.
     """
+    if not regions:
+        return ""
+    tried = (ended.training_input and ended.training_input.region) or ""
     if tried not in regions:
         return regions[0]
-    step = 1 if failure_of(message).may_pass else 0
+    step = 1 if failure_of(ended.error_message or "").may_pass else 0
     return regions[(regions.index(tried) + step) % len(regions)]
 
 

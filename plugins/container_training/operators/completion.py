@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from container_training.hooks.training import TrainingHook
 from container_training.operators.results import CollectTrainingResultsOperator
 from container_training.sensors.training import TrainingJobSensor
 from container_training.work.results.job_report import JobReport
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import JobFailed
 from training_api.states import JobState
-from training_api.vertex_jobs.failures import failure_of
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -64,7 +64,7 @@ class JobCompletion:
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Wait for the job, which may defer the task, and return its result."""
-        with _another_attempt_may_help():
+        with _another_attempt_may_help(self._sensor.hook):
             self._sensor.wait(context)
         return self._collector.collect(context)
 
@@ -72,7 +72,7 @@ class JobCompletion:
         self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context
     ) -> dict[str, Any]:
         """Return the result after the trigger has fired, or raise why there is none."""
-        with _another_attempt_may_help():
+        with _another_attempt_may_help(self._sensor.hook):
             self._sensor.resume_execution(next_method, next_kwargs, context)
         return self._collector.collect(context)
 
@@ -86,23 +86,25 @@ class JobCompletion:
 
 
 @contextmanager
-def _another_attempt_may_help() -> Iterator[None]:
+def _another_attempt_may_help(hook: TrainingHook) -> Iterator[None]:
     """
-    Leave a failed job that was nobody's fault to Airflow's retries.
+    Leave a failed job to Airflow's retries if another attempt may end well.
 
-    Each submits the next attempt. For a sensor alone such a job is final: it would wait for the same one.
+    The job's service says whether. Each retry submits the next attempt. For a sensor alone such a job is
+    final: it would wait for the same one.
     """
     try:
         yield
     except AirflowFailException as error:
         cause = error.__cause__
-        if (
-            isinstance(cause, JobFailed)
-            and cause.state == JobState.FAILED
-            and failure_of(cause.reason).may_pass
-        ):
+        if isinstance(cause, JobFailed) and cause.state == JobState.FAILED and _may_pass(hook, cause.reason):
             raise AirflowException(f"{error}; a retry submits the next attempt") from cause
         raise
+
+
+def _may_pass(hook: TrainingHook, reason: str) -> bool:
+    with hook:
+        return hook.client.may_pass(reason)
 
 
 def pushed_before(key: str, context: Context) -> Any:

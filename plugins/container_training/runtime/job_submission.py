@@ -19,8 +19,6 @@ from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import JobConflict, JobNotFound, Throttled, TrainingError
 from training_api.job.job_id import TaskKey
 from training_api.retrying import TRANSIENT
-from training_api.vertex_jobs.failures import region_after
-from training_api.vertex_jobs.options import VertexOptions
 
 #: How long one attempt of the task asks a service that does not answer; after that, Airflow's retries take
 #: over.
@@ -184,12 +182,10 @@ class JobSubmission:
 
     def _next_region(self, wanted: Wanted, ended: Job | None) -> str:
         """Return where the attempt after ``ended`` is made; empty: the task names no regions."""
-        regions = VertexOptions.of(wanted.options).regions if self._can.has_options else ()
-        if not regions or ended is None:
+        if ended is None:
             return ""
-        tried = (ended.training_input and ended.training_input.region) or ""
-        region = region_after(regions, tried, ended.error_message or "")
-        if region != tried:
+        region = self._hook.client.next_region(wanted.options, ended)
+        if region and ended.training_input and region != ended.training_input.region:
             self._log.info("the next attempt is made in %s: %s", region, ended.error_message)
         return region
 

@@ -18,6 +18,7 @@ import structlog
 from tests.support.fakes.fake_bucket import FakeBucket
 from tests.support.fakes.fake_registry import FakeRegistry
 from tests.support.fakes.fake_service import PROJECT, FakeService
+from tests.support.fakes.fake_vertex import REGION, FakeVertex
 from tests.support.fresh_airflow import FreshAirflow
 from training_api.clients.network import Network
 
@@ -52,6 +53,27 @@ def service(monkeypatch: pytest.MonkeyPatch) -> FakeService:
     for name, handler in (("TrainingClient", fake.handle), ("AsyncTrainingClient", fake.handle_async)):
         client = functools.partial(getattr(service_address, name), transport=httpx.MockTransport(handler))
         monkeypatch.setattr(service_address, name, client)
+    return fake
+
+
+@pytest.fixture
+def vertex(monkeypatch: pytest.MonkeyPatch) -> FakeVertex:
+    """Vertex AI behind the task's connection."""
+    from container_training.hooks import vertex_address
+
+    fake = FakeVertex()
+    extra = {"project": PROJECT, "region": REGION}
+    # A service of one's own, so that Google is asked for no token.
+    connection = {
+        "conn_type": "vertex_training",
+        "host": "http://127.0.0.1:1",
+        "password": "x",
+        "extra": extra,
+    }
+    monkeypatch.setenv("AIRFLOW_CONN_TRAINING_DEFAULT", json.dumps(connection))
+    for name, handler in (("VertexClient", fake.handle), ("AsyncVertexClient", fake.handle_async)):
+        client = functools.partial(getattr(vertex_address, name), transport=httpx.MockTransport(handler))
+        monkeypatch.setattr(vertex_address, name, client)
     return fake
 
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
-import json
 import pkgutil
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-import httpx
 import pytest
 from airflow.sdk import DAG, BaseOperator
 
 from container_training import listener, operators, sensors
-from container_training.hooks import vertex_address
 from container_training.listener import (
     cancel_job_of_task,
     on_dag_run_failed,
@@ -24,9 +20,8 @@ from container_training.listener import (
     on_task_instance_success,
 )
 from container_training.operators.training import SubmitTrainingJobOperator
-from tests.support.fakes.fake_service import PROJECT, FakeService, error, make_job
-from tests.support.fakes.fake_vertex import REGION, FakeVertex
-from training_api.clients.vertex.client import VertexClient
+from tests.support.fakes.fake_service import FakeService, error, make_job
+from tests.support.fakes.fake_vertex import FakeVertex
 from training_api.dialects.ml_v1.intent import Intent
 from training_api.job.job_id import TaskKey
 from training_api.states import JobState
@@ -246,24 +241,6 @@ def test_a_job_that_comes_after_its_submission_was_ended_is_cancelled(
     end_submission(database)
 
     assert service.jobs["digits_1"].state is JobState.CANCELLING
-
-
-@pytest.fixture
-def vertex(monkeypatch: pytest.MonkeyPatch) -> FakeVertex:
-    """Vertex AI behind the task's connection."""
-    fake = FakeVertex()
-    extra = {"project": PROJECT, "region": REGION}
-    # A service of one's own, so that Google is asked for no token.
-    connection = {
-        "conn_type": "vertex_training",
-        "host": "http://127.0.0.1:1",
-        "password": "x",
-        "extra": extra,
-    }
-    monkeypatch.setenv("AIRFLOW_CONN_TRAINING_DEFAULT", json.dumps(connection))
-    client = functools.partial(VertexClient, transport=httpx.MockTransport(fake.handle))
-    monkeypatch.setattr(vertex_address, "VertexClient", client)
-    return fake
 
 
 def test_a_job_of_vertex_ai_is_cancelled_by_its_number_before_lists_show_it(

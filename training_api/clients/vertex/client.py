@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from training_api.clients.api_answers import NO_ANSWER, read_answer, transport_error
+from training_api.clients.api_answers import read_answer
 from training_api.clients.backend import NO_OPTIONS, Capabilities
 from training_api.clients.http_session import AsyncHttpSession, HttpSession
 from training_api.clients.network import DEFAULT_NETWORK, Network
@@ -19,6 +19,8 @@ from training_api.dialects.ml_v1.resources import Job, ListJobsResponse
 from training_api.dialects.vertex_v1.dialect import VERTEX_V1
 from training_api.job.job_spec import JobSpec
 from training_api.vertex_jobs.address import VertexAddress
+from training_api.vertex_jobs.failures import failure_of, region_after
+from training_api.vertex_jobs.options import VertexOptions
 
 #: How long a new job may be missing from lists: nothing says how long, so a minute [unverified].
 DEFAULT_LIST_LAG_SECONDS = 60.0
@@ -92,6 +94,14 @@ class VertexClient(HttpSession):
         """See ``TrainingBackend``."""
         return play(self._questions.duplicates(job), self._send)
 
+    def may_pass(self, reason: str) -> bool:
+        """See ``TrainingBackend``."""
+        return failure_of(reason).may_pass
+
+    def next_region(self, options: Mapping[str, Any], ended: Job) -> str:
+        """See ``TrainingBackend``."""
+        return region_after(VertexOptions.of(options).regions, ended)
+
     def list_jobs(self, filter_: str = "", page_size: int = 0, page_token: str = "") -> ListJobsResponse:
         """See ``TrainingBackend``."""
         return play(self._questions.page(filter_, page_size, page_token), self._send)
@@ -116,11 +126,7 @@ class VertexClient(HttpSession):
         return play(self._questions.project_number(), self._send)
 
     def _send(self, request: httpx.Request) -> Any:
-        try:
-            response = self._http.send(request)
-        except NO_ANSWER as error:
-            raise transport_error("Vertex AI", request, error) from error
-        return read_answer(response, ADVICE)
+        return read_answer(self._answer("Vertex AI", request), ADVICE)
 
 
 class AsyncVertexClient(AsyncHttpSession):
@@ -172,8 +178,4 @@ class AsyncVertexClient(AsyncHttpSession):
         return await play_async(steps, self._send)
 
     async def _send(self, request: httpx.Request) -> Any:
-        try:
-            response = await self._http.send(request)
-        except NO_ANSWER as error:
-            raise transport_error("Vertex AI", request, error) from error
-        return read_answer(response, ADVICE)
+        return read_answer(await self._answer("Vertex AI", request), ADVICE)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import httpx
 
 from container_training.work.orphans.orphans import TaskView
-from training_api.clients.api_answers import read_answer, transport_error
+from training_api.clients.api_answers import read_answer
 from training_api.clients.http_session import HttpSession
 from training_api.clients.network import DEFAULT_NETWORK
 from training_api.dialects.ml_v1.intent import INTENT_KEY, Intent
@@ -108,16 +108,11 @@ class AirflowApiClient(HttpSession):
     def _get(self, path: str, params: Mapping[str, Any]) -> Any:
         """Return the JSON answer, or ``None`` for what does not exist."""
         if "Authorization" not in self._http.headers:
-            token = read_answer(self._send(self._http.build_request("POST", "/auth/token", json=self._login)))
+            login = self._http.build_request("POST", "/auth/token", json=self._login)
+            token = read_answer(self._answer("Airflow", login))
             self._http.headers["Authorization"] = f"Bearer {token['access_token']}"
-        response = self._send(self._http.build_request("GET", path, params=dict(params)))
+        response = self._answer("Airflow", self._http.build_request("GET", path, params=dict(params)))
         return None if response.status_code == httpx.codes.NOT_FOUND else read_answer(response)
-
-    def _send(self, request: httpx.Request) -> httpx.Response:
-        try:
-            return self._http.send(request)
-        except httpx.RequestError as error:
-            raise transport_error("Airflow", request, error) from error
 
 
 def _task_view(task: Mapping[str, Any]) -> TaskView:

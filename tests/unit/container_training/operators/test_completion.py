@@ -23,8 +23,12 @@ from container_training.runtime import killing
 from container_training.runtime.killing import TaskFate
 from tests.support.fakes.fake_bucket import FakeBucket
 from tests.support.fakes.fake_service import EPOCH, FakeService
+from tests.support.fakes.fake_vertex import FakeVertex
 from tests.support.fakes.submissions import make_operator
 from training_api.states import JobState
+
+#: Of Vertex AI.
+STOCKOUT = "Resources are insufficient in region: us-central1. Try a different region."
 
 
 @pytest.fixture(autouse=True)
@@ -127,19 +131,27 @@ def test_a_failed_job_is_final_and_the_cleared_task_submits_the_next_attempt(
 
 
 def test_a_job_that_vertex_ai_could_not_run_is_left_to_the_retries_which_submit_the_next_attempt(
-    service: FakeService, context: Any, outputs: dict[str, Any]
+    vertex: FakeVertex, context: Any, outputs: dict[str, Any]
 ) -> None:
     defer(context)
     failed, operator = outputs["job_id"], one_task()
-    service.move(failed, JobState.FAILED)
-    message = "Resources are insufficient in region: us-central1. Try a different region."
+    vertex.move(failed, "FAILED")
 
     with pytest.raises(AirflowException, match="a retry submits the next attempt") as raised:
-        resume(operator, context, job_id=failed, state="FAILED", message=message)
+        resume(operator, context, job_id=failed, state="FAILED", message=STOCKOUT)
     defer(context)
 
     assert not isinstance(raised.value, AirflowFailException)
-    assert list(service.jobs) == [failed, f"{failed[:-1]}2"]
+    assert vertex.states() == {failed: "FAILED", outputs["job_id"]: "PENDING"}
+
+
+def test_words_of_vertex_ai_are_nothing_to_another_service(
+    service: FakeService, context: Any, outputs: dict[str, Any]
+) -> None:
+    defer(context)
+
+    with pytest.raises(AirflowFailException):
+        resume(one_task(), context, job_id=outputs["job_id"], state="FAILED", message=STOCKOUT)
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import httpx
+import asyncio
+import ssl
 
-from training_api.clients.http_session import HttpSession
+import httpx
+import pytest
+
+from training_api.clients.http_session import AsyncHttpSession, HttpSession
+from training_api.errors import TransportError
 
 
 def test_the_clients_own_connections_are_closed_with_it() -> None:
@@ -24,3 +29,24 @@ def test_a_session_can_be_closed_twice() -> None:
     session.close()
 
     assert http.is_closed
+
+
+@pytest.mark.parametrize("error", [httpx.ReadTimeout("slow"), ssl.SSLError("certificate refused")])
+def test_a_request_without_an_answer_is_an_error_that_says_whose(error: Exception) -> None:
+    def fail(request: httpx.Request) -> httpx.Response:
+        raise error
+
+    request = httpx.Request("GET", "http://service.test/jobs")
+    said = rf"Airflow at http://service\.test did not answer GET /jobs: .*{error.args[0]}"
+
+    async def ask() -> None:
+        async with AsyncHttpSession(httpx.AsyncClient(transport=httpx.MockTransport(fail))) as session:
+            await session._answer("Airflow", request)
+
+    with (
+        HttpSession(httpx.Client(transport=httpx.MockTransport(fail))) as session,
+        pytest.raises(TransportError, match=said),
+    ):
+        session._answer("Airflow", request)
+    with pytest.raises(TransportError, match=said):
+        asyncio.run(ask())

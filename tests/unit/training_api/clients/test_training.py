@@ -223,3 +223,14 @@ def test_a_service_that_names_no_account_is_an_error_that_names_the_project() ->
 
 def test_the_projects_number_can_be_asked_for() -> None:
     assert call_sync(answer(200, {"serviceAccountProject": "12"}), "project_number") == 12
+
+
+# --- another attempt
+
+
+def test_a_failed_job_is_final_and_has_no_other_region() -> None:
+    """What was not the trainer's fault the service itself starts again."""
+    job = Job.model_validate({**JOB, "state": "FAILED", "trainingInput": {"region": "us-central1"}})
+
+    assert call_sync(Recorder({}), "may_pass", "Internal error occurred.") is False
+    assert call_sync(Recorder({}), "next_region", {}, job) == ""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.fakes.fake_service import make_job
 from training_api.job.newer_machines import VERTEX_MACHINE_TYPES
 from training_api.vertex_jobs.failures import Failure, failure_of, next_larger, region_after, with_advice
 
@@ -91,4 +92,7 @@ def test_the_next_machine_is_larger_in_memory_and_smaller_in_nothing() -> None:
 def test_another_region_is_tried_where_the_first_was_at_fault(
     tried: str, message: str, expected: str
 ) -> None:
-    assert region_after(["a", "b", "c"], tried, message) == expected
+    ended = make_job(training_input={"region": tried}, error_message=message)
+
+    assert region_after(["a", "b", "c"], ended) == expected
+    assert region_after([], ended) == ""

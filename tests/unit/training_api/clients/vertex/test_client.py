@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.fakes.fake_service import PROJECT, error, make_job
 from tests.support.fakes.fake_vertex import CUSTOM, PROJECT_NUMBER, REGION, TUNING, FakeVertex
+from training_api.clients.training import job_log_filter
 from training_api.clients.vertex.client import AsyncVertexClient, VertexClient
 from training_api.dialects.ml_v1.resources import Job
 from training_api.errors import (
@@ -270,7 +271,11 @@ def test_a_project_without_a_number_has_no_service_agent(vertex: FakeVertex, cli
 def test_logs_are_asked_for_where_they_are(
     vertex: FakeVertex, address: VertexAddress, url: str, newest_first: bool, order: str
 ) -> None:
-    page = client_of(vertex, address).list_log_entries("a=1", 7, "token", newest_first=newest_first)
+    vertex.write("7", "hello")
+    vertex.write("8", "of another job")
+    filter_ = job_log_filter("7")
+
+    page = client_of(vertex, address).list_log_entries(filter_, 7, newest_first=newest_first)
 
     assert [entry.text_payload for entry in page.entries or []] == ["hello"]
     (request,) = vertex.requests
@@ -278,10 +283,10 @@ def test_logs_are_asked_for_where_they_are(
     assert json.loads(request.content) == {
         "projectIds": [],
         "resourceNames": [f"projects/{PROJECT}"],
-        "filter": "a=1",
+        "filter": filter_,
         "orderBy": order,
         "pageSize": 7,
-        "pageToken": "token",
+        "pageToken": "",
     }
 
 
@@ -341,7 +346,7 @@ def test_a_list_may_lag_so_a_create_is_not_safe_to_send_again(vertex: FakeVertex
         lambda client: client.list_jobs('state="RUNNING"', 10),
         lambda client: client.cancel_job("digits_1"),
         lambda client: client.cancel_job("nobody"),
-        lambda client: client.list_log_entries("a=1"),
+        lambda client: client.list_log_entries(job_log_filter("7")),
     ],
     ids=["get by name", "get", "list", "cancel", "cancel of nobody", "logs"],
 )
@@ -381,4 +386,22 @@ def test_a_region_in_which_the_connection_finds_no_jobs_is_refused_before_a_requ
     ):
         client.check_job(make_job(state=None), {"regions": [REGION, "asia-east1"]})
 
+    assert vertex.requests == []
+
+
+@pytest.mark.parametrize(
+    ("message", "passes", "region"),
+    [
+        ("Resources are insufficient in region: us-central1.", True, OTHER_REGION),
+        ("The replica workerpool0-0 exited with a non-zero status of 1.", False, REGION),
+    ],
+)
+def test_a_failed_jobs_words_say_whether_and_where_another_attempt_may_help(
+    vertex: FakeVertex, client: VertexClient, message: str, passes: bool, region: str
+) -> None:
+    job = make_job(state="FAILED", error_message=message)
+
+    assert client.may_pass(message) is passes
+    assert client.next_region({"regions": [REGION, OTHER_REGION]}, job) == region
+    assert client.next_region({}, job) == ""
     assert vertex.requests == []
