@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import FastAPI
 from pydantic import BaseModel, Field
-from pydantic.json_schema import models_json_schema
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 #: FastAPI documents its own form of a request that cannot be read; this service answers those with 400.
 _NOT_ANSWERED = "422"
@@ -75,8 +75,9 @@ def correct_openapi(app: FastAPI, *bodies: type[BaseModel]) -> None:
         schemas = page["components"]["schemas"]
         for name in _NOT_ANSWERED_SCHEMAS:
             schemas.pop(name, None)
-        errors_of = [(body, "serialization") for body in (ErrorBody, *bodies)]
-        schemas |= models_json_schema(errors_of, ref_template=_PLACE)[1]["$defs"]
+        described: list[type[BaseModel]] = [ErrorBody, *bodies]
+        modes: list[tuple[type[BaseModel], JsonSchemaMode]] = [(body, "serialization") for body in described]
+        schemas |= models_json_schema(modes, ref_template=_PLACE)[1]["$defs"]
         return page
 
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way
