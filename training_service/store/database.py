@@ -146,11 +146,12 @@ def _prepare(engine: sa.Engine, name: str, silence_seconds: float) -> None:
     def prepare() -> None:
         try:
             with writing(engine).begin() as connection:
-                _make_tables(connection)
+                is_new = _make_tables(connection)
             take_over_lines(engine)
             with writing(engine).begin() as connection:
                 _begin_counting(connection)
-                _bring_indices_up_to_date(connection)
+                if not is_new:
+                    _bring_indices_up_to_date(connection)
         except BaseException:
             engine.dispose()
             raise
@@ -158,11 +159,14 @@ def _prepare(engine: sa.Engine, name: str, silence_seconds: float) -> None:
     call_while_answered(prepare, engine, name, lock=SCHEMA_LOCK, silence_seconds=silence_seconds)
 
 
-def _make_tables(connection: sa.Connection) -> None:
-    metadata.create_all(connection)
+def _make_tables(connection: sa.Connection) -> bool:
+    """Make the tables that are missing, with their indices. Return whether there was none before."""
+    is_new = not sa.inspect(connection).has_table(meta.name)
+    metadata.create_all(connection, checkfirst=not is_new)
     _put_default(connection, "schema_version", str(SCHEMA_VERSION))
     _put_default(connection, "service_id", secrets.token_hex(6))
     _migrate(connection)
+    return is_new
 
 
 def _migrate(connection: sa.Connection) -> None:
