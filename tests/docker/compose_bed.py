@@ -134,15 +134,22 @@ def start_previous(bed: Bed) -> None:
     """
     Start the stack with the training services of the previous version.
 
-    Their tokens file is as that version's own stack makes it: a service refuses what it does not know.
+    Callers are as in that version's own stack: its service refuses a tokens file with what it does not know,
+    and has no endpoint where a key is taken.
     """
-    file = bed.settings.state_dir / "secrets" / "training-tokens"
-    known = json.loads(file.read_text("utf-8"))
-    for entry in known["principals"]:
+    secrets = bed.settings.state_dir / "secrets"
+    callers = json.loads((secrets / "training-tokens").read_text("utf-8"))
+    for entry in callers["principals"]:
         entry.pop("public_key", None)
         for roles in entry.get("roles", {}).values():
             roles[:] = [role for role in roles if not role.startswith("roles/aiplatform.")]
-    file.write_text(json.dumps(known), "utf-8")
+    connections = json.loads((secrets / "airflow-connections").read_text("utf-8"))
+    google = connections["google_cloud_default"]["extra"]
+    del google["keyfile_dict"]
+    google["is_anonymous"] = True
+    for name, content in (("training-tokens", callers), ("airflow-connections", connections)):
+        # The file stays the same one: its owner is the stack's user.
+        (secrets / name).write_text(json.dumps(content), "utf-8")
     environment = {**bed.environment, "TRAINING_TAG": f"{bed.environment['STACK_TAG']}-previous"}
     bed.production.compose("build", environment=environment)
     bed.production.compose("up", "--detach", "--wait", environment=environment)
