@@ -19,9 +19,10 @@ DECIDES = "container_training.hooks.backends"
 #: Who may import the client of Vertex AI.
 MAKES_VERTEX_CLIENTS = "container_training.hooks.vertex_address"
 VERTEX_JOBS = "training_api.vertex_jobs"
-#: Who knows what of Vertex AI's jobs: where they are, and what a migrated DAG would ask for.
+#: Who knows what of Vertex AI's jobs: where they are, what a preflight and a migrated DAG would ask for.
 KNOW_VERTEX_JOBS = {
     (MAKES_VERTEX_CLIENTS, "address"),
+    (MAKES_VERTEX_CLIENTS, "options"),
     ("container_training.work.job_pages", "address"),
     ("container_training.work.migration.vertex_decisions", "options"),
     ("container_training.work.migration.vertex_decisions", "writer"),

@@ -48,6 +48,7 @@ OF_NO_MODULE = {
     "training_service/loop/test_scheduler_properties.py": "the properties of test_scheduler.py, over random histories",
     "training_service/loop/test_vertex_jobs.py": "of the whole loop: CustomJobs of Vertex AI",
     "training_service/loop/test_vertex_studies.py": "of the whole loop: HyperparameterTuningJobs of Vertex AI",
+    "training_service/telemetry/test_metrics_of_dialects.py": "the part of test_metrics.py that is about two dialects",
     "training_service/store/test_unreadable_jobs.py": "of the whole store: a row that cannot be read",
 }
 

@@ -22,6 +22,7 @@ from container_training.work.job_pages import (
     vertex_cancel_command,
     vertex_pages,
 )
+from container_training.work.submission.job_request import DEFAULT_REGION
 from training_api.clients.fleet import OpsClient
 from training_api.clients.iam import IamEndpoints, IamPoliciesClient
 from training_api.clients.network import DEFAULT_NETWORK, Network
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from container_training.work.preflight.report import PreflightRow
     from training_api.job.job_spec import JobSpec
 
-DEFAULT_REGION = "us-central1"
 #: Vertex AI answers 600 requests a minute and region at most (quota "resource management requests") by
 #: default [unverified]; a list every 5 s leaves room for people.
 DEFAULT_MIN_POLL_SECONDS = 5.0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseHook
 
 from container_training.hooks.storage import StorageHook
-from container_training.hooks.vertex_address import DEFAULT_REGION
+from container_training.work.submission.job_request import DEFAULT_REGION
 from training_api.errors import AccessDenied, InvalidArgument, RegistryMirrorFailed
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from container_training.hooks.failures import final_unless_transient
 from container_training.hooks.model_registry import ModelRegistryHook
 from container_training.hooks.storage import StorageHook
-from container_training.hooks.vertex_address import DEFAULT_REGION
 from container_training.hooks.vertex_models import VertexModelsHook
 from container_training.runtime.task_arguments import OperatorArguments, TypedTask
 from container_training.work.models.champion import Author
@@ -26,6 +25,7 @@ from container_training.work.models.retention import (
 )
 from container_training.work.models.versions import HoldOut, ModelVersion
 from container_training.work.models.vertex_model import vertex_model, vertex_model_id
+from container_training.work.submission.job_request import DEFAULT_REGION
 from container_training.work.template_values import (
     TaskOutput,
     is_unset,
