@@ -160,7 +160,7 @@ def _prepare(engine: sa.Engine, name: str, silence_seconds: float) -> None:
 
 
 def _make_tables(connection: sa.Connection) -> bool:
-    """Make the tables that are missing, with their indices. Return whether there was none before."""
+    """Make the tables that are missing; return whether there was none before."""
     is_new = not sa.inspect(connection).has_table(meta.name)
     metadata.create_all(connection, checkfirst=not is_new)
     _put_default(connection, "schema_version", str(SCHEMA_VERSION))
