@@ -40,9 +40,9 @@ class IamEndpoints:
     storage: str = "https://storage.googleapis.com"
 
     @property
-    def all(self) -> frozenset[str]:
-        """The different ones."""
-        return frozenset({self.resource_manager, self.artifact_registry, self.storage})
+    def all(self) -> tuple[str, ...]:
+        """Each of them once."""
+        return tuple(dict.fromkeys((self.resource_manager, self.artifact_registry, self.storage)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +82,8 @@ class IamPoliciesClient(HttpSession):
     ) -> None:
         self._endpoints = endpoints
         self._patience_seconds = patience_seconds
-        ways = {url: transport or network.transport(url) for url in endpoints.all}
-        default = ways[endpoints.resource_manager]
-        super().__init__(httpx.Client(auth=auth, timeout=timeout_seconds, transport=default, mounts=ways))
+        ways = network.ways(*endpoints.all, instead=transport)
+        super().__init__(httpx.Client(auth=auth, timeout=timeout_seconds, **ways))
 
     def get_policy(self, kind: ResourceKind, resource: str) -> PolicyDocument:
         """Return the policy of ``resource`` with its etag, conditions included."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -42,9 +43,25 @@ class Network:
         """Return the same for asyncio."""
         return httpx.AsyncHTTPTransport(proxy=self._proxy(url), verify=self._context(url), trust_env=False)
 
-    def detours(self, url: str, others: Iterable[str]) -> list[str]:
-        """Return those of ``others`` whose scheme or proxy is another than that of ``url``."""
-        return [other for other in others if self._way(other) != self._way(url)]
+    def ways(self, url: str, *others: str, instead: httpx.BaseTransport | None = None) -> dict[str, Any]:
+        """
+        Return the transports to several servers, as arguments of ``httpx.Client``.
+
+        Servers that are reached the way of the first one share its connections.
+
+        :param instead: to be used for all of them; for tests.
+        """
+        return {"transport": instead} if instead else self._ways(self.transport, url, others)
+
+    def async_ways(
+        self, url: str, *others: str, instead: httpx.AsyncBaseTransport | None = None
+    ) -> dict[str, Any]:
+        """Return the same for asyncio."""
+        return {"transport": instead} if instead else self._ways(self.async_transport, url, others)
+
+    def _ways(self, make: Callable[[str], Any], url: str, others: Iterable[str]) -> dict[str, Any]:
+        mounts = {other: make(other) for other in others if self._way(other) != self._way(url)}
+        return {"transport": make(url), "mounts": mounts}
 
     def _way(self, url: str) -> tuple[str, str | None]:
         return urlsplit(url).scheme, self._proxy(url)

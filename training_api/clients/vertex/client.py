@@ -67,16 +67,8 @@ class VertexClient(HttpSession):
     ) -> None:
         self._questions = VertexQuestions(address, headers)
         self.capabilities = capabilities_of_vertex(list_lag_seconds)
-        url, *others = address.origins
-        detours = () if transport else network.detours(url, others)
-        super().__init__(
-            httpx.Client(
-                timeout=timeout_seconds,
-                auth=auth,
-                transport=transport or network.transport(url),
-                mounts={other: network.transport(other) for other in detours},
-            )
-        )
+        ways = network.ways(*address.origins, instead=transport)
+        super().__init__(httpx.Client(timeout=timeout_seconds, auth=auth, **ways))
 
     def create_job(self, job: Job, options: Mapping[str, Any] = NO_OPTIONS) -> Job:
         """See ``TrainingBackend``."""
@@ -145,16 +137,8 @@ class AsyncVertexClient(AsyncHttpSession):
     ) -> None:
         self._questions = VertexQuestions(address, headers)
         self.capabilities = capabilities_of_vertex(list_lag_seconds)
-        url, *others = address.origins
-        detours = () if transport else network.detours(url, others)
-        super().__init__(
-            httpx.AsyncClient(
-                timeout=timeout_seconds,
-                auth=auth,
-                transport=transport or network.async_transport(url),
-                mounts={other: network.async_transport(other) for other in detours},
-            )
-        )
+        ways = network.async_ways(*address.origins, instead=transport)
+        super().__init__(httpx.AsyncClient(timeout=timeout_seconds, auth=auth, **ways))
 
     async def get_job(self, job_id: str) -> Job:
         """See ``TrainingBackend``."""

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import httpx
 
-from training_api.clients.api_answers import NO_ANSWER, read_answer, transport_error
+from training_api.clients.api_answers import read_answer
 from training_api.clients.http_session import HttpSession
 from training_api.clients.network import DEFAULT_NETWORK, Network
 from training_api.clients.service_connection import DEFAULT_TIMEOUT_SECONDS
@@ -33,8 +33,8 @@ class ProjectFacts(HttpSession):
     """
     Reads what a project may use; use as a context manager, or call ``close``.
 
-    A method never sends a request again. It raises ``TransportError`` when nobody answers, and a
-    ``ServiceError`` when the API refuses.
+    Methods do not retry. They raise ``TransportError`` if there is no answer, and ``ServiceError`` if the API
+    refuses.
 
     :param auth: adds a token to each request; ``None``: none is sent.
     :param transport: to be used instead; for tests.
@@ -52,15 +52,8 @@ class ProjectFacts(HttpSession):
         self._project = quote(address.project, safe="")
         self._compute = address.of_api("compute", "")
         self._service_usage = address.of_api("serviceusage", "")
-        super().__init__(
-            httpx.Client(
-                auth=auth,
-                headers=headers,
-                timeout=DEFAULT_TIMEOUT_SECONDS,
-                transport=transport or network.transport(self._compute),
-                mounts={} if transport else {self._service_usage: network.transport(self._service_usage)},
-            )
-        )
+        ways = network.ways(self._compute, self._service_usage, instead=transport)
+        super().__init__(httpx.Client(auth=auth, headers=headers, timeout=DEFAULT_TIMEOUT_SECONDS, **ways))
 
     def zones_of(self, listed: Listed, name: str) -> frozenset[str]:
         """
@@ -93,7 +86,7 @@ class ProjectFacts(HttpSession):
         """
         parent = f"projects/{number}/services/{SERVICE}/consumerQuotaMetrics"
         url = f"{self._service_usage}/v1beta1/{parent}/{quote(metric, safe='')}"
-        # BASIC leaves out regions whose limit nobody changed, also those with a default of their own.
+        # The view BASIC omits regions without an override, even if their default limit differs.
         answer = self._get("Service Usage", url, {"view": "FULL"}, _QUOTA_ADVICE)
         try:
             limits = [limit for limit in _limits_in(answer, region) if limit != _UNLIMITED]
@@ -103,11 +96,7 @@ class ProjectFacts(HttpSession):
 
     def _get(self, who: str, url: str, params: Mapping[str, str], advice: Mapping[int, str]) -> Any:
         request = self._http.build_request("GET", url, params=params)
-        try:
-            response = self._http.send(request)
-        except NO_ANSWER as error:
-            raise transport_error(who, request, error) from error
-        return read_answer(response, advice)
+        return read_answer(self._answer(who, request), advice)
 
 
 def _zones_in(answer: Any, listed: Listed, name: str) -> Iterator[str]:
