@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
+from fastapi.testclient import TestClient
 from pydantic import BaseModel
 
 from training_service.api.openapi import ErrorBody, correct_openapi, errors
@@ -20,7 +22,7 @@ class OtherBody(BaseModel):
 @pytest.fixture
 def page() -> dict[str, Any]:
     app = FastAPI(responses=errors(400, 404))
-    correct_openapi(app)
+    correct_openapi(app, OtherBody)
 
     @app.get("/{number}", responses=errors(409, body=OtherBody))
     def route(number: int) -> None:
@@ -43,6 +45,13 @@ def test_each_error_has_its_meaning_and_its_form(page: dict[str, Any]) -> None:
 
     assert forms == {"200": "", "400": "ErrorBody", "404": "ErrorBody", "409": "OtherBody"}
     assert "`etag`" in responses["409"]["description"]
+
+
+def test_each_form_that_the_page_of_the_service_names_is_on_it(http: TestClient) -> None:
+    page = http.get("/openapi.json")
+    named = set(re.findall(r'"#/components/schemas/([^"]+)"', page.text))
+
+    assert named == page.json()["components"]["schemas"].keys()
 
 
 def test_an_error_without_a_meaning_cannot_be_documented() -> None:
