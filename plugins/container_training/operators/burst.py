@@ -105,8 +105,8 @@ class ChooseServiceOperator(JobDescriptionOperator):
                 self.log.info("this run's job goes to %s, as chosen before", chosen["training_conn_id"])
             else:
                 chosen = self._choose(context)
-            if store is not None:
-                store.set(_CHOICE, chosen, retention=NEVER_EXPIRE)
+                if store is not None:
+                    store.set(_CHOICE, chosen, retention=NEVER_EXPIRE)
             # As the DAG file says them now: only the service is chosen once.
             with TrainingHook(chosen["training_conn_id"]) as hook:
                 return {**chosen, "vertex_options": dict(self._options_for(hook))}
