@@ -125,6 +125,22 @@ def grants(replicas: Sequence[Wanted], capacity: Capacity) -> list[Resources]:
     return [_cut(each, small, small) for each in granted] if small else granted
 
 
+class Granted:
+    """What replicas get; computed once for all jobs that are alike, as many of a thousand are."""
+
+    def __init__(self, capacity: Capacity) -> None:
+        self._capacity = capacity
+        # By machine type and accelerators of each replica, which decide.
+        self._known: dict[tuple[tuple[str, int], ...], list[Resources]] = {}
+
+    def of(self, replicas: Sequence[Wanted]) -> list[Resources]:
+        """Return what :func:`grants` does."""
+        shape = tuple((replica.machine.name, replica.gpus) for replica in replicas)
+        if shape not in self._known:
+            self._known[shape] = grants(replicas, self._capacity)
+        return self._known[shape]
+
+
 def _best_fit(replica: Wanted, capacity: Capacity) -> Resources:
     """Return the machine type cut to the machine that has most of it, among those with its GPUs."""
     gpus = min(replica.gpus, capacity.total.gpus)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from training_api.job.capacity import Capacity, Load, has_room, load_of
+from training_api.job.capacity import Capacity, Granted, Load, has_room, load_of
 from training_api.states import JobState
 from training_service.loop.places import Places
-from training_service.model.granted import Granted
 from training_service.model.records import JobRecord
 
 
@@ -57,4 +56,4 @@ def queue_order(job: JobRecord) -> tuple[int, int, int]:
 
 
 def _load(job: JobRecord, granted: Granted) -> Load:
-    return replace(load_of(granted.of(job)), networks=1)
+    return replace(load_of(granted.of(job.spec.replicas)), networks=1)

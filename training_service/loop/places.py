@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from container_engines.base import ObservedReplica
-from training_api.job.capacity import Capacity
+from training_api.job.capacity import Capacity, Granted
 from training_api.job.cluster import ReplicaId
 from training_api.job.placement import FreeRoom, Placement
-from training_service.model.granted import Granted
 from training_service.model.placement_label import placement_of
 from training_service.model.records import JobRecord
 from training_service.model.work import StartReplicas
@@ -45,7 +44,10 @@ class Places:
 
     def admit(self, job: JobRecord) -> bool:
         """Put all replicas of a queued job on machines; return whether there is room for them."""
-        return self._free.put(self._granted.of(job), placement_of(job.spec, self._preferred)) is not None
+        return (
+            self._free.put(self._granted.of(job.spec.replicas), placement_of(job.spec, self._preferred))
+            is not None
+        )
 
     def of(self, action: StartReplicas) -> StartReplicas:
         """Return ``action`` with the machines of its replicas; one without a machine may run on any."""
@@ -59,7 +61,7 @@ class Places:
             for each in observed
             if each.machine and each.attempt == job.attempts.of(each.replica)
         }
-        for spec, size in zip(job.spec.replicas, self._granted.of(job), strict=True):
+        for spec, size in zip(job.spec.replicas, self._granted.of(job.spec.replicas), strict=True):
             if spec.replica in machines:
                 self._free.take(machines[spec.replica], size)
         return machines
@@ -68,7 +70,7 @@ class Places:
         known = self._machines[job.uid]
         missing = [
             (spec.replica, size)
-            for spec, size in zip(job.spec.replicas, self._granted.of(job), strict=True)
+            for spec, size in zip(job.spec.replicas, self._granted.of(job.spec.replicas), strict=True)
             if spec.replica not in known
         ]
         if missing:

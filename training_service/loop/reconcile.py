@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from container_engines.base import EngineView, ObservedReplica
-from training_api.job.capacity import Capacity
+from training_api.job.capacity import Capacity, Granted
 from training_api.job.cluster import ReplicaId
 from training_api.job.dialect import Dialect, Dialects
 from training_api.job.placement import Placement
@@ -22,7 +22,6 @@ from training_api.states import JobState, ReplicaState
 from training_service.loop.admission import admitted, queue_order
 from training_service.loop.places import Places
 from training_service.loop.unreadable import end_of
-from training_service.model.granted import Granted
 from training_service.model.limits import limit_reached
 from training_service.model.records import JobRecord, UnreadableJob
 from training_service.model.verdict import Over, judge

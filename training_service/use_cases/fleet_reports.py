@@ -19,11 +19,10 @@ from training_api.fleet.wire import (
     UsageResponse,
     VersionResponse,
 )
-from training_api.job.capacity import Capacity, Load, grants, load_of
+from training_api.job.capacity import Capacity, Granted, Load, grants, load_of
 from training_api.job.dialect import Dialects
 from training_api.job.machines import Resources
 from training_api.states import JobState
-from training_service.model.granted import Granted
 from training_service.model.records import JobRecord
 from training_service.store.jobs.job_search import JobSearch
 from training_service.store.jobs.job_store import JobStore
@@ -138,7 +137,7 @@ class Reports:
         granted = Granted(capacity)
         used = sum(
             (
-                load_of(granted.of(job))
+                load_of(granted.of(job.spec.replicas))
                 for job in self._jobs.list_active()
                 if job.state is not JobState.QUEUED and not job.spec.study
             ),
