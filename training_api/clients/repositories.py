@@ -101,7 +101,7 @@ class RepositoriesClient(HttpSession):
         if found is None:
             if self._create(name, policies):
                 return True
-            # Somebody else was first, or an answer was lost; it may take a moment until it can be read.
+            # Another client created it, or the answer of our own create was lost. Reads may lag behind.
             found = self._wait_for(
                 lambda: self._ask(self._get, name), f"repository {name} cannot be read yet"
             )

@@ -35,7 +35,7 @@ class Unauthenticated(AccessDenied):
 
 
 class SignedOtherwise(Unauthenticated):
-    """401: the token is not signed as this service signs; somebody else may have signed it."""
+    """401: the token has another algorithm; perhaps an account has signed it."""
 
 
 class IdentityTokens:

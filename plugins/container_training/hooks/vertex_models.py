@@ -133,7 +133,9 @@ class VertexModelsHook(BaseHook):
                 "aiplatform.models.get, for one from roles/aiplatform.user"
             ) from error
         except (*passing, GoogleAuthError, OperationTimeout) as error:
-            raise RegistryMirrorFailed(f"{action} has not ended: {error}; a retry goes on with it") from error
+            raise RegistryMirrorFailed(
+                f"{action} did not finish: {error}; retry the task: it finds the model, or uploads it"
+            ) from error
         except exceptions.GoogleAPICallError as error:
             raise InvalidArgument(f"{action} was refused: {error.message}; correct vertex_model") from error
 

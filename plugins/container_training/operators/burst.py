@@ -53,10 +53,10 @@ class ChooseServiceOperator(JobDescriptionOperator):
     same: the job may be there already.
 
     :param training_conn_ids: connections of the services, best first. (templated)
-    :param queue_minutes: as of :class:`Burst`. (templated)
-    :param scaled_down: as of :class:`Burst`. (templated)
-    :param vertex_options: as of ``SubmitTrainingJobOperator``; returned for a service that has them.
-        (templated)
+    :param queue_minutes: the same as for :class:`Burst`. (templated)
+    :param scaled_down: the same as for :class:`Burst`. (templated)
+    :param vertex_options: the same as for ``SubmitTrainingJobOperator``; returned if the chosen service takes
+        them. (templated)
     :return: ``training_conn_id``, ``vertex_options`` and ``reason``, why it is not an earlier service; each
         is under the XCom key of its name, too.
     """

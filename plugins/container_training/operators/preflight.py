@@ -87,11 +87,11 @@ class PreflightOperator(EngineOperator, JobDescriptionOperator):
     :param grace_seconds: seconds between SIGTERM and SIGKILL. (templated)
     :param memory_bytes: memory limit of each container; default: that of its machine type, as far as the
         machine has it. (templated)
-    :param check_access: whether policies are asked if the service agent may pull the images; for Vertex AI.
-        ``training_pipeline`` sets ``False``, as its ``grant`` runs at the same time. (templated)
-    :param vertex_options: as of ``SubmitTrainingJobOperator``. (templated)
-    :param gcp_conn_id: Google connection that may write to the job's folder, and read policies of images, as
-        of ``GrantRegistryAccessOperator``. (templated)
+    :param check_access: whether to check, by the IAM policies, that Vertex AI's service agent may pull the
+        images. ``training_pipeline`` sets ``False``: its ``grant`` runs at the same time. (templated)
+    :param vertex_options: the same as for ``SubmitTrainingJobOperator``. (templated)
+    :param gcp_conn_id: Google connection that may write to the job's folder. It also reads the policies of
+        the images' repositories, as in ``GrantRegistryAccessOperator``. (templated)
     :return: the table (``PreflightReport``). It is in the XCom after a failed check, too.
     """
 

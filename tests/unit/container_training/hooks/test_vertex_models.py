@@ -86,9 +86,9 @@ def test_an_upload_that_another_try_has_begun_is_waited_for_by_a_retry(
             InvalidArgument,
             "in snake_case: Unknown field for Model: x",
         ),
-        (ServiceUnavailable("down"), RegistryMirrorFailed, "has not ended: 503 down; a retry"),
-        (DeadlineExceeded("late"), RegistryMirrorFailed, "has not ended"),
-        (ResourceExhausted("quota"), RegistryMirrorFailed, "has not ended"),
+        (ServiceUnavailable("down"), RegistryMirrorFailed, "did not finish: 503 down; retry"),
+        (DeadlineExceeded("late"), RegistryMirrorFailed, "did not finish"),
+        (ResourceExhausted("quota"), RegistryMirrorFailed, "did not finish"),
         (RefreshError("no token"), RegistryMirrorFailed, "no token"),  # type: ignore[no-untyped-call]
         (OperationTimeout("1800 seconds"), RegistryMirrorFailed, "1800 seconds"),
     ],

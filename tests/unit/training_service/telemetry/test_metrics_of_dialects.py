@@ -54,7 +54,7 @@ def submit_of_vertex(world: World, workers: int, trials: int) -> None:
 
 @pytest.fixture
 def make_world(tmp_path: Path) -> Iterator[Callable[[Submit], World]]:
-    """Return a function that makes a service of its own for the jobs of one dialect."""
+    """Return a function that starts a separate service for each dialect."""
     databases = []
 
     def make(submit: Submit) -> World:
