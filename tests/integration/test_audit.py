@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.loopback_server import serving
 
 ROOT = Path(__file__).parents[2]
 HASH = f"--hash=sha256:{'0' * 64}"
@@ -61,14 +62,9 @@ def osv() -> Iterator[Osv]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        played.url = f"http://127.0.0.1:{server.server_port}/v1/query"
+    with serving(Handler) as url:
+        played.url = f"{url}/v1/query"
         yield played
-        server.shutdown()
 
 
 @dataclass

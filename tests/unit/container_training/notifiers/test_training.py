@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 
 from container_training.notifiers.training import TrainingJobNotifier, message
 from container_training.work.results.job_report import JobReport
+from tests.support.loopback_server import serving
 from training_api.errors import TransportError
 
 REPORT = JobReport(
@@ -41,19 +41,10 @@ def webhook(monkeypatch: pytest.MonkeyPatch, status: int = 200) -> Iterator[list
             self.send_response(status)
             self.end_headers()
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        connection = {
-            "conn_type": "http",
-            "host": f"http://127.0.0.1:{server.server_port}/secret",
-            "password": "token",
-        }
+    with serving(Handler) as url:
+        connection = {"conn_type": "http", "host": f"{url}/secret", "password": "token"}
         monkeypatch.setenv("AIRFLOW_CONN_CHAT", json.dumps(connection))
         yield posted
-        server.shutdown()
 
 
 def context(report: JobReport | None, **more: Any) -> Any:

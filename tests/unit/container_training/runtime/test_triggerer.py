@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
 
 from container_training.runtime import triggerer
 from container_training.runtime.triggerer import warn_without_triggerer
+from tests.support.loopback_server import serving
 
 HEARTBEAT = "2026-11-23T12:00:00+00:00"
 ABSENT = {"status": None, "latest_triggerer_heartbeat": None}
@@ -46,14 +46,8 @@ def api_server(answer: bytes, asked: Callable[[], None] = lambda: None) -> Itera
             self.end_headers()
             self.wfile.write(answer)
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        # The pause between two looks at whether it is to end.
-        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/team"
-        server.shutdown()
+    with serving(Handler) as url:
+        yield f"{url}/team"
 
 
 def said(monkeypatch: pytest.MonkeyPatch, answer: bytes, **settings: str) -> list[str]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from local_stack.parts.part import StackPart, answer_status, answers_ok
 from local_stack.settings import Part
 from tests.support.fakes.stack_workshop import make_workshop
+from tests.support.loopback_server import serving
 from tests.support.ports import reserve_port
 
 
@@ -25,17 +25,8 @@ def server() -> Iterator[str]:
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-            """Keep quiet."""
-
-    with HTTPServer(("127.0.0.1", 0), _Answer) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(_Answer) as url:
+        yield url
 
 
 @pytest.mark.parametrize(

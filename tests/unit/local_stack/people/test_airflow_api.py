@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections import Counter
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
 from local_stack.errors import LocalStackError
 from local_stack.people.airflow_api import AirflowApi
+from tests.support.loopback_server import serving
 
 
 class BusyAirflow(BaseHTTPRequestHandler):
@@ -40,20 +40,14 @@ class BusyAirflow(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_: object) -> None:
-        pass
-
 
 @pytest.fixture
 def airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AirflowApi]:
     monkeypatch.setattr(BusyAirflow, "seen", Counter(), raising=False)
     passwords = tmp_path / "passwords.json"
     passwords.write_text(json.dumps({"admin": "secret"}), encoding="utf-8")
-    with ThreadingHTTPServer(("127.0.0.1", 0), BusyAirflow) as server:
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        with AirflowApi(f"http://127.0.0.1:{server.server_address[1]}", "admin", passwords) as api:
-            yield api
-        server.shutdown()
+    with serving(BusyAirflow) as url, AirflowApi(url, "admin", passwords) as api:
+        yield api
 
 
 def test_a_read_is_repeated_until_airflow_answers(airflow: AirflowApi) -> None:
