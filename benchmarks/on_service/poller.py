@@ -15,9 +15,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ import psutil
 
 from benchmarks.report import Figure, percentile_figure, tell
 from benchmarks.support.memory_service import MemoryService, memory_service
-from benchmarks.support.stored_jobs import stored_row, write_rows
+from benchmarks.support.stored_jobs import CUSTOM_JOB_COLUMNS, stored_row, write_rows
 from training_api.states import JobState
 from training_service.store.database import open_database
 from training_service.store.jobs.job_store import JobStore
@@ -35,18 +35,60 @@ from training_service.store.logs.log_store import LogStore
 MANY, FEW = 5_000, 10
 #: Limits of the issue: calls in an interval, percent of one core, seconds from a change to the wake-up.
 MAX_CALLS, MAX_CPU_PERCENT, MAX_MANY_SECONDS, MAX_FEW_SECONDS = 1.0, 60.0, 2.0, 1.0
+#: What the waits of a region may ask of Vertex AI: half of its quota of 600 requests a minute [unverified].
+MAX_VERTEX_CALLS = 5.0
 INTERVAL_SECONDS = 0.5
 _WINDOW_SECONDS = 40.0
 _SETTLE_LOOKS = 8
 _PROJECT = "bench"
 _STORED = 20_000
-_LIST = re.compile(
-    r'training_request_seconds_count\{method="GET",route="/v1/projects/\{project\}/jobs",.*\} (\S+)'
-)
-_GET = re.compile(
-    r'training_request_seconds_count\{method="GET",route="/v1/projects/\{project\}/jobs/\{job_id\}",.*\} (\S+)'
-)
 _STEPS = (JobState.PREPARING, JobState.RUNNING, JobState.SUCCEEDED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Api:
+    """
+    An API by which the waits ask for their jobs.
+
+    :param connection: Airflow's, without the port.
+    :param path: of its lists of jobs, below which each job is.
+    :param columns: of the rows of its jobs, beside those of AI Platform Training's.
+    :param first_id: so many is added to the number of a job, which is then its id; 0: ids are names.
+    :param slack_seconds: how long after the last change a wait may notice it.
+    """
+
+    connection: Mapping[str, Any]
+    path: str
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    first_id: int = 0
+    slack_seconds: float = 2 * MAX_MANY_SECONDS
+
+    def job_id(self, place: int) -> str:
+        """Return the id of a job that is waited for."""
+        return str(self.first_id + place) if self.first_id else f"job_{place:05d}"
+
+    def calls(self, *, of_lists: bool) -> re.Pattern[str]:
+        """Return what finds the number of its calls in the service's metrics."""
+        route = re.escape(self.path if of_lists else f"{self.path}/{{job_id}}")
+        return re.compile(rf'training_request_seconds_count\{{method="GET",route="{route}",.*\}} (\S+)')
+
+
+ML_V1 = Api(
+    connection={"conn_type": "container_training", "host": "127.0.0.1", "extra": {"project": _PROJECT}},
+    path="/v1/projects/{project}/jobs",
+)
+#: With the pauses that its connection has by default; a page of Vertex AI's lists has 100 jobs.
+VERTEX = Api(
+    connection={
+        "conn_type": "vertex_training",
+        "host": "http://127.0.0.1/vertex",
+        "extra": {"project": _PROJECT, "region": "us-central1", "list_lag_seconds": 0},
+    },
+    path="/vertex/v1/projects/{project}/locations/{location}/customJobs",
+    columns=CUSTOM_JOB_COLUMNS,
+    first_id=10**15,
+    slack_seconds=40.0,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +112,12 @@ def measure() -> list[Figure]:
     load = Figure(
         name=f"load average of {os.cpu_count()} cores, before", value=round(os.getloadavg()[0], 1), unit=""
     )
-    lanes = [[f"job_{place:05d}"] for place in range(MANY)]
+    lanes = [[ML_V1.job_id(place)] for place in range(MANY)]
     # Each of them prepares and runs for two seconds; more than eight a second do not end on one machine.
     many = _run(lanes, ends_per_second=8, seconds_in_state=2.0)
+    of_vertex = [[VERTEX.job_id(place)] for place in range(MANY)]
+    # Each end costs a ``get`` of the same quota.
+    vertex = _run(of_vertex, ends_per_second=2, seconds_in_state=2.0, api=VERTEX)
     apart = _run(lanes, ends_per_second=8, seconds_in_state=2.0, one_by_one=True)
     few_lanes = [[f"job_{lane}_{place:03d}" for place in range(100)] for lane in range(FEW)]
     few = _run(few_lanes, ends_per_second=2.5, seconds_in_state=1.0)
@@ -95,6 +140,15 @@ def measure() -> list[Figure]:
         _percent(f"triggerer, {MANY:,} waits one by one", apart.cpu_percent),
         _percent(f"service, {MANY:,} waits one by one", apart.service_cpu_percent),
         *_delays(f"change to wake-up, {MANY:,} waits one by one", apart),
+        Figure(
+            name=f"list calls a second, {MANY:,} waits for Vertex AI",
+            value=round(vertex.calls_per_second, 2),
+            unit="calls",
+            limit=MAX_VERTEX_CALLS,
+        ),
+        _percent(f"triggerer, {MANY:,} waits for Vertex AI", vertex.cpu_percent, MAX_CPU_PERCENT),
+        _percent(f"service, {MANY:,} waits for Vertex AI", vertex.service_cpu_percent),
+        *_delays(f"change to wake-up, {MANY:,} waits for Vertex AI", vertex),
         _percent(f"triggerer, {FEW} waits", few.cpu_percent),
         *_delays(f"change to wake-up, {FEW} waits", few, MAX_FEW_SECONDS),
     ]
@@ -114,17 +168,22 @@ def _delays(name: str, run: Run, limit: float | None = None) -> Iterable[Figure]
 
 
 def _run(
-    lanes: list[list[str]], ends_per_second: float, seconds_in_state: float, *, one_by_one: bool = False
+    lanes: list[list[str]],
+    ends_per_second: float,
+    seconds_in_state: float,
+    *,
+    one_by_one: bool = False,
+    api: Api = ML_V1,
 ) -> Run:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         url = f"sqlite:///{folder / 'jobs.db'}"
-        _fill(url, itertools.chain(*lanes))
+        _fill(url, itertools.chain(*lanes), api)
         with (
             memory_service(run_seconds=1.0, database_url=url, has_engine=False) as service,
-            _waits(folder, service, lanes, one_by_one) as triggerer,
+            _waits(folder, {**api.connection, "port": service.port}, lanes, one_by_one) as triggerer,
         ):
-            pattern = _GET if one_by_one else _LIST
+            pattern = api.calls(of_lists=not one_by_one)
             _settle(service, pattern)
             calls, started = _count(service, pattern), time.time()
             for process in (triggerer, service.process):
@@ -133,7 +192,7 @@ def _run(
             seconds = time.time() - started
             cpu, service_cpu = triggerer.cpu_percent(), service.process.cpu_percent()
             calls = _count(service, pattern) - calls
-            time.sleep(2 * MAX_MANY_SECONDS)
+            time.sleep(api.slack_seconds)
         noticed = json.loads((folder / "result.json").read_text())
     delays = [noticed[job_id] - at for job_id, at in ended.items() if job_id in noticed]
     return Run(
@@ -147,19 +206,19 @@ def _run(
 
 @contextmanager
 def _waits(
-    folder: Path, service: MemoryService, lanes: list[list[str]], one_by_one: bool
+    folder: Path, connection: Mapping[str, Any], lanes: list[list[str]], one_by_one: bool
 ) -> Iterator[psutil.Process]:
     """Run the waits; at the end their result is in ``folder``."""
     (folder / "jobs.json").write_text(json.dumps(lanes))
-    connection = {
-        "conn_type": "container_training",
-        "host": "127.0.0.1",
-        "port": service.port,
-        "extra": {"project": _PROJECT},
-    }
     command = [sys.executable, "-m", "benchmarks.support.waiting_triggers"]
     options = ["--jobs", str(folder / "jobs.json"), "--result", str(folder / "result.json")]
-    environment = {**os.environ, "AIRFLOW_CONN_TRAINING_DEFAULT": json.dumps(connection)}
+    # The service is open: no token is asked for.
+    google = {"conn_type": "google_cloud_platform", "extra": {"is_anonymous": True}}
+    environment = {
+        **os.environ,
+        "AIRFLOW_CONN_TRAINING_DEFAULT": json.dumps(connection),
+        "AIRFLOW_CONN_GOOGLE_CLOUD_DEFAULT": json.dumps(google),
+    }
     with subprocess.Popen(
         [*command, *options, *(["--one-by-one"] if one_by_one else [])],
         env=environment,
@@ -220,15 +279,16 @@ def _move(
     return ended
 
 
-def _fill(url: str, waiting: Iterable[str]) -> None:
+def _fill(url: str, waiting: Iterable[str], api: Api) -> None:
     """Write the jobs that are waited for, and many that ended long ago."""
     now_us = int(time.time() * 1e6)
-    rows = [_row(f"old_{place}", "SUCCEEDED", now_us - 10**12 + place) for place in range(_STORED)]
-    rows += [_row(job_id, "QUEUED", now_us) for job_id in waiting]
+    rows = [_row(f"old_{place}", "SUCCEEDED", now_us - 10**12 + place, {}) for place in range(_STORED)]
+    write_rows(url, rows)
+    rows = [_row(job_id, "QUEUED", now_us, api.columns) for job_id in waiting]
     write_rows(url, rows)
 
 
-def _row(job_id: str, state: str, created_us: int) -> dict[str, Any]:
+def _row(job_id: str, state: str, created_us: int, columns: Mapping[str, Any]) -> dict[str, Any]:
     is_queued = state == "QUEUED"
     return stored_row(
         _PROJECT,
@@ -237,6 +297,7 @@ def _row(job_id: str, state: str, created_us: int) -> dict[str, Any]:
         created_us,
         running_us=None if is_queued else created_us + 1,
         ended_us=None if is_queued else created_us + 2,
+        **columns,
     )
 
 
