@@ -14,7 +14,11 @@ from typing import Any
 import httpx
 import pytest
 
+from container_training.work.models.registry import ModelRegistry
+from container_training.work.models.versions import ModelVersion
+from container_training.work.object_store import ObjectStore
 from tests.integration.live_service import run_service
+from tests.support.bed.model_tasks import make_result
 from tests.support.ports import reserve_port
 from tests.support.speed import scaled
 
@@ -55,6 +59,22 @@ found = task.execute({"ti": Instance(), "task": task, "task_instance": Instance(
 print(f"{found['model']}@{found['model_version_id']}")
 """
 
+#: The task that registers a version: its folder, the result of its job.
+BY_THE_OPERATOR = """
+import json, sys
+
+from container_training.operators.models import RegisterModelOperator
+from tests.support.bed.model_tasks import Context
+
+task = RegisterModelOperator(
+    task_id="register",
+    model_folder=sys.argv[1],
+    result=json.loads(sys.argv[2]),
+    vertex_model={"container_spec": {"image_uri": "registry.test/p/server:1"}},
+)
+print(json.dumps(task.execute(Context())))
+"""
+
 
 @dataclass(frozen=True)
 class Registry:
@@ -63,10 +83,10 @@ class Registry:
     endpoint: str
     environment: dict[str, str]
 
-    def run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(self, program: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-c", program, *arguments],
-            env=self.environment,
+            env={**self.environment, **variables},
             capture_output=True,
             text=True,
             timeout=scaled(120),
@@ -113,6 +133,23 @@ def test_a_kill_between_upload_and_answer_leaves_one_model_which_the_next_try_fi
     assert model["name"].endswith("/models/version-1")
     assert model["containerSpec"] == {"imageUri": "registry.test/p/server:1"}
     assert model["artifactUri"] == "gs://bucket/models/digits/versions/a/"
+
+
+def test_a_version_that_is_registered_is_a_model_of_vertex_ai(
+    registry: Registry, store: ObjectStore, store_url: str, folder: str
+) -> None:
+    result = json.dumps(make_result(store, folder, "a"))
+
+    tries = [registry.run(BY_THE_OPERATOR, folder, result, STORAGE_EMULATOR_HOST=store_url) for _ in range(2)]
+
+    for done in tries:
+        assert done.returncode == 0, done.stderr[-3000:]
+    (model,) = registry.models()
+    version, again = (json.loads(done.stdout.splitlines()[-1]) for done in tries)
+    assert version == again
+    assert version["vertex_model"] == f"{model['name']}@1"
+    assert model["artifactUri"] == f"{folder}/versions/a/"
+    assert ModelRegistry(store, folder).find("a") == ModelVersion.model_validate(version)
 
 
 def test_the_providers_own_operator_uploads(registry: Registry) -> None:
