@@ -15,11 +15,15 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 
 from container_training.airflow_internals.tasks import RUN_TIMED_OUT
+from container_training.hooks.importing import importing
 from container_training.runtime.daemon_threads import DaemonThreads
 from training_api.job.job_id import TaskKey
 
@@ -38,6 +42,13 @@ _PAUSES_SECONDS = (0.0, 3.0, 7.0, 10.0, 20.0)
 #: Listeners are told before the act is stored; how often, and for how long, it is looked whether it is.
 _STORED_EVERY_SECONDS = 0.5
 _STORED_LOOKS = 60
+#: What Airflow imports when a connection is read, and Python when a host is looked up.
+_IMPORTED_LATE = (
+    "airflow.sdk.definitions.connection",
+    "airflow.sdk.execution_time.cache",
+    "airflow.sdk.execution_time.supervisor",
+    "encodings.idna",
+)
 # Tests put a virtual clock here.
 _sleep: Callable[[float], None] = time.sleep
 
@@ -82,7 +93,20 @@ def _start(act: Callable[..., None], *args: Any) -> None:
 _threads = DaemonThreads("cancel-training-job", most=16)
 
 
+@cache
+def _load() -> None:
+    """Import what the threads need, while the scheduler forks no worker."""
+    with importing():
+        import container_training.airflow_internals.database
+        import container_training.hooks.training  # noqa: F401
+
+        for name in _IMPORTED_LATE:
+            with suppress(ImportError):  # in another release of Airflow
+                import_module(name)
+
+
 def _logged(act: Callable[..., None], *args: Any) -> None:
+    _load()
     from airflow.sdk.exceptions import AirflowException
     from sqlalchemy.exc import SQLAlchemyError
 

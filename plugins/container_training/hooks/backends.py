@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from container_training.hooks.importing import importing
 from container_training.hooks.service_address import InvalidConnection, endpoint_of, service_address
 from container_training.work.job_pages import Dashboard, JobPages, JobPlace
 from training_api.clients.backend import AsyncTrainingBackend, TrainingBackend
@@ -75,7 +76,8 @@ class BackendAddress(Protocol):
 
 def _vertex_service(connection: Connection) -> BackendAddress:
     # Imported here: DAG files and most Airflows need nothing of it.
-    from container_training.hooks.vertex_address import vertex_service
+    with importing():
+        from container_training.hooks.vertex_address import vertex_service
 
     return vertex_service(connection)
 
@@ -85,7 +87,8 @@ def _training_policies(connection: Connection) -> str:
 
 
 def _vertex_policies(connection: Connection) -> str:
-    from container_training.hooks.vertex_address import vertex_policies_endpoint
+    with importing():
+        from container_training.hooks.vertex_address import vertex_policies_endpoint
 
     return vertex_policies_endpoint(connection)
 

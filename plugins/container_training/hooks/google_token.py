@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 from asgiref.sync import sync_to_async
 
+from container_training.hooks.importing import importing
 from training_api.errors import AccessDenied, TransportError
 from training_api.loopback import is_loopback
 
@@ -65,11 +66,12 @@ class GoogleToken(httpx.Auth):
         :raises TransportError: nobody answered who gives tokens.
         """
         # Imported here: it takes about a second, which no DAG parse may cost.
-        from airflow.sdk.exceptions import AirflowException
-        from google.auth.credentials import AnonymousCredentials
-        from google.auth.exceptions import GoogleAuthError
-        from google.auth.exceptions import TransportError as NoAnswer
-        from google.auth.transport.requests import Request
+        with importing():
+            from airflow.sdk.exceptions import AirflowException
+            from google.auth.credentials import AnonymousCredentials
+            from google.auth.exceptions import GoogleAuthError
+            from google.auth.exceptions import TransportError as NoAnswer
+            from google.auth.transport.requests import Request
 
         with self._lock:
             try:
@@ -95,7 +97,8 @@ class GoogleToken(httpx.Auth):
         )
 
     def _found(self) -> Any:
-        from airflow.providers.google.common.hooks.base_google import GoogleBaseHook
+        with importing():
+            from airflow.providers.google.common.hooks.base_google import GoogleBaseHook
 
         hook = GoogleBaseHook(gcp_conn_id=self._gcp_conn_id, impersonation_chain=self._chain or None)
         return hook.get_credentials()

@@ -1,0 +1,97 @@
+"""What the listener's threads import in a process that forks others, as the scheduler does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.live_service import run_service
+from tests.support.speed import scaled
+
+#: Each child imports what a task imports first; the alarm ends one that waits for ever.
+FORKS_MEANWHILE = """
+import os, signal, sys, time
+
+from container_training import listener
+
+listener._start(lambda: __import__("container_training.hooks.training"))
+children, until = [], time.monotonic() + 3
+while time.monotonic() < until:
+    child = os.fork()
+    if child == 0:
+        signal.alarm(int(sys.argv[1]))
+        import container_training.hooks.training
+        os._exit(0)
+    children.append(child)
+    time.sleep(0.03)
+print([status for child in children if (status := os.waitpid(child, 0)[1])])
+"""
+#: Prints the modules that a thread imports while a fork would not wait for it.
+CANCELS_A_JOB = """
+import json, sys, threading
+
+from container_training import listener
+from container_training.hooks import importing
+from training_api.job.job_id import TaskKey
+
+unguarded = []
+
+
+class Recorder:
+    def find_spec(self, name, path=None, target=None):
+        if threading.current_thread().name == "cancel" and not importing._lock._is_owned():
+            unguarded.append(name)
+
+
+sys.meta_path.insert(0, Recorder())
+key = TaskKey(dag_id="dag", task_id="task", run_id="run")
+rendered = {"job_id": "123", "training_conn_id": "training_default", "cancel_on_kill": True}
+thread = threading.Thread(
+    name="cancel", target=listener._logged, args=(listener.cancel_job_of_wait, key, rendered, False)
+)
+thread.start()
+thread.join()
+print(json.dumps(unguarded))
+"""
+
+
+def run(program: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=scaled(120),
+        check=True,
+    )
+
+
+def test_a_worker_that_the_scheduler_forks_meanwhile_can_import_what_a_task_needs() -> None:
+    done = run(FORKS_MEANWHILE, str(int(scaled(20))))
+
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("path", ["", "/vertex"])
+def test_a_cancel_imports_nothing_that_a_fork_could_break_off(tmp_path: Path, path: str) -> None:
+    google = {"conn_type": "google_cloud_platform", "extra": {"is_anonymous": True}}
+    with run_service(tmp_path) as service:
+        connection: dict[str, Any] = {
+            "conn_type": "vertex_training" if path else "container_training",
+            "host": f"{service.endpoint}{path}",
+            "extra": {"project": "demo-project"},
+        }
+        done = run(
+            CANCELS_A_JOB,
+            AIRFLOW_CONN_TRAINING_DEFAULT=json.dumps(connection),
+            AIRFLOW_CONN_GOOGLE_CLOUD_DEFAULT=json.dumps(google),
+        )
+
+    assert "123" in done.stderr + done.stdout  # it asked for the job, which is not there
+    assert json.loads(done.stdout.splitlines()[-1]) == []
