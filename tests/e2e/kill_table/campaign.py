@@ -182,6 +182,8 @@ class Campaign:
                 case = make(attempt)
                 if not self._is_stuck and await self._is_brought_there(case):
                     return case
+                if not case.has_missed(self._view):
+                    break
         self._is_stuck = not case.has_missed(self._view)
         raise _NotThere(case.describe(self._view))
 
