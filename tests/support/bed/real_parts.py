@@ -82,8 +82,7 @@ def stack(
         airflow_environment={
             # No DAG file changes here, and to read all of them again and again takes a fifth of a core.
             "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
-            # Google's SDK takes ten seconds of a core, and four tasks may import it on two cores.
-            "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "180",
+            "PYTHONPATH": str(Path(__file__).parent / "preloaded"),  # of airflow_local_settings
             "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(_bundles(extra_dags)),
         },
         training_environment={
