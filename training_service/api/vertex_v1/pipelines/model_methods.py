@@ -10,7 +10,13 @@ from training_api.dialects.vertex_v1.filters import read_filter
 from training_api.dialects.vertex_v1.names import job_name, new_id
 from training_api.dialects.vertex_v1.pipelines.filters import OF_MODELS
 from training_api.dialects.vertex_v1.pipelines.model_upload import uploaded_model
-from training_api.errors import FieldViolation, InvalidRequest, QuotaExceeded, ResourceExists, ResourceNotFound
+from training_api.errors import (
+    FieldViolation,
+    InvalidRequest,
+    QuotaExceeded,
+    ResourceExists,
+    ResourceNotFound,
+)
 from training_service.api.vertex_v1.canonical import canonical
 from training_service.api.vertex_v1.operations import Operations
 from training_service.api.vertex_v1.pipelines.model_writer import MODELS, VERSION_ID, model_resource
