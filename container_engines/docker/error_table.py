@@ -94,6 +94,7 @@ _TABLE = (
         asked=Asked.ENGINE,
         words=_any_of(
             r"executable file not found",
+            r"OCI runtime attempted to invoke a command that was not found",  # Podman
             r"exec: .*(no such file or directory|permission denied)",
             r"exec format error",
         ),

@@ -16,6 +16,7 @@ from container_engines.labels import SERVICE
 from container_engines.memory.engine import Behaviour, MemoryEngine
 from container_engines.memory.scripted_reports import ScriptedReport
 from container_engines.swarm.engine import SwarmEngine
+from tests.support.bed.podman import has_one_tree_of_groups
 from tests.support.run_id import current_run
 from tests.support.waiting import wait_until
 from training_api.job.cluster import ReplicaId, ReplicaRole
@@ -142,6 +143,16 @@ class SwarmBench(DockerBench):
     def secrets_left(self) -> list[object]:
         with closing(docker.APIClient(self._manager)) as client:
             return list(client.secrets())
+
+
+class PodmanBench(DockerBench):
+    """Podman through its Docker-compatible API, seen by a service of the test's own."""
+
+    # With control groups of version 1, its monitor (conmon 2.1.6) does not see that the memory was full.
+    tells_out_of_memory = has_one_tree_of_groups()
+
+    def __init__(self, known_image: ImageRef, docker_host: str) -> None:
+        super().__init__(known_image, DockerEngine(new_service_id(), docker_host))
 
 
 def new_service_id() -> str:

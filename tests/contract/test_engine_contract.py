@@ -17,6 +17,7 @@ from tests.contract.engine_benches import (
     Bench,
     DockerBench,
     MemoryBench,
+    PodmanBench,
     SwarmBench,
     is_ended,
     is_running,
@@ -31,6 +32,7 @@ from training_api.states import ReplicaState
     params=[
         "memory",
         pytest.param("docker", marks=pytest.mark.docker),
+        pytest.param("podman", marks=pytest.mark.docker),
         pytest.param("swarm", marks=pytest.mark.docker),
     ]
 )
@@ -40,6 +42,9 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
         bench = MemoryBench()
     elif request.param == "docker":
         bench = DockerBench(request.getfixturevalue("pushed_image"))
+    elif request.param == "podman":
+        podman = request.getfixturevalue("podman")
+        bench = PodmanBench(request.getfixturevalue("podman_image"), podman.docker_host)
     else:
         manager = request.getfixturevalue("swarm").manager.docker_host
         bench = SwarmBench(request.getfixturevalue("swarm_image"), manager)
@@ -184,7 +189,7 @@ class TestEngineContract:
         assert "accuracy" in (tmp_path / METRIC_FILE_NAME).read_text()
 
     @pytest.mark.docker
-    @pytest.mark.parametrize("bench", ["docker", "swarm"], indirect=True)
+    @pytest.mark.parametrize("bench", ["docker", "podman", "swarm"], indirect=True)
     def test_secrets_are_there_from_the_first_instruction_on_and_go_with_the_job(
         self, bench: DockerBench
     ) -> None:
@@ -200,7 +205,7 @@ class TestEngineContract:
         assert bench.secrets_left() == []
 
     @pytest.mark.docker
-    @pytest.mark.parametrize("bench", ["docker", "swarm"], indirect=True)
+    @pytest.mark.parametrize("bench", ["docker", "podman", "swarm"], indirect=True)
     def test_files_beside_the_image_are_at_their_paths_and_open_folders_can_be_written(
         self, bench: DockerBench
     ) -> None:
