@@ -157,8 +157,8 @@ class DockerDriver:
         """
         Pull the newest image ``name``; yields the messages of the pull to its end.
 
-        :param login: for the registry: ``username`` and ``password``, or its token (``EngineKind.token_login``). Empty:
-            anonymous.
+        :param login: for the registry: ``username`` and ``password``, or its token
+            (``EngineKind.token_login``). Empty: anonymous.
         """
         return self._transfer(self.client.pull, f"pull {name}", name, login)
 

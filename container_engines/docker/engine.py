@@ -89,6 +89,7 @@ class DockerEngine(Engine):
         self._gpus = gpus
         self._gpu_meter = GpuMeter()
         self._has_quota = True
+        self._has_limits = False
         self._gpus_of: dict[str, tuple[str, ...]] = {}
         self._inspected: dict[str, ObservedReplica] = {}
         self._network_lock = threading.Lock()
@@ -307,6 +308,7 @@ class DockerEngine(Engine):
 
     def _make(self, container: ContainerLaunch) -> None:
         """Make a container, with a quota for its root if the storage driver has quotas."""
+        self._require_limits()
         if self._has_quota:
             try:
                 self._driver.create(container)
@@ -316,6 +318,14 @@ class DockerEngine(Engine):
                     raise
                 self._has_quota = False
         self._driver.create(replace(container, disk_bytes=0))
+
+    def _require_limits(self) -> None:
+        """:raises EngineError: containers would run without limits."""
+        missing = self._connection.kind.missing_limits
+        if missing and not self._has_limits:
+            if reason := missing(self._driver.info()):
+                raise EngineError(reason)
+            self._has_limits = True
 
     def _observe_one(self, item: dict[str, Any]) -> ObservedReplica | None:
         """

@@ -173,7 +173,11 @@ _TABLE = (
     _Row(
         refusal=Refusal.INVALID,
         statuses=_MUTE,
-        words=_any_of(r"could not select device driver"),
+        words=_any_of(
+            r"could not select device driver",
+            # Podman, of what its user may not give a container, such as a limit or a control group.
+            r"OCI permission denied",
+        ),
     ),
     _Row(refusal=Refusal.BUSY, statuses=range(500, 600)),
     _Row(refusal=Refusal.INVALID, statuses=_ANY),

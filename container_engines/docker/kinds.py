@@ -33,6 +33,8 @@ class EngineKind:
     :param grants_gpus: whether a container gets the GPUs that its request names.
     :param tells_pools: whether the number of its networks can be computed from its ``info``.
     :param most_replicas: how many containers one network has addresses for; ``None``: more than a job has.
+    :param missing_limits: by the engine's ``info``, why its containers would run without limits; empty: they
+        have them. ``None``: they always have.
     """
 
     name: str
@@ -43,10 +45,20 @@ class EngineKind:
     grants_gpus: bool
     tells_pools: bool
     most_replicas: int | None
+    missing_limits: Callable[[Mapping[str, Any]], str] | None
 
     def token_login(self, token: str) -> dict[str, str]:
         """Return the login by a registry's token; empty, so anonymous, without one."""
         return {self.token_field: token} if token else {}
+
+
+def _missing_limits(info: Mapping[str, Any]) -> str:
+    if not info.get("Rootless") or str(info.get("CgroupVersion")) != "1":
+        return ""
+    return (
+        "a rootless Podman drops the limits of memory, cores and processes where the machine has control groups of version "
+        "1: run Podman's service as root, or on a machine with version 2 (docs/podman.md)"
+    )
 
 
 DOCKER = EngineKind(
@@ -58,6 +70,7 @@ DOCKER = EngineKind(
     grants_gpus=True,
     tells_pools=True,
     most_replicas=None,
+    missing_limits=None,
 )
 PODMAN = EngineKind(
     name="Podman",
@@ -69,6 +82,7 @@ PODMAN = EngineKind(
     grants_gpus=False,  # it drops `DeviceRequests` without a word
     tells_pools=False,  # 42,752 of them [containers.conf: default_subnet_pools]
     most_replicas=_ADDRESSES_OF_PODMAN,
+    missing_limits=_missing_limits,
 )
 
 

@@ -1,4 +1,8 @@
-"""The times of the frames of a container's log. Not safe for threads: each reading has its own."""
+"""
+The times of the frames of a container's log.
+
+Not safe for threads: each reading has an object of its own.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +32,10 @@ class Stamps:
 
 class OrdinalStamps(Stamps):
     """
-    Times of an engine that gives whole seconds: the frames of a second are numbered, by nanoseconds.
+    Times of an engine that gives whole seconds.
 
-    So each line has a time of its own, and their order is kept. Every reading finds the same times, because
-    it begins with the first frame of a second.
+    The frames of a second are numbered, by nanoseconds. So each line has a time of its own, and their order
+    is kept. Every reading finds the same times, because it begins with the first frame of a second.
     """
 
     def __init__(self) -> None:

@@ -162,7 +162,7 @@ def new_service_id() -> str:
     return service_id
 
 
-def make_launch(image_id: str) -> ReplicaLaunch:
+def make_launch(image_id: str, command: tuple[str, ...] = ()) -> ReplicaLaunch:
     return ReplicaLaunch(
         job_uid=uuid.uuid4().hex[:12],
         job_id="job",
@@ -171,7 +171,7 @@ def make_launch(image_id: str) -> ReplicaLaunch:
         attempt=Attempt(),
         image_id=image_id,
         host_name="cmle-training-master-0123456789-0",
-        command=(),
+        command=command,
         args=(),
         environment={"GREETING": "hello", "METRIC_FILE": METRIC_FILE},
         resources=Resources(cpus=1, memory_bytes=64 * MIB),

@@ -91,9 +91,10 @@ class RegistryTokens:
 
     def refresh(self, value: str) -> RegistryToken:
         """
-        Return a token that was issued here and is still valid, as it is: no longer, and for nothing more.
+        Return a token that was issued here and is still valid, as it is.
 
-        An engine that takes no token for its registry shows it to the token endpoint (Podman).
+        It is good for no longer, and for nothing more. An engine that takes no token for its registry shows
+        it to the token endpoint (Podman).
 
         :raises Unauthenticated: it is none, or is over.
         """

@@ -31,7 +31,7 @@ from training_api.job.image_ref import ImageRef, parse_image_ref
 _CONTAINERS_CONF = """\
 [containers]
 base_hosts_file = "none"
-default_ulimits = ["nofile={files}:{files}"]
+default_ulimits = ["nofile={files}:{files}", "nproc={processes}:{processes}"]
 [engine]
 cgroup_manager = "cgroupfs"
 events_logger = "file"
@@ -41,6 +41,7 @@ runtime = "{runtime}"
 [network]
 network_backend = "netavark"
 """
+_PROCESSES = 4096
 #: Registries of tests speak HTTP on loopback; nobody asks one for an image without a registry's name.
 _REGISTRIES_CONF = """\
 unqualified-search-registries = []
@@ -61,6 +62,9 @@ class Podman:
         self.folder = folder
         # Podman takes at most 50 characters.
         self._run_root = Path(tempfile.mkdtemp(prefix="ct-podman-", dir="/run"))
+        # By this link the next run finds it, should this one be killed.
+        self._link = current_run().folder / f"tmp-podman-{current_run().member}-{self._run_root.name}"
+        self._link.symlink_to(self._run_root)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -72,8 +76,12 @@ class Podman:
         """Start the service and wait until it answers."""
         (self.folder / "podman.sock").unlink(missing_ok=True)
         (self.folder / "containers.conf").write_text(
-            # Podman asks for a million open files, which only root with all of root's rights gets.
-            _CONTAINERS_CONF.format(files=resource.getrlimit(resource.RLIMIT_NOFILE)[1], runtime=_runtime())
+            _CONTAINERS_CONF.format(
+                # Podman asks for a million of each, which only root with all of root's rights gets.
+                files=resource.getrlimit(resource.RLIMIT_NOFILE)[1],
+                processes=_PROCESSES,
+                runtime=_runtime(),
+            )
         )
         (self.folder / "registries.conf").write_text(_REGISTRIES_CONF)
         with (self.folder / "log").open("ab") as log:
@@ -106,6 +114,7 @@ class Podman:
         )
         shutil.rmtree(self.folder)
         shutil.rmtree(self._run_root, ignore_errors=True)
+        self._link.unlink()
 
     def client(self) -> docker.APIClient:
         """Return a new client; the caller closes it."""
@@ -143,7 +152,11 @@ class Podman:
 
 
 def _runtime() -> str:
-    """Return a runtime that this machine's control groups suit: crun refuses both versions at once."""
+    """
+    Return a runtime that works with this machine's control groups.
+
+    crun refuses both versions at once.
+    """
     has_both = Path("/sys/fs/cgroup/unified").is_dir()
     return "runc" if has_both else "crun"
 
@@ -157,8 +170,8 @@ def has_one_tree_of_groups() -> bool:
 def podman() -> Iterator[Podman]:
     """Podman as root, once per session."""
     podman = Podman(current_run().make_folder("podman"))
-    podman.start()
     try:
+        podman.start()
         yield podman
     finally:
         podman.remove()

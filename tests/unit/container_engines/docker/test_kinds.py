@@ -31,3 +31,18 @@ def test_podman_keeps_as_much_output_in_its_one_file_as_docker_in_two() -> None:
 
     assert (docker.type, docker.config["max-size"], docker.config["max-file"]) == ("local", "8m", "2")
     assert (podman.type, podman.config) == ("k8s-file", {"max-size": "16m"})
+
+
+@pytest.mark.parametrize(
+    ("info", "is_refused"),
+    [
+        ({"Rootless": True, "CgroupVersion": "1"}, True),
+        ({"Rootless": True, "CgroupVersion": "2"}, False),
+        ({"Rootless": False, "CgroupVersion": "1"}, False),
+    ],
+)
+def test_containers_without_limits_are_known_before_they_are_made(
+    info: dict[str, object], is_refused: bool
+) -> None:
+    assert PODMAN.missing_limits is not None
+    assert bool(PODMAN.missing_limits(info)) is is_refused
