@@ -59,7 +59,7 @@ thread.start()
 thread.join()
 print(json.dumps(unguarded))
 """
-#: Prints which modules of this project the DAG files, in forks of a process with a job of Airflow's, still import.
+#: Prints which modules of this project the DAG files import in forks of a process with a job of Airflow's.
 FORKS_FOR_FILES = """
 import glob, json, os, sys
 import importlib.util
@@ -79,8 +79,9 @@ for path in sorted(glob.glob("dags/*.py")):
         before = set(sys.modules)
         spec = importlib.util.spec_from_file_location("dag_file", path)
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
-        ours = {name for name in set(sys.modules) - before if name.startswith(("container_training", "training_api"))}
-        print(json.dumps([path, sorted(ours)]), flush=True)
+        new = sorted(set(sys.modules) - before)
+        ours = [name for name in new if name.startswith(("container_training", "training_api"))]
+        print(json.dumps([path, ours]), flush=True)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
 """

@@ -103,7 +103,11 @@ def stack(
 
 
 def preloaded(*modules: str) -> dict[str, str]:
-    """Return the variables with which Airflow imports the Cloud Storage hook, and ``modules``, once."""
+    """
+    Return the variables with which Airflow imports ``modules`` once.
+
+    And the hook of Cloud Storage, which many tasks use.
+    """
     folder = Path(__file__).parent / "preloaded"  # of airflow_local_settings
     return {"PYTHONPATH": str(folder), "TESTS_PRELOADED": " ".join(("hooks.gcs", *modules))}
 

@@ -1,8 +1,8 @@
 """
-Airflow's settings of the tests: what forks imports beforehand what tasks would import one by one.
+Airflow's settings of the tests: modules that are imported once, by what forks.
 
-Each task is a fork of the scheduler's, and each read of a DAG file one of the DAG processor's. To import Google's
-SDK of Vertex AI takes one of them ten seconds of a core, the hook of Cloud Storage one.
+Each task is a fork of the scheduler's, and each read of a DAG file one of the DAG processor's. To import
+Google's SDK of Vertex AI takes one of them ten seconds of a core, the hook of Cloud Storage one.
 """
 
 from __future__ import annotations

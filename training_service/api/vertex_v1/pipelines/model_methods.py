@@ -29,8 +29,8 @@ from training_service.store.pipelines.model_store import ModelStore
 from training_service.use_cases.jobs import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 
 MESSAGE, UPLOAD = "Model", "UploadModel"
-#: Models that clients have uploaded, of a project: a rule of this service, so that no loop of uploads fills the
-#: database. Uploads at the same time may exceed it by as many.
+#: Models of a project that clients have uploaded: a rule of this service, so that no loop of uploads fills
+#: the database. Uploads at the same time may exceed it by as many.
 MAX_UPLOADED = 10_000
 
 
