@@ -66,7 +66,7 @@ class Training(StackPart):
             )
             if port
         ]
-        if gateway := find_gateway(self.settings.engine_url):
+        if gateway := self._metadata_host():
             port = self.settings.metadata_port
             found.append(Listener(host=gateway, port=port, setting="LOCAL_STACK_METADATA_PORT"))
         return found
@@ -101,17 +101,33 @@ class Training(StackPart):
                     # The service reads the file at its start: with other principals it is started again.
                     "LOCAL_STACK_TOKENS_SHA256": hashlib.sha256(tokens.read_bytes()).hexdigest(),
                     "TRAINING_REQUIRE_AUTH": str(self.settings.require_auth).lower(),
-                    "TRAINING_METADATA_HOST": find_gateway(self.settings.engine_url) or "",
+                    "TRAINING_METADATA_HOST": self._metadata_host(),
                     "TRAINING_METADATA_PORT": str(self.settings.metadata_port),
                     "TRAINING_GRPC_PORT": str(self.settings.grpc_port),
                     "TRAINING_VERTEX_PROXY_PORT": str(self.settings.vertex_proxy_port),
                     "TRAINING_CERTIFICATES_DIR": str(self.settings.certificates_dir),
                     "DOCKER_HOST": self.settings.engine_url,
+                    **self._for_machines(),
                     "PYTHONUNBUFFERED": "1",
                     **self.settings.training_environment,
                 },
             )
         ]
+
+    def _metadata_host(self) -> str:
+        """Return where containers of jobs get their tokens; empty: nowhere, as in a swarm."""
+        return "" if self.settings.is_advertised else find_gateway(self.settings.engine_url) or ""
+
+    def _for_machines(self) -> dict[str, str]:
+        """Return what the service is told where other machines take part."""
+        if not self.settings.is_advertised:
+            return {}
+        return {
+            "TRAINING_ENGINE": "swarm",
+            # Of requests that come by the gate.
+            "TRAINING_ALLOWED_HOSTS": json.dumps([str(self.settings.advertise_address)]),
+            **self.settings.authorities_environment,
+        }
 
     @property
     def _data(self) -> Path:

@@ -149,3 +149,25 @@ def test_grpc_has_a_port_of_its_own_or_none(
 
     assert environment_of(part)["TRAINING_GRPC_PORT"] == str(port)
     assert [each.port for each in part.listeners() if each.setting == "LOCAL_STACK_GRPC_PORT"] == listened_to
+
+
+def test_with_other_machines_the_service_runs_jobs_on_the_swarm_and_listens_no_further(
+    engine: FakeEngine, tmp_path: Path
+) -> None:
+    part = make_part(tmp_path, require_auth=True, advertise_address="10.0.0.5")
+    environment = environment_of(part)
+
+    assert (
+        environment.items()
+        >= {
+            "TRAINING_HOST": "127.0.0.1",
+            "TRAINING_ENGINE": "swarm",
+            "TRAINING_REQUIRE_AUTH": "true",
+            "TRAINING_REGISTRY": "10.0.0.5:5000",
+            "TRAINING_ALLOWED_HOSTS": '["10.0.0.5"]',
+            # A container cannot be told by its address, so none gets a token by it.
+            "TRAINING_METADATA_HOST": "",
+            "SSL_CERT_FILE": str(tmp_path / "machines" / "bundle.pem"),
+        }.items()
+    )
+    assert {each.host for each in part.listeners()} == {"127.0.0.1"}
