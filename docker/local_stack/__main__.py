@@ -17,7 +17,7 @@ from local_stack.processes.shared_locks import engine_in_use
 from local_stack.production import Production
 from local_stack.settings import ALL_PARTS, SERVE_PARTS, Part, StackSettings
 from local_stack.stack import LocalStack
-from local_stack.status import print_status, what_stays
+from local_stack.status import print_status, swarm_machines, what_stays
 from local_stack.test_bed import bring_up_test_bed
 
 
@@ -73,8 +73,9 @@ def _status(stack: LocalStack, _options: argparse.Namespace) -> int:
 
 
 def _down(stack: LocalStack, _options: argparse.Namespace) -> int:
+    machines = swarm_machines(stack)
     print("stopped" if stack.down() else "nothing was running")
-    for line in what_stays(stack):
+    for line in what_stays(machines, has_engine=bool(machines) and stack.engine.is_healthy()):
         print(line)
     return 0
 

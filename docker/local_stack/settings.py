@@ -186,7 +186,10 @@ class StackSettings(BaseSettings):
                 f"the state folder must not have a '%' in its path, got {str(self.state_dir)!r}"
             )
         if self.advertise_address is not None:
-            _check_advertised(self.advertise_address, require_auth=self.require_auth)
+            told = self.training_environment.get("TRAINING_REQUIRE_AUTH", "true").lower()
+            _check_advertised(
+                self.advertise_address, require_auth=self.require_auth and told in ("true", "1", "yes", "on")
+            )
         ports: dict[int, str] = {}
         for name in PORTS:
             port = getattr(self, name)
@@ -363,6 +366,7 @@ def _check_advertised(address: IPv4Address, *, require_auth: bool) -> None:
         )
     if not require_auth:
         raise LocalStackError(
-            f"LOCAL_STACK_ADVERTISE_ADDRESS={address} needs LOCAL_STACK_REQUIRE_AUTH=true: whoever reaches the "
-            "training service without a token may run code here"
+            f"LOCAL_STACK_ADVERTISE_ADDRESS={address} needs LOCAL_STACK_REQUIRE_AUTH=true, and no other "
+            "TRAINING_REQUIRE_AUTH in LOCAL_STACK_TRAINING_ENVIRONMENT: whoever reaches the training service without "
+            "a token may run code here"
         )

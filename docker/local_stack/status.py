@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
@@ -85,20 +86,28 @@ def print_status(stack: LocalStack) -> bool:
     return is_all_healthy
 
 
-def what_stays(stack: LocalStack) -> list[str]:
-    """Return what `make down` leaves on purpose: the swarm, and the machines in it."""
-    machines = _machines(stack)
+def what_stays(machines: Sequence[Machine], *, has_engine: bool) -> list[str]:
+    """
+    Return what `make down` leaves on purpose, in sentences: the swarm. Pure.
+
+    :param machines: that were in it before.
+    :param has_engine: whether the engine, which may be the stack's own, still runs.
+    """
     if not machines:
         return []
     others = [each.name for each in machines if not each.is_manager]
     kind = "machine" if len(others) == 1 else "machines"
-    left = f"the engine still manages its swarm, with {len(others)} other {kind}"
     names = f" ({', '.join(others)})" if others else ""
+    left = (
+        "the engine still manages its swarm"
+        if has_engine
+        else "the engine, which manages a swarm, is stopped"
+    )
     way_out = "`docker swarm leave` on each, and then `docker swarm leave --force` here, ends it"
-    return [f"{left}{names}; jobs on them run on; {way_out}"]
+    return [f"{left}, with {len(others)} other {kind}{names}; jobs on them run on; {way_out}"]
 
 
-def _machines(stack: LocalStack) -> list[Machine]:
+def swarm_machines(stack: LocalStack) -> list[Machine]:
     """Return the machines of the stack's swarm; empty: none, or its engine does not answer."""
     part = stack.parts.get(Part.MACHINES)
     if not isinstance(part, Machines) or not part.settings.is_advertised:
@@ -110,7 +119,7 @@ def _machines(stack: LocalStack) -> list[Machine]:
 
 
 def _print_machines(stack: LocalStack, console: Console) -> None:
-    machines = _machines(stack)
+    machines = swarm_machines(stack)
     if not machines:
         return
     table = Table(box=None, pad_edge=False)

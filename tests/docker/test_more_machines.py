@@ -354,6 +354,33 @@ def test_a_job_that_was_built_and_pushed_runs_on_all_machines_with_objects(
     assert len(written) == 3
 
 
+def test_jobs_of_packages_have_their_image_on_every_machine(
+    first: FirstMachine, engines: Mapping[str, docker.APIClient], job_id: str
+) -> None:
+    config = ReplicaConfig(
+        # One of Vertex AI's prebuilt ones, for which the stack runs its runtime image.
+        image_uri="us-docker.pkg.dev/vertex-ai/training/any:1",
+        container_command=["sh", "-c", "ls /opt/container-training/run_package.py; sleep 3"],
+    )
+    training_input = TrainingInput(
+        region="us-central1",
+        scale_tier="CUSTOM",
+        master_type="n1-standard-4",
+        master_config=config,
+        worker_type="n1-standard-4",
+        worker_count=2,
+        worker_config=config,
+    )
+
+    with first.client() as training:
+        training.create_job(Job(job_id=job_id, training_input=training_input))
+        until_state(training, job_id, JobState.RUNNING)
+        placed = where_containers_are(engines, job_id)
+        until_state(training, job_id, JobState.SUCCEEDED)
+
+    assert set(placed.values()) == {"node1", "node2", "node3"}
+
+
 def push(engine: docker.APIClient, folder: Path, image: str, base_image: str, login: dict[str, str]) -> None:
     """Build the trainer's image on the first machine, and push it to the stack's registry."""
     files = {"Dockerfile": DOCKERFILE.format(base=base_image), "trainer.py": TRAINER}

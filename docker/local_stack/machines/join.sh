@@ -57,11 +57,6 @@ main() {
     status=$(ask --output /dev/null --write-out '%{http_code}' "https://$registry/v2/") || true
     [ "$status" = 401 ] || fail "the registry at $registry must answer 401 over TLS with the stack's certificate, got $status"
 
-    trusted=$certificates/$registry
-    (umask 022 && mkdir -p "$trusted" && cp "$folder/ca.crt" "$trusted/.ca.crt.new")
-    chmod 644 "$trusted/.ca.crt.new"
-    mv "$trusted/.ca.crt.new" "$trusted/ca.crt"
-
     info=$(engine http://engine/info)
     state=$(printf '%s' "$info" | value LocalNodeState)
     case $state in
@@ -69,11 +64,19 @@ main() {
         active)
             printf '%s' "$info" | grep -q "\"Addr\": *\"$address:2377\"" ||
                 fail "this machine is in another swarm; leave it first: docker swarm leave"
-            echo "this machine is in the swarm of $address already, and trusts its registry"
-            return
             ;;
         *) fail "the engine's part in a swarm is '$state': $(printf '%s' "$info" | value Error); leave it first: docker swarm leave --force" ;;
     esac
+
+    # From here on things are changed.
+    trusted=$certificates/$registry
+    (umask 022 && mkdir -p "$trusted" && cp "$folder/ca.crt" "$trusted/.ca.crt.new")
+    chmod 644 "$trusted/.ca.crt.new"
+    mv "$trusted/.ca.crt.new" "$trusted/ca.crt"
+    if [ "$state" = active ]; then
+        echo "this machine is in the swarm of $address already, and trusts its registry"
+        return
+    fi
 
     # Not as arguments, which every user of the machine can read.
     printf 'header = "Authorization: Bearer %s"\n' "$token" > "$folder/token"

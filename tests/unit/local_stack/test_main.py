@@ -46,7 +46,7 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stack:
     stack = Stack(StackSettings(state_dir=tmp_path, docker_host="unix:///absent.sock"))
     monkeypatch.setattr(command_line, "LocalStack", lambda settings: stack)
     monkeypatch.setattr(command_line, "print_status", lambda stack: True)
-    monkeypatch.setattr(command_line, "what_stays", lambda stack: [])
+    monkeypatch.setattr(command_line, "swarm_machines", lambda stack: [])
     monkeypatch.setattr(
         command_line, "bring_up_test_bed", lambda stack: stack.up([Part.ENGINE, Part.BASE_IMAGE])
     )
@@ -168,8 +168,11 @@ def test_the_join_command_alone_is_on_standard_output(
 def test_down_says_what_it_leaves(
     stack: Stack, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command_line, "what_stays", lambda stack: ["the engine still manages its swarm"])
+    monkeypatch.setattr(command_line, "swarm_machines", lambda stack: [SimpleNamespace(is_manager=True)])
+    engine = SimpleNamespace(is_healthy=lambda: True)
+    monkeypatch.setattr(stack, "engine", engine, raising=False)
 
     command_line.main(["down"])
 
-    assert capsys.readouterr().out == "nothing was running\nthe engine still manages its swarm\n"
+    said = capsys.readouterr().out
+    assert said.startswith("nothing was running\nthe engine still manages its swarm, with 0 other machines;")

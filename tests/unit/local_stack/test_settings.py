@@ -1,5 +1,6 @@
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -112,9 +113,15 @@ def test_an_advertised_address_is_in_the_names_of_images_and_in_what_containers_
     assert settings.object_store_url == "http://127.0.0.1:9023"
 
 
-def test_what_other_machines_reach_wants_tokens() -> None:
-    with pytest.raises(LocalStackError, match=r"=10\.0\.0\.5 needs LOCAL_STACK_REQUIRE_AUTH=true: whoever"):
-        StackSettings.model_validate({"advertise_address": "10.0.0.5"})
+@pytest.mark.parametrize(
+    "told",
+    [{}, {"require_auth": True, "training_environment": {"TRAINING_REQUIRE_AUTH": "False"}}],
+)
+def test_what_other_machines_reach_wants_tokens(told: dict[str, Any]) -> None:
+    with pytest.raises(
+        LocalStackError, match=r"=10\.0\.0\.5 needs LOCAL_STACK_REQUIRE_AUTH=true, .*run code here"
+    ):
+        StackSettings.model_validate({"advertise_address": "10.0.0.5", **told})
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "224.0.0.1", "255.255.255.255"])  # noqa: S104  # refused

@@ -14,7 +14,7 @@ from local_stack.machines.swarm import Machine
 from local_stack.parts.machines import Machines
 from local_stack.parts.part import StackPart
 from local_stack.settings import Part
-from local_stack.status import print_status, program_use, what_stays
+from local_stack.status import print_status, program_use, swarm_machines, what_stays
 from tests.support.fakes.stack_workshop import FakeProcesses, make_info, make_workshop
 
 
@@ -176,12 +176,15 @@ def test_machines_of_the_swarm_are_shown(tmp_path: Path, capsys: pytest.CaptureF
     assert shown["second"].split()[1:4] == ["worker", "down", "active"]
 
 
-def test_what_stays_after_down_names_the_machines(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("has_engine", "says"), [(True, "still manages"), (False, "is stopped, with 1 other")]
+)
+def test_what_stays_after_down_names_the_machines(has_engine: bool, says: str) -> None:
     machines = (make_machine("first", is_manager=True), make_machine("second"))
-    part = MachinesWith(tmp_path, *machines, advertise_address="10.0.0.5")
 
-    (line,) = what_stays(make_stack(tmp_path, part))  # type: ignore[arg-type]
+    (line,) = what_stays(machines, has_engine=has_engine)
 
+    assert says in line
     assert "with 1 other machine (second)" in line
     assert "docker swarm leave --force" in line
 
@@ -194,8 +197,11 @@ def test_a_stack_on_loopback_shows_no_machines_and_leaves_none(
     print_status(stack)
 
     assert "machine" not in capsys.readouterr().out
-    assert what_stays(stack) == []
+    assert swarm_machines(stack) == []
+    assert what_stays([], has_engine=True) == []
 
 
 def test_without_an_engine_no_machine_is_known(tmp_path: Path) -> None:
-    assert what_stays(make_stack(tmp_path, MachinesWith(tmp_path, advertise_address="10.0.0.5"))) == []  # type: ignore[arg-type]
+    part = MachinesWith(tmp_path, advertise_address="10.0.0.5")
+
+    assert swarm_machines(make_stack(tmp_path, part)) == []  # type: ignore[arg-type]

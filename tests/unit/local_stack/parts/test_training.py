@@ -9,6 +9,7 @@ from typing import Any
 import docker.errors
 import pytest
 
+from local_stack.errors import PartFailed
 from local_stack.parts import training
 from local_stack.parts.runtime_image import runtime_image_name
 from local_stack.parts.training import Training
@@ -171,3 +172,31 @@ def test_with_other_machines_the_service_runs_jobs_on_the_swarm_and_listens_no_f
         }.items()
     )
     assert {each.host for each in part.listeners()} == {"127.0.0.1"}
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_with_other_machines_the_runtime_image_is_pushed_or_that_is_said(
+    engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_refused: bool
+) -> None:
+    pushed: list[str] = []
+
+    def push(client: FakeEngine, base: str, name: str, login: dict[str, str]) -> None:
+        pushed.append(name)
+        if is_refused:
+            raise PartFailed("docker push", "failed")
+
+    monkeypatch.setattr(training, "push_runtime_image", push)
+    part = make_part(tmp_path, require_auth=True, advertise_address="10.0.0.5")
+    named = set(json.loads(environment_of(part)["TRAINING_RUNTIME_IMAGES"]).values())
+
+    part.complete()
+
+    assert set(pushed) == named
+    assert ["jobs of packages will fail" in line for line in said(part.progress)] == [True] * is_refused
+    assert engine.is_closed
+
+
+def test_on_one_machine_nothing_is_pushed(engine: FakeEngine, tmp_path: Path) -> None:
+    make_part(tmp_path).complete()
+
+    assert engine.acts == []
