@@ -87,7 +87,7 @@ main() {
     printf '{"ListenAddr": "%s:2377", "AdvertiseAddr": "%s", "DataPathAddr": "%s", "RemoteAddrs": ["%s:2377"], "JoinToken": "%s"}' \
         "$own" "$own" "$own" "$address" "$swarm" > "$folder/join.json"
     status=$(engine --output "$folder/answer" --write-out '%{http_code}' --request POST \
-        --header 'Content-Type: application/json' --data "@$folder/join.json" http://engine/v1.41/swarm/join) || true
+        --header 'Content-Type: application/json' --data "@$folder/join.json" "http://engine/v$api/swarm/join") || true
     [ "$status" = 200 ] || fail "the engine could not join: $(value message < "$folder/answer")"
     echo "this machine has joined as $own; on the first machine, make status shows it"
 }
