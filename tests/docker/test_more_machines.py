@@ -95,18 +95,20 @@ class FirstMachine:
             }
         )
 
-    def start(self, command: str, **settings: str) -> subprocess.Popen[bytes]:
-        """Start ``make COMMAND`` there."""
+    def start(self, command: str, **settings: str | None) -> subprocess.Popen[bytes]:
+        """Start ``make COMMAND`` there, with other settings or without (``None``)."""
         others = {name: value for name, value in os.environ.items() if not name.startswith("LOCAL_STACK_")}
         log = self.node.folder / f"{command}.log"
         log.unlink(missing_ok=True)
         return self.node.run(
             command,
             *(sys.executable, "-m", "local_stack", command),
-            environment=others | self._told | settings,
+            environment={
+                name: value for name, value in (others | self._told | settings).items() if value is not None
+            },
         )
 
-    def make(self, command: str, *, status: int = 0, **settings: str) -> str:
+    def make(self, command: str, *, status: int = 0, **settings: str | None) -> str:
         """Run ``make COMMAND`` there; return what it prints."""
         ended = self.start(command, **settings).wait(scaled(240))
         printed = (self.node.folder / f"{command}.log").read_text("utf-8")
@@ -199,17 +201,19 @@ def worker_token(engine: docker.APIClient) -> str:
 
 
 def test_nothing_but_the_named_ports_listens_beyond_loopback(first: FirstMachine) -> None:
-    address = first.node.address
     for kind, ports in (("t", (2377, 7946, 5000, 8474, 9023)), ("u", (7946,))):
-        log = first.node.folder / "ss.log"
-        log.unlink(missing_ok=True)
-        assert first.node.run("ss", "ss", f"-Hln{kind}").wait(scaled(30)) == 0
-        heard = {line.split()[3] for line in log.read_text().splitlines()}
-        beyond = {each for each in heard if not each.startswith(_LOOPBACK)}
-        # The kernel's own, for the overlay networks, which has no process.
-        beyond -= {"0.0.0.0:4789", "*:4789", "[::]:4789"}
+        assert beyond_loopback(first, kind) == {f"{first.node.address}:{port}" for port in ports}
 
-        assert beyond == {f"{address}:{port}" for port in ports}
+
+def beyond_loopback(first: FirstMachine, kind: str) -> set[str]:
+    """Return where the first machine listens beyond loopback, over TCP (``t``) or UDP (``u``)."""
+    log = first.node.folder / "ss.log"
+    log.unlink(missing_ok=True)
+    assert first.node.run("ss", "ss", f"-Hln{kind}").wait(scaled(30)) == 0
+    heard = {line.split()[3] for line in log.read_text().splitlines()}
+    # The kernel's own, for the overlay networks, has no process.
+    kernels = {"0.0.0.0:4789", "*:4789", "[::]:4789"}
+    return {each for each in heard if not each.startswith(_LOOPBACK)} - kernels
 
 
 def test_each_port_refuses_who_has_no_token(first: FirstMachine) -> None:
@@ -282,15 +286,8 @@ def test_machines_join_once_each_and_swarms_own_token_is_replaced(
     wait_until(lambda: worker_token(engines["node1"]) != before, "Swarm's token is another one")
     assert token[1] not in "".join(path.read_text() for path in first.settings.log_dir.glob("*.log"))
 
-    # As when it is killed between the two: what it has given is on disk.
-    (pid,) = gate_pids(first)
-    now = worker_token(engines["node1"])
-    third_script = first.join_command()
-    os.kill(pid, signal.SIGKILL)
-    first.make("serve")
-    status, printed = run_there(third, third_script)
+    status, printed = run_there(third, first.join_command())
     assert status == 0, printed
-    wait_until(lambda: worker_token(engines["node1"]) != now, "Swarm's token is another one again")
 
     shown = first.make("status")
     rows = {line.split()[0]: line.split() for line in shown.splitlines() if line.startswith("node")}
@@ -301,6 +298,29 @@ def test_machines_join_once_each_and_swarms_own_token_is_replaced(
     }
     version = engines["node2"].version()["Version"]
     assert all(row[5] == str(os.cpu_count()) and row[-1] == version for row in rows.values())
+
+
+def test_a_gate_that_is_killed_after_it_gave_swarms_token_away_replaces_it(
+    first: FirstMachine, engines: Mapping[str, docker.APIClient]
+) -> None:
+    folder = first.settings.machines_dir / "invitations" / "given"
+    wait_until(lambda: not list(folder.iterdir()), "what was given before is replaced")
+    before = worker_token(engines["node1"])
+    token = re.search(r"^token=(\S+)$", first.join_command(), re.MULTILINE)
+    assert token is not None
+    headers = {"Authorization": f"Bearer {token[1]}"}
+    assert ask(first, "POST", f"{first.settings.gate_url}/machines:join", headers=headers).json() == {
+        "token": before
+    }
+    (gate,) = gate_pids(first)
+
+    os.kill(gate, signal.SIGKILL)
+    (record,) = folder.iterdir()
+    # Its two minutes are over, and no machine has joined.
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"until": time.time()}))
+
+    wait_until(lambda: worker_token(engines["node1"]) != before, "Swarm's token is another one")
+    wait_until(lambda: not record.exists(), "it is forgotten")
 
 
 def gate_pids(first: FirstMachine) -> list[int]:
@@ -405,6 +425,18 @@ def test_down_says_what_it_leaves_and_the_next_start_finds_it(
 
     printed = first.make("down")
     first.make("serve")
+    assert gate_pids(first)
 
     assert "still manages its swarm, with 2 other machines (node2, node3)" in printed
     assert engines["node1"].inspect_swarm()["ID"] == swarm
+
+
+def test_without_the_address_nothing_listens_for_others_any_more(
+    first: FirstMachine, engines: Mapping[str, docker.APIClient]
+) -> None:
+    first.make("serve", LOCAL_STACK_ADVERTISE_ADDRESS=None)
+
+    # The engine's bridge is for containers of this machine.
+    heard = {each for each in beyond_loopback(first, "t") if not each.startswith("172.")}
+    assert heard == {f"{first.node.address}:{port}" for port in (2377, 7946)}
+    assert len(engines["node1"].nodes()) == 3

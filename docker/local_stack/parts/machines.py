@@ -73,8 +73,8 @@ class Machines(StackPart):
         return [Listener(host=host, port=port, setting="LOCAL_STACK_GATE_PORT")]
 
     def program_names(self) -> Sequence[str]:
-        """Return the name of the gate."""
-        return (PROGRAM,)
+        """Return the gate; without an address it is no part, so that one of before is stopped."""
+        return (PROGRAM,) if self.settings.is_advertised else ()
 
     def programs(self) -> Sequence[Program]:
         """Return the gate, which reads its certificate when it starts."""

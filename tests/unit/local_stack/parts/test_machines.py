@@ -42,6 +42,8 @@ def test_without_an_address_nothing_is_made_and_nothing_listens(tmp_path: Path) 
 
     assert part.is_healthy()
     assert (part.listeners(), part.programs(), part.address()) == ((), (), "")
+    # A stack stops programs that are no part: the gate goes when the address does.
+    assert part.program_names() == ()
     assert list(tmp_path.iterdir()) == []
 
 
