@@ -20,6 +20,8 @@ from training_service.intake.cloud_storage import CLOUD_STORAGE, CloudStorage
 from training_service.intake.log_collector import LogCollector
 from training_service.intake.log_limiter import LogLimit
 from training_service.intake.metric_collector import MetricCollector
+from training_service.intake.metric_reader import MetricReader
+from training_service.intake.report_sink import StoredReports
 from training_service.intake.usage_sampler import UsageSampler
 from training_service.lifetime import Lifetime
 from training_service.loop.collectors import Collectors
@@ -98,13 +100,9 @@ class MovingParts:
         judge = StopJudge(measurements, judging, notify)
         trials = TrialStore(loop, LogStore(loop))
         studies = Studies(self.store, trials, MeasurementStore(loop), judge)
-        reports = MetricCollector(
-            self.settings.metrics_folder / self.store.service_id,
-            measurements,
-            notify,
-            note=self._warn,
-            reads_all=self.engine.can_read_metrics,
-        )
+        sink = StoredReports(measurements, self._warn_uid)
+        reading = MetricReader(self.settings.metrics_folder / self.store.service_id, sink, notify)
+        reports = MetricCollector(reading, reads_all=self.engine.can_read_metrics)
         summaries = self._summaries(measurements, notify)
         timeline = Timeline(SpanStore(loop))
         sampler = UsageSampler(self.engine, UsageStore(self.moving.intake))
@@ -144,6 +142,10 @@ class MovingParts:
 
     def _warn(self, record: JobRecord, message: str) -> None:
         self.store.note(record, message, Severity.WARNING)
+
+    def _warn_uid(self, job_uid: str, message: str) -> None:
+        if record := self.store.find_by_uid(job_uid):
+            self._warn(record, message)
 
     def _actions(self, trials: TrialPlanner, reports: MetricCollector, timeline: Timeline) -> Actions:
         settings, loop = self.settings, self.moving.loop

@@ -28,6 +28,8 @@ from training_api.errors import InvalidJobSpec, JobConflict
 from training_api.job.cluster import ReplicaId, ReplicaRole
 from training_api.states import ReplicaState
 from training_service.intake.metric_collector import MetricCollector, check_metrics_can_be_read
+from training_service.intake.metric_reader import MetricReader
+from training_service.intake.report_sink import StoredReports
 from training_service.model.records import JobRecord, Trial
 from training_service.store.database import open_database
 from training_service.store.measurement_store import MeasurementStore
@@ -54,12 +56,8 @@ class Collected:
         self.store = MeasurementStore(open_database(f"sqlite:///{folder / 'metrics.db'}"))
         self.notes: list[str] = []
         self.is_drained = threading.Event()
-        self.collector = MetricCollector(
-            self.root,
-            self.store,
-            self.is_drained.set,
-            note=lambda _, message: self.notes.append(message),
-        )
+        sink = StoredReports(self.store, lambda _, message: self.notes.append(message))
+        self.collector = MetricCollector(MetricReader(self.root, sink, self.is_drained.set))
 
     def end(self, record: JobRecord) -> None:
         """Tell that the container has ended, and wait until its last report is stored."""
@@ -344,5 +342,5 @@ def test_tuning_is_refused_where_nobody_could_read_the_metrics(world: World) -> 
 
     check_metrics_can_be_read(study, world.engine)
     check_metrics_can_be_read(training, far)
-    with pytest.raises(InvalidJobSpec, match="study: tuning needs an engine"):
+    with pytest.raises(InvalidJobSpec, match="study: tuning needs the metrics of trials"):
         check_metrics_can_be_read(study, far)
