@@ -101,7 +101,7 @@ class ReplicaLaunch:
     :param trial_id: the trial of a tuning job that it belongs to; empty: none.
     :param host_name: what the other replicas resolve it by; the same in every attempt.
     :param command: replaces the image's entry point; empty: keep the image's.
-    :param metric_folder: absolute path of a folder on the service's machine. The container sees it as
+    :param metric_folder: absolute path of a folder on the container's machine. The container sees it as
         ``METRIC_FOLDER`` and may write to it. Empty: none.
     :param secrets: what the container has from its first instruction on; ``environment`` goes before theirs.
     :param files: absolute path -> content of what it has beside its image, from its first instruction on. All
@@ -206,7 +206,11 @@ class Engine(ABC):
     @property
     @abstractmethod
     def can_read_metrics(self) -> bool:
-        """Whether containers run on the service's machine, so that both can share a folder."""
+        """
+        Whether what containers write to a folder is read on their machine.
+
+        By this service, which then runs on that machine, or by the machine's agent.
+        """
 
     @abstractmethod
     def ping(self) -> str:
@@ -239,7 +243,9 @@ class Engine(ABC):
 
     def confine(self) -> None:  # noqa: B027  # not every engine can
         """
-        Put what limits all containers together in place, or in place again.
+        Put what guards all containers together in place, or in place again.
+
+        That is what limits them, and the agents of their machines.
 
         :raises EngineError: it cannot be done, and no replica can be started.
         """

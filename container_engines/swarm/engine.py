@@ -26,6 +26,7 @@ from container_engines.docker.errors import engine_error, engine_errors
 from container_engines.docker.logs import read_frames
 from container_engines.labels import JOB_UID, attempt_of, replica_labels, replica_of
 from container_engines.pull_watch import PullWatch
+from container_engines.swarm.agent import AgentLaunch
 from container_engines.swarm.api import SwarmApi
 from container_engines.swarm.images import SwarmImages
 from container_engines.swarm.logs import LogFollowers
@@ -69,6 +70,7 @@ class SwarmEngine(Engine):
     :param docker_host: a manager, as in ``DockerEngine``.
     :param stop_grace_seconds: the grace period of new containers; a swarm fixes it at their start.
     :param prepare_seconds: how long a start waits for its machine before it is ``StillStarting``.
+    :param agent: the agent of each machine, which reads what containers write there; ``None``: there is none.
     """
 
     def __init__(
@@ -78,10 +80,12 @@ class SwarmEngine(Engine):
         *,
         stop_grace_seconds: float = 10.0,
         prepare_seconds: float = _PREPARE_SECONDS,
+        agent: AgentLaunch | None = None,
     ) -> None:
         self._service_id = service_id
         self._grace_seconds = stop_grace_seconds
         self._prepare_seconds = prepare_seconds
+        self._agent = agent
         self._swarm = SwarmApi(service_id, docker_host)
         self._images = SwarmImages()
         self._followers = LogFollowers()
@@ -96,7 +100,13 @@ class SwarmEngine(Engine):
 
     @property
     def can_read_metrics(self) -> bool:
-        return False
+        return self._agent is not None
+
+    def confine(self) -> None:
+        if self._agent:
+            self._swarm.ensure_agents(self._agent)
+        else:
+            self._swarm.remove_agents()
 
     def ping(self) -> str:
         return self._swarm.version()
@@ -121,10 +131,10 @@ class SwarmEngine(Engine):
         return self._images.look_up(self._swarm.connection, ref, token, watch)
 
     def start_replica(self, launch: ReplicaLaunch) -> None:
-        if launch.metric_folder:
+        if launch.metric_folder and not self.can_read_metrics:
             raise EngineError(
-                "the metrics of a trial are read through a folder, which the machines of a swarm do not share: run tuning "
-                "jobs on one machine, with TRAINING_ENGINE=docker"
+                "the metrics of a trial are read by an agent on its machine, and this swarm has none: set TRAINING_AGENT_IMAGE "
+                "and TRAINING_AGENT_URL, or run tuning jobs on one machine, with TRAINING_ENGINE=docker"
             )
         self._remove_lost_runs(launch)
         name = service_name(launch)

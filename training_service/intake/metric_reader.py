@@ -241,7 +241,8 @@ class MetricReader:
         try:
             if not stream.is_ended:
                 stream.spool.turn()
-            if stream.file is None and not self._resume(stream):
+            file = stream.file or self._resume(stream)
+            if file is None:
                 return
             contents = stream.spool.read(is_ended=stream.is_ended)
         except OSError as error:
@@ -253,22 +254,21 @@ class MetricReader:
             logger.exception("look at the metrics of a container failed", job_uid=stream.name.job_uid)
             return
         for content in contents:
-            self._add(stream, content)
+            self._add(stream, file, content)
 
-    def _resume(self, stream: _Stream) -> bool:
-        """Ask what is stored of the stream; whether it is known now."""
+    def _resume(self, stream: _Stream) -> MetricFile | None:
+        """Ask what is stored of the stream; ``None``: it is not known yet."""
         try:
             known = self._sink.known(stream.name)
         except SinkUnavailable as error:
             logger.debug("stored metrics not known, trying again", reason=str(error))
-            return False
+            return None
         stream.file = MetricFile(known=known.newest)
         stream.sequence = known.next_sequence
-        return True
+        return stream.file
 
-    def _add(self, stream: _Stream, content: bytes) -> None:
-        assert stream.file is not None
-        look = stream.file.look(content)
+    def _add(self, stream: _Stream, file: MetricFile, content: bytes) -> None:
+        look = file.look(content)
         if look.has_gap:
             self._warn(stream, _GAP)
         if look.broken:
@@ -281,13 +281,14 @@ class MetricReader:
 
     def _flush(self, streams: Iterable[_Stream]) -> None:
         streams = [stream for stream in streams if stream.file is not None]
+        waiting = streams
         try:
-            while batch := _batch_of(streams):
+            while batch := _batch_of(waiting):
                 stored = self._sink.store(batch)
-                for stream in streams:
+                for stream in waiting:
                     del stream.unstored[: stored.get(stream.name, 0)]
-                if not any(stored.values()):
-                    break  # its streams are not known yet
+                # One that is not taken now must not keep the others from their turn.
+                waiting = [one for one in waiting if stored.get(one.name, 0) == len(batch.get(one.name, ()))]
         except SinkUnavailable as error:
             # They are kept; this thread serves all trainers and must outlive one busy moment.
             logger.error("metrics not stored, trying again", reason=str(error))

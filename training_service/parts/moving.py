@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from container_engines.base import Engine
 from container_engines.pull_watch import PullWatch
+from container_engines.swarm.agent import AgentLaunch
 from training_api.cloud_logging import Severity
 from training_api.job.dialect import Dialects
 from training_service.access.secret_store import SecretStore
@@ -20,7 +21,7 @@ from training_service.intake.cloud_storage import CLOUD_STORAGE, CloudStorage
 from training_service.intake.log_collector import LogCollector
 from training_service.intake.log_limiter import LogLimit
 from training_service.intake.metric_collector import MetricCollector
-from training_service.intake.metric_reader import MetricReader
+from training_service.intake.node_streams import NodeStreams
 from training_service.intake.report_sink import StoredReports
 from training_service.intake.usage_sampler import UsageSampler
 from training_service.lifetime import Lifetime
@@ -37,8 +38,9 @@ from training_service.model.heartbeat import Heartbeat
 from training_service.model.host_capacity import HostCapacity
 from training_service.model.reasons import Reason
 from training_service.model.records import JobRecord
+from training_service.parts.agents import stream_reading
 from training_service.parts.identities import Identities
-from training_service.settings import ServiceSettings
+from training_service.settings import EngineKind, ServiceSettings
 from training_service.store.jobs.job_store import JobStore
 from training_service.store.logs.log_store import LogStore
 from training_service.store.loop_connections import LoopConnections
@@ -54,6 +56,7 @@ from training_service.studies.studies import Studies
 from training_service.studies.trial_planner import TrialPlanner
 from training_service.telemetry.metrics import Metrics
 from training_service.telemetry.timeline import Timeline
+from training_service.upkeep.agent_watch import AgentWatch
 from training_service.upkeep.assembly import MetricFolders, build_keeper
 from training_service.upkeep.disk_watch import DiskWatch
 from training_service.upkeep.keeper import Keeper
@@ -70,6 +73,7 @@ class MovingParts:
 
     :param has_tuning: the extra ``tuning`` is installed.
     :param faults: what goes wrong on purpose; ``None``: nothing.
+    :param agent: the agent of each machine; ``None``: there is one machine, or no agent.
     """
 
     settings: ServiceSettings
@@ -86,6 +90,7 @@ class MovingParts:
     has_tuning: bool
     dialects: Dialects
     faults: FaultBoard | None
+    agent: AgentLaunch | None = None
 
     def build(self) -> Lifetime:
         """Return the parts; they do not run yet."""
@@ -101,7 +106,7 @@ class MovingParts:
         trials = TrialStore(loop, LogStore(loop))
         studies = Studies(self.store, trials, MeasurementStore(loop), judge)
         sink = StoredReports(measurements, self._warn_uid)
-        reading = MetricReader(self.settings.metrics_folder / self.store.service_id, sink, notify)
+        reading = stream_reading(self.settings, self.agent, self.store, sink, notify)
         reports = MetricCollector(reading, reads_all=self.engine.can_read_metrics)
         summaries = self._summaries(measurements, notify)
         timeline = Timeline(SpanStore(loop))
@@ -131,6 +136,8 @@ class MovingParts:
             scheduler=scheduler,
             collector=collector,
             reports=reports,
+            streams=reading if isinstance(reading, NodeStreams) else None,
+            agents=[AgentWatch(self.engine)] if self.settings.engine is EngineKind.SWARM else [],
             summaries=summaries,
             sampler=sampler,
             watch=watch,

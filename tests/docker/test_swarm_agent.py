@@ -1,0 +1,254 @@
+"""
+Metrics on several machines, by the agent of each.
+
+Trials run on all machines with the unmodified package ``cloudml-hypertune``; every report arrives once, also
+if an agent, or the service, is killed meanwhile.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import docker
+import httpx
+import pytest
+
+from tests.support.bed.job_watch import messages, until_state
+from tests.support.bed.swarm import Swarm
+from tests.support.bed.swarm_service import Service
+from tests.support.waiting import wait_until
+from training_api.clients.fleet import OpsClient
+from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.resources import (
+    Goal,
+    HyperparameterOutput,
+    HyperparameterSpec,
+    Job,
+    ParameterSpec,
+    ParameterType,
+    ReplicaConfig,
+    TrainingInput,
+)
+from training_api.job.image_ref import ImageRef
+from training_api.states import JobState
+
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
+
+PROJECT = "demo-project"
+TAG = "accuracy"
+#: Reports a number of times, with a pause in seconds between two.
+REPORTS = """
+import sys, time, hypertune
+reporter = hypertune.HyperTune()
+count, pause = int(sys.argv[1]), float(sys.argv[2])
+for step in range(1, count + 1):
+    reporter.report_hyperparameter_tuning_metric("accuracy", step / count, step)
+    time.sleep(pause)
+print("reported", flush=True)
+"""
+#: The first five trials are good; the others rise so slowly that early stopping ends them.
+STOPPED_EARLY = """
+import os, time, hypertune
+is_good = int(os.environ["CLOUD_ML_TRIAL_ID"]) <= 5
+reporter = hypertune.HyperTune()
+for step in range(1, 41 if is_good else 1001):
+    reporter.report_hyperparameter_tuning_metric("accuracy", step / 40 if is_good else step / 1e6, step)
+    time.sleep(0.1)
+"""
+
+
+@pytest.fixture(scope="module")
+def service(
+    swarm: Swarm, agent_image: ImageRef, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
+    """A service whose agents run on all machines."""
+    folder = swarm.disk / "agents"
+    folder.mkdir()
+    service = Service(
+        tmp_path_factory.mktemp("agent-service"), swarm.manager.docker_host, swarm.switch.host_address
+    )
+    service.environment |= {
+        "TRAINING_AGENT_IMAGE": agent_image.pullable,
+        "TRAINING_AGENT_URL": service.url,
+        "TRAINING_AGENT_FOLDER": str(folder),
+    }
+    service.start()
+    yield service
+    service.end(signal.SIGTERM)
+    client = swarm.manager.client()
+    for item in client.services():
+        if item["Spec"]["Name"].startswith("ct-agent-"):
+            client.remove_service(item["ID"])
+    client.close()
+
+
+@pytest.fixture
+def training(service: Service) -> Iterator[TrainingClient]:
+    with TrainingClient(service.url, PROJECT) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def engines(swarm: Swarm) -> Iterator[dict[str, docker.APIClient]]:
+    """A client of each machine's engine, by the machine's name."""
+    clients = {node.name: node.client() for node in swarm.nodes}
+    yield clients
+    for client in clients.values():
+        client.close()
+
+
+@pytest.fixture
+def tune(training: TrainingClient, agent_image: ImageRef, job_id: str) -> Callable[..., None]:
+    """Submit a tuning job whose trials run ``program``."""
+
+    def tune(program: str, *args: str, **search: object) -> None:
+        rate = ParameterSpec(parameter_name="lr", type=ParameterType.DOUBLE, min_value=0.1, max_value=1.0)
+        values = {"max_trials": 3, "max_parallel_trials": 3, **search}
+        training_input = TrainingInput(
+            master_config=ReplicaConfig(
+                image_uri=str(agent_image),
+                # An image's trainer gets the values of the search as its last arguments.
+                container_command=["python3", "-c", program, *args],
+            ),
+            hyperparameters=HyperparameterSpec(
+                goal=Goal.MAXIMIZE, hyperparameter_metric_tag=TAG, params=[rate], **values
+            ),
+        )
+        training.create_job(Job(job_id=job_id, training_input=training_input))
+
+    return tune
+
+
+def trials_of(training: TrainingClient, job_id: str) -> list[HyperparameterOutput]:
+    output = training.get_job(job_id).training_output
+    return (output.trials or []) if output else []
+
+
+def steps_of(trial: HyperparameterOutput) -> list[int]:
+    return [metric.training_step or 0 for metric in trial.all_metrics or []]
+
+
+def machines_of(engines: dict[str, docker.APIClient], job_id: str) -> set[str]:
+    """Return the machines on which containers of the job run."""
+    label = {"label": f"container-training.job={job_id}"}
+    return {name for name, engine in engines.items() if engine.containers(filters=label)}
+
+
+def agents_of(engines: dict[str, docker.APIClient]) -> dict[str, str]:
+    """Return the id of the running agent's container on each machine."""
+    label = {"label": "container-training.agent-of"}
+    return {
+        name: found[0]["Id"]
+        for name, engine in engines.items()
+        if (found := engine.containers(filters=label))
+    }
+
+
+def wait_for_reports(service: Service, job_id: str, count: int) -> None:
+    """Return when each of the job's three trials has ``count`` reports in the store."""
+
+    def have_reported() -> bool:
+        with OpsClient(service.url, PROJECT) as ops:
+            curves = ops.curves(job_id).curves
+        return len(curves) == 3 and all(len(curve.steps) >= count for curve in curves)
+
+    wait_until(have_reported, f"each trial has {count} reports", seconds=120)
+
+
+def test_every_report_of_trials_on_all_machines_arrives(
+    training: TrainingClient,
+    tune: Callable[..., None],
+    engines: dict[str, docker.APIClient],
+    job_id: str,
+) -> None:
+    tune(REPORTS, "1000", "0.005", max_trials=10, max_parallel_trials=10)
+    wait_until(
+        lambda: machines_of(engines, job_id) == set(engines), "a trial runs on each machine", seconds=120
+    )
+    until_state(training, job_id, JobState.SUCCEEDED)
+
+    assert [steps_of(trial) for trial in trials_of(training, job_id)] == [list(range(1, 1001))] * 10
+
+
+def test_trials_are_stopped_early_on_every_machine(
+    training: TrainingClient, tune: Callable[..., None], job_id: str
+) -> None:
+    tune(STOPPED_EARLY, max_trials=8, enable_trial_early_stopping=True)
+
+    until_state(training, job_id, JobState.SUCCEEDED)
+
+    stopped = {trial.trial_id for trial in trials_of(training, job_id) if trial.is_trial_stopped_early}
+    assert stopped
+    assert stopped <= {"6", "7", "8"}
+
+
+def test_agents_that_are_killed_lose_no_report(
+    service: Service,
+    training: TrainingClient,
+    tune: Callable[..., None],
+    engines: dict[str, docker.APIClient],
+    job_id: str,
+) -> None:
+    tune(REPORTS, "300", "0.1")
+    wait_for_reports(service, job_id, 20)
+
+    before = agents_of(engines)
+    for machine, agent in before.items():
+        engines[machine].kill(agent, signal.SIGKILL)
+    until_state(training, job_id, JobState.SUCCEEDED)
+
+    assert set(before) == set(engines) == set(agents_of(engines))
+    assert not set(before.values()) & set(agents_of(engines).values())
+    assert [steps_of(trial) for trial in trials_of(training, job_id)] == [list(range(1, 301))] * 3
+    assert not [line for line in messages(training, job_id) if "lost" in line]
+
+
+def test_a_service_that_is_killed_loses_no_report_however_many_are_made_meanwhile(
+    service: Service,
+    training: TrainingClient,
+    tune: Callable[..., None],
+    engines: dict[str, docker.APIClient],
+    job_id: str,
+) -> None:
+    tune(REPORTS, "1500", "0.02")
+    wait_for_reports(service, job_id, 100)
+
+    service.end(signal.SIGKILL)
+    # Many more than the 100 that the trainer's file keeps.
+    wait_until(lambda: files_waiting(service) >= 3 * 300, "agents keep the reports", seconds=60)
+    service.start()
+    until_state(training, job_id, JobState.SUCCEEDED)
+
+    assert [steps_of(trial) for trial in trials_of(training, job_id)] == [list(range(1, 1501))] * 3
+    assert not [line for line in messages(training, job_id) if "lost" in line]
+
+
+def files_waiting(service: Service) -> int:
+    """Return how many files of reports lie on all machines."""
+    folder = Path(service.environment["TRAINING_AGENT_FOLDER"])
+    return sum(1 for _ in folder.glob("*/*/*/*/spool/*"))
+
+
+def test_a_job_that_is_no_study_has_its_curve(
+    service: Service, training: TrainingClient, agent_image: ImageRef, job_id: str
+) -> None:
+    config = ReplicaConfig(
+        image_uri=str(agent_image), container_command=["python3", "-c", REPORTS, "50", "0.01"]
+    )
+    training.create_job(Job(job_id=job_id, training_input=TrainingInput(master_config=config)))
+    until_state(training, job_id, JobState.SUCCEEDED)
+
+    with OpsClient(service.url, PROJECT) as ops:
+        (curve,) = ops.curves(job_id).curves
+    assert curve.steps == list(range(1, 51))
+
+
+def test_folders_go_with_their_jobs_and_strangers_are_turned_away(service: Service) -> None:
+    folder = Path(service.environment["TRAINING_AGENT_FOLDER"])
+
+    wait_until(lambda: not list(folder.glob("*/*/*")), "the folders of ended jobs are gone", seconds=60)
+    for headers in ({}, {"Authorization": "Bearer guess"}):
+        answer = httpx.post(f"{service.url}/agent/v1/streams:sync", json={"node": "n"}, headers=headers)
+        assert answer.status_code == 401
