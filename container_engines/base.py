@@ -171,12 +171,14 @@ class Usage:
     :param memory_bytes: without the kernel's caches of files, which it can drop.
     :param gpus: GPUs that were busy just now, each by its share of the time; ``None``: no GPU, or unknown.
     :param gpu_memory_bytes: in use on all of its GPUs together; ``None`` as above.
+    :param age_seconds: how long ago this was so.
     """
 
     cpu_seconds: float
     memory_bytes: int
     gpus: float | None = None
     gpu_memory_bytes: int | None = None
+    age_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,6 +75,8 @@ class ServiceSettings(BaseSettings):
         there: the service's own image; empty: there are no agents, and tuning jobs are refused.
     :param agent_url: this service as every machine reaches it: ``http://HOST:PORT`` or ``https://...``.
     :param agent_folder: absolute path of a folder that every machine has, for the metrics of its containers.
+    :param agent_docker_socket: absolute path of the engine's socket on every machine. Its agent so knows which
+        containers ran out of memory, and what they use; empty: it has no way to the engine.
     :param container_env: variables that every container gets, e.g. ``STORAGE_EMULATOR_HOST``.
     :param egress: what containers of jobs reach on the network: ``open``, ``internet`` or ``none``.
     :param egress_allow: ``HOST:PORT`` that they reach in every case, beside the metadata endpoint and the
@@ -155,6 +157,7 @@ class ServiceSettings(BaseSettings):
     docker_host: str = ""
     agent_image: str = ""
     agent_url: str = ""
+    agent_docker_socket: str = Field(default="/var/run/docker.sock", pattern="^(/|$)")
     agent_folder: str = Field(default="/var/lib/container-training", pattern="^/")
     container_env: dict[str, str] = {}
     egress: EgressMode = EgressMode.OPEN

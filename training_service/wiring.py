@@ -250,8 +250,8 @@ def _build(
         version=__version__,
         running=lifetime.running(),
         faults=faults,
-        agents=AgentApi(lifetime.streams, agent.token, lambda: moving.role is Role.ACTIVE)
-        if agent and lifetime.streams
+        agents=AgentApi(lifetime.streams, engine.facts, agent.token, lambda: moving.role is Role.ACTIVE)
+        if agent and lifetime.streams and isinstance(engine, SwarmEngine)
         else None,
         trusted_hosts=[
             *TRUSTED_HOSTS,

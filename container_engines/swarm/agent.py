@@ -16,13 +16,14 @@ from typing import Any
 
 from container_engines.confinement import MACHINE_NAME
 from container_engines.docker.logs import log_files
+from container_engines.labels import SERVICE
 
 #: Marks an agent's service and its secret with the training service that they are of.
 AGENT_OF = "container-training.agent-of"
 #: The digest of a service's specification; another one means that it is to be updated.
 AGENT_SPEC = "container-training.agent-spec"
 #: Where the agent has the machine's folder, and its token.
-_FOLDER, _TOKEN_NAME = "/spool", "agent-token"
+_FOLDER, _TOKEN_NAME, _SOCKET = "/spool", "agent-token", "/run/docker.sock"
 _TOKEN_FILE = f"/run/secrets/{_TOKEN_NAME}"
 #: Trainers run as any user, and make files that are theirs alone.
 _CAPABILITIES = ("CAP_DAC_OVERRIDE", "CAP_FOWNER")
@@ -39,12 +40,14 @@ class AgentLaunch:
     :param url: the training service, as every machine reaches it.
     :param token: what the agents show.
     :param folder: absolute path of a folder that every machine has; the metrics are below it.
+    :param docker_socket: the engine's socket, on every machine; empty: agents do not see containers.
     """
 
     image: str
     url: str
     token: str = field(repr=False)
     folder: str
+    docker_socket: str = ""
 
     def metric_folder(self, service_id: str, machine: str) -> str:
         """Return the folder of a machine's streams, as its engine has it."""
@@ -63,11 +66,16 @@ def agent_secret_name(service_id: str, token: str) -> str:
 
 def agent_service_spec(service_id: str, agent: AgentLaunch, secret_id: str) -> dict[str, Any]:
     """
-    Return the agents' service: one container a machine, started again by the swarm whenever it ends.
+    Return the agents' service: one container a machine, which the swarm starts again.
 
     :param secret_id: the swarm's id of the secret with the token.
     """
     folder = f"{_FOLDER}/{service_id}"
+    socket = (
+        [{"Type": "bind", "Source": agent.docker_socket, "Target": _SOCKET, "ReadOnly": True}]
+        if agent.docker_socket
+        else []
+    )
     container = {
         "Image": agent.image,
         "Command": ["python3", "-m", "training_service.agent"],
@@ -75,6 +83,8 @@ def agent_service_spec(service_id: str, agent: AgentLaunch, secret_id: str) -> d
             f"TRAINING_AGENT_URL={agent.url}",
             "TRAINING_AGENT_NODE={{.Node.ID}}",
             f"TRAINING_AGENT_FOLDER={folder}",
+            f"TRAINING_AGENT_LABEL={SERVICE}={service_id}",
+            f"TRAINING_AGENT_DOCKER_SOCKET={_SOCKET if agent.docker_socket else ''}",
             f"TRAINING_AGENT_TOKEN_FILE={_TOKEN_FILE}",
         ],
         "User": "0:0",
@@ -85,7 +95,7 @@ def agent_service_spec(service_id: str, agent: AgentLaunch, secret_id: str) -> d
                 "File": {"Name": _TOKEN_NAME, "UID": "0", "GID": "0", "Mode": 0o400},
             }
         ],
-        "Mounts": [{"Type": "bind", "Source": agent.folder, "Target": _FOLDER}],
+        "Mounts": [{"Type": "bind", "Source": agent.folder, "Target": _FOLDER}, *socket],
         "ReadOnly": True,
         "Init": True,
         "CapabilityDrop": ["ALL"],

@@ -229,14 +229,14 @@ class SwarmApi:
                 if not any(sign in str(error.explanation) for sign in (*_IN_USE, f"{network_id} not found")):
                     raise
 
-    def is_out_of_memory(self, run: Run) -> bool:
-        """Whether the kernel ended it for its memory: known only of the manager's own containers."""
+    def is_out_of_memory(self, run: Run) -> bool | None:
+        """Whether the kernel ended it for its memory; ``None``: it is no container of the manager."""
         client = self.client
         with engine_errors(f"look at container {run.container_id[:12]}"):
             try:
                 return bool(client.inspect_container(run.container_id)["State"]["OOMKilled"])
             except NotFound:
-                return False
+                return None
 
     def _label(self, job_uid: str = "") -> list[str]:
         return [f"{SERVICE}={self._service_id}", *([f"{JOB_UID}={job_uid}"] if job_uid else [])]

@@ -28,6 +28,7 @@ from container_engines.labels import JOB_UID, attempt_of, replica_labels, replic
 from container_engines.pull_watch import PullWatch
 from container_engines.swarm.agent import AgentLaunch
 from container_engines.swarm.api import SwarmApi
+from container_engines.swarm.facts import NodeFacts
 from container_engines.swarm.images import SwarmImages
 from container_engines.swarm.logs import LogFollowers
 from container_engines.swarm.spec import job_prefix, secret_name, service_name, service_spec
@@ -56,6 +57,8 @@ _REMOVE_SECONDS = 60.0
 #: How often a start is tried if the machine could not pull an image that the registry has.
 _PULLS, _PULL_PAUSE_SECONDS = 3, 2.0
 _KILLED = 137
+#: How long the end of a run by SIGKILL waits for the agent of its machine, which asks every second.
+_FACTS_SECONDS = 15.0
 
 
 class _NotPlaced(EngineUnavailable):
@@ -92,6 +95,11 @@ class SwarmEngine(Engine):
         #: What was seen of services and is not reported later, by service id.
         self._started_at: dict[str, datetime] = {}
         self._out_of_memory: dict[str, bool] = {}
+        self._ended_at: dict[str, float] = {}
+        #: The machine and the container of each.
+        self._containers: dict[str, tuple[str, str]] = {}
+        #: What the agents say of containers.
+        self.facts = NodeFacts()
         #: How often in a row a machine could not get the image, by service name.
         self._failed_pulls: dict[str, int] = {}
 
@@ -220,8 +228,9 @@ class SwarmEngine(Engine):
                 yield from read_frames(client, f"tasks/{run.task_id}", since_ns, follow=False)
 
     def read_usage(self, container_id: str) -> Usage | None:
-        # A manager cannot ask the engines of other machines.
-        return None
+        # A manager cannot ask the engines of other machines; their agents do.
+        where = self._containers.get(container_id)
+        return self.facts.usage(*where) if where else None
 
     def events(self) -> Iterator[None]:
         # A manager reports events of services and machines, but not of tasks: poll these.
@@ -309,10 +318,14 @@ class SwarmEngine(Engine):
         if phase not in REPLICA_STATES:
             return None
         state = REPLICA_STATES[phase]
+        if run is not None:
+            self._containers[service_id] = run.node_id, run.container_id
+            if state is ReplicaState.EXITED and not self._knows_end(service_id, run):
+                state = ReplicaState.RUNNING
         started_at = exited = None
         if run is not None and state is not ReplicaState.CREATED:
             # A task has one time, that of its last change. After the end, use the start that was seen before.
-            first = run.at if state is ReplicaState.RUNNING else run.created_at
+            first = run.at if phase is TaskPhase.RUNS else run.created_at
             started_at = self._started_at.setdefault(service_id, first)
             exited = run if state is ReplicaState.EXITED else None
         return ObservedReplica(
@@ -323,18 +336,30 @@ class SwarmEngine(Engine):
             state=state,
             machine=run.node_id if run else "",
             exit_code=exited.exit_code if exited else None,
-            out_of_memory=exited is not None and self._is_out_of_memory(service_id, exited),
+            out_of_memory=exited is not None and self._out_of_memory.get(service_id, False),
             started_at=started_at,
             finished_at=exited.at if exited else None,
         )
 
-    def _is_out_of_memory(self, service_id: str, run: Run) -> bool:
-        if run.exit_code == _KILLED and service_id not in self._out_of_memory:
-            self._out_of_memory[service_id] = self._swarm.is_out_of_memory(run)
-        return self._out_of_memory.get(service_id, False)
+    def _knows_end(self, service_id: str, run: Run) -> bool:
+        """
+        Whether it is known if the run ended for its memory.
+
+        Of other machines their agents say so a moment later; without them, it did not.
+        """
+        if run.exit_code != _KILLED or service_id in self._out_of_memory:
+            return True
+        found = self._swarm.is_out_of_memory(run)
+        if found is None and self._agent and self._agent.docker_socket:
+            found = self.facts.out_of_memory(run.node_id, run.container_id)
+            since = self._ended_at.setdefault(service_id, time.monotonic())
+            if found is None and time.monotonic() - since < _FACTS_SECONDS:
+                return False
+        self._out_of_memory[service_id] = bool(found)
+        return True
 
     def _forget_all_but(self, service_ids: Mapping[str, Any]) -> None:
-        for known in (self._started_at, self._out_of_memory):
+        for known in (self._started_at, self._out_of_memory, self._ended_at, self._containers):
             for service_id in known.keys() - service_ids.keys():
                 del known[service_id]
 

@@ -8,7 +8,10 @@ if an agent, or the service, is killed meanwhile.
 from __future__ import annotations
 
 import signal
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import groupby
 from pathlib import Path
 
 import docker
@@ -19,6 +22,7 @@ from tests.support.bed.job_watch import messages, until_state
 from tests.support.bed.swarm import Swarm
 from tests.support.bed.swarm_service import Service
 from tests.support.waiting import wait_until
+from training_api.causes import Cause
 from training_api.clients.fleet import OpsClient
 from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import (
@@ -48,6 +52,31 @@ for step in range(1, count + 1):
     time.sleep(pause)
 print("reported", flush=True)
 """
+#: Uses a part of a core, and 64 MiB.
+BUSY = """
+import time
+held = bytearray(64 << 20)
+while True:
+    until = time.monotonic() + 0.2
+    while time.monotonic() < until:
+        pass
+    time.sleep(0.2)
+"""
+#: Fills its memory when it gets the signal.
+FULL = """
+import signal, time
+def fill(*_):
+    held = []
+    while True:
+        held.append(b"x" * (16 << 20))
+signal.signal(signal.SIGUSR1, fill)
+print("ready", flush=True)
+time.sleep(600)
+"""
+_STEPS = """
+SELECT trial.uid, measurements.step FROM measurements JOIN jobs trial ON trial.uid = measurements.job_uid
+JOIN jobs study ON study.uid = trial.study_uid WHERE study.job_id = ? ORDER BY trial.uid, measurements.sequence
+"""
 #: The first five trials are good; the others rise so slowly that early stopping ends them.
 STOPPED_EARLY = """
 import os, time, hypertune
@@ -66,6 +95,8 @@ def service(
     """A service whose agents run on all machines."""
     folder = swarm.disk / "agents"
     folder.mkdir()
+    for node in swarm.nodes:
+        (folder / f"{node.name}.sock").symlink_to(node.docker_host.removeprefix("unix://"))
     service = Service(
         tmp_path_factory.mktemp("agent-service"), swarm.manager.docker_host, swarm.switch.host_address
     )
@@ -73,6 +104,8 @@ def service(
         "TRAINING_AGENT_IMAGE": agent_image.pullable,
         "TRAINING_AGENT_URL": service.url,
         "TRAINING_AGENT_FOLDER": str(folder),
+        # Each machine's engine has its socket elsewhere.
+        "TRAINING_AGENT_DOCKER_SOCKET": str(folder / "{{.Node.Hostname}}.sock"),
     }
     service.start()
     yield service
@@ -126,8 +159,16 @@ def trials_of(training: TrainingClient, job_id: str) -> list[HyperparameterOutpu
     return (output.trials or []) if output else []
 
 
-def steps_of(trial: HyperparameterOutput) -> list[int]:
-    return [metric.training_step or 0 for metric in trial.all_metrics or []]
+def steps_of_trials(service: Service, job_id: str) -> list[list[int]]:
+    """
+    Return the steps of all reports of each trial, in the order of their places.
+
+    The API shows a part.
+    """
+    uri = f"file:{service.database}?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True)) as database:
+        rows = database.execute(_STEPS, (job_id,)).fetchall()
+    return [[step for _, step in group] for _, group in groupby(rows, key=lambda row: row[0])]
 
 
 def machines_of(engines: dict[str, docker.APIClient], job_id: str) -> set[str]:
@@ -158,6 +199,7 @@ def wait_for_reports(service: Service, job_id: str, count: int) -> None:
 
 
 def test_every_report_of_trials_on_all_machines_arrives(
+    service: Service,
     training: TrainingClient,
     tune: Callable[..., None],
     engines: dict[str, docker.APIClient],
@@ -169,7 +211,7 @@ def test_every_report_of_trials_on_all_machines_arrives(
     )
     until_state(training, job_id, JobState.SUCCEEDED)
 
-    assert [steps_of(trial) for trial in trials_of(training, job_id)] == [list(range(1, 1001))] * 10
+    assert steps_of_trials(service, job_id) == [list(range(1, 1001))] * 10
 
 
 def test_trials_are_stopped_early_on_every_machine(
@@ -201,7 +243,7 @@ def test_agents_that_are_killed_lose_no_report(
 
     assert set(before) == set(engines) == set(agents_of(engines))
     assert not set(before.values()) & set(agents_of(engines).values())
-    assert [steps_of(trial) for trial in trials_of(training, job_id)] == [list(range(1, 301))] * 3
+    assert steps_of_trials(service, job_id) == [list(range(1, 301))] * 3
     assert not [line for line in messages(training, job_id) if "lost" in line]
 
 
@@ -221,7 +263,7 @@ def test_a_service_that_is_killed_loses_no_report_however_many_are_made_meanwhil
     service.start()
     until_state(training, job_id, JobState.SUCCEEDED)
 
-    assert [steps_of(trial) for trial in trials_of(training, job_id)] == [list(range(1, 1501))] * 3
+    assert steps_of_trials(service, job_id) == [list(range(1, 1501))] * 3
     assert not [line for line in messages(training, job_id) if "lost" in line]
 
 
@@ -243,6 +285,74 @@ def test_a_job_that_is_no_study_has_its_curve(
     with OpsClient(service.url, PROJECT) as ops:
         (curve,) = ops.curves(job_id).curves
     assert curve.steps == list(range(1, 51))
+
+
+def submit(training: TrainingClient, image: ImageRef, job_id: str, program: str) -> None:
+    """Submit a master and three workers that all run ``program``."""
+    config = ReplicaConfig(image_uri=str(image), container_command=["python3", "-u", "-c", program])
+    training_input = TrainingInput(
+        scale_tier="CUSTOM",
+        master_type="n1-standard-4",
+        master_config=config,
+        worker_type="n1-standard-4",
+        worker_count=3,
+        worker_config=config,
+    )
+    training.create_job(Job(job_id=job_id, training_input=training_input))
+
+
+def test_replicas_on_every_machine_have_samples_of_their_use(
+    service: Service,
+    training: TrainingClient,
+    agent_image: ImageRef,
+    engines: dict[str, docker.APIClient],
+    job_id: str,
+) -> None:
+    submit(training, agent_image, job_id, BUSY)
+    until_state(training, job_id, JobState.RUNNING)
+
+    def are_sampled() -> bool:
+        with OpsClient(service.url, PROJECT) as ops:
+            series = ops.usage(job_id).series
+        return len(series) == 4 and all(len(one.times) >= 4 for one in series)
+
+    wait_until(are_sampled, "each replica has four samples", seconds=120)
+    assert machines_of(engines, job_id) == set(engines)
+    training.cancel_job(job_id)
+    until_state(training, job_id, JobState.CANCELLED)
+
+    with OpsClient(service.url, PROJECT) as ops:
+        series = ops.usage(job_id).series
+    for one in series:
+        assert max(one.memory_bytes) > 64 * 2**20
+        assert 0.05 < max(one.cpu_cores) <= 1.5
+
+
+def test_a_full_memory_on_another_machine_is_told_at_the_first_run(
+    service: Service,
+    training: TrainingClient,
+    agent_image: ImageRef,
+    engines: dict[str, docker.APIClient],
+    job_id: str,
+) -> None:
+    submit(training, agent_image, job_id, FULL)
+    wait_until(
+        lambda: sum(line.endswith(": ready") for line in messages(training, job_id)) == 4,
+        "all replicas are ready",
+        seconds=120,
+    )
+
+    # The manager's own engine would tell the service itself.
+    far = engines["node3"]
+    (item, *_) = far.containers(filters={"label": f"container-training.job={job_id}"})
+    far.kill(item["Id"], signal.SIGUSR1)
+    job = until_state(training, job_id, JobState.FAILED)
+
+    with OpsClient(service.url, PROJECT) as ops:
+        reason = ops.job(job_id).job.reason
+    assert reason is not None
+    assert reason.cause is Cause.OUT_OF_MEMORY
+    assert not [line for line in messages(training, job_id) if "restart 1 of" in line], job.error_message
 
 
 def test_folders_go_with_their_jobs_and_strangers_are_turned_away(service: Service) -> None:

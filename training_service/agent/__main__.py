@@ -14,6 +14,7 @@ from pathlib import Path
 
 import structlog
 
+from training_service.agent.local_engine import LocalEngine
 from training_service.agent.node_agent import NodeAgent
 from training_service.agent.service_client import ServiceClient
 
@@ -23,18 +24,20 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
     environment = {}
-    for name in ("URL", "NODE", "FOLDER", "TOKEN_FILE"):
+    for name in ("URL", "NODE", "FOLDER", "LABEL", "TOKEN_FILE"):
         environment[name] = os.environ.get(f"TRAINING_AGENT_{name}", "")
         if not environment[name]:
             print(f"TRAINING_AGENT_{name} must be set: the training service sets it", file=sys.stderr)
             return 2
     token = Path(environment["TOKEN_FILE"]).read_text("utf-8").strip()
     client = ServiceClient(environment["URL"], token, environment["NODE"])
-    agent = NodeAgent(Path(environment["FOLDER"]) / environment["NODE"], client)
+    engine = LocalEngine(os.environ.get("TRAINING_AGENT_DOCKER_SOCKET", ""), environment["LABEL"])
+    agent = NodeAgent(Path(environment["FOLDER"]) / environment["NODE"], client, engine)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: agent.stop())
     agent.run()
     client.close()
+    engine.close()
     return 0
 
 

@@ -1,5 +1,5 @@
 """
-The agent of a machine: it reads what containers leave there, and passes it on to the service.
+The agent of a machine: it passes on to the service what containers leave there.
 
 It keeps nothing but the metric folders: what the service has not stored lies in them, so that an agent that
 is killed is resumed by the next one.
@@ -13,6 +13,7 @@ from pathlib import Path
 import structlog
 
 from training_api.errors import EngineError
+from training_service.agent.local_engine import LocalEngine
 from training_service.agent.service_client import ServiceClient
 from training_service.intake.agent_rows import stream_of
 from training_service.intake.metric_reader import MetricReader
@@ -33,7 +34,8 @@ class NodeAgent:
     :param root: this machine's folder of streams.
     """
 
-    def __init__(self, root: Path, service: ServiceClient) -> None:
+    def __init__(self, root: Path, service: ServiceClient, engine: LocalEngine) -> None:
+        self._engine = engine
         self._service = service
         self._drained = threading.Event()
         self._reader = MetricReader(root, service, self._drained.set)
@@ -64,12 +66,20 @@ class NodeAgent:
         self._stopping.set()
 
     def sync(self) -> None:
-        """Tell the service what is here, and do what it answers. :raises SinkUnavailable: it did not."""
+        """
+        Tell the service what is here, and do what it answers.
+
+        :raises SinkUnavailable: it did not answer.
+        """
         self._service.send_warnings()
         drained, opened = self._reader.drained, self._reader.opened
         self._drained.clear()
         answer = self._service.sync(
-            seen=self._seen, opened=opened, drained=drained, jobs=self._reader.job_uids()
+            seen=self._seen,
+            opened=opened,
+            drained=drained,
+            jobs=self._reader.job_uids(),
+            facts=self._engine.facts(),
         )
         if self._obey(answer):
             self._drained.wait(_DRAIN_SECONDS)

@@ -10,8 +10,9 @@ from typing import TypeVar
 import httpx
 from pydantic import ValidationError
 
+from container_engines.swarm.facts import NO_FACTS, MachineFacts
 from training_api.wire import WireModel
-from training_service.intake.agent_rows import placed_of, ref_of, row_of, stream_of
+from training_service.intake.agent_rows import ends_of, placed_of, ref_of, row_of, stream_of, uses_of
 from training_service.intake.metric_stream import (
     KnownReports,
     PlacedReport,
@@ -78,6 +79,7 @@ class ServiceClient:
         opened: Collection[StreamName],
         drained: Collection[StreamName],
         jobs: Sequence[str],
+        facts: MachineFacts = NO_FACTS,
     ) -> SyncResponse:
         """Tell what is here; return what is to be done. :raises SinkUnavailable: ask again later."""
         asked = SyncRequest(
@@ -86,6 +88,8 @@ class ServiceClient:
             opened=[ref_of(stream) for stream in opened],
             drained=[ref_of(stream) for stream in drained],
             jobs=list(jobs),
+            ends=ends_of(facts),
+            uses=uses_of(facts),
         )
         answer = self._post(SYNC, asked, SyncResponse)
         self._ordered = frozenset(map(stream_of, answer.streams))

@@ -15,8 +15,9 @@ from fastapi import HTTPException
 from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
+from container_engines.swarm.facts import NodeFacts
 from training_service.api.routes import Routes
-from training_service.intake.agent_rows import placed_of, ref_of, row_of, stream_of
+from training_service.intake.agent_rows import facts_of, placed_of, ref_of, row_of, stream_of
 from training_service.intake.metric_stream import PlacedReport, SinkUnavailable
 from training_service.intake.node_streams import NodeStreams
 from training_service.model.agent_wire import (
@@ -42,23 +43,26 @@ class AgentApi:
     """
     What serves agents.
 
+    :param facts: keeps what they say of containers.
     :param token: what they show.
     :param is_active: whether this service moves the jobs now.
     """
 
     streams: NodeStreams
+    facts: NodeFacts
     token: str = field(repr=False)
     is_active: Callable[[], bool]
 
 
-def agents_router(streams: NodeStreams) -> Routes:
-    """Return the routes over ``streams``."""
+def agents_router(streams: NodeStreams, facts: NodeFacts) -> Routes:
+    """Return the routes over ``streams`` and ``facts``."""
     router = Routes(tags=["agents"], include_in_schema=False)
 
     @router.post(SYNC)
     async def sync(asked: SyncRequest) -> JSONResponse:
         """Take what an agent has; answer what it is to do, at once if that is news."""
         node, until = asked.node, time.monotonic() + _HOLD_SECONDS
+        facts.tell(node, facts_of(asked.ends, asked.uses))
         await run_in_threadpool(
             streams.hear, node, map(stream_of, asked.opened), map(stream_of, asked.drained)
         )

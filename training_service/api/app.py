@@ -119,7 +119,7 @@ def create_app(
         object_access_router(object_access),
         health_router(health, metrics.registry, version),
         *([faults_router(faults)] if faults is not None else []),
-        *([agents_router(agents.streams)] if agents is not None else []),
+        *([agents_router(agents.streams, agents.facts)] if agents is not None else []),
     ):
         routes.add_to(app)
     install_error_handlers(app)

@@ -1,5 +1,5 @@
 """
-A stream of reports, and where it goes: what the reading and the storing of metrics have in common.
+What the reading and the storing of metrics share: a stream of reports, and where it goes.
 
 The reading half (``metric_reader.py``) runs beside the trainer: in the service's process on one machine, in
 the agent of each machine on a swarm. The storing half is a ``ReportSink``: the database, or the service over
@@ -65,7 +65,7 @@ class KnownReports:
 
 
 class SinkUnavailable(Exception):
-    """Reports cannot be stored, or what is stored cannot be read, for now; the caller tries again."""
+    """For now, reports cannot be stored, or what is stored cannot be read: try again."""
 
 
 class ReportSink(Protocol):
@@ -90,7 +90,7 @@ class StreamReading(Protocol):
     """What reads streams, on this machine or on many; safe for threads."""
 
     def start(self, job_uids: Iterable[str]) -> None:
-        """Begin; remove folders of jobs other than ``job_uids``, which are those that have not ended."""
+        """Begin; remove folders of jobs other than ``job_uids``: of those that have ended."""
 
     def stop(self) -> None:
         """End the reading; another process resumes it."""

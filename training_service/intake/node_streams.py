@@ -1,8 +1,9 @@
 """
-The streams of many machines, as the service sees them: what each machine's agent is to read.
+The streams of many machines, as the service sees them.
 
-All of it is in memory. A service that has just started learns from the engine which containers there are
-(``follow``), and from the agents what they have; what is not stored lies on the machines meanwhile.
+It says what each machine's agent is to read. All of it is in memory. A service that has just started learns
+from the engine which containers there are (``follow``), and from the agents what they have; what is not
+stored lies on the machines meanwhile.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ PATHS = (SYNC, KNOWN, STORE)
 #: What a batch of reports has at most: it fits into the service's limit of bodies.
 MAX_BATCH_REPORTS = 1000
 MAX_WARNING_LENGTH = 1000
-#: Streams that one machine has at a time, and jobs with a folder on it.
+#: Streams that one machine has at a time, jobs with a folder on it, and containers.
 _MAX_LISTED = 5000
 
 _Name = Annotated[str, Field(max_length=128)]
@@ -40,6 +40,22 @@ class StreamOrder(StreamRef):
     has_ended: bool = False
 
 
+class ContainerEnd(WireModel):
+    """How a container ended."""
+
+    container_id: _Name
+    out_of_memory: bool
+
+
+class ContainerUse(WireModel):
+    """What a running container uses: see ``Usage``."""
+
+    container_id: _Name
+    cpu_seconds: Double
+    memory_bytes: Int64
+    age_seconds: Double
+
+
 class SyncRequest(WireModel):
     """
     What an agent has, and what it knows.
@@ -49,6 +65,8 @@ class SyncRequest(WireModel):
     :param opened: streams whose folders are there.
     :param drained: streams that have ended and are stored to the last report.
     :param jobs: uids of the jobs that have a folder.
+    :param ends: containers of the machine that have ended.
+    :param uses: containers that run.
     """
 
     node: _Name
@@ -56,6 +74,8 @@ class SyncRequest(WireModel):
     opened: list[StreamRef] = Field([], max_length=_MAX_LISTED)
     drained: list[StreamRef] = Field([], max_length=_MAX_LISTED)
     jobs: list[_Name] = Field([], max_length=_MAX_LISTED)
+    ends: list[ContainerEnd] = Field([], max_length=_MAX_LISTED)
+    uses: list[ContainerUse] = Field([], max_length=_MAX_LISTED)
 
 
 class SyncResponse(WireModel):

@@ -24,6 +24,7 @@ def agent_launch(settings: ServiceSettings, key: SigningKey) -> AgentLaunch | No
         url=settings.agent_url,
         token=agent_token(key),
         folder=settings.agent_folder.rstrip("/"),
+        docker_socket=settings.agent_docker_socket,
     )
 
 

@@ -1,4 +1,4 @@
-"""The thread that keeps what the engine guards all containers with in place: the agents of a swarm."""
+"""The thread that keeps the agents of a swarm's machines in place."""
 
 from __future__ import annotations
 

@@ -32,6 +32,7 @@ class Service:
     ) -> None:
         self.port = reserve_port()
         self.url = f"http://{host}:{self.port}"
+        self.database = folder / "jobs.db"
         self._log = folder / "service.log"
         self.environment = {
             **os.environ,
@@ -39,7 +40,7 @@ class Service:
             "TRAINING_DOCKER_HOST": manager,
             "TRAINING_HOST": host,
             "TRAINING_PORT": str(self.port),
-            "TRAINING_DATABASE_URL": f"sqlite:///{folder / 'jobs.db'}",
+            "TRAINING_DATABASE_URL": f"sqlite:///{self.database}",
             "TRAINING_STOP_GRACE_SECONDS": "1",
             "TRAINING_MEMORY_LIMIT_BYTES": str(256 * 1024**2),
             **(variables or {}),

@@ -1,7 +1,8 @@
 """
-The gate of the agents' routes: an ASGI middleware that goes by the headers, before the body is read.
+The gate of the agents' routes: an ASGI middleware.
 
-Nobody but an agent may use them, also where the service is open to all.
+It goes by the headers, before the body is read. Only agents may use them, also where the service is open to
+all.
 """
 
 from __future__ import annotations

@@ -18,9 +18,11 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from container_engines.base import METRIC_FILE_NAME, StillStarting
+from container_engines.swarm.facts import NodeFacts
 from tests.support.fakes import reporter
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
+from training_service.agent.local_engine import LocalEngine
 from training_service.agent.node_agent import NodeAgent
 from training_service.agent.service_client import ServiceClient
 from training_service.api.agents import agents_router
@@ -57,7 +59,7 @@ class Side:
         )
         self.streams.start(())
         app = FastAPI()
-        agents_router(self.streams).add_to(app)
+        agents_router(self.streams, NodeFacts()).add_to(app)
         install_error_handlers(app)
         app.add_middleware(BodyLimit)
         app.add_middleware(AgentGate, token=TOKEN, is_active=lambda: True)
@@ -76,7 +78,7 @@ class Side:
                 return httpx.Response(answer.status_code, content=answer.content)
 
         client = ServiceClient("http://service", TOKEN, NODE, Wire())
-        agent = NodeAgent(self.folder / "spool", client)
+        agent = NodeAgent(self.folder / "spool", client, LocalEngine("", ""))
         thread = threading.Thread(target=agent.run)
         thread.start()
         self.agents.append((agent, thread))

@@ -8,6 +8,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
+from container_engines.swarm.facts import NodeFacts
 from training_service.api.agents import agents_router
 from training_service.api.errors import install_error_handlers
 from training_service.api.middleware.agent_gate import AgentGate
@@ -35,7 +36,7 @@ class Bench:
         streams = NodeStreams(lambda _: "/folder", sink, lambda _: (), lambda: None)
         streams.follow(STREAM, "node", has_ended=False)
         app = FastAPI()
-        agents_router(streams).add_to(app)
+        agents_router(streams, NodeFacts()).add_to(app)
         install_error_handlers(app)
         app.add_middleware(BodyLimit)
         app.add_middleware(AgentGate, token="token", is_active=lambda: self.is_active)

@@ -1,4 +1,4 @@
-"""What the service knows of the streams of many machines, and what it takes from their agents."""
+"""The streams of many machines, and what is taken from their agents."""
 
 from __future__ import annotations
 
