@@ -75,8 +75,8 @@ class ServiceSettings(BaseSettings):
         there: the service's own image; empty: there are no agents, and tuning jobs are refused.
     :param agent_url: this service as every machine reaches it: ``http://HOST:PORT`` or ``https://...``.
     :param agent_folder: absolute path of a folder that every machine has, for the metrics of its containers.
-    :param agent_docker_socket: absolute path of the engine's socket on every machine. Its agent so knows which
-        containers ran out of memory, and what they use; empty: it has no way to the engine.
+    :param agent_docker_socket: absolute path of the engine's socket on every machine: by it, the agent knows
+        which containers ran out of memory, and what they use; empty: it has no way to the engine.
     :param container_env: variables that every container gets, e.g. ``STORAGE_EMULATOR_HOST``.
     :param egress: what containers of jobs reach on the network: ``open``, ``internet`` or ``none``.
     :param egress_allow: ``HOST:PORT`` that they reach in every case, beside the metadata endpoint and the
