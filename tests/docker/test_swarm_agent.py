@@ -7,10 +7,13 @@ if an agent, or the service, is killed meanwhile.
 
 from __future__ import annotations
 
+import json
 import signal
 import sqlite3
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -18,6 +21,8 @@ import docker
 import httpx
 import pytest
 
+from container_engines.swarm.agent import AgentLaunch
+from container_engines.swarm.engine import SwarmEngine
 from tests.support.bed.job_watch import messages, until_state
 from tests.support.bed.swarm import Swarm
 from tests.support.bed.swarm_service import Service
@@ -353,6 +358,47 @@ def test_a_full_memory_on_another_machine_is_told_at_the_first_run(
     assert reason is not None
     assert reason.cause is Cause.OUT_OF_MEMORY
     assert not [line for line in messages(training, job_id) if "restart 1 of" in line], job.error_message
+
+
+def test_agents_are_made_updated_and_removed_by_their_service(
+    swarm: Swarm, agent_image: ImageRef, engines: dict[str, docker.APIClient]
+) -> None:
+    service_id, manager = f"test-{uuid.uuid4().hex[:12]}", engines["node1"]
+    label = {"label": [f"container-training.agent-of={service_id}"]}
+    launch = AgentLaunch(
+        image=agent_image.pullable, url="http://127.0.0.1:9", token="first", folder=str(swarm.disk)
+    )
+
+    def confine(agent: AgentLaunch | None) -> None:
+        engine = SwarmEngine(service_id, swarm.manager.docker_host, agent=agent)
+        engine.confine()
+        engine.close()
+
+    confine(launch)
+    wait_until(
+        lambda: all(engine.containers(filters=label) for engine in engines.values()),
+        "each machine has the agent",
+        seconds=120,
+    )
+    (made,) = manager.services(filters=label)
+    confine(launch)
+    assert [item["Version"] for item in manager.services(filters=label)] == [made["Version"]]
+
+    other = replace(launch, token="second")
+    confine(other)
+    confine(other)
+    (updated,) = manager.services(filters=label)
+    assert (updated["ID"], len(manager.secrets(filters=label))) == (made["ID"], 1)
+    texts = json.dumps([updated, *(engine.containers(filters=label) for engine in engines.values())])
+    assert "second" not in texts.replace(updated["UpdatedAt"], "")
+
+    confine(None)
+    assert (manager.services(filters=label), manager.secrets(filters=label)) == ([], [])
+    wait_until(
+        lambda: not any(engine.containers(all=True, filters=label) for engine in engines.values()),
+        "no machine has an agent",
+        seconds=120,
+    )
 
 
 def test_folders_go_with_their_jobs_and_strangers_are_turned_away(service: Service) -> None:

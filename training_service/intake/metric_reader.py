@@ -48,6 +48,7 @@ class _Stream:
     The reports of one run of a replica.
 
     :param file: ``None``: what is stored of it is not known yet, so nothing is read.
+    :param is_unreadable: the newest look failed: its end is not waited for.
     """
 
     name: StreamName
@@ -57,6 +58,7 @@ class _Stream:
     unstored: list[PlacedReport] = field(default_factory=list)
     is_ended: bool = False
     is_drained: bool = False
+    is_unreadable: bool = False
     said: set[str] = field(default_factory=set)
 
 
@@ -245,7 +247,9 @@ class MetricReader:
             if file is None:
                 return
             contents = stream.spool.read(is_ended=stream.is_ended)
+            stream.is_unreadable = False
         except OSError as error:
+            stream.is_unreadable = True
             self._warn(
                 stream, f"The file of metrics cannot be read: {error}; the trainer should only write to it."
             )
@@ -298,7 +302,7 @@ class MetricReader:
             if stream.unstored:
                 continue
             stream.spool.discard()
-            if stream.is_ended:
+            if stream.is_ended and (stream.is_unreadable or not stream.spool.is_waiting):
                 stream.is_drained = any_drained = True
         if any_drained:
             self._on_drained()
