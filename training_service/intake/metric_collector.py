@@ -8,10 +8,10 @@ agents of the machines on a swarm (``node_streams.py``).
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from container_engines.base import Engine, ObservedReplica
-from training_api.errors import FieldViolation, InvalidJobSpec
+from container_engines.base import Engine, ObservedReplica, StillStarting
+from training_api.errors import EngineUnavailable, FieldViolation, InvalidJobSpec
 from training_api.job.cluster import ReplicaId, ReplicaRole
 from training_api.job.job_spec import JobSpec
 from training_api.job.restarts import Attempt
@@ -24,11 +24,15 @@ class MetricCollector:
     """
     Has the metrics of the jobs read that it is shown; safe for threads.
 
+    :param note: writes a warning to the job's log.
     :param reads_all: read also the reports of jobs that are no trials; nobody but people looks at them.
     """
 
-    def __init__(self, reading: StreamReading, *, reads_all: bool = False) -> None:
+    def __init__(
+        self, reading: StreamReading, *, note: Callable[[JobRecord, str], None], reads_all: bool = False
+    ) -> None:
         self._reading = reading
+        self._note = note
         self._reads_all = reads_all
         #: Guards which containers there are.
         self._lock = threading.Lock()
@@ -57,7 +61,16 @@ class MetricCollector:
         """
         if not self._reports(record, replica):
             return ""
-        return self._reading.open(_stream_of(record, replica, record.attempts.of(replica)), machine)
+        try:
+            return self._reading.open(_stream_of(record, replica, record.attempts.of(replica)), machine)
+        except StillStarting:
+            raise
+        except EngineUnavailable as error:
+            if record.trial is not None:
+                raise
+            # Only people look at them: the job does not wait for what reads them.
+            self._note(record, f"The job has no curves: {error}")
+            return ""
 
     @property
     def drained(self) -> frozenset[str]:

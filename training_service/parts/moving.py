@@ -107,7 +107,7 @@ class MovingParts:
         studies = Studies(self.store, trials, MeasurementStore(loop), judge)
         sink = StoredReports(measurements, self._warn_uid)
         reading = stream_reading(self.settings, self.agent, self.store, sink, notify)
-        reports = MetricCollector(reading, reads_all=self.engine.can_read_metrics)
+        reports = MetricCollector(reading, note=self._warn, reads_all=self.engine.can_read_metrics)
         summaries = self._summaries(measurements, notify)
         timeline = Timeline(SpanStore(loop))
         sampler = UsageSampler(self.engine, UsageStore(self.moving.intake))
