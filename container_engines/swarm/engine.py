@@ -57,7 +57,7 @@ _REMOVE_SECONDS = 60.0
 #: How often a start is tried if the machine could not pull an image that the registry has.
 _PULLS, _PULL_PAUSE_SECONDS = 3, 2.0
 _KILLED = 137
-#: How long the end of a run by SIGKILL waits for the agent of its machine, which asks every second.
+#: How long the end of a run by SIGKILL waits for the agent of its machine, which asks every two seconds.
 _FACTS_SECONDS = 15.0
 
 

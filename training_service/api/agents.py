@@ -34,7 +34,7 @@ from training_service.model.agent_wire import (
 )
 
 #: How long an agent waits for news; as long as that a service that stops waits for it.
-_HOLD_SECONDS = 1.0
+_HOLD_SECONDS = 2.0
 _LOOK_SECONDS = 0.05
 
 

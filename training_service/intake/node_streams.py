@@ -26,7 +26,7 @@ from training_service.intake.metric_stream import (
 
 #: How long a start waits for the agent; then the caller asks again.
 _OPEN_SECONDS = 3.0
-#: An agent asks every second. One that has not for so long is away.
+#: An agent asks every two seconds. One that has not for so long is away.
 _SILENT_SECONDS = 20.0
 #: How long the end of a job waits for an agent that is away.
 _PATIENCE_SECONDS = 120.0

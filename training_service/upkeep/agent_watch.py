@@ -22,6 +22,7 @@ class AgentWatch:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._stopping = threading.Event()
+        self._problem = ""
 
     def start(self) -> None:
         """Start the thread."""
@@ -36,8 +37,11 @@ class AgentWatch:
         try:
             self._engine.confine()
         except EngineError as error:
-            logger.warning("agents of machines not started, trying again", reason=str(error))
+            if self._problem != (problem := str(error)):
+                logger.warning("agents of machines not kept, trying again", reason=problem)
+            self._problem = problem
             return False
+        self._problem = ""
         return True
 
     def _run(self) -> None:
