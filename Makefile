@@ -1,5 +1,5 @@
 # Every target sets up what it needs, says what it does, and can be run twice.
-.PHONY: screenshots setup demo serve env status down compose-up compose-down test test-quick test-hosts test-flaky test-newest test-airflows check hostile bench bench-search fuzz mlflow docs lock release
+.PHONY: screenshots setup demo serve env status join-command down compose-up compose-down test test-quick test-hosts test-flaky test-newest test-airflows check hostile bench bench-search fuzz mlflow docs lock release
 .DEFAULT_GOAL := setup
 # The last line of the demo is its result, also where another make calls this one.
 MAKEFLAGS += --no-print-directory
@@ -31,7 +31,7 @@ $(VENV)/.installed: $(VENV)/.uv-$(UV_VERSION) requirements.txt $(DESCRIPTIONS)
 	@$(UV) pip install --quiet --python $(PYTHON) --no-deps --no-build-isolation $(DISTRIBUTIONS:%=-e %) -e .
 	@touch $@
 
-demo serve env status down compose-up compose-down: setup
+demo serve env status join-command down compose-up compose-down: setup
 	@$(PYTHON) -m local_stack $@
 
 # The tests start their own registry, object store, database and services; the test bed is the engine and the base image.

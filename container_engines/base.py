@@ -1,9 +1,10 @@
 """
 What the service asks of a container engine, and nothing more.
 
-Three implementations: ``docker/`` (one machine), ``swarm/`` (several) and ``memory/``. One contract suite
-(``tests/contract``) runs on all of them. Every method may be repeated: it is no error to start what runs, to
-stop what has stopped, or to remove what is gone. All methods are safe to call from several threads.
+Three implementations: ``docker/`` (one machine; Docker or Podman), ``swarm/`` (several) and ``memory/``. One
+contract suite (``tests/contract``) runs on all of them. Every method may be repeated: it is no error to start
+what runs, to stop what has stopped, or to remove what is gone. All methods are safe to call from
+several threads.
 """
 
 from __future__ import annotations

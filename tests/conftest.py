@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 #: The real engine, registry, object store and service, for whoever asks for them.
 pytest_plugins = [
     "tests.support.bed.real_parts",
+    "tests.support.bed.podman",
     "tests.support.bed.swarm_parts",
     "tests.support.bed.image_tasks",
     "tests.support.bed.object_store",

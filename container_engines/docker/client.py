@@ -6,6 +6,7 @@ import http.client
 import socket
 import ssl
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import docker
@@ -15,6 +16,7 @@ from docker.tls import TLSConfig
 from docker.utils import kwargs_from_env, parse_host
 
 from container_engines.docker.errors import engine_errors
+from container_engines.docker.kinds import DOCKER, EngineKind, kind_of
 from training_api.errors import EngineError
 
 _TIMEOUT_SECONDS = 60
@@ -34,6 +36,7 @@ class DockerConnection:
         self._docker_host = docker_host
         self._lock = threading.Lock()
         self._api: docker.APIClient | None = None
+        self._kind = DOCKER
 
     @property
     def is_local(self) -> bool:
@@ -51,10 +54,21 @@ class DockerConnection:
         # Made on first use: the service starts, and reports what is wrong, even while the engine is down.
         with self._lock, engine_errors("connect"):
             if self._api is None:
-                self._api = docker.APIClient(
+                api = docker.APIClient(
                     version="auto", timeout=_TIMEOUT_SECONDS, max_pool_size=64, **self._environment
                 )
+                self._kind, self._api = kind_of(_headers(api)), api
             return self._api
+
+    @property
+    def kind(self) -> EngineKind:
+        """
+        Which engine answers; asked once.
+
+        :raises EngineUnavailable: the engine does not answer.
+        """
+        self.client  # noqa: B018  # which asks
+        return self._kind
 
     def dial(self) -> http.client.HTTPConnection:
         """
@@ -145,7 +159,14 @@ def get(
     url = f"{client.base_url}/v{client.api_version}{path}"
     with client.get(url, params=params, timeout=timeout_seconds) as response:
         raise_for_status(response)
-        return dict(response.json())
+        # Podman answers with nothing to a request for what a container uses that does not run.
+        return dict(response.json()) if response.content else {}
+
+
+def _headers(client: docker.APIClient) -> Mapping[str, str]:
+    with client.get(f"{client.base_url}/_ping", timeout=_TIMEOUT_SECONDS) as response:
+        raise_for_status(response)
+        return response.headers
 
 
 def raise_for_status(response: requests.Response) -> None:

@@ -32,13 +32,24 @@ from container_engines.docker.archive import archive_of
 from container_engines.docker.error_table import Asked
 from container_engines.docker.errors import engine_errors, without_errors
 from container_engines.docker.gpus import device_request
-from container_engines.docker.logs import LOG_MEGABYTES, log_files, read_frames
+from container_engines.docker.kinds import DOCKER, EngineKind
+from container_engines.docker.log_files import LOG_MEGABYTES
+from container_engines.docker.logs import read_frames
 from container_engines.docker.lost import was_half_started, was_lost
-from training_api.errors import EngineBusy
+from training_api.errors import EngineBusy, EngineError
 from training_api.job.machines import Resources
 from training_api.states import ReplicaState
 
-STATES = {"created": ReplicaState.CREATED, "exited": ReplicaState.EXITED, "dead": ReplicaState.EXITED}
+STATES = {
+    "created": ReplicaState.CREATED,
+    "exited": ReplicaState.EXITED,
+    "dead": ReplicaState.EXITED,
+    # Podman's words in its list; in its answer about one container they are Docker's.
+    "initialized": ReplicaState.CREATED,
+    "stopped": ReplicaState.EXITED,
+}
+#: The network of containers that name none.
+DEFAULT_NETWORK = "bridge"
 _SHOWN_ID = 12
 #: The engine's answer to every start of a container after it was killed during the first start (the first
 #: three), or after it forgot the container's network (all seen with 20.10).
@@ -120,9 +131,12 @@ class DockerDriver:
     One engine; every method raises as ``engine_errors`` does.
 
     It has no locks, so a signal handler may use it.
+
+    :param kind: which engine ``client`` speaks to.
     """
 
     client: docker.APIClient
+    kind: EngineKind = DOCKER
 
     def info(self) -> dict[str, Any]:
         """Return what the engine reports about itself and its machine."""
@@ -143,8 +157,8 @@ class DockerDriver:
         """
         Pull the newest image ``name``; yields the messages of the pull to its end.
 
-        :param login: for the registry: ``username`` and ``password``, or its token (``token_login``). Empty:
-            anonymous.
+        :param login: for the registry: ``username`` and ``password``, or its token
+            (``EngineKind.token_login``). Empty: anonymous.
         """
         return self._transfer(self.client.pull, f"pull {name}", name, login)
 
@@ -202,8 +216,14 @@ class DockerDriver:
         It reaches this machine as ``host.docker.internal``.
 
         :raises ImageNotFound: the engine has no such image.
+        :raises EngineError: the launch names GPUs, and the engine grants none.
         """
         client, network = self.client, launch.network
+        if launch.gpus and not self.kind.grants_gpus:
+            raise EngineError(
+                f"a container of {launch.image} must get the GPUs {', '.join(launch.gpus)}, but {self.kind.name} ignores "
+                "such a request: run jobs with GPUs on a Docker Engine"
+            )
         host_config = client.create_host_config(
             nano_cpus=round(launch.cpus * 1e9) if launch.cpus else None,
             mem_limit=launch.memory_bytes,
@@ -213,11 +233,11 @@ class DockerDriver:
             pids_limit=launch.pids_limit,
             security_opt=list(SECURITY_OPTIONS),
             cap_drop=list(DROPPED_CAPABILITIES),
-            extra_hosts={**launch.hosts, MACHINE_NAME: "host-gateway"},
+            extra_hosts={**launch.hosts, **self._machine_of(network)},
             dns=list(launch.dns) or None,
             runtime=launch.runtime or None,
             init=True,  # so that SIGTERM reaches a trainer that is PID 1, and its children are reaped
-            log_config=log_files(launch.log_megabytes),
+            log_config=self.kind.log_files(launch.log_megabytes),
             network_mode=network or None,
             dns_opt=list(DNS_OPTIONS) if network else None,
             device_requests=[device_request(launch.gpus)] if launch.gpus else None,
@@ -242,6 +262,14 @@ class DockerDriver:
                 networking_config=client.create_networking_config(endpoints),  # type: ignore[arg-type]  # stubs: one endpoint
             )
         return str(made["Id"])
+
+    def _machine_of(self, network: str) -> dict[str, str]:
+        """Return the address of the engine's machine by its name."""
+        if self.kind.knows_its_machine:
+            return {MACHINE_NAME: "host-gateway"}
+        with engine_errors(f"look at network {network or DEFAULT_NETWORK}"):
+            found = self.client.inspect_network(network or DEFAULT_NETWORK)
+        return {MACHINE_NAME: str(found["IPAM"]["Config"][0]["Gateway"])}
 
     def put_files(self, container: str, files: Mapping[str, bytes], folders: Collection[str] = ()) -> None:
         """
@@ -288,6 +316,9 @@ class DockerDriver:
             ReplicaState.CREATED if half_started else STATES.get(described["Status"], ReplicaState.RUNNING)
         )
         ended = state is ReplicaState.EXITED
+        started_at, finished_at = (
+            datetime.fromisoformat(described[key]) for key in ("StartedAt", "FinishedAt")
+        )
         return ContainerState(
             state=state,
             exit_code=int(described["ExitCode"]) if ended else None,
@@ -295,10 +326,9 @@ class DockerDriver:
             lost=was_lost(answer),
             half_started=half_started,
             # Nanoseconds are truncated to microseconds.
-            started_at=None
-            if state is ReplicaState.CREATED
-            else datetime.fromisoformat(described["StartedAt"]),
-            finished_at=datetime.fromisoformat(described["FinishedAt"]) if ended else None,
+            started_at=None if state is ReplicaState.CREATED else started_at,
+            # Podman takes the end from a file system, whose clock may be a hundredth of a second behind.
+            finished_at=max(started_at, finished_at) if ended else None,
         )
 
     def containers(self, *labels: str, running_only: bool = False) -> list[dict[str, Any]]:
@@ -316,7 +346,8 @@ class DockerDriver:
     ) -> Iterator[LogLine]:
         """Yield the lines of a container as ``Engine.read_logs`` does; ``tail``: at most the last N."""
         with engine_errors(f"read the log of container {_short(container)}"):
-            yield from read_frames(self.client, f"containers/{container}", since_ns, follow=follow, tail=tail)
+            source, stamps = f"containers/{container}", self.kind.stamps()
+            yield from read_frames(self.client, source, since_ns, follow=follow, tail=tail, stamps=stamps)
 
     def stop(self, container: str, grace_seconds: float) -> None:
         """Send SIGTERM, then SIGKILL after ``grace_seconds``; return once it has ended or is gone."""
@@ -348,11 +379,6 @@ class DockerDriver:
 def machine_of(info: Mapping[str, Any], gpus: int = 0) -> Resources:
     """Return what an engine's machine has, by the engine's ``info``. Pure."""
     return Resources(cpus=float(info["NCPU"]), memory_bytes=int(info["MemTotal"]), gpus=gpus)
-
-
-def token_login(token: str) -> dict[str, str]:
-    """Return the login by a registry's token; empty, so anonymous, without one. Pure."""
-    return {"registrytoken": token} if token else {}
 
 
 def _unless_gone(do: Callable[..., Any], key: str, **options: Any) -> None:

@@ -27,12 +27,12 @@ from container_engines.docker import watched_request
 from container_engines.docker.client import DockerConnection, get
 from container_engines.docker.disk import can_be_read, folders_of, has_no_quota, size_of
 from container_engines.docker.driver import (
+    DEFAULT_NETWORK,
     STATES,
     ContainerLaunch,
     ContainerState,
     DockerDriver,
     machine_of,
-    token_login,
 )
 from container_engines.docker.errors import engine_errors
 from container_engines.docker.gpus import GPUS_LABEL, count_gpus, free_gpus, gpus_of
@@ -56,7 +56,6 @@ from training_api.job.machines import Resources
 from training_api.states import ReplicaState
 
 _EVENTS = ["start", "die", "destroy"]
-_DEFAULT_NETWORK = "bridge"
 #: The engine lists a container as running a moment after its program has begun, which may have asked already.
 _PAUSES_FOR_A_START = (0.1, 0.2, 0.4, 0.8)
 #: A working engine answers within milliseconds; other requests wait in line meanwhile.
@@ -90,6 +89,7 @@ class DockerEngine(Engine):
         self._gpus = gpus
         self._gpu_meter = GpuMeter()
         self._has_quota = True
+        self._has_limits = False
         self._gpus_of: dict[str, tuple[str, ...]] = {}
         self._inspected: dict[str, ObservedReplica] = {}
         self._network_lock = threading.Lock()
@@ -97,7 +97,7 @@ class DockerEngine(Engine):
 
     @property
     def _driver(self) -> DockerDriver:
-        return DockerDriver(self._connection.client)
+        return DockerDriver(self._connection.client, self._connection.kind)
 
     def close(self) -> None:
         self._connection.close()
@@ -118,12 +118,17 @@ class DockerEngine(Engine):
 
     def max_networks(self) -> int | None:
         driver = self._driver
+        if not driver.kind.tells_pools:
+            return None
         return networks_left(driver.info(), driver.networks(), own_label=self._own)
+
+    def max_job_replicas(self) -> int | None:
+        return self._connection.kind.most_replicas
 
     def confine(self) -> None:
         if self._filter:
             self._filter.renew()
-            self._filter.ensure(_start_of(self._driver.network_ids(_DEFAULT_NETWORK)))
+            self._filter.ensure(_start_of(self._driver.network_ids(DEFAULT_NETWORK)))
 
     def runtimes(self) -> frozenset[str] | None:
         return frozenset(self._driver.info().get("Runtimes") or ())
@@ -147,7 +152,8 @@ class DockerEngine(Engine):
             present = self.find_image(ref)
             if present:
                 return present
-        watched_request.pull(self._connection, ref.pullable, token_login(token), watch)
+        driver = self._driver
+        watched_request.pull(self._connection, ref.pullable, driver.kind.token_login(token), watch)
         pulled = self.find_image(ref)
         if pulled is None:
             raise ImageNotFound(f"pull {ref.pullable}: the engine does not have it after the pull")
@@ -262,7 +268,7 @@ class DockerEngine(Engine):
         """Make the job's network unless it exists."""
         name, driver, bridge = f"ct-{launch.job_uid}", self._driver, ""
         with self._network_lock:
-            found = driver.network_ids(name, _DEFAULT_NETWORK)
+            found = driver.network_ids(name, DEFAULT_NETWORK)
             if self._filter:
                 self._filter.ensure(_start_of(found))
                 bridge = self._filter.bridge_of(launch.job_uid)
@@ -302,6 +308,7 @@ class DockerEngine(Engine):
 
     def _make(self, container: ContainerLaunch) -> None:
         """Make a container, with a quota for its root if the storage driver has quotas."""
+        self._require_limits()
         if self._has_quota:
             try:
                 self._driver.create(container)
@@ -311,6 +318,14 @@ class DockerEngine(Engine):
                     raise
                 self._has_quota = False
         self._driver.create(replace(container, disk_bytes=0))
+
+    def _require_limits(self) -> None:
+        """:raises EngineError: containers would run without limits."""
+        missing = self._connection.kind.missing_limits
+        if missing and not self._has_limits:
+            if reason := missing(self._driver.info()):
+                raise EngineError(reason)
+            self._has_limits = True
 
     def _observe_one(self, item: dict[str, Any]) -> ObservedReplica | None:
         """
@@ -352,7 +367,7 @@ def _start_of(network_ids: Mapping[str, str]) -> str:
     It makes its default network anew, unless containers have gone on without it [moby:
     initNetworkController].
     """
-    return network_ids.get(_DEFAULT_NETWORK, "")
+    return network_ids.get(DEFAULT_NETWORK, "")
 
 
 def _is_settled(observed: ObservedReplica) -> bool:

@@ -94,6 +94,7 @@ _TABLE = (
         asked=Asked.ENGINE,
         words=_any_of(
             r"executable file not found",
+            r"OCI runtime attempted to invoke a command that was not found",  # Podman
             r"exec: .*(no such file or directory|permission denied)",
             r"exec format error",
         ),
@@ -172,7 +173,11 @@ _TABLE = (
     _Row(
         refusal=Refusal.INVALID,
         statuses=_MUTE,
-        words=_any_of(r"could not select device driver"),
+        words=_any_of(
+            r"could not select device driver",
+            # Podman, of what its user may not give a container, such as a limit or a control group.
+            r"OCI permission denied",
+        ),
     ),
     _Row(refusal=Refusal.BUSY, statuses=range(500, 600)),
     _Row(refusal=Refusal.INVALID, statuses=_ANY),

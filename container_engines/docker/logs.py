@@ -20,15 +20,13 @@ import docker
 import requests
 import urllib3
 from docker.errors import APIError
-from docker.types import LogConfig
 
 from container_engines.base import LogLine, LogStream
 from container_engines.docker.client import raise_for_status
+from container_engines.docker.stamps import Stamps
 
 _HEADER = struct.Struct(">BxxxL")
 _STREAMS = {0: LogStream.STDOUT, 1: LogStream.STDOUT, 2: LogStream.STDERR}
-#: The size of each of the two files that the engine keeps of a container's output.
-LOG_MEGABYTES = 256
 #: The engine's words, not the container's, e.g. that the machine of a task does not answer.
 _ENGINE_ERROR = 3
 #: A longer line without an end is yielded in parts, so that memory stays bounded.
@@ -45,16 +43,6 @@ _MOST_STAMPS = 1 << 20
 _LEAST_STAMPS = 1 << 12
 
 
-def log_files(megabytes: int = LOG_MEGABYTES) -> LogConfig:
-    """
-    Return how the engine stores a container's output: in two files of ``megabytes`` each.
-
-    In its binary format: at 10 MB/s its JSON files set followers back, lose whole files to them, and take
-    half a minute to read again.
-    """
-    return LogConfig(type="local", config={"max-size": f"{megabytes}m", "max-file": "2", "compress": "false"})
-
-
 def read_frames(
     client: docker.APIClient,
     source: str,
@@ -62,6 +50,7 @@ def read_frames(
     *,
     follow: bool,
     tail: int | None = None,
+    stamps: Stamps | None = None,
     on_open: Callable[[requests.Response], None] = lambda _: None,
     quiet_seconds: float | None = None,
 ) -> Iterator[LogLine]:
@@ -71,12 +60,15 @@ def read_frames(
     :param source: ``containers/ID`` or ``tasks/ID``.
     :param follow: continue until the container ends (for a task: for ever); else read what is there.
     :param tail: at most this many of the last lines; ``None``: all of them.
+    :param stamps: of this engine; default: Docker's.
     :param on_open: called with the response before it is read.
     :param quiet_seconds: the longest pause; default: 30 s, and 300 s for a follower, which then just ends.
     :raises docker.errors.APIError: the engine refused, e.g. there is no such container.
     :raises requests.Timeout: or ``urllib3``'s: the engine sent nothing for ``quiet_seconds``,
         and ``follow`` is off.
     """
+    stamps = stamps or Stamps()
+    since_ns = stamps.since(since_ns)
     timeout = quiet_seconds or (_FOLLOW_SECONDS if follow else _END_SECONDS)
     params: dict[str, int | str] = {
         "stdout": 1,
@@ -92,8 +84,9 @@ def read_frames(
         on_open(response)
         unended: dict[LogStream, LogLine] = {}
         repeats = {stream: _Repeats() for stream in LogStream}
-        for stream, payload in _frames(response.raw, may_be_quiet=follow):
-            if not repeats[stream].has(payload, stream, unended):
+        for stream, given in _frames(response.raw, may_be_quiet=follow):
+            payload = stamps.exact(given)
+            if payload and not repeats[stream].has(payload, stream, unended):
                 yield from _lines(stream, payload, unended)
         yield from (replace(line, is_whole=False) for line in unended.values())
 

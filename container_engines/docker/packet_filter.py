@@ -22,7 +22,7 @@ from docker.types import Mount
 from container_engines.docker.client import DockerConnection
 from container_engines.docker.driver import DockerDriver
 from container_engines.docker.errors import engine_errors
-from container_engines.docker.logs import log_files
+from container_engines.docker.log_files import LOG_MEGABYTES
 from container_engines.egress import (
     Egress,
     EgressMode,
@@ -127,7 +127,7 @@ class PacketFilter:
     def _put_in_place(self) -> None:
         rules = ruleset(self._mark, self._egress.mode, list(self._reachable()))
         client = self._connection.client
-        driver, name = DockerDriver(client), f"ct-egress-{self._mark}"
+        driver, name = DockerDriver(client, self._connection.kind), f"ct-egress-{self._mark}"
         if driver.find_image(f"{_IMAGE}:{_TAG}") is None:
             with engine_errors(f"make the image {_IMAGE}"):
                 client.import_image_from_data(_links(), repository=_IMAGE, tag=_TAG)
@@ -148,7 +148,7 @@ class PacketFilter:
                         # SELinux lets no confined container read the machine's files.
                         security_opt=["no-new-privileges:true", "label=disable"],
                         read_only=True,
-                        log_config=log_files(),
+                        log_config=self._connection.kind.log_files(LOG_MEGABYTES),
                         mounts=[Mount(_MACHINE, "/", type="bind", read_only=True)],
                     ),
                 )

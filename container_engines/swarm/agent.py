@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from container_engines.confinement import MACHINE_NAME
-from container_engines.docker.logs import log_files
+from container_engines.docker.log_files import log_files
 from container_engines.labels import SERVICE
 
 #: Marks an agent's service and its secret with the training service that they are of.

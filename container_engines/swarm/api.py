@@ -16,6 +16,7 @@ from container_engines.base import ReplicaLaunch
 from container_engines.docker.client import DockerConnection, post
 from container_engines.docker.errors import engine_errors
 from container_engines.labels import JOB_UID, SERVICE, job_labels
+from container_engines.swarm.addresses import has_address
 from container_engines.swarm.agent import (
     AGENT_OF,
     AGENT_SPEC,
@@ -66,6 +67,12 @@ class SwarmApi:
         client = self.client
         with engine_errors("list the machines of the swarm"):
             return nodes_of(client.nodes())
+
+    def is_inside(self, address: str) -> bool:
+        """Tell whether a machine, or a container on the manager's, may have the address."""
+        client = self.client
+        with engine_errors("list the machines and networks of the swarm"):
+            return has_address(client.nodes(), client.networks(filters={"driver": "bridge"}), address)
 
     def services(self, job_uid: str = "") -> list[dict[str, Any]]:
         """Return the services of all jobs, or of one."""

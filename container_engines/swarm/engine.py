@@ -181,8 +181,9 @@ class SwarmEngine(Engine):
         )
 
     def job_at(self, address: str) -> str | None:
-        # Outside, a container has its machine's address, or one that several machines may have given out.
-        return ""
+        # Outside, a container has its machine's address; towards the manager's own machine, one of that
+        # machine's networks. Which container it is cannot be told: any, or none.
+        return "" if self._swarm.is_inside(address) else None
 
     def stop_replica(self, container_id: str, grace_seconds: float) -> None:
         deadline = time.monotonic() + max(grace_seconds, self._grace_seconds) + _STOP_SECONDS

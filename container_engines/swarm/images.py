@@ -13,7 +13,8 @@ from docker.auth import encode_header
 from container_engines.base import PulledImage
 from container_engines.docker import watched_request
 from container_engines.docker.client import DockerConnection
-from container_engines.docker.driver import DockerDriver, token_login
+from container_engines.docker.driver import DockerDriver
+from container_engines.docker.kinds import DOCKER
 from container_engines.pull_watch import PullWatch
 from training_api.job.image_ref import LOCAL_HOST, ImageRef, parse_image_ref
 
@@ -42,7 +43,9 @@ class SwarmImages:
         :raises PullAbandoned: the owner of ``watch`` gave the look-up up.
         :raises RegistryUnavailable: it did not answer.
         """
-        found = watched_request.look_up(connection, ref.pullable, token_login(token), watch or PullWatch())
+        found = watched_request.look_up(
+            connection, ref.pullable, DOCKER.token_login(token), watch or PullWatch()
+        )
         digest = str(found["Descriptor"]["digest"])
         image_id = ref.at(digest).pullable
         self._tokens[image_id] = token
@@ -63,7 +66,7 @@ class SwarmImages:
 
     def pull_headers(self, image_id: str) -> dict[str, str]:
         """Return the header of a request whose service pulls ``image_id``."""
-        return {"X-Registry-Auth": encode_header(token_login(self._tokens.get(image_id, ""))).decode()}
+        return {"X-Registry-Auth": encode_header(DOCKER.token_login(self._tokens.get(image_id, ""))).decode()}
 
     @staticmethod
     def _local(client: docker.APIClient, ref: ImageRef) -> PulledImage | None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from container_engines.base import FILE_MODE, METRIC_FOLDER, OPEN_FOLDER_MODE, ReplicaLaunch
 from container_engines.confinement import DNS_OPTIONS, DROPPED_CAPABILITIES, MACHINE_NAME
-from container_engines.docker.logs import log_files
+from container_engines.docker.log_files import log_files
 from container_engines.swarm.tasks import GPU_KIND, Node
 
 #: A constraint that no node meets.

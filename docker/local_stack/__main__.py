@@ -17,7 +17,7 @@ from local_stack.processes.shared_locks import engine_in_use
 from local_stack.production import Production
 from local_stack.settings import ALL_PARTS, SERVE_PARTS, Part, StackSettings
 from local_stack.stack import LocalStack
-from local_stack.status import print_status
+from local_stack.status import print_status, swarm_machines, what_stays
 from local_stack.test_bed import bring_up_test_bed
 
 
@@ -73,7 +73,20 @@ def _status(stack: LocalStack, _options: argparse.Namespace) -> int:
 
 
 def _down(stack: LocalStack, _options: argparse.Namespace) -> int:
+    machines = swarm_machines(stack)
     print("stopped" if stack.down() else "nothing was running")
+    for line in what_stays(machines, has_engine=bool(machines) and stack.engine.is_healthy()):
+        print(line)
+    return 0
+
+
+def _join_command(stack: LocalStack, _options: argparse.Namespace) -> int:
+    print(stack.machines.join_command().script())
+    minutes = stack.settings.join_minutes
+    print(
+        f"\nnext: paste this into a shell of root on the other machine; it is good once, within {minutes} minutes",
+        file=sys.stderr,
+    )
     return 0
 
 
@@ -120,6 +133,7 @@ def _parser() -> argparse.ArgumentParser:
         ("demo", _demo, "bring up everything, run the DAG train_digits, print its result"),
         ("env", _env, "print export lines for clients of the stack that runs"),
         ("status", _status, "show what runs, where and since when"),
+        ("join-command", _join_command, "print what another machine runs to take part; good once"),
         ("down", _down, "stop what this stack started"),
         ("compose-up", _compose_up, "start the stack of docker/compose.yaml"),
     ):

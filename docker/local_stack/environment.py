@@ -44,6 +44,8 @@ def client_environment(
         "VERTEX_ENDPOINT": settings.vertex_url,
         "VERTEX_GRPC_ENDPOINT": f"{LOOPBACK}:{settings.grpc_port}",
         **settings.vertex_environment,
+        # For Python's clients of the registry.
+        **settings.authorities_environment,
         "JOB_BUCKET": settings.job_bucket,
         "IMAGE_PREFIX": settings.image_prefix,
         "BASE_IMAGE": base_image,

@@ -53,7 +53,11 @@ class Production:
 
     def __init__(self, stack: LocalStack) -> None:
         settings = stack.settings.model_copy(
-            update={"state_dir": stack.settings.state_dir / "compose", "require_auth": True}
+            update={
+                "state_dir": stack.settings.state_dir / "compose",
+                "require_auth": True,
+                "advertise_address": None,
+            }
         )
         self._stack = stack
         self._settings: StackSettings = settings

@@ -8,6 +8,7 @@ over the environment, which is what the tests use.
 from __future__ import annotations
 
 from enum import StrEnum
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Self
 
@@ -33,7 +34,7 @@ STORAGE_CLIENTS = {
 
 PORTS = (
     *("registry_port", "object_store_port", "training_port", "airflow_port", "metadata_port"),
-    *("grpc_port", "vertex_proxy_port"),
+    *("grpc_port", "vertex_proxy_port", "gate_port"),
 )
 """The settings that are ports of one stack."""
 
@@ -46,6 +47,7 @@ class Part(StrEnum):
 
     ENGINE = "engine"
     BASE_IMAGE = "base-image"
+    MACHINES = "machines"
     REGISTRY = "registry"
     OBJECT_STORE = "object-store"
     TRAINING = "training"
@@ -69,7 +71,9 @@ class Backend(StrEnum):
     VERTEX = "vertex"
 
 
-SERVE_PARTS = (Part.ENGINE, Part.BASE_IMAGE, Part.REGISTRY, Part.OBJECT_STORE, Part.TRAINING)
+SERVE_PARTS = (
+    *(Part.ENGINE, Part.BASE_IMAGE, Part.MACHINES, Part.REGISTRY, Part.OBJECT_STORE, Part.TRAINING),
+)
 """Everything that a job needs: the stack without Airflow."""
 
 ALL_PARTS = tuple(Part)
@@ -103,6 +107,15 @@ class StackSettings(BaseSettings):
     """Of the training service's gRPC for Vertex AI; 0: it has none."""
     vertex_proxy_port: int = Field(default=8473, ge=1, le=65535)
     """Of the proxy that leads clients of Vertex AI to it."""
+    gate_port: int = Field(default=8474, ge=1, le=65535)
+    """Where other machines reach the training service by TLS, and join; with ``advertise_address`` only."""
+
+    advertise_address: IPv4Address | None = None
+    """The address of this machine at which other machines reach it; unset: nothing listens for them."""
+    join_minutes: int = Field(default=30, ge=1, le=24 * 60)
+    """For how long the token of a join command can be used."""
+    engine_certificates_dir: Path = Path("/etc/docker/certs.d")
+    """Where this machine's engine finds the authorities of registries."""
 
     compose_subnet: str = Field(default="172.30.99", pattern=r"^\d{1,3}\.\d{1,3}\.\d{1,3}$")
     """The first three numbers of the addresses in the networks of docker/compose.yaml."""
@@ -171,6 +184,11 @@ class StackSettings(BaseSettings):
             # supervisord expands %(name)s in the paths of logs twice, so that no escape helps.
             raise LocalStackError(
                 f"the state folder must not have a '%' in its path, got {str(self.state_dir)!r}"
+            )
+        if self.advertise_address is not None:
+            told = self.training_environment.get("TRAINING_REQUIRE_AUTH", "true").lower()
+            _check_advertised(
+                self.advertise_address, require_auth=self.require_auth and told in ("true", "1", "yes", "on")
             )
         ports: dict[int, str] = {}
         for name in PORTS:
@@ -246,9 +264,44 @@ class StackSettings(BaseSettings):
         return self.docker_host or self.default_engine_url
 
     @property
+    def is_advertised(self) -> bool:
+        """Whether other machines take part, so that the stack listens for them."""
+        return self.advertise_address is not None
+
+    @property
+    def machines_dir(self) -> Path:
+        """What this stack has for other machines: its authority, and the tokens of join commands."""
+        return self.state_dir.absolute() / "machines"
+
+    @property
+    def authority_file(self) -> Path:
+        """The certificate of the authority that other machines trust for this stack."""
+        return self.machines_dir / "authority.pem"
+
+    @property
+    def authorities_bundle(self) -> Path:
+        """The same after those that clients trust anyway, for clients that take one file."""
+        return self.machines_dir / "bundle.pem"
+
+    @property
+    def registry_host(self) -> str:
+        """Where the registry listens: one for all machines, as images are named by it."""
+        return str(self.advertise_address or LOOPBACK)
+
+    @property
     def registry(self) -> str:
         """``HOST:PORT`` of the registry, the first part of image names."""
-        return f"{LOOPBACK}:{self.registry_port}"
+        return f"{self.registry_host}:{self.registry_port}"
+
+    @property
+    def registry_url(self) -> str:
+        """The registry's API: over TLS where it is not on loopback."""
+        return f"{'https' if self.is_advertised else 'http'}://{self.registry}"
+
+    @property
+    def gate_url(self) -> str:
+        """The training service as other machines reach it; with ``advertise_address`` only."""
+        return f"https://{self.advertise_address}:{self.gate_port}"
 
     @property
     def image_prefix(self) -> str:
@@ -263,10 +316,15 @@ class StackSettings(BaseSettings):
     @property
     def container_environment(self) -> dict[str, str]:
         """What containers of jobs get so that Google's clients in them use the local object store."""
-        return {
-            "STORAGE_EMULATOR_HOST": f"http://{CONTAINER_HOST_NAME}:{self.object_store_port}",
-            **STORAGE_CLIENTS,
-        }
+        host = self.advertise_address or CONTAINER_HOST_NAME
+        return {"STORAGE_EMULATOR_HOST": f"http://{host}:{self.object_store_port}", **STORAGE_CLIENTS}
+
+    @property
+    def authorities_environment(self) -> dict[str, str]:
+        """What Python's clients need to trust the registry; empty where it has no TLS."""
+        if not self.is_advertised:
+            return {}
+        return dict.fromkeys(("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"), str(self.authorities_bundle))
 
     @property
     def job_bucket(self) -> str:
@@ -297,3 +355,18 @@ class StackSettings(BaseSettings):
     def airflow_url(self) -> str:
         """Airflow's UI and API."""
         return f"http://{LOOPBACK}:{self.airflow_port}"
+
+
+def _check_advertised(address: IPv4Address, *, require_auth: bool) -> None:
+    """:raises LocalStackError: others cannot reach the address, or reach it without a token."""
+    if address.is_loopback or address.is_unspecified or address.is_multicast or address.is_reserved:
+        raise LocalStackError(
+            "LOCAL_STACK_ADVERTISE_ADDRESS must be an address of this machine that other machines reach, got "
+            f"{address}; unset it to listen on loopback only"
+        )
+    if not require_auth:
+        raise LocalStackError(
+            f"LOCAL_STACK_ADVERTISE_ADDRESS={address} needs LOCAL_STACK_REQUIRE_AUTH=true, and no other "
+            "TRAINING_REQUIRE_AUTH in LOCAL_STACK_TRAINING_ENVIRONMENT: whoever reaches the training service without "
+            "a token may run code here"
+        )

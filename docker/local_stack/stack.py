@@ -13,6 +13,7 @@ from local_stack.parts.airflow import Airflow
 from local_stack.parts.base_image import BaseImage
 from local_stack.parts.database import Database
 from local_stack.parts.engine import Engine
+from local_stack.parts.machines import Machines
 from local_stack.parts.object_store import ObjectStore
 from local_stack.parts.part import StackPart, Workshop
 from local_stack.parts.registry import Registry
@@ -30,6 +31,7 @@ _LOCK = "stack.lock"
 _PARTS: dict[Part, type[StackPart]] = {
     Part.ENGINE: Engine,
     Part.BASE_IMAGE: BaseImage,
+    Part.MACHINES: Machines,
     Part.REGISTRY: Registry,
     Part.OBJECT_STORE: ObjectStore,
     Part.TRAINING: Training,
@@ -77,6 +79,13 @@ class LocalStack:
         engine = self.parts[Part.ENGINE]
         assert isinstance(engine, Engine)  # noqa: S101  # for the type checker: _PARTS says so
         return engine
+
+    @property
+    def machines(self) -> Machines:
+        """The part that lets other machines take part."""
+        machines = self.parts[Part.MACHINES]
+        assert isinstance(machines, Machines)  # noqa: S101  # for the type checker: _PARTS says so
+        return machines
 
     def up(self, parts: Collection[Part] = SERVE_PARTS) -> None:
         """

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Literal
 
 import psutil
 from rich.console import Console
 from rich.table import Table
 
 from local_stack.errors import LocalStackError
+from local_stack.machines.swarm import Machine
+from local_stack.parts.machines import Machines
 from local_stack.parts.object_store import ObjectStore
 from local_stack.parts.part import StackPart
 from local_stack.processes.manager import ProcessInfo
@@ -54,6 +58,8 @@ def print_status(stack: LocalStack) -> bool:
     known = stack.processes.all()
     is_all_healthy = True
     for name, part in stack.parts.items():
+        if name is Part.MACHINES and not part.settings.is_advertised:
+            continue
         programs = [known[program] for program in part.program_names() if program in known]
         healthy = _health(part)
         is_all_healthy = is_all_healthy and (healthy or not programs)
@@ -72,11 +78,67 @@ def print_status(stack: LocalStack) -> bool:
         console.print(f"\n{stack.engine.describe()}")
     except LocalStackError as error:
         console.print(f"\n{error}")
+    _print_machines(stack, console)
     store = stack.parts.get(Part.OBJECT_STORE)
     if isinstance(store, ObjectStore) and (use := store.use()):
         console.print(f"object store: {use}")
     console.print(f"state and logs: {stack.settings.state_dir.absolute()}")
     return is_all_healthy
+
+
+def what_stays(machines: Sequence[Machine], *, has_engine: bool) -> list[str]:
+    """
+    Return what `make down` leaves on purpose, in sentences: the swarm. Pure.
+
+    :param machines: that were in it before.
+    :param has_engine: whether the engine, which may be the stack's own, still runs.
+    """
+    if not machines:
+        return []
+    others = [each.name for each in machines if not each.is_manager]
+    kind = "machine" if len(others) == 1 else "machines"
+    names = f" ({', '.join(others)})" if others else ""
+    left = (
+        "the engine still manages its swarm"
+        if has_engine
+        else "the engine, which manages a swarm, is stopped"
+    )
+    way_out = "`docker swarm leave` on each, and then `docker swarm leave --force` here, ends it"
+    return [f"{left}, with {len(others)} other {kind}{names}; jobs on them run on; {way_out}"]
+
+
+def swarm_machines(stack: LocalStack) -> list[Machine]:
+    """Return the machines of the stack's swarm; empty: none, or its engine does not answer."""
+    part = stack.parts.get(Part.MACHINES)
+    if not isinstance(part, Machines) or not part.settings.is_advertised:
+        return []
+    try:
+        return part.machines()
+    except LocalStackError:
+        return []
+
+
+def _print_machines(stack: LocalStack, console: Console) -> None:
+    machines = swarm_machines(stack)
+    if not machines:
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in ("machine", "address", "role", "state", "availability", "cores", "memory", "engine"):
+        justify: Literal["right", "left"] = "right" if column in {"cores", "memory"} else "left"
+        table.add_column(column, justify=justify, no_wrap=True)
+    for each in machines:
+        table.add_row(
+            each.name,
+            each.address,
+            "manager" if each.is_manager else "worker",
+            each.state,
+            each.availability,
+            f"{each.cpus:g}",
+            f"{each.memory_bytes / 2**30:.1f} GiB",
+            each.engine_version,
+        )
+    console.print()
+    console.print(table)
 
 
 def _state(info: ProcessInfo, is_healthy: bool) -> str:

@@ -20,7 +20,7 @@ from local_stack.processes.packages import find_program
 from local_stack.settings import Part
 from local_stack.stack import LocalStack
 
-#: Programs that tests start -> the Debian packages that have them.
+#: Programs that tests start -> the Debian packages that they need, with blanks between.
 PROGRAMS: Mapping[str, str] = {
     "nft": "nftables",  # closes the networks of jobs
     "ip": "iproute2",  # the nodes of the swarm that tests make have networks of their own
@@ -28,6 +28,8 @@ PROGRAMS: Mapping[str, str] = {
     "chromium": "chromium",  # a real browser looks at the dashboard
     "promtool": "prometheus",  # asks what the dashboard for Grafana asks
     "redis-server": "redis-server",  # the broker of an Airflow with Celery
+    # An engine of another kind, for the contract of engines; the last two are its networks and their names.
+    "podman": "podman runc netavark aardvark-dns",
     "curl": "curl",  # of the commands of docs/install.md
 }
 #: Programs that Debian does not have -> where they come from.
@@ -43,7 +45,12 @@ def bring_up_test_bed(stack: LocalStack) -> None:
 
     :raises LocalStackError: there is no engine or base image.
     """
-    missing = [package for program, package in PROGRAMS.items() if find_program(program) is None]
+    missing = [
+        package
+        for program, packages in PROGRAMS.items()
+        if find_program(program) is None
+        for package in packages.split()
+    ]
     if missing and stack.packages.refusal() is None:
         stack.packages.install(missing, start_services=False)
     stack.up([Part.ENGINE, Part.BASE_IMAGE])

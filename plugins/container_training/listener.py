@@ -8,11 +8,14 @@ or two after a task is deferred none does. It tells a running task at its next h
 seconds later; one whose worker is dead, or whose API does not answer in time, cannot do anything about its
 job, and there is no next try. The API server (of a person's act) and the scheduler (of a run's limit) tell
 listeners, in every case. Cancelling twice is harmless, so none of them need know of the others.
+
+Beside that it imports what DAG files import, once, in the processes that fork for each file and each task.
 """
 
 from __future__ import annotations
 
 import logging
+import pkgutil
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -49,8 +52,34 @@ _IMPORTED_LATE = (
     "airflow.sdk.execution_time.supervisor",
     "encodings.idna",
 )
+#: What DAG files import: these modules, and all in these packages.
+_IMPORTED_BY_DAGS = (
+    "container_training.pipeline",
+    "container_training.step",
+    "container_training.comparison",
+    "container_training.operators",
+    "container_training.sensors",
+    "container_training.triggers",
+)
 # Tests put a virtual clock here.
 _sleep: Callable[[float], None] = time.sleep
+
+
+@hookimpl
+def on_starting(component: Any) -> None:
+    """
+    Import what DAG files import, in a scheduler, DAG processor or triggerer that starts.
+
+    The DAG processor forks for each file that it reads, and a LocalExecutor's scheduler for each task: each
+    would import it anew, for a third of a second of a core. It takes 14 MB and half a second here.
+
+    :param component: Airflow's ``Job``; in a task a marker, for which it is too late.
+    """
+    if type(component).__name__ != "Job":
+        return
+    for name in _IMPORTED_BY_DAGS:
+        for found in pkgutil.iter_modules(getattr(import_module(name), "__path__", ())):
+            import_module(f"{name}.{found.name}")
 
 
 @hookimpl

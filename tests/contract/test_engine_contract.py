@@ -1,4 +1,4 @@
-"""What every engine does: the one in memory, Docker, and a swarm of three machines."""
+"""What every engine does: the one in memory, Docker, Podman, and a swarm of three machines."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tests.contract.engine_benches import (
     Bench,
     DockerBench,
     MemoryBench,
+    PodmanBench,
     SwarmBench,
     is_ended,
     is_running,
@@ -26,11 +27,15 @@ from training_api.errors import EngineError, ImageNotFound
 from training_api.job.image_ref import parse_image_ref
 from training_api.states import ReplicaState
 
+#: Rootful, so that its containers have limits also with control groups of version 1.
+PODMAN = (pytest.mark.docker, pytest.mark.needs_root, pytest.mark.needs_program("podman"))
+
 
 @pytest.fixture(
     params=[
         "memory",
         pytest.param("docker", marks=pytest.mark.docker),
+        pytest.param("podman", marks=PODMAN),
         pytest.param("swarm", marks=pytest.mark.docker),
     ]
 )
@@ -40,6 +45,9 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
         bench = MemoryBench()
     elif request.param == "docker":
         bench = DockerBench(request.getfixturevalue("pushed_image"))
+    elif request.param == "podman":
+        podman = request.getfixturevalue("podman")
+        bench = PodmanBench(request.getfixturevalue("podman_image"), podman.docker_host)
     else:
         manager = request.getfixturevalue("swarm").manager.docker_host
         bench = SwarmBench(request.getfixturevalue("swarm_image"), manager)
@@ -184,7 +192,9 @@ class TestEngineContract:
         assert "accuracy" in (tmp_path / METRIC_FILE_NAME).read_text()
 
     @pytest.mark.docker
-    @pytest.mark.parametrize("bench", ["docker", "swarm"], indirect=True)
+    @pytest.mark.parametrize(
+        "bench", ["docker", pytest.param("podman", marks=PODMAN), "swarm"], indirect=True
+    )
     def test_secrets_are_there_from_the_first_instruction_on_and_go_with_the_job(
         self, bench: DockerBench
     ) -> None:
@@ -200,7 +210,9 @@ class TestEngineContract:
         assert bench.secrets_left() == []
 
     @pytest.mark.docker
-    @pytest.mark.parametrize("bench", ["docker", "swarm"], indirect=True)
+    @pytest.mark.parametrize(
+        "bench", ["docker", pytest.param("podman", marks=PODMAN), "swarm"], indirect=True
+    )
     def test_files_beside_the_image_are_at_their_paths_and_open_folders_can_be_written(
         self, bench: DockerBench
     ) -> None:

@@ -247,6 +247,26 @@ def test_a_model_that_a_client_uploads_is_there_once(world: World) -> None:
     assert store.add(replace(record, project="another"))
 
 
+def test_uploaded_models_of_a_project_are_counted(world: World) -> None:
+    store_pipeline(world, has_model=True)
+    end(world)
+    store, at = ModelStore(world.database), world.engine.clock()
+    for project, model_id in ((PROJECT, "one"), (PROJECT, "two"), ("another", "three")):
+        assert store.add(
+            ModelRecord(
+                project=project,
+                location=LOCATION,
+                model_id=model_id,
+                pipeline_id="",
+                model=MODEL,
+                created_at=at,
+            )
+        )
+
+    assert (store.count_uploaded(PROJECT), store.count_uploaded("another")) == (2, 1)
+    assert store.count_uploaded("nobody") == 0
+
+
 def test_a_pipeline_that_has_not_ended_is_not_removed(world: World) -> None:
     store_pipeline(world, has_model=True)
     store = PipelineStore(world.database)

@@ -24,7 +24,6 @@ from training_api.job.image_ref import ImageRef
 pytestmark = [pytest.mark.docker, pytest.mark.e2e, pytest.mark.timeout(1200)]
 
 DAGS = Path(__file__).parent / "vertex_dags"
-#: Each task imports Google's SDK, which takes ten seconds of a core.
 PATIENCE_SECONDS = 480.0
 TRAINER = "import sys\nprint('trained with', sys.argv[1:])\n"
 #: What the tuning job of Airflow's system tests runs, and what runs in its place.

@@ -59,6 +59,32 @@ thread.start()
 thread.join()
 print(json.dumps(unguarded))
 """
+#: Prints which modules of this project the DAG files import in forks of a process with a job of Airflow's.
+FORKS_FOR_FILES = """
+import glob, json, os, sys
+import importlib.util
+
+from airflow.jobs.job import Job
+
+if sys.argv[1] == "as a job":
+    Job()
+else:
+    from airflow.listeners.listener import get_listener_manager
+    from airflow.sdk.execution_time.task_runner import TaskRunnerMarker
+
+    get_listener_manager().hook.on_starting(component=TaskRunnerMarker())
+for path in sorted(glob.glob("dags/*.py")):
+    child = os.fork()
+    if child == 0:
+        before = set(sys.modules)
+        spec = importlib.util.spec_from_file_location("dag_file", path)
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+        new = sorted(set(sys.modules) - before)
+        ours = [name for name in new if name.startswith(("container_training", "training_api"))]
+        print(json.dumps([path, ours]), flush=True)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+"""
 
 
 def run(program: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -95,3 +121,18 @@ def test_a_cancel_imports_nothing_that_a_fork_could_break_off(tmp_path: Path, pa
 
     assert "123" in done.stderr + done.stdout  # it asked for the job, which is not there
     assert json.loads(done.stdout.splitlines()[-1]) == []
+
+
+def imported_by_dag_files(how: str, folder: Path) -> dict[str, list[str]]:
+    """Return what each example's file imports of this project in a fork of such a process."""
+    done = run(FORKS_FOR_FILES, how, AIRFLOW_HOME=str(folder), AIRFLOW__CORE__UNIT_TEST_MODE="False")
+    return dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
+
+
+def test_what_forks_for_dag_files_has_imported_what_they_import(tmp_path: Path) -> None:
+    assert len(found := imported_by_dag_files("as a job", tmp_path)) > 10
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+def test_a_task_imports_only_what_its_own_dag_file_does(tmp_path: Path) -> None:
+    assert all(imported_by_dag_files("as a task", tmp_path).values())

@@ -130,6 +130,7 @@ ROOMS: tuple[str, ...] = (
     "local_stack.processes",
     "local_stack.people",
     "local_stack.images",
+    "local_stack.machines",
     "local_stack.parts",
     "local_stack.stack",
     "local_stack.production",

@@ -92,8 +92,8 @@ class CheckedImages(ImageAccess):
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
-        """To read the machine's certificates takes longer than to ask a registry."""
-        return httpx.create_ssl_context(trust_env=False)
+        """To read the certificates takes longer than to ask a registry."""
+        return httpx.create_ssl_context()
 
     def pullable(self, job: JobSpec, image: ImageRef) -> PullableImage:
         if not is_same_registry(image.host, self._registry):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import jwt
@@ -19,6 +19,7 @@ from training_api.iam.registry_resources import PolicyResource, registry_resourc
 from training_api.job.image_ref import ImageRef
 from training_service.access.control import AccessControl
 from training_service.access.decision import Caller
+from training_service.access.identity import Unauthenticated
 from training_service.access.roles import DELETE, DOWNLOAD, UPLOAD
 from training_service.access.signing_key import ALGORITHM, SigningKey
 from training_service.model.clock import Clock, utc_now
@@ -43,6 +44,8 @@ class RegistryToken:
     """
     A token and what it is good for.
 
+    :param lifetime: from now on.
+    :param principal: whose it is; empty: anybody's.
     :param access: the granted part of what was asked, as the token carries it; may be empty.
     """
 
@@ -50,6 +53,7 @@ class RegistryToken:
     access: list[dict[str, Any]]
     issued_at: datetime
     lifetime: timedelta
+    principal: str
 
 
 class RegistryTokens:
@@ -81,7 +85,41 @@ class RegistryTokens:
             "access": access,
         }
         value = jwt.encode(payload, self._key.private, ALGORITHM, headers={"kid": self._key.id})
-        return RegistryToken(value=value, access=access, issued_at=now, lifetime=lifetime)
+        return RegistryToken(
+            value=value, access=access, issued_at=now, lifetime=lifetime, principal=caller.principal
+        )
+
+    def refresh(self, value: str) -> RegistryToken:
+        """
+        Return a token that was issued here and is still valid, as it is.
+
+        It is good for no longer, and for nothing more. An engine that takes no token for its registry shows
+        it to the token endpoint (Podman).
+
+        :raises Unauthenticated: it is none, or is over.
+        """
+        try:
+            claims = jwt.decode(
+                value,
+                self._key.private.public_key(),
+                [ALGORITHM],
+                audience=SERVICE,
+                issuer=ISSUER,
+                options={"verify_exp": False, "verify_nbf": False, "verify_iat": False, "require": ["exp"]},
+            )
+        except jwt.InvalidTokenError as error:
+            raise Unauthenticated("the refresh token is no token of this registry") from error
+        now = self._clock()
+        ends_at = datetime.fromtimestamp(claims["exp"], UTC)
+        if ends_at <= now:
+            raise Unauthenticated("the refresh token is over")
+        return RegistryToken(
+            value=value,
+            access=claims["access"],
+            issued_at=now,
+            lifetime=ends_at - now,
+            principal=claims["sub"],
+        )
 
     def _granted(self, caller: Caller, scope: str) -> dict[str, Any] | None:
         kind, _, rest = scope.partition(":")

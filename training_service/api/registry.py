@@ -1,7 +1,7 @@
 """
 The registry's token endpoint.
 
-``GET`` with Basic authentication, and the OAuth2 form by ``POST``.
+``GET`` with Basic authentication, and the OAuth2 form by ``POST``: a password, or a token of before.
 
 Errors have the registry's form, as its clients show them. Nothing here is written to a log but who asked for
 what.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import parse_qs
 
@@ -27,6 +28,7 @@ from training_service.access.registry_tokens import (
     MAX_SCOPES,
     PERMISSIONS,
     SERVICE,
+    RegistryToken,
     RegistryTokens,
     local_repository,
 )
@@ -57,6 +59,7 @@ class RegistryErrorBody(BaseModel):
 def registry_router(tokens: RegistryTokens, authenticator: Authenticator) -> Routes:
     """Return the routes that give out ``tokens`` to whom ``authenticator`` knows."""
     router = Routes(tags=["registry"], responses=errors(400, 401, 403, 404, body=RegistryErrorBody))
+    desk = _Desk(tokens, authenticator)
 
     @router.get(PATH)
     def by_basic(
@@ -74,54 +77,79 @@ def registry_router(tokens: RegistryTokens, authenticator: Authenticator) -> Rou
             login = _basic(header) if header is not None else None
         except ValueError:
             return _error(401, "UNAUTHORIZED", "the Authorization header must be 'Basic' and a login")
-        return answer(request, login, service, scope or [])
+        return desk.issue(request, login, service, scope or [])
 
     @router.post(PATH, responses=errors(413, body=RegistryErrorBody))
     async def by_form(request: Request) -> JSONResponse:
-        """The same for a form with ``grant_type=password``."""
+        """
+        The same for a form with ``grant_type=password``.
+
+        With ``grant_type=refresh_token``: that token again, which is one for the registry.
+        """
         body = b""
         async for chunk in request.stream():
             body += chunk
             if len(body) > _MAX_FORM_BYTES:
                 return _error(413, "UNSUPPORTED", "the form is too long")
-        form = {name: values[0] for name, values in parse_qs(body.decode("utf-8", "replace")).items()}
-        if form.get("grant_type") != "password":
-            return _error(400, "UNSUPPORTED", "grant_type must be 'password'")
-        return await run_in_threadpool(
-            answer,
-            request,
-            (form.get("username", ""), form.get("password", "")),
-            form.get("service", ""),
-            form.get("scope", "").split(),
-        )
+        fields = parse_qs(body.decode("utf-8", "replace"))
+        return await run_in_threadpool(desk.of_form, request, {key: each[0] for key, each in fields.items()})
 
-    def answer(
-        request: Request, login: tuple[str, str] | None, service: str, scopes: list[str]
+    return router
+
+
+class _Desk:
+    """Answers who asks for a token."""
+
+    def __init__(self, tokens: RegistryTokens, authenticator: Authenticator) -> None:
+        self._tokens = tokens
+        self._authenticator = authenticator
+
+    def of_form(self, request: Request, form: Mapping[str, str]) -> JSONResponse:
+        service, scopes = form.get("service", ""), form.get("scope", "").split()
+        match form.get("grant_type"):
+            case "password":
+                login = (form.get("username", ""), form.get("password", ""))
+                return self.issue(request, login, service, scopes)
+            case "refresh_token":
+                return self._refresh(request, form.get("refresh_token", ""), service, scopes)
+        return _error(400, "UNSUPPORTED", "grant_type must be 'password' or 'refresh_token'")
+
+    def issue(
+        self, request: Request, login: tuple[str, str] | None, service: str, scopes: list[str]
     ) -> JSONResponse:
         if service != SERVICE:
-            return _error(400, "UNSUPPORTED", f"service must be {SERVICE!r}, got {service[:100]!r}")
+            return _other_service(service)
         try:
-            caller = login_of(authenticator, *login) if login else Caller()
+            caller = login_of(self._authenticator, *login) if login else Caller()
         except Unauthenticated:
             logger.warning("a login for the registry was refused", user=login[0][:100] if login else "")
             return _error(401, "UNAUTHORIZED", "invalid username or password")
         asked = [part for scope in scopes for part in scope.split()]
-        token = tokens.issue(caller, asked)
-        logger.info(
-            "token for the registry", principal=caller.principal, asked=asked[:5], granted=token.access
-        )
-        note_deed(request, _deed(caller, asked, token.access))
-        return JSONResponse(
-            {
-                "token": token.value,
-                "access_token": token.value,
-                "expires_in": round(token.lifetime.total_seconds()),
-                "issued_at": token.issued_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            },
-            headers={"Cache-Control": "no-store"},
-        )
+        return _give(request, self._tokens.issue(caller, asked), asked)
 
-    return router
+    def _refresh(self, request: Request, value: str, service: str, asked: list[str]) -> JSONResponse:
+        if service != SERVICE:
+            return _other_service(service)
+        try:
+            token = self._tokens.refresh(value)
+        except Unauthenticated as error:
+            logger.warning("a refresh token for the registry was refused", reason=str(error))
+            return _error(401, "UNAUTHORIZED", "invalid refresh token")
+        return _give(request, token, asked)
+
+
+def _give(request: Request, token: RegistryToken, asked: list[str]) -> JSONResponse:
+    logger.info("token for the registry", principal=token.principal, asked=asked[:5], granted=token.access)
+    note_deed(request, _deed(Caller(principal=token.principal), asked, token.access))
+    return JSONResponse(
+        {
+            "token": token.value,
+            "access_token": token.value,
+            "expires_in": round(token.lifetime.total_seconds()),
+            "issued_at": token.issued_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        },
+        headers={"Cache-Control": "no-store"},
+    )
 
 
 def _deed(caller: Caller, asked: list[str], access: list[dict[str, Any]]) -> Deed | None:
@@ -169,6 +197,10 @@ def _basic(header: str) -> tuple[str, str]:
     except binascii.Error as error:
         raise ValueError("not base64") from error
     return user, password
+
+
+def _other_service(service: str) -> JSONResponse:
+    return _error(400, "UNSUPPORTED", f"service must be {SERVICE!r}, got {service[:100]!r}")
 
 
 def _error(code: int, name: str, message: str) -> JSONResponse:

@@ -91,7 +91,8 @@ class ObjectAccess:
         if uid is None:
             # Not a person's container: a job's could ask, and end before it is looked for.
             return ObjectAnswer(
-                allowed=False, reason=f"no running container has the address {question.address}"
+                allowed=False,
+                reason=f"no running container has the address {question.address}, and no machine of a swarm",
             )
         if not uid:
             return _ALL

@@ -20,29 +20,34 @@ import docker.errors
 
 CERTIFICATE = "/etc/registry-token-certificate.pem"
 """Where the container finds the certificate of those who give out tokens."""
+TLS = {"certificate": "/etc/registry-certificate.pem", "key": "/etc/registry-key.pem"}
+"""Where it finds its own, if it has one."""
 
 
-def run(engine: str, image: str, port: int, data: str, config: Path) -> int:
+def run(engine: str, image: str, host: str, port: int, data: str, config: Path) -> int:
     """
     Run the registry until it ends or this process is asked to end.
 
-    :param config: the registry's configuration; of it only whose tokens are wanted is read.
+    :param host: the address of this machine on which it is reached.
+    :param config: the registry's configuration; of it only whose tokens are wanted, and TLS, are read.
 
     :return: exit status of the container.
     """
     client = docker.DockerClient(base_url=engine)
     name = f"local-stack-registry-{port}"
-    token = json.loads(config.read_text("utf-8"))["auth"]["token"]
+    settings = json.loads(config.read_text("utf-8"))
+    token, tls = settings["auth"]["token"], settings["http"].get("tls", {})
     with suppress(docker.errors.NotFound):
         client.containers.get(name).remove(force=True)
     container = client.containers.run(
         image,
         name=name,
         detach=True,
-        ports={"5000/tcp": ("127.0.0.1", port)},
+        ports={"5000/tcp": (host, port)},
         volumes={
             data: {"bind": "/var/lib/registry", "mode": "rw"},
             token["rootcertbundle"]: {"bind": CERTIFICATE, "mode": "ro"},
+            **{path: {"bind": TLS[name], "mode": "ro"} for name, path in tls.items()},
         },
         environment={
             "REGISTRY_STORAGE_DELETE_ENABLED": "true",
@@ -50,6 +55,7 @@ def run(engine: str, image: str, port: int, data: str, config: Path) -> int:
             "REGISTRY_AUTH_TOKEN_SERVICE": token["service"],
             "REGISTRY_AUTH_TOKEN_ISSUER": token["issuer"],
             "REGISTRY_AUTH_TOKEN_ROOTCERTBUNDLE": CERTIFICATE,
+            **{f"REGISTRY_HTTP_TLS_{name.upper()}": TLS[name] for name in tls},
         },
     )
 
@@ -75,13 +81,16 @@ def main() -> int:
     )
     parser.add_argument("--engine", required=True, help="URL of the Docker Engine")
     parser.add_argument("--image", required=True)
-    parser.add_argument("--port", required=True, type=int, help="port of the registry on loopback")
+    parser.add_argument("--host", default="127.0.0.1", help="address of the registry; default: %(default)s")
+    parser.add_argument("--port", required=True, type=int, help="its port")
     parser.add_argument("--data", required=True, help="folder that keeps the images")
     parser.add_argument(
         "--config", required=True, type=Path, help="configuration that says whose tokens are wanted"
     )
     arguments = parser.parse_args()
-    return run(arguments.engine, arguments.image, arguments.port, arguments.data, arguments.config)
+    return run(
+        arguments.engine, arguments.image, arguments.host, arguments.port, arguments.data, arguments.config
+    )
 
 
 if __name__ == "__main__":

@@ -241,6 +241,7 @@ def airflow_environment(
         "STORAGE_EMULATOR_HOST": settings.object_store_url,
         **STORAGE_CLIENTS,
         **settings.vertex_environment,
+        **settings.authorities_environment,
         "PYTHONUNBUFFERED": "1",
         **settings.airflow_environment,
     }

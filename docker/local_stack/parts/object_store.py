@@ -18,7 +18,11 @@ FOLDER_MARK = "jobs/"
 
 
 class ObjectStore(StackPart):
-    """Cloud Storage's JSON API on loopback, and for containers on the engine's bridge."""
+    """
+    Cloud Storage's JSON API on loopback, and for containers on the engine's bridge.
+
+    Where other machines take part, containers of all of them come to the address that is advertised.
+    """
 
     name = Part.OBJECT_STORE
 
@@ -39,16 +43,16 @@ class ObjectStore(StackPart):
         self._data.mkdir(parents=True, exist_ok=True)
 
     def listeners(self) -> Sequence[Listener]:
-        """Return the store's addresses: loopback, and the bridge's where it is this machine's."""
+        """Return the store's addresses: loopback, and where containers come to."""
         port = self.settings.object_store_port
-        hosts = [LOOPBACK, find_gateway(self.settings.engine_url)]
+        hosts = [LOOPBACK, self._containers_host()]
         return [
             Listener(host=host, port=port, setting="LOCAL_STACK_OBJECT_STORE_PORT") for host in hosts if host
         ]
 
     def programs(self) -> Sequence[Program]:
         """Return the server."""
-        gateway = find_gateway(self.settings.engine_url)
+        containers_host = self._containers_host()
         return [
             Program(
                 name=self.name.value,
@@ -61,7 +65,7 @@ class ObjectStore(StackPart):
                     f"--port={self.settings.object_store_port}",
                     f"--root={self._data}",
                     f"--training-url={self.settings.training_url}",
-                    *([f"--containers-host={gateway}"] if gateway else ()),
+                    *([f"--containers-host={containers_host}"] if containers_host else ()),
                 ),
                 environment={"PYTHONUNBUFFERED": "1"},
             )
@@ -92,6 +96,11 @@ class ObjectStore(StackPart):
         except (httpx.HTTPError, ValueError, KeyError):
             return None
         return f"{objects} objects, {stored / 2**20:.1f} MiB; the disk has {free / 2**30:.1f} GiB left"
+
+    def _containers_host(self) -> str | None:
+        if self.settings.advertise_address is not None:
+            return str(self.settings.advertise_address)
+        return find_gateway(self.settings.engine_url)
 
     @property
     def _data(self) -> Path:

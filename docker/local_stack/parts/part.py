@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import httpx
@@ -96,10 +98,15 @@ def answers_ok(url: str) -> bool:
     return answer_status(url) == httpx.codes.OK
 
 
-def answer_status(url: str) -> int | None:
-    """Return the status with which a GET of ``url`` is answered within two seconds, or None."""
+def answer_status(url: str, authority: Path | None = None) -> int | None:
+    """
+    Return the status with which a GET of ``url`` is answered within two seconds, or None.
+
+    :param authority: certificate of whom is trusted for ``https``, PEM; it may be missing.
+    """
     try:
+        trusted = ssl.create_default_context(cafile=authority) if url.startswith("https:") else True
         # Local addresses: a proxy of the environment has nothing to do with them.
-        return httpx.get(url, timeout=PROBE_TIMEOUT_SECONDS, trust_env=False).status_code
-    except httpx.HTTPError:
+        return httpx.get(url, timeout=PROBE_TIMEOUT_SECONDS, trust_env=False, verify=trusted).status_code
+    except (httpx.HTTPError, OSError):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 
 import docker
 import docker.errors
@@ -39,14 +40,44 @@ def runtime_image_name(base_image: str) -> str:
     return f"{REPOSITORY}:{digest.hexdigest()[:12]}"
 
 
-def runtime_images(base_image: str) -> dict[str, str]:
-    """Return the value of TRAINING_RUNTIME_IMAGES: the image of each runtime version."""
-    return dict.fromkeys(VERSIONS, runtime_image_name(base_image))
+def pushed_name(base_image: str, image_prefix: str) -> str:
+    """Return the image's name in the registry, from which other machines pull it."""
+    return f"{image_prefix}/container-training-runtime:{runtime_image_name(base_image).rpartition(':')[2]}"
 
 
-def image_aliases(base_image: str) -> dict[str, str]:
-    """Return the value of TRAINING_IMAGE_ALIASES: the image for all prebuilt ones."""
-    return dict.fromkeys((f"{beginning}*" for beginning in PREBUILT), runtime_image_name(base_image))
+def runtime_images(base_image: str, pushed: str = "") -> dict[str, str]:
+    """
+    Return the value of TRAINING_RUNTIME_IMAGES: the image of each runtime version.
+
+    :param pushed: its name in the registry; empty: that on the engine.
+    """
+    return dict.fromkeys(VERSIONS, pushed or runtime_image_name(base_image))
+
+
+def image_aliases(base_image: str, pushed: str = "") -> dict[str, str]:
+    """Return the value of TRAINING_IMAGE_ALIASES: the same image for all prebuilt ones."""
+    return dict.fromkeys(
+        (f"{beginning}*" for beginning in PREBUILT), pushed or runtime_image_name(base_image)
+    )
+
+
+def push_runtime_image(
+    client: docker.DockerClient, base_image: str, pushed: str, login: Mapping[str, str]
+) -> None:
+    """
+    Push the image as ``pushed``; quick where the registry has it.
+
+    :raises PartFailed: the engine does not have it, or the registry refuses.
+    """
+    repository, _, tag = pushed.rpartition(":")
+    try:
+        client.images.get(runtime_image_name(base_image)).tag(repository, tag)
+        lines = client.images.push(repository, tag=tag, stream=True, decode=True, auth_config=dict(login))
+        problem = next((str(line["error"]) for line in lines if "error" in line), "")
+    except docker.errors.DockerException as error:
+        problem = str(error)
+    if problem:
+        raise PartFailed("docker push", f"of the runtime image {pushed} failed: {problem}")
 
 
 def ensure_runtime_image(client: docker.DockerClient, base_image: str, progress: Progress) -> None:

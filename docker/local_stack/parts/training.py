@@ -13,8 +13,14 @@ from local_stack.parts.base_image import BaseImage
 from local_stack.parts.engine import connect
 from local_stack.parts.gateway import find_gateway
 from local_stack.parts.part import Listener, StackPart, answers_ok
-from local_stack.parts.runtime_image import ensure_runtime_image, image_aliases, runtime_images
-from local_stack.people.credentials import ensure_credentials
+from local_stack.parts.runtime_image import (
+    ensure_runtime_image,
+    image_aliases,
+    push_runtime_image,
+    pushed_name,
+    runtime_images,
+)
+from local_stack.people.credentials import ensure_credentials, registry_login
 from local_stack.processes.packages import find_program
 from local_stack.processes.supervisor_config import Program
 from local_stack.settings import LOOPBACK, REPOSITORY_ROOT, Part
@@ -66,7 +72,7 @@ class Training(StackPart):
             )
             if port
         ]
-        if gateway := find_gateway(self.settings.engine_url):
+        if gateway := self._metadata_host():
             port = self.settings.metadata_port
             found.append(Listener(host=gateway, port=port, setting="LOCAL_STACK_METADATA_PORT"))
         return found
@@ -88,10 +94,12 @@ class Training(StackPart):
                         self.settings.container_environment, separators=(",", ":")
                     ),
                     "TRAINING_RUNTIME_IMAGES": json.dumps(
-                        runtime_images(BaseImage.name_of(self.settings)), separators=(",", ":")
+                        runtime_images(BaseImage.name_of(self.settings), self._pushed_runtime()),
+                        separators=(",", ":"),
                     ),
                     "TRAINING_IMAGE_ALIASES": json.dumps(
-                        image_aliases(BaseImage.name_of(self.settings)), separators=(",", ":")
+                        image_aliases(BaseImage.name_of(self.settings), self._pushed_runtime()),
+                        separators=(",", ":"),
                     ),
                     "TRAINING_STORAGE_ENDPOINT": self.settings.object_store_url,
                     "TRAINING_KEY_DIR": str(self.settings.key_dir),
@@ -101,17 +109,53 @@ class Training(StackPart):
                     # The service reads the file at its start: with other principals it is started again.
                     "LOCAL_STACK_TOKENS_SHA256": hashlib.sha256(tokens.read_bytes()).hexdigest(),
                     "TRAINING_REQUIRE_AUTH": str(self.settings.require_auth).lower(),
-                    "TRAINING_METADATA_HOST": find_gateway(self.settings.engine_url) or "",
+                    "TRAINING_METADATA_HOST": self._metadata_host(),
                     "TRAINING_METADATA_PORT": str(self.settings.metadata_port),
                     "TRAINING_GRPC_PORT": str(self.settings.grpc_port),
                     "TRAINING_VERTEX_PROXY_PORT": str(self.settings.vertex_proxy_port),
                     "TRAINING_CERTIFICATES_DIR": str(self.settings.certificates_dir),
                     "DOCKER_HOST": self.settings.engine_url,
+                    **self._for_machines(),
                     "PYTHONUNBUFFERED": "1",
                     **self.settings.training_environment,
                 },
             )
         ]
+
+    def complete(self) -> None:
+        """Push the runtime image, where other machines take part."""
+        if not self.settings.is_advertised:
+            return
+        client = connect(self.settings.engine_url, timeout_seconds=BUILD_TIMEOUT_SECONDS)
+        try:
+            base, login = BaseImage.name_of(self.settings), registry_login(self.settings)
+            push_runtime_image(client, base, self._pushed_runtime(), login)
+        except PartFailed as error:
+            self.progress.say(f"{error}; jobs of packages will fail until `make serve` can push it")
+        finally:
+            client.close()
+
+    def _pushed_runtime(self) -> str:
+        """Return the runtime image's name for all machines; empty: there is one machine."""
+        settings = self.settings
+        return (
+            pushed_name(BaseImage.name_of(settings), settings.image_prefix) if settings.is_advertised else ""
+        )
+
+    def _metadata_host(self) -> str:
+        """Return where containers of jobs get their tokens; empty: nowhere, as in a swarm."""
+        return "" if self.settings.is_advertised else find_gateway(self.settings.engine_url) or ""
+
+    def _for_machines(self) -> dict[str, str]:
+        """Return what the service is told where other machines take part."""
+        if not self.settings.is_advertised:
+            return {}
+        return {
+            "TRAINING_ENGINE": "swarm",
+            # Of requests that come by the gate.
+            "TRAINING_ALLOWED_HOSTS": json.dumps([str(self.settings.advertise_address)]),
+            **self.settings.authorities_environment,
+        }
 
     @property
     def _data(self) -> Path:

@@ -121,10 +121,12 @@ def registry_auth(settings: StackSettings, training_url: str = "") -> dict[str, 
     """
     Return the registry's settings for the training service's tokens; make the key if needed.
 
-    :param training_url: the service as the engine reaches it; default: that of the settings.
+    :param training_url: the service as engines reach it; default: that of the settings, the gate where
+        engines of other machines ask.
     :raises PartFailed: the service's program failed.
     """
-    realm = f"{training_url or settings.training_url}/registry/token"
+    own_url = settings.gate_url if settings.is_advertised else settings.training_url
+    realm = f"{training_url or own_url}/registry/token"
     kept = settings.credentials_dir / "registry-auth.json"
     if kept.exists():
         found: dict[str, Any] = json.loads(kept.read_text("utf-8"))

@@ -24,7 +24,7 @@ from tests.e2e.kill_table.gate import Gate
 from tests.e2e.kill_table.table import Phase
 from tests.e2e.kill_table.watch import Watch
 from tests.support import web
-from tests.support.bed.real_parts import PROJECT, end_all_jobs, push_image
+from tests.support.bed.real_parts import PROJECT, end_all_jobs, preloaded, push_image
 from tests.support.bed.service_process import ServiceProcess, service_id_of
 from tests.support.kept_logs import logs_in
 from tests.support.own_images import remove_own_images
@@ -51,7 +51,7 @@ SLEEP = ["python3", "-c", "import time; time.sleep(3600)"]
 #: What a cell's build makes stays on the engine: an upload is another row.
 _BUILT_IMAGES = current_run().image("kill-table")
 #: So that the tasks of a row run side by side, and that what is dead is noticed within seconds, not minutes.
-AIRFLOW = {
+AIRFLOW = preloaded() | {
     "AIRFLOW__CORE__PARALLELISM": "40",
     "AIRFLOW__CORE__MAX_ACTIVE_TASKS_PER_DAG": "100",
     "AIRFLOW__SCHEDULER__MAX_TIS_PER_QUERY": "40",

@@ -160,7 +160,9 @@ class Node:
         """Make the machine's namespaces, held by an init process."""
         # Not "ip netns exec": that hides /sys/fs/cgroup from the engine.
         boot = (
-            f"hostname {self.name} && mount -t tmpfs tmpfs /run && mkdir -p /run/lock"
+            f"hostname {self.name} && mount -t tmpfs tmpfs /run && mkdir -p /run/lock /etc/docker"
+            # Its engine's id, and the registries that it trusts, are its own.
+            " && mount -t tmpfs tmpfs /etc/docker"
             " && exec docker-init -s -- sleep infinity"
         )
         # setpriv: the kernel kills the node when the tests' process ends, also by SIGKILL.

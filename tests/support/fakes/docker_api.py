@@ -211,6 +211,8 @@ class _Handler(BaseHTTPRequestHandler):
         if name == ["create"]:
             networks[body["Name"]] = {**body, "Id": body["Name"]}
             self._send(201, {"Id": body["Name"]})
+        elif name and self.command == "GET":
+            self._send(200, {**networks[name[0]], "IPAM": {"Config": [{"Gateway": "10.89.0.1"}]}})
         elif name:
             del networks[name[0]]
             self._send(204)

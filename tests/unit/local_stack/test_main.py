@@ -6,6 +6,7 @@ import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -45,6 +46,7 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stack:
     stack = Stack(StackSettings(state_dir=tmp_path, docker_host="unix:///absent.sock"))
     monkeypatch.setattr(command_line, "LocalStack", lambda settings: stack)
     monkeypatch.setattr(command_line, "print_status", lambda stack: True)
+    monkeypatch.setattr(command_line, "swarm_machines", lambda stack: [])
     monkeypatch.setattr(
         command_line, "bring_up_test_bed", lambda stack: stack.up([Part.ENGINE, Part.BASE_IMAGE])
     )
@@ -148,3 +150,29 @@ def test_a_test_bed_whose_start_fails_is_taken_down(stack: Stack, is_only_user: 
     assert command_line.main(["test-bed", "true"]) == 1
 
     assert stack.parts_up == set()
+
+
+def test_the_join_command_alone_is_on_standard_output(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machines = SimpleNamespace(join_command=lambda: SimpleNamespace(script=lambda: "sh <<'JOIN'\nJOIN"))
+    monkeypatch.setattr(stack, "machines", machines, raising=False)
+
+    assert command_line.main(["join-command"]) == 0
+
+    printed = capsys.readouterr()
+    assert printed.out == "sh <<'JOIN'\nJOIN\n"
+    assert "good once, within 30 minutes" in printed.err
+
+
+def test_down_says_what_it_leaves(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command_line, "swarm_machines", lambda stack: [SimpleNamespace(is_manager=True)])
+    engine = SimpleNamespace(is_healthy=lambda: True)
+    monkeypatch.setattr(stack, "engine", engine, raising=False)
+
+    command_line.main(["down"])
+
+    said = capsys.readouterr().out
+    assert said.startswith("nothing was running\nthe engine still manages its swarm, with 0 other machines;")

@@ -1,5 +1,6 @@
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -89,3 +90,41 @@ def test_images_of_others_are_named_by_digest() -> None:
     assert all(re.search("@sha256:[0-9a-f]{64}$", image) for image in foreign), foreign
     # Each is named everywhere by the same digest.
     assert len({image.partition("@")[0] for image in foreign}) == len(foreign)
+
+
+def test_by_default_nothing_is_for_other_machines() -> None:
+    settings = StackSettings()
+
+    assert not settings.is_advertised
+    assert settings.registry_url == "http://127.0.0.1:5000"
+    assert settings.authorities_environment == {}
+
+
+def test_an_advertised_address_is_in_the_names_of_images_and_in_what_containers_are_told() -> None:
+    settings = StackSettings.model_validate({"advertise_address": "10.0.0.5", "require_auth": True})
+
+    assert settings.image_prefix == "10.0.0.5:5000/demo-project"
+    assert settings.registry_url == "https://10.0.0.5:5000"
+    assert settings.gate_url == "https://10.0.0.5:8474"
+    assert settings.container_environment["STORAGE_EMULATOR_HOST"] == "http://10.0.0.5:9023"
+    assert set(settings.authorities_environment.values()) == {str(settings.authorities_bundle)}
+    # What this machine's own programs use stays on loopback.
+    assert settings.training_url == "http://127.0.0.1:8470"
+    assert settings.object_store_url == "http://127.0.0.1:9023"
+
+
+@pytest.mark.parametrize(
+    "told",
+    [{}, {"require_auth": True, "training_environment": {"TRAINING_REQUIRE_AUTH": "False"}}],
+)
+def test_what_other_machines_reach_wants_tokens(told: dict[str, Any]) -> None:
+    with pytest.raises(
+        LocalStackError, match=r"=10\.0\.0\.5 needs LOCAL_STACK_REQUIRE_AUTH=true, .*run code here"
+    ):
+        StackSettings.model_validate({"advertise_address": "10.0.0.5", **told})
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "224.0.0.1", "255.255.255.255"])  # noqa: S104  # refused
+def test_an_address_that_no_other_machine_reaches_is_refused(address: str) -> None:
+    with pytest.raises(LocalStackError, match="that other machines reach, got"):
+        StackSettings.model_validate({"advertise_address": address, "require_auth": True})

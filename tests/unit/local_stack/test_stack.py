@@ -160,7 +160,7 @@ def test_what_others_stand_on_goes_down_last_and_the_supervisor_with_it(stack: L
 
     stops = [act for act in processes_of(stack).acts if act.startswith(("stop", "shut"))]
     assert stops == [
-        "stop airflow base-image object-store registry training",
+        "stop airflow base-image machines object-store registry training",
         "stop database engine",
         "shut down",
     ]

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from local_stack.errors import EngineMissing
+from local_stack.machines.swarm import Machine
+from local_stack.parts.machines import Machines
 from local_stack.parts.part import StackPart
 from local_stack.settings import Part
-from local_stack.status import print_status, program_use
+from local_stack.status import print_status, program_use, swarm_machines, what_stays
 from tests.support.fakes.stack_workshop import FakeProcesses, make_info, make_workshop
 
 
@@ -129,3 +131,77 @@ def test_the_use_of_a_program_is_that_of_now_and_of_one_that_is_gone_there_is_no
     assert use.memory_bytes > 2**20
     assert use.uptime_seconds > 0
     assert program_use(2**22 + 1) is None
+
+
+class MachinesWith(Machines):
+    """The part of other machines, with those of a test."""
+
+    def __init__(self, folder: Path, *found: Machine, **settings: Any) -> None:
+        super().__init__(make_workshop(folder, require_auth=True, **settings))
+        self._found = found
+
+    def is_healthy(self) -> bool:
+        return True
+
+    def machines(self) -> list[Machine]:
+        if not self._found:
+            raise EngineMissing("no Docker Engine answers")
+        return list(self._found)
+
+
+def make_machine(name: str, *, state: str = "ready", is_manager: bool = False) -> Machine:
+    return Machine(
+        node_id=name,
+        name=name,
+        address="10.0.0.5",
+        state=state,
+        availability="active",
+        is_manager=is_manager,
+        cpus=2,
+        memory_bytes=3 << 30,
+        engine_version="27.1.1",
+    )
+
+
+def test_machines_of_the_swarm_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    machines = (make_machine("first", is_manager=True), make_machine("second", state="down"))
+    part = MachinesWith(tmp_path, *machines, advertise_address="10.0.0.5")
+
+    print_status(make_stack(tmp_path, part))  # type: ignore[arg-type]
+
+    shown = rows(capsys.readouterr().out)
+    assert shown["first"].split() == [
+        *["10.0.0.5", "manager", "ready", "active", "2", "3.0", "GiB", "27.1.1"]
+    ]
+    assert shown["second"].split()[1:4] == ["worker", "down", "active"]
+
+
+@pytest.mark.parametrize(
+    ("has_engine", "says"), [(True, "still manages"), (False, "is stopped, with 1 other")]
+)
+def test_what_stays_after_down_names_the_machines(has_engine: bool, says: str) -> None:
+    machines = (make_machine("first", is_manager=True), make_machine("second"))
+
+    (line,) = what_stays(machines, has_engine=has_engine)
+
+    assert says in line
+    assert "with 1 other machine (second)" in line
+    assert "docker swarm leave --force" in line
+
+
+def test_a_stack_on_loopback_shows_no_machines_and_leaves_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stack = make_stack(tmp_path, MachinesWith(tmp_path, make_machine("first", is_manager=True)))  # type: ignore[arg-type]
+
+    print_status(stack)
+
+    assert "machine" not in capsys.readouterr().out
+    assert swarm_machines(stack) == []
+    assert what_stays([], has_engine=True) == []
+
+
+def test_without_an_engine_no_machine_is_known(tmp_path: Path) -> None:
+    part = MachinesWith(tmp_path, advertise_address="10.0.0.5")
+
+    assert swarm_machines(make_stack(tmp_path, part)) == []  # type: ignore[arg-type]

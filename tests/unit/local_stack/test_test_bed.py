@@ -30,7 +30,7 @@ class Machine:
     def install(self, packages: list[str], *, start_services: bool) -> None:
         assert not start_services
         self.installed.append(packages)
-        self.programs |= {program for program, package in PROGRAMS.items() if package in packages}
+        self.programs |= {program for program, package in PROGRAMS.items() if package.split()[0] in packages}
 
     @property
     def stack(self) -> Any:
@@ -78,7 +78,9 @@ def test_what_is_missing_is_installed_and_nothing_else(
 
     shown = table()
 
-    assert machine.installed == [["openssh-client", "prometheus", "redis-server", "curl"]]
+    assert machine.installed == [
+        ["openssh-client", "prometheus", "redis-server", *PROGRAMS["podman"].split(), "curl"]
+    ]
     assert shown["ssh-keygen"] == "/usr/bin/ssh-keygen"
     assert machine.up == [[Part.ENGINE, Part.BASE_IMAGE]]
 

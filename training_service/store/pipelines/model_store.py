@@ -76,6 +76,12 @@ class ModelStore:
         with writing(self._engine).begin() as connection:
             return connection.execute(sa.delete(models).where(same)).rowcount == 1
 
+    def count_uploaded(self, project: str) -> int:
+        """Return how many models of a project clients have uploaded."""
+        query = sa.select(sa.func.count()).where(_c.project == project, _c.pipeline_id == "")
+        with self._engine.connect() as connection:
+            return int(connection.execute(query).scalar_one())
+
     def projects(self) -> list[str]:
         """Return the projects that have models."""
         with self._engine.connect() as connection:

@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 import pytest
 
 from container_engines.base import SECRET_FOLDER, GivenSecrets, LogStream
-from container_engines.docker.driver import ContainerLaunch, ContainerState, DockerDriver, token_login
+from container_engines.docker.driver import ContainerLaunch, ContainerState, DockerDriver
+from container_engines.docker.kinds import DOCKER, PODMAN
 from tests.support.fakes.docker_api import FakeDocker, Program, run_fake_docker
 from training_api.errors import EngineBusy, EngineError, ImageNotFound
 from training_api.states import ReplicaState
@@ -32,6 +33,13 @@ def engine() -> Iterator[FakeDocker]:
 def driver(engine: FakeDocker) -> Iterator[DockerDriver]:
     client = engine.client()
     yield DockerDriver(client)
+    client.close()
+
+
+@pytest.fixture
+def podman(engine: FakeDocker) -> Iterator[DockerDriver]:
+    client = engine.client()
+    yield DockerDriver(client, PODMAN)
     client.close()
 
 
@@ -103,7 +111,7 @@ def test_a_missing_image_is_none_and_no_container_is_made_of_it(driver: DockerDr
         driver.create(launch(image="absent:1"))
 
 
-@pytest.mark.parametrize("login", [{}, token_login("secret"), {"username": "u", "password": "p"}])
+@pytest.mark.parametrize("login", [{}, DOCKER.token_login("secret"), {"username": "u", "password": "p"}])
 def test_a_pull_is_made_with_a_login_a_token_or_nothing(
     driver: DockerDriver, engine: FakeDocker, login: dict[str, str]
 ) -> None:
@@ -200,3 +208,19 @@ def test_a_container_without_secrets_is_given_none(driver: DockerDriver, engine:
     driver.put_files(driver.create(launch()), {})
 
     assert not engine.archives
+
+
+def test_podman_gets_its_own_log_file_and_the_gateway_as_its_machine(
+    podman: DockerDriver, engine: FakeDocker
+) -> None:
+    podman.make_network("net", {})
+    podman.create(launch(network="net", host_name="master"))
+
+    (body,) = engine.made
+    assert body["HostConfig"]["ExtraHosts"] == ["host.docker.internal:10.89.0.1"]
+    assert body["HostConfig"]["LogConfig"]["Type"] == "k8s-file"
+
+
+def test_podman_would_ignore_gpus_so_they_are_refused(podman: DockerDriver) -> None:
+    with pytest.raises(EngineError, match="GPUs 0, but Podman ignores"):
+        podman.create(launch(gpus=["0"]))

@@ -70,6 +70,8 @@ CASES = [
     (ENGINE, 500, "of this nothing is known", Refusal.BUSY),
     (ENGINE, 502, "bad gateway", Refusal.BUSY),
     # ... but for the few where it says nothing, or another thing in each version.
+    (ENGINE, 500, "crun: setrlimit `RLIMIT_NOFILE`: OCI permission denied", Refusal.INVALID),
+    (ENGINE, 500, "OCI runtime attempted to invoke a command that was not found", Refusal.NO_COMMAND),
     (ENGINE, 500, "write /var/lib/docker/overlay2/1: no space left on device", Refusal.NO_ROOM),
     (ENGINE, 500, "mkdir /var/lib/docker/overlay2/1: disk quota exceeded", Refusal.NO_ROOM),
     (ENGINE, 500, 'could not select device driver "nvidia" with capabilities: [[gpu]]', Refusal.INVALID),

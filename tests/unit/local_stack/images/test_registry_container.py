@@ -81,14 +81,14 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     path = tmp_path / "registry.yml"
-    path.write_text(json.dumps({"auth": {"token": AUTH}}))
+    path.write_text(json.dumps({"auth": {"token": AUTH}, "http": {"addr": "127.0.0.1:5999"}}))
     return path
 
 
 def test_the_registry_listens_on_loopback_and_wants_the_tokens_of_the_configuration(
     engine: Engine, config: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    assert run("unix:///e.sock", "registry:2", 5999, "/state/registry", config) == 3
+    assert run("unix:///e.sock", "registry:2", "127.0.0.1", 5999, "/state/registry", config) == 3
 
     assert engine.started["ports"] == {"5000/tcp": ("127.0.0.1", 5999)}
     assert engine.started["volumes"]["/state/registry"]["mode"] == "rw"
@@ -101,7 +101,7 @@ def test_the_registry_listens_on_loopback_and_wants_the_tokens_of_the_configurat
 def test_what_a_killed_process_left_behind_is_removed_first(engine: Engine, config: Path) -> None:
     engine.names = ["local-stack-registry-5999", "local-stack-registry-6000"]
 
-    run("unix:///e.sock", "registry:2", 5999, "/data", config)
+    run("unix:///e.sock", "registry:2", "127.0.0.1", 5999, "/data", config)
 
     assert engine.names == ["local-stack-registry-6000"]
 
@@ -110,7 +110,7 @@ def test_a_registry_that_is_asked_to_end_leaves_no_container(engine: Engine, con
     engine.is_stopped_meanwhile = True
 
     with pytest.raises(SystemExit):
-        run("unix:///e.sock", "registry:2", 5999, "/data", config)
+        run("unix:///e.sock", "registry:2", "127.0.0.1", 5999, "/data", config)
 
     assert engine.names == []
 
@@ -129,3 +129,20 @@ def test_the_command_line_is_what_the_stack_starts(
 
     assert main() == 3
     assert (engine.started["image"], engine.started["name"]) == ("registry:2.8", "local-stack-registry-5999")
+
+
+def test_where_other_machines_take_part_the_container_has_tls_at_their_address(
+    engine: Engine, tmp_path: Path
+) -> None:
+    config = tmp_path / "registry.yml"
+    tls = {"certificate": "/state/certificate.pem", "key": "/state/key.pem"}
+    config.write_text(json.dumps({"auth": {"token": AUTH}, "http": {"addr": "10.0.0.5:5999", "tls": tls}}))
+
+    run("unix:///e.sock", "registry:2", "10.0.0.5", 5999, "/data", config)
+
+    assert engine.started["ports"] == {"5000/tcp": ("10.0.0.5", 5999)}
+    inside = {name: engine.started["environment"][f"REGISTRY_HTTP_TLS_{name.upper()}"] for name in tls}
+    assert (
+        engine.started["volumes"].items()
+        >= {tls[name]: {"bind": path, "mode": "ro"} for name, path in inside.items()}.items()
+    )

@@ -108,3 +108,15 @@ def test_its_health_is_told_without_an_engine(part: ObjectStore, monkeypatch: py
     monkeypatch.setattr(module, "find_gateway", missing)
 
     assert part.is_healthy()
+
+
+def test_with_other_machines_containers_come_to_the_advertised_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "find_gateway", lambda url: "172.17.0.1")
+    part = ObjectStore(make_workshop(tmp_path, require_auth=True, advertise_address="10.0.0.5"))
+
+    (program,) = part.programs()
+
+    assert "--containers-host=10.0.0.5" in program.command
+    assert [each.host for each in part.listeners()] == ["127.0.0.1", "10.0.0.5"]

@@ -82,3 +82,28 @@ def test_the_program_is_unpacked_where_that_is_possible_and_else_the_image_is_sa
     assert (found is not None) is is_had
     image = workshop.settings.registry_image
     assert said(workshop.progress) == ([] if is_had else [f"no network; using the image {image} instead"])
+
+
+def test_with_other_machines_the_registry_has_tls_and_starts_again_with_a_renewed_certificate(
+    tmp_path: Path,
+) -> None:
+    workshop = make_workshop(
+        tmp_path, tools_dir=tmp_path / "tools", require_auth=True, advertise_address="10.0.0.5"
+    )
+    part, certificate = Registry(workshop), tmp_path / "machines" / "certificate.pem"
+    put_program(tmp_path / "tools")
+    certificate.parent.mkdir()
+    certificate.write_text("one")
+
+    part.prepare()
+    (before,), (same,) = part.programs(), part.programs()
+    certificate.write_text("two")
+    (after,) = part.programs()
+
+    http = json.loads((tmp_path / "registry.yml").read_text())["http"]
+    assert http == {
+        "addr": "10.0.0.5:5000",
+        "tls": {"certificate": str(certificate), "key": str(certificate.with_name("key.pem"))},
+    }
+    assert [each.host for each in part.listeners()] == ["10.0.0.5"]
+    assert before == same != after

@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import docker.errors
 import pytest
 
 from local_stack.errors import PartFailed
 from local_stack.parts import runtime_image
-from local_stack.parts.runtime_image import ensure_runtime_image, runtime_image_name, runtime_images
+from local_stack.parts.runtime_image import (
+    ensure_runtime_image,
+    image_aliases,
+    push_runtime_image,
+    pushed_name,
+    runtime_image_name,
+    runtime_images,
+)
 from local_stack.processes.progress import Progress
 from tests.support.fakes.stack_workshop import FakeEngine
 
@@ -80,5 +89,54 @@ def test_a_build_that_fails_is_said_with_its_reason() -> None:
     engine = FakeEngine()
     engine.refuses = docker.errors.APIError("no space left on device")
 
-    with pytest.raises(PartFailed, match="of the runtime image failed: no space left"):
+    with pytest.raises(PartFailed, match=r"of the runtime image failed: no space left"):
         ensure(engine)
+
+
+class Pushing:
+    """Stands for an engine that has the image: keeps what it was asked, and answers a push."""
+
+    def __init__(self, *answers: dict[str, str]) -> None:
+        self.acts: list[tuple[str, ...]] = []
+        self._answers = answers
+        self.images = SimpleNamespace(get=self._get, push=self._push)
+
+    def _get(self, name: str) -> Any:
+        return SimpleNamespace(tag=lambda repository, tag: self.acts.append(("tag", name, repository, tag)))
+
+    def _push(self, repository: str, *, tag: str, auth_config: dict[str, str], **_: bool) -> Any:
+        self.acts.append(("push", repository, tag, auth_config["password"]))
+        return iter(self._answers)
+
+
+PUSHED = "10.0.0.5:5000/demo-project"
+
+
+def push(engine: Pushing) -> None:
+    login = {"username": "u", "password": "p"}
+    push_runtime_image(engine, BASE, pushed_name(BASE, PUSHED), login)  # type: ignore[arg-type]
+
+
+def test_for_other_machines_it_has_a_name_in_the_registry_by_the_same_content() -> None:
+    name = pushed_name(BASE, PUSHED)
+    tag = runtime_image_name(BASE).rpartition(":")[2]
+
+    assert name == f"{PUSHED}/container-training-runtime:{tag}"
+    assert set(runtime_images(BASE, name).values()) == set(image_aliases(BASE, name).values()) == {name}
+
+
+def test_it_is_pushed_with_the_login() -> None:
+    engine = Pushing({"status": "Pushed"})
+
+    push(engine)
+
+    repository, _, tag = pushed_name(BASE, PUSHED).rpartition(":")
+    assert engine.acts == [
+        ("tag", runtime_image_name(BASE), repository, tag),
+        ("push", repository, tag, "p"),
+    ]
+
+
+def test_a_push_that_is_refused_says_why() -> None:
+    with pytest.raises(PartFailed, match=r"of the runtime image .* failed: denied"):
+        push(Pushing({"status": "x"}, {"error": "denied"}))

@@ -9,6 +9,7 @@ from typing import Any
 import docker.errors
 import pytest
 
+from local_stack.errors import PartFailed
 from local_stack.parts import training
 from local_stack.parts.runtime_image import runtime_image_name
 from local_stack.parts.training import Training
@@ -149,3 +150,53 @@ def test_grpc_has_a_port_of_its_own_or_none(
 
     assert environment_of(part)["TRAINING_GRPC_PORT"] == str(port)
     assert [each.port for each in part.listeners() if each.setting == "LOCAL_STACK_GRPC_PORT"] == listened_to
+
+
+def test_with_other_machines_the_service_runs_jobs_on_the_swarm_and_listens_no_further(
+    engine: FakeEngine, tmp_path: Path
+) -> None:
+    part = make_part(tmp_path, require_auth=True, advertise_address="10.0.0.5")
+    environment = environment_of(part)
+
+    assert (
+        environment.items()
+        >= {
+            "TRAINING_HOST": "127.0.0.1",
+            "TRAINING_ENGINE": "swarm",
+            "TRAINING_REQUIRE_AUTH": "true",
+            "TRAINING_REGISTRY": "10.0.0.5:5000",
+            "TRAINING_ALLOWED_HOSTS": '["10.0.0.5"]',
+            # A container cannot be told by its address, so none gets a token by it.
+            "TRAINING_METADATA_HOST": "",
+            "SSL_CERT_FILE": str(tmp_path / "machines" / "bundle.pem"),
+        }.items()
+    )
+    assert {each.host for each in part.listeners()} == {"127.0.0.1"}
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_with_other_machines_the_runtime_image_is_pushed_or_that_is_said(
+    engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_refused: bool
+) -> None:
+    pushed: list[str] = []
+
+    def push(client: FakeEngine, base: str, name: str, login: dict[str, str]) -> None:
+        pushed.append(name)
+        if is_refused:
+            raise PartFailed("docker push", "failed")
+
+    monkeypatch.setattr(training, "push_runtime_image", push)
+    part = make_part(tmp_path, require_auth=True, advertise_address="10.0.0.5")
+    named = set(json.loads(environment_of(part)["TRAINING_RUNTIME_IMAGES"]).values())
+
+    part.complete()
+
+    assert set(pushed) == named
+    assert ["jobs of packages will fail" in line for line in said(part.progress)] == [True] * is_refused
+    assert engine.is_closed
+
+
+def test_on_one_machine_nothing_is_pushed(engine: FakeEngine, tmp_path: Path) -> None:
+    make_part(tmp_path).complete()
+
+    assert engine.acts == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import stat
+from ipaddress import IPv4Address
 from pathlib import Path
 
 import pytest
@@ -136,3 +137,6 @@ def test_the_registry_trusts_the_services_key_which_is_made_once(settings: Stack
     assert certificate.read_bytes() != made  # another certificate, of the same key
     moved = settings.model_copy(update={"training_port": 8471})
     assert registry_auth(moved)["token"]["realm"] == "http://127.0.0.1:8471/registry/token"
+    # Engines of other machines ask there, and those of this one too.
+    advertised = settings.model_copy(update={"advertise_address": IPv4Address("10.0.0.5")})
+    assert registry_auth(advertised)["token"]["realm"] == "https://10.0.0.5:8474/registry/token"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import jwt
@@ -11,7 +12,7 @@ from training_api.dialects.ml_v1.dialect import AGENT as ML_AGENT
 from training_api.iam.wire import Binding, Policy
 from training_service.access.control import AccessControl
 from training_service.access.decision import Caller, agent_principal
-from training_service.access.identity import Authenticator, IdentityTokens
+from training_service.access.identity import Authenticator, IdentityTokens, Unauthenticated
 from training_service.access.registry_tokens import ISSUER, SERVICE, RegistryTokens
 from training_service.access.signing_key import SigningKey
 from training_service.store.database import open_database
@@ -149,3 +150,31 @@ def test_the_token_is_for_the_registry_alone_and_soon_over(tokens: RegistryToken
     assert jwt.get_unverified_header(token.value)["kid"] == key.id
     with pytest.raises(jwt.InvalidAudienceError):
         jwt.decode(token.value, key.private.public_key(), algorithms=["ES256"], audience="another-registry")
+
+
+def test_a_token_is_refreshed_until_its_end_and_never_beyond(key: SigningKey, policies: PolicyStore) -> None:
+    now = [datetime(2026, 1, 1, tzinfo=UTC)]
+    control = AccessControl(policies, Authenticator({}, IdentityTokens(key)), agents=[ML_AGENT])
+    tokens = RegistryTokens(key, control, clock=lambda: now[0])
+    token = tokens.issue(AGENT, [], timedelta(minutes=5))
+
+    now[0] += timedelta(minutes=4)
+    again = tokens.refresh(token.value)
+    now[0] += timedelta(minutes=1)
+
+    assert (again.value, again.lifetime, again.principal) == (
+        token.value,
+        timedelta(minutes=1),
+        AGENT.principal,
+    )
+    with pytest.raises(Unauthenticated, match="is over"):
+        tokens.refresh(token.value)
+
+
+def test_a_token_of_another_key_is_not_refreshed(tokens: RegistryTokens, policies: PolicyStore) -> None:
+    other = SigningKey.generate()
+    control = AccessControl(policies, Authenticator({}, IdentityTokens(other)), agents=[ML_AGENT])
+    forged = RegistryTokens(other, control).issue(AGENT, [])
+
+    with pytest.raises(Unauthenticated, match="no token of this registry"):
+        tokens.refresh(forged.value)

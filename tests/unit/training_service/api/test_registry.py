@@ -118,8 +118,40 @@ def test_nobody_in_particular_gets_a_token_for_nothing(http: TestClient) -> None
 
 def test_another_registry_another_grant_type_and_a_huge_form_are_refused(http: TestClient) -> None:
     assert get(http, None, service="another").status_code == 400
-    assert post(http, grant_type="refresh_token", refresh_token=TOKEN, service=SERVICE).status_code == 400
+    assert post(http, grant_type="client_credentials", service=SERVICE).status_code == 400
     assert post(http, grant_type="password", scope="x" * 100_000).status_code == 413
+
+
+def test_a_token_for_the_registry_is_given_again_for_itself_and_for_nothing_more(http: TestClient) -> None:
+    token = get(http, ("oauth2accesstoken", TOKEN), "repository:demo/a:pull").json()["token"]
+    form = {
+        "grant_type": "refresh_token",
+        "service": SERVICE,
+        "scope": SCOPE,
+        "client_id": "containers/image",
+    }
+
+    again = post(http, **form, refresh_token=token)
+
+    assert again.status_code == 200
+    assert again.json()["token"] == token
+    assert 0 < again.json()["expires_in"] <= 300
+
+
+@pytest.mark.parametrize("refresh_token", ["", TOKEN, "a.b.c"])
+def test_what_is_no_token_for_the_registry_gets_none(http: TestClient, refresh_token: str) -> None:
+    form = {"grant_type": "refresh_token", "service": SERVICE, "refresh_token": refresh_token}
+
+    answer = post(http, **form)
+
+    assert (answer.status_code, answer.json()["errors"][0]["code"]) == (401, "UNAUTHORIZED")
+    assert post(http, **{**form, "service": "another"}).status_code == 400
+
+
+def test_an_identity_token_is_no_refresh_token(http: TestClient, key_dir: Path) -> None:
+    token = IdentityTokens(SigningKey.load_or_make(key_dir)).issue("user:ann@example.com")
+
+    assert post(http, grant_type="refresh_token", service=SERVICE, refresh_token=token).status_code == 401
 
 
 def test_no_password_and_no_token_is_in_the_log(

@@ -10,7 +10,13 @@ from training_api.dialects.vertex_v1.filters import read_filter
 from training_api.dialects.vertex_v1.names import job_name, new_id
 from training_api.dialects.vertex_v1.pipelines.filters import OF_MODELS
 from training_api.dialects.vertex_v1.pipelines.model_upload import uploaded_model
-from training_api.errors import FieldViolation, InvalidRequest, ResourceExists, ResourceNotFound
+from training_api.errors import (
+    FieldViolation,
+    InvalidRequest,
+    QuotaExceeded,
+    ResourceExists,
+    ResourceNotFound,
+)
 from training_service.api.vertex_v1.canonical import canonical
 from training_service.api.vertex_v1.operations import Operations
 from training_service.api.vertex_v1.pipelines.model_writer import MODELS, VERSION_ID, model_resource
@@ -23,6 +29,9 @@ from training_service.store.pipelines.model_store import ModelStore
 from training_service.use_cases.jobs import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 
 MESSAGE, UPLOAD = "Model", "UploadModel"
+#: Models of a project that clients have uploaded: a rule of this service, so that no loop of uploads fills
+#: the database. Uploads at the same time may exceed it by as many.
+MAX_UPLOADED = 10_000
 
 
 class Models:
@@ -57,6 +66,7 @@ class Models:
         :param body: the UploadModelRequest, in any form of its JSON.
         :raises BrokenRules: it cannot be read, or breaks rules.
         :raises ResourceExists: the project has a model of this id, in this location or in another.
+        :raises QuotaExceeded: clients have uploaded :data:`MAX_UPLOADED` models of the project.
         """
         model_id, model = uploaded_model(canonical(f"{UPLOAD}Request", body))
         record = ModelRecord(
@@ -67,6 +77,11 @@ class Models:
             model=model,
             created_at=self._clock(),
         )
+        if (count := self._models.count_uploaded(project)) >= MAX_UPLOADED:
+            raise QuotaExceeded(
+                f"project {project!r} has {count:,} uploaded models, and may have {MAX_UPLOADED:,}; delete those "
+                "that are no longer needed"
+            )
         if not self._models.add(record):
             raise ResourceExists(
                 f"project {project!r} has a model {record.model_id!r} already; delete it, or choose another modelId"

@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 from tests.support.fakes.training_pipelines import MODEL, WITH_BASE, make_pipeline
 from tests.unit.training_service.api.vertex_v1.pipelines.conftest import EndJob
 from training_api.job.project_number import project_number
+from training_service.api.vertex_v1.pipelines import model_methods
 
 LOCATION = "/vertex/v1/projects/demo/locations/us-central1"
 MODELS = f"{LOCATION}/models"
@@ -151,6 +152,21 @@ def test_an_id_is_used_once_and_again_after_a_deletion(http: TestClient) -> None
     assert kept["displayName"] == MODEL["displayName"]
     http.delete(f"{MODELS}/mine").raise_for_status()
     upload(http, MODEL, modelId="mine").raise_for_status()
+
+
+def test_a_project_has_no_more_uploads_than_the_rule_says(
+    http: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_methods, "MAX_UPLOADED", 2)
+    for model_id in ("one", "two"):
+        upload(http, MODEL, modelId=model_id).raise_for_status()
+
+    refused = upload(http, MODEL, modelId="three")
+
+    assert (refused.status_code, refused.json()["error"]["status"]) == (429, "RESOURCE_EXHAUSTED")
+    assert "has 2 uploaded models, and may have 2; delete those" in refused.json()["error"]["message"]
+    http.delete(f"{MODELS}/one").raise_for_status()
+    upload(http, MODEL, modelId="three").raise_for_status()
 
 
 def test_every_broken_rule_of_an_upload_is_named(http: TestClient) -> None:

@@ -1,0 +1,442 @@
+"""
+A stack on several machines, which run what ``make join-command`` prints on the first.
+
+All of them are engines in network namespaces; the stack runs in the first one's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import docker
+import httpx
+import pytest
+
+from local_stack.people.credentials import developers_header, registry_login
+from local_stack.settings import StackSettings
+from tests.support.bed.job_watch import messages, until_state
+from tests.support.bed.machines import Machines, Node
+from tests.support.dead_runs import remove_tree
+from tests.support.run_id import current_run
+from tests.support.speed import scaled
+from tests.support.waiting import wait_until
+from training_api.clients.network import Network
+from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
+from training_api.states import JobState
+
+pytestmark = [pytest.mark.docker, pytest.mark.swarm]
+
+PROJECT = "demo-project"
+_LOOPBACK = ("127.", "[::1]", "[::ffff:127.")
+#: Every replica reads the object, and writes what it read beside its name; the master waits for the others.
+TRAINER = """\
+import json, os, sys, time, urllib.parse, urllib.request
+store, folder = os.environ["STORAGE_EMULATOR_HOST"], sys.argv[1]
+spec = json.loads(os.environ["CLUSTER_SPEC"])
+me = f"{spec['task']['type']}-{spec['task']['index']}"
+
+def get(name):
+    path = urllib.parse.quote(name, safe="")
+    return urllib.request.urlopen(f"{store}/storage/v1/b/demo-bucket/o/{path}?alt=media").read().decode()
+
+def there():
+    prefix = urllib.parse.quote(folder, safe="")
+    found = json.load(urllib.request.urlopen(f"{store}/storage/v1/b/demo-bucket/o?prefix={prefix}"))
+    return [item["name"] for item in found.get("items", [])]
+
+name = urllib.parse.quote(f"{folder}/{me}", safe="")
+url = f"{store}/upload/storage/v1/b/demo-bucket/o?uploadType=media&name={name}"
+headers = {"Content-Type": "text/plain"}
+urllib.request.urlopen(urllib.request.Request(url, get("jobs/question").upper().encode(), headers)).close()
+print(me, "wrote", flush=True)
+while me.startswith("master") and len(there()) < 3 or not me.startswith("master"):
+    time.sleep(0.2)
+"""
+DOCKERFILE = """\
+FROM {base}
+COPY trainer.py /trainer.py
+ENTRYPOINT ["python3", "-u", "/trainer.py"]
+"""
+
+
+class FirstMachine:
+    """The machine that serves the stack, by the commands that ``make`` runs."""
+
+    def __init__(self, node: Node, state_dir: Path, base_image: str) -> None:
+        self.node = node
+        self._told = {
+            "LOCAL_STACK_STATE_DIR": str(state_dir),
+            "LOCAL_STACK_DOCKER_HOST": node.docker_host,
+            "LOCAL_STACK_ADVERTISE_ADDRESS": node.address,
+            "LOCAL_STACK_REQUIRE_AUTH": "true",
+            "LOCAL_STACK_BASE_IMAGE": base_image,
+            "LOCAL_STACK_INSTALL_PACKAGES": "false",
+            "LOCAL_STACK_TRAINING_ENVIRONMENT": json.dumps(
+                {"TRAINING_STOP_GRACE_SECONDS": "1", "TRAINING_MEMORY_LIMIT_BYTES": str(256 * 1024**2)}
+            ),
+        }
+        self.settings = StackSettings.model_validate(
+            {
+                name.removeprefix("LOCAL_STACK_").lower(): value
+                for name, value in self._told.items()
+                if name != "LOCAL_STACK_TRAINING_ENVIRONMENT"
+            }
+        )
+
+    def start(self, command: str, **settings: str | None) -> subprocess.Popen[bytes]:
+        """Start ``make COMMAND`` there, with other settings or without (``None``)."""
+        others = {name: value for name, value in os.environ.items() if not name.startswith("LOCAL_STACK_")}
+        log = self.node.folder / f"{command}.log"
+        log.unlink(missing_ok=True)
+        return self.node.run(
+            command,
+            *(sys.executable, "-m", "local_stack", command),
+            environment={
+                name: value for name, value in (others | self._told | settings).items() if value is not None
+            },
+        )
+
+    def make(self, command: str, *, status: int = 0, **settings: str | None) -> str:
+        """Run ``make COMMAND`` there; return what it prints."""
+        ended = self.start(command, **settings).wait(scaled(240))
+        printed = (self.node.folder / f"{command}.log").read_text("utf-8")
+        assert ended == status, printed
+        return printed
+
+    def client(self) -> TrainingClient:
+        """Return a client of the training service on another machine, with a token."""
+        network = Network(verify=str(self.settings.authority_file))
+        headers = developers_header(self.settings)
+        return TrainingClient(self.settings.gate_url, PROJECT, headers=headers, network=network)
+
+    def store(self, *arguments: str) -> str:
+        """Ask the object store over the machine's loopback, as its users do."""
+        log = self.node.folder / "store.log"
+        log.unlink(missing_ok=True)
+        url = f"{self.settings.object_store_url}{arguments[-1]}"
+        asked = self.node.run("store", "curl", "--silent", "--fail", *arguments[:-1], url)
+        assert asked.wait(scaled(60)) == 0, log.read_text()
+        return log.read_text()
+
+    def join_command(self) -> str:
+        """Return what ``make join-command`` prints for the other machine."""
+        printed = self.make("join-command")
+        return printed[printed.index("sh <<'JOIN'") : printed.index("\nJOIN\n") + len("\nJOIN\n")]
+
+
+def run_there(node: Node, script: str) -> tuple[int, str]:
+    """Paste ``script`` into a shell of another machine; return its status and what it prints."""
+    log = node.folder / "join.log"
+    log.unlink(missing_ok=True)
+    environment = {"PATH": os.environ["PATH"], "DOCKER_HOST": node.docker_host}
+    status = node.run("join", "sh", "-c", script, environment=environment).wait(scaled(180))
+    return status, log.read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def machines() -> Iterator[Machines]:
+    """Three machines with an engine each, none of which is in a swarm."""
+    machines = Machines(3, kind="j")
+    try:
+        machines.up()
+        yield machines
+    finally:
+        machines.down()
+
+
+@pytest.fixture(scope="module")
+def first(machines: Machines, engine_client: docker.APIClient, base_image: str) -> Iterator[FirstMachine]:
+    """The stack on the first machine; its start was killed twice before."""
+    folder = current_run().make_folder("stack")
+    first = FirstMachine(machines.nodes[0], folder, base_image)
+    first.node.copy_image(base_image, engine_client)
+    with closing(first.node.client()) as engine:
+        kill_once(first, lambda: (folder / "machines" / "authority-key.pem").exists())
+        kill_once(first, lambda: engine.info()["Swarm"]["LocalNodeState"] == "active")
+    first.make("serve")
+    yield first
+    first.make("down")
+    remove_tree(folder)
+
+
+def kill_once(first: FirstMachine, moment: Callable[[], bool]) -> None:
+    """Start the stack, and kill the command at a moment."""
+    serving = first.start("serve")
+    wait_until(moment, "the moment to kill it has come", poll_seconds=0.01)
+    assert serving.poll() is None
+    (command,) = Path(f"/proc/{serving.pid}/task/{serving.pid}/children").read_text().split()
+    os.kill(int(command), signal.SIGKILL)
+    serving.wait(scaled(30))
+
+
+@pytest.fixture(scope="module")
+def engines(machines: Machines) -> Iterator[Mapping[str, docker.APIClient]]:
+    """A client of each machine's engine, by the machine's name."""
+    clients = {node.name: node.client() for node in machines.nodes}
+    yield clients
+    for client in clients.values():
+        client.close()
+
+
+def ask(first: FirstMachine, method: str, url: str, **options: Any) -> httpx.Response:
+    """Ask from a machine that is none of the swarm, on a connection of its own."""
+    trusted = ssl.create_default_context(cafile=first.settings.authority_file)
+    return httpx.request(method, url, verify=trusted, trust_env=False, timeout=scaled(30), **options)
+
+
+def worker_token(engine: docker.APIClient) -> str:
+    return str(engine.inspect_swarm()["JoinTokens"]["Worker"])
+
+
+def test_nothing_but_the_named_ports_listens_beyond_loopback(first: FirstMachine) -> None:
+    for kind, ports in (("t", (2377, 7946, 5000, 8474, 9023)), ("u", (7946,))):
+        assert beyond_loopback(first, kind) == {f"{first.node.address}:{port}" for port in ports}
+
+
+def beyond_loopback(first: FirstMachine, kind: str) -> set[str]:
+    """Return where the first machine listens beyond loopback, over TCP (``t``) or UDP (``u``)."""
+    log = first.node.folder / "ss.log"
+    log.unlink(missing_ok=True)
+    assert first.node.run("ss", "ss", f"-Hln{kind}").wait(scaled(30)) == 0
+    heard = {line.split()[3] for line in log.read_text().splitlines()}
+    # The kernel's own, for the overlay networks, has no process.
+    kernels = {"0.0.0.0:4789", "*:4789", "[::]:4789"}
+    return {each for each in heard if not each.startswith(_LOOPBACK)} - kernels
+
+
+def test_each_port_refuses_who_has_no_token(first: FirstMachine) -> None:
+    settings = first.settings
+    gate, registry = settings.gate_url, settings.registry_url
+    made_up = {"Authorization": "Bearer " + "x" * 43}
+    scope = f"service=training-registry&scope=repository:{PROJECT}/x:pull"
+    anybodys = ask(first, "GET", f"{gate}/registry/token?{scope}").json()["token"]
+    store = f"http://{first.node.address}:{settings.object_store_port}/storage/v1/b/demo-bucket/o"
+    answers = {
+        "service": ask(first, "GET", f"{gate}/v1/projects/{PROJECT}/jobs"),
+        "registry": ask(first, "GET", f"{registry}/v2/"),
+        "the registry, with the token that anybody gets": ask(
+            first,
+            "GET",
+            f"{registry}/v2/{PROJECT}/x/tags/list",
+            headers={"Authorization": f"Bearer {anybodys}"},
+        ),
+        "joining": ask(first, "POST", f"{gate}/machines:join"),
+        "a token that was made up": ask(first, "POST", f"{gate}/machines:join", headers=made_up),
+        "a machine that is none of the swarm": ask(first, "GET", store),
+    }
+
+    assert {name: answer.status_code for name, answer in answers.items()} == {
+        "service": 401,
+        "registry": 401,
+        "the registry, with the token that anybody gets": 401,
+        "joining": 401,
+        "a token that was made up": 403,
+        "a machine that is none of the swarm": 403,
+    }
+    assert f'realm="{gate}/registry/token"' in answers["registry"].headers["WWW-Authenticate"]
+    # Whoever does not trust the stack's authority learns of a false one.
+    with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+        httpx.get(gate, trust_env=False)
+
+
+def test_without_tokens_nothing_is_started(first: FirstMachine) -> None:
+    printed = first.make("serve", status=1, LOCAL_STACK_REQUIRE_AUTH="false")
+
+    assert "needs LOCAL_STACK_REQUIRE_AUTH=true" in printed
+
+
+def test_an_expired_token_lets_no_machine_in(first: FirstMachine, machines: Machines) -> None:
+    script = first.join_command()
+    (invitation,) = (first.settings.machines_dir / "invitations" / "open").iterdir()
+    invitation.write_text(json.dumps({"until": time.time() - 1}))
+
+    status, printed = run_there(machines.nodes[1], script)
+
+    assert status == 1
+    assert "the first machine refused: the token is unknown, used or expired" in printed
+
+
+def test_machines_join_once_each_and_swarms_own_token_is_replaced(
+    first: FirstMachine, machines: Machines, engines: Mapping[str, docker.APIClient]
+) -> None:
+    second, third = machines.nodes[1:]
+    before = worker_token(engines["node1"])
+    script = first.join_command()
+    token = re.search(r"^token=(\S+)$", script, re.MULTILINE)
+    assert token is not None
+    assert run_there(second, script) == (
+        0,
+        f"this machine has joined as {second.address}; on the first machine, make status shows it\n",
+    )
+    again = f"this machine is in the swarm of {first.node.address} already, and trusts its registry\n"
+    assert run_there(second, script) == (0, again)
+    assert run_there(third, script)[0] == 1, "the token was used"
+    wait_until(lambda: worker_token(engines["node1"]) != before, "Swarm's token is another one")
+    assert token[1] not in "".join(path.read_text() for path in first.settings.log_dir.glob("*.log"))
+
+    status, printed = run_there(third, first.join_command())
+    assert status == 0, printed
+
+    shown = first.make("status")
+    rows = {line.split()[0]: line.split() for line in shown.splitlines() if line.startswith("node")}
+    assert {name: row[1:5] for name, row in rows.items()} == {
+        "node1": [first.node.address, "manager", "ready", "active"],
+        "node2": [second.address, "worker", "ready", "active"],
+        "node3": [third.address, "worker", "ready", "active"],
+    }
+    version = engines["node2"].version()["Version"]
+    assert all(row[5] == str(os.cpu_count()) and row[-1] == version for row in rows.values())
+
+
+def test_a_gate_that_is_killed_after_it_gave_swarms_token_away_replaces_it(
+    first: FirstMachine, engines: Mapping[str, docker.APIClient]
+) -> None:
+    folder = first.settings.machines_dir / "invitations" / "given"
+    wait_until(lambda: not list(folder.iterdir()), "what was given before is replaced")
+    before = worker_token(engines["node1"])
+    token = re.search(r"^token=(\S+)$", first.join_command(), re.MULTILINE)
+    assert token is not None
+    headers = {"Authorization": f"Bearer {token[1]}"}
+    assert ask(first, "POST", f"{first.settings.gate_url}/machines:join", headers=headers).json() == {
+        "token": before
+    }
+    (gate,) = gate_pids(first)
+
+    os.kill(gate, signal.SIGKILL)
+    (record,) = folder.iterdir()
+    # Its two minutes are over, and no machine has joined.
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"until": time.time()}))
+
+    wait_until(lambda: worker_token(engines["node1"]) != before, "Swarm's token is another one")
+    wait_until(lambda: not record.exists(), "it is forgotten")
+
+
+def gate_pids(first: FirstMachine) -> list[int]:
+    """Return the processes of the stack's gate."""
+    folder = f"--folder={first.settings.machines_dir}".encode()
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended
+            if folder in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+    return found
+
+
+def test_a_job_that_was_built_and_pushed_runs_on_all_machines_with_objects(
+    first: FirstMachine, engines: Mapping[str, docker.APIClient], base_image: str, job_id: str, tmp_path: Path
+) -> None:
+    settings, engine = first.settings, engines["node1"]
+    image = f"{settings.image_prefix}/meet:1"
+    push(engine, tmp_path, image, base_image, registry_login(settings))
+    first.store(
+        "--data-binary",
+        "what is it",
+        "/upload/storage/v1/b/demo-bucket/o?uploadType=media&name=jobs/question",
+    )
+    config = ReplicaConfig(image_uri=image, container_args=[f"jobs/{job_id}"])
+    training_input = TrainingInput(
+        region="us-central1",
+        scale_tier="CUSTOM",
+        master_type="n1-standard-4",
+        master_config=config,
+        worker_type="n1-standard-4",
+        worker_count=2,
+        worker_config=config,
+        job_dir=f"gs://demo-bucket/jobs/{job_id}",
+    )
+
+    with first.client() as training:
+        training.create_job(Job(job_id=job_id, training_input=training_input))
+        until_state(training, job_id, JobState.RUNNING)
+        placed = where_containers_are(engines, job_id)
+        until_state(training, job_id, JobState.SUCCEEDED)
+        written = [line for line in messages(training, job_id) if "wrote" in line]
+
+    listed = json.loads(first.store(f"/storage/v1/b/demo-bucket/o?prefix=jobs/{job_id}/"))["items"]
+    names = sorted(item["name"] for item in listed)
+    assert names == [f"jobs/{job_id}/{each}" for each in ("master-0", "worker-0", "worker-1")]
+    assert {
+        first.store(f"/storage/v1/b/demo-bucket/o/{name.replace('/', '%2F')}?alt=media") for name in names
+    } == {"WHAT IS IT"}
+    assert set(placed.values()) == {"node1", "node2", "node3"}
+    assert len(written) == 3
+
+
+def test_jobs_of_packages_have_their_image_on_every_machine(
+    first: FirstMachine, engines: Mapping[str, docker.APIClient], job_id: str
+) -> None:
+    config = ReplicaConfig(
+        # One of Vertex AI's prebuilt ones, for which the stack runs its runtime image.
+        image_uri="us-docker.pkg.dev/vertex-ai/training/any:1",
+        container_command=["sh", "-c", "ls /opt/container-training/run_package.py; sleep 3"],
+    )
+    training_input = TrainingInput(
+        region="us-central1",
+        scale_tier="CUSTOM",
+        master_type="n1-standard-4",
+        master_config=config,
+        worker_type="n1-standard-4",
+        worker_count=2,
+        worker_config=config,
+    )
+
+    with first.client() as training:
+        training.create_job(Job(job_id=job_id, training_input=training_input))
+        until_state(training, job_id, JobState.RUNNING)
+        placed = where_containers_are(engines, job_id)
+        until_state(training, job_id, JobState.SUCCEEDED)
+
+    assert set(placed.values()) == {"node1", "node2", "node3"}
+
+
+def push(engine: docker.APIClient, folder: Path, image: str, base_image: str, login: dict[str, str]) -> None:
+    """Build the trainer's image on the first machine, and push it to the stack's registry."""
+    files = {"Dockerfile": DOCKERFILE.format(base=base_image), "trainer.py": TRAINER}
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    lines: list[dict[str, Any]] = list(engine.build(path=str(folder), tag=image, decode=True))
+    repository, _, tag = image.rpartition(":")
+    lines += engine.push(repository, tag=tag, stream=True, decode=True, auth_config=login)
+    assert not [line for line in lines if "error" in line], lines[-5:]
+
+
+def where_containers_are(engines: Mapping[str, docker.APIClient], job_id: str) -> dict[str, str]:
+    """Return the machine of each running container of the job, by its id."""
+    label = {"label": f"container-training.job={job_id}"}
+    return {item["Id"]: name for name, engine in engines.items() for item in engine.containers(filters=label)}
+
+
+def test_down_says_what_it_leaves_and_the_next_start_finds_it(
+    first: FirstMachine, engines: Mapping[str, docker.APIClient]
+) -> None:
+    swarm = engines["node1"].inspect_swarm()["ID"]
+
+    printed = first.make("down")
+    first.make("serve")
+    assert gate_pids(first)
+
+    assert "still manages its swarm, with 2 other machines (node2, node3)" in printed
+    assert engines["node1"].inspect_swarm()["ID"] == swarm
+
+
+def test_without_the_address_nothing_listens_for_others_any_more(
+    first: FirstMachine, engines: Mapping[str, docker.APIClient]
+) -> None:
+    first.make("serve", LOCAL_STACK_ADVERTISE_ADDRESS=None)
+
+    # The engine's bridge is for containers of this machine.
+    heard = {each for each in beyond_loopback(first, "t") if not each.startswith("172.")}
+    assert heard == {f"{first.node.address}:{port}" for port in (2377, 7946)}
+    assert len(engines["node1"].nodes()) == 3
