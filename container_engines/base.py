@@ -102,7 +102,7 @@ class ReplicaLaunch:
     :param trial_id: the trial of a tuning job that it belongs to; empty: none.
     :param host_name: what the other replicas resolve it by; the same in every attempt.
     :param command: replaces the image's entry point; empty: keep the image's.
-    :param metric_folder: absolute path of a folder on the service's machine. The container sees it as
+    :param metric_folder: absolute path of a folder on the container's machine. The container sees it as
         ``METRIC_FOLDER`` and may write to it. Empty: none.
     :param secrets: what the container has from its first instruction on; ``environment`` goes before theirs.
     :param files: absolute path -> content of what it has beside its image, from its first instruction on. All
@@ -172,12 +172,14 @@ class Usage:
     :param memory_bytes: without the kernel's caches of files, which it can drop.
     :param gpus: GPUs that were busy just now, each by its share of the time; ``None``: no GPU, or unknown.
     :param gpu_memory_bytes: in use on all of its GPUs together; ``None`` as above.
+    :param age_seconds: how long ago this was so.
     """
 
     cpu_seconds: float
     memory_bytes: int
     gpus: float | None = None
     gpu_memory_bytes: int | None = None
+    age_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +209,11 @@ class Engine(ABC):
     @property
     @abstractmethod
     def can_read_metrics(self) -> bool:
-        """Whether containers run on the service's machine, so that both can share a folder."""
+        """
+        Whether what containers write to a folder is read on their machine.
+
+        By this service, which then runs on that machine, or by the machine's agent.
+        """
 
     @abstractmethod
     def ping(self) -> str:
@@ -240,7 +246,9 @@ class Engine(ABC):
 
     def confine(self) -> None:  # noqa: B027  # not every engine can
         """
-        Put what limits all containers together in place, or in place again.
+        Put what guards all containers together in place, or in place again.
+
+        That is what limits them, and the agents of their machines.
 
         :raises EngineError: it cannot be done, and no replica can be started.
         """

@@ -17,6 +17,7 @@ import structlog
 from container_engines.base import Engine
 from training_service.intake.log_collector import LogCollector
 from training_service.intake.metric_collector import MetricCollector
+from training_service.intake.node_streams import NodeStreams
 from training_service.intake.usage_sampler import UsageSampler
 from training_service.loop.scheduler import Scheduler
 from training_service.metadata.server import MetadataServer
@@ -44,13 +45,19 @@ class Startable(Stoppable, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lifetime:
-    """The parts that move jobs."""
+    """
+    The parts that move jobs.
+
+    :param streams: what agents of machines read; ``None``: this process reads.
+    """
 
     moving: LoopConnections
     store: JobStore
     scheduler: Scheduler
     collector: LogCollector
     reports: MetricCollector
+    streams: NodeStreams | None
+    agents: Sequence[Startable]
     summaries: Sequence[Startable]
     sampler: UsageSampler
     watch: DiskWatch
@@ -75,7 +82,7 @@ class Lifetime:
             self._stop()
 
     def _start(self) -> None:
-        for part in (self.collector, *self.summaries):
+        for part in (self.collector, *self.summaries, *self.agents):
             part.start()
         self.reports.start(job.uid for job in self.store.list_active())
         self.scheduler.start()
@@ -101,7 +108,7 @@ class Lifetime:
             self.collector,
             self.reports,
         )
-        for part in (*parts, *self.summaries):
+        for part in (*parts, *self.summaries, *self.agents):
             part.stop()
         if self.metadata:
             self.metadata.stop()

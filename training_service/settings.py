@@ -71,6 +71,12 @@ class ServiceSettings(BaseSettings):
     :param engine: ``docker``: containers run on the engine's machine; ``swarm``: on those of the swarm that
         it manages.
     :param docker_host: engine to use; empty: ``DOCKER_HOST`` or the default socket, as with docker.
+    :param agent_image: with a swarm: the image of the agent of each machine, which reads the metrics of jobs
+        there: the service's own image; empty: there are no agents, and tuning jobs are refused.
+    :param agent_url: this service as every machine reaches it: ``http://HOST:PORT`` or ``https://...``.
+    :param agent_folder: absolute path of a folder that every machine has, for the metrics of its containers.
+    :param agent_docker_socket: absolute path of the engine's socket on every machine: by it, the agent knows
+        which containers ran out of memory, and what they use; empty: it has no way to the engine.
     :param container_env: variables that every container gets, e.g. ``STORAGE_EMULATOR_HOST``.
     :param egress: what containers of jobs reach on the network: ``open``, ``internet`` or ``none``.
     :param egress_allow: ``HOST:PORT`` that they reach in every case, beside the metadata endpoint and the
@@ -149,6 +155,10 @@ class ServiceSettings(BaseSettings):
     certificates_dir: Path | None = None
     engine: EngineKind = EngineKind.DOCKER
     docker_host: str = ""
+    agent_image: str = ""
+    agent_url: str = ""
+    agent_docker_socket: str = Field(default="/var/run/docker.sock", pattern="^(/|$)")
+    agent_folder: str = Field(default="/var/lib/container-training", pattern="^/")
     container_env: dict[str, str] = {}
     egress: EgressMode = EgressMode.OPEN
     egress_allow: list[Annotated[Endpoint, BeforeValidator(Endpoint.parse)]] = []
@@ -197,6 +207,15 @@ class ServiceSettings(BaseSettings):
                 f"TRAINING_EGRESS must be open with TRAINING_ENGINE=swarm, got {self.egress}: the service cannot "
                 "filter what containers on other machines send; filter it on these machines"
             )
+        if bool(self.agent_image) != bool(self.agent_url):
+            raise ValueError(
+                "TRAINING_AGENT_IMAGE and TRAINING_AGENT_URL must be set together, got "
+                f"{self.agent_image!r} and {self.agent_url!r}; set both, or none for no agents"
+            )
+        if self.agent_url and not _endpoint_of(self.agent_url):
+            raise ValueError(
+                f"TRAINING_AGENT_URL must be http://HOST:PORT or https://HOST:PORT, got {self.agent_url!r}"
+            )
         if bool(self.grpc_certificate) != bool(self.grpc_key):
             raise ValueError(
                 "TRAINING_GRPC_CERTIFICATE and TRAINING_GRPC_KEY must be set together, got "
@@ -223,6 +242,11 @@ class ServiceSettings(BaseSettings):
     def metrics_folder(self) -> Path:
         """The folder in which trials report their metrics; absolute, as the engine requires."""
         return (self.metrics_dir or (self.key_folder or Path(".local/training")) / "metrics").absolute()
+
+    @property
+    def agent_host(self) -> str:
+        """The name under which agents ask for this service; empty: there are none."""
+        return urlsplit(self.agent_url).hostname or ""
 
     @property
     def secrets_folder(self) -> Path:

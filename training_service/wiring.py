@@ -10,6 +10,7 @@ from fastapi import FastAPI
 
 from container_engines.base import Engine
 from container_engines.docker.engine import DockerEngine
+from container_engines.swarm.agent import AgentLaunch
 from container_engines.swarm.engine import SwarmEngine
 from training_api.dialects.ml_v1.dialect import ML_V1
 from training_api.dialects.registry import DIALECTS
@@ -17,6 +18,7 @@ from training_api.dialects.vertex_v1.dialect import VERTEX_V1
 from training_api.job.job_spec import JobSpec
 from training_api.version import __version__
 from training_service.access.secret_store import SecretStore
+from training_service.api.agents import AgentApi
 from training_service.api.app import TRUSTED_HOSTS, create_app
 from training_service.api.ml_v1.routes import ml_v1_routers
 from training_service.api.registry import registry_router
@@ -39,6 +41,7 @@ from training_service.model.container_runtimes import check_runtimes
 from training_service.model.disk.disk_guard import DiskGuard
 from training_service.model.heartbeat import Heartbeat
 from training_service.model.host_capacity import HostCapacity, within
+from training_service.parts.agents import agent_launch
 from training_service.parts.identities import Identities
 from training_service.parts.moving import MovingParts
 from training_service.parts.vertex_ports import vertex_ports
@@ -49,6 +52,7 @@ from training_service.store.ended.ended_jobs import EndedJob, EndedJobs
 from training_service.store.jobs.job_search import SEARCHED_TOO, JobSearch
 from training_service.store.jobs.job_store import JobStore
 from training_service.store.jobs.success_store import SuccessStore
+from training_service.store.leadership import Role
 from training_service.store.logs.log_store import LogStore
 from training_service.store.loop_connections import LoopConnections
 from training_service.store.measurement_store import MeasurementStore
@@ -124,7 +128,8 @@ def _build(
     moving = LoopConnections(databases, settings.lease_seconds, on_lost)
     logs = LogStore(databases.api)
     asked, store = JobStore(databases.api, logs), JobStore(moving.loop, LogStore(moving.loop))
-    engine = engine or _engine(settings, store.service_id)
+    agent = agent_launch(settings, identities.key)
+    engine = engine or _engine(settings, store.service_id, agent)
     check_runtimes(settings.runtime, engine)
     metrics = Metrics()
     metrics.watch_jobs(asked.count_by_state)
@@ -170,6 +175,7 @@ def _build(
         has_tuning=not missing,
         dialects=DIALECTS,
         faults=faults,
+        agent=agent,
     ).build()
     scheduler = lifetime.scheduler
     health = Health(
@@ -244,7 +250,15 @@ def _build(
         version=__version__,
         running=lifetime.running(),
         faults=faults,
-        trusted_hosts=[*TRUSTED_HOSTS, settings.host, *settings.allowed_hosts],
+        agents=AgentApi(lifetime.streams, engine.facts, agent.token, lambda: moving.role is Role.ACTIVE)
+        if agent and lifetime.streams and isinstance(engine, SwarmEngine)
+        else None,
+        trusted_hosts=[
+            *TRUSTED_HOSTS,
+            settings.host,
+            *settings.allowed_hosts,
+            *filter(None, [settings.agent_host]),
+        ],
         beside=vertex_ports(settings, metrics, access.identify),
     )
 
@@ -264,7 +278,9 @@ def _package_pins(
     return PackagePins(storage, identities.bucket_access(policies, storage).check).pin
 
 
-def _engine(settings: ServiceSettings, service_id: str) -> Engine:
+def _engine(settings: ServiceSettings, service_id: str, agent: AgentLaunch | None) -> Engine:
     if settings.engine is EngineKind.SWARM:
-        return SwarmEngine(service_id, settings.docker_host, stop_grace_seconds=settings.stop_grace_seconds)
+        return SwarmEngine(
+            service_id, settings.docker_host, stop_grace_seconds=settings.stop_grace_seconds, agent=agent
+        )
     return DockerEngine(service_id, settings.docker_host, settings.gpus, egress=settings.reach)

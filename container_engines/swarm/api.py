@@ -17,6 +17,13 @@ from container_engines.docker.client import DockerConnection, post
 from container_engines.docker.errors import engine_errors
 from container_engines.labels import JOB_UID, SERVICE, job_labels
 from container_engines.swarm.addresses import has_address
+from container_engines.swarm.agent import (
+    AGENT_OF,
+    AGENT_SPEC,
+    AgentLaunch,
+    agent_secret_name,
+    agent_service_spec,
+)
 from container_engines.swarm.pools import AddressPools, pools_of
 from container_engines.swarm.spec import is_stopped, stopped
 from container_engines.swarm.tasks import Node, Run, nodes_of, run_of
@@ -144,6 +151,43 @@ class SwarmApi:
                     return str(item["ID"])
         raise EngineBusy(f"secret {name} is just being removed")
 
+    def ensure_agents(self, agent: AgentLaunch) -> None:
+        """
+        Make the agents' service, or update it if it is another one.
+
+        A token that it had before goes with the containers that used it.
+        """
+        labels = {AGENT_OF: self._service_id}
+        secret = self.ensure_secret(
+            agent_secret_name(self._service_id, agent.token), labels, agent.token.encode()
+        )
+        spec = agent_service_spec(self._service_id, agent, secret)
+        client = self.client
+        with engine_errors(f"start the agents of the machines, service {spec['Name']}"):
+            try:
+                found = client.inspect_service(spec["Name"])  # type: ignore[no-untyped-call]
+            except NotFound:
+                post(client, "/services/create", spec)
+                return
+            if found["Spec"]["Labels"].get(AGENT_SPEC) != spec["Labels"][AGENT_SPEC]:
+                version = {"version": str(found["Version"]["Index"])}
+                post(client, f"/services/{found['ID']}/update", spec, params=version)
+                return
+            for item in client.secrets(filters={"label": [f"{AGENT_OF}={self._service_id}"]}):
+                if item["ID"] != secret:
+                    with suppress(APIError):  # still in use
+                        client.remove_secret(item["ID"])
+
+    def remove_agents(self) -> None:
+        """Remove the agents' service and its secrets, if there are any."""
+        client, label = self.client, {"label": [f"{AGENT_OF}={self._service_id}"]}
+        with engine_errors("remove the agents of the machines"):
+            for item in client.services(filters=label):  # type: ignore[no-untyped-call]
+                self.remove_service(item["ID"])
+            for item in client.secrets(filters=label):
+                with suppress(NotFound):
+                    client.remove_secret(item["ID"])
+
     def remove_secrets(self, job_uid: str) -> None:
         """Remove the secrets of a job, whose services are gone."""
         client = self.client
@@ -192,14 +236,14 @@ class SwarmApi:
                 if not any(sign in str(error.explanation) for sign in (*_IN_USE, f"{network_id} not found")):
                     raise
 
-    def is_out_of_memory(self, run: Run) -> bool:
-        """Whether the kernel ended it for its memory: known only of the manager's own containers."""
+    def is_out_of_memory(self, run: Run) -> bool | None:
+        """Whether the kernel ended it for its memory; ``None``: it is no container of the manager."""
         client = self.client
         with engine_errors(f"look at container {run.container_id[:12]}"):
             try:
                 return bool(client.inspect_container(run.container_id)["State"]["OOMKilled"])
             except NotFound:
-                return False
+                return None
 
     def _label(self, job_uid: str = "") -> list[str]:
         return [f"{SERVICE}={self._service_id}", *([f"{JOB_UID}={job_uid}"] if job_uid else [])]

@@ -26,7 +26,9 @@ from container_engines.docker.errors import engine_error, engine_errors
 from container_engines.docker.logs import read_frames
 from container_engines.labels import JOB_UID, attempt_of, replica_labels, replica_of
 from container_engines.pull_watch import PullWatch
+from container_engines.swarm.agent import AgentLaunch
 from container_engines.swarm.api import SwarmApi
+from container_engines.swarm.facts import NodeFacts
 from container_engines.swarm.images import SwarmImages
 from container_engines.swarm.logs import LogFollowers
 from container_engines.swarm.spec import job_prefix, secret_name, service_name, service_spec
@@ -55,6 +57,8 @@ _REMOVE_SECONDS = 60.0
 #: How often a start is tried if the machine could not pull an image that the registry has.
 _PULLS, _PULL_PAUSE_SECONDS = 3, 2.0
 _KILLED = 137
+#: How long the end of a run by SIGKILL waits for the agent of its machine, which asks every two seconds.
+_FACTS_SECONDS = 15.0
 
 
 class _NotPlaced(EngineUnavailable):
@@ -69,6 +73,7 @@ class SwarmEngine(Engine):
     :param docker_host: a manager, as in ``DockerEngine``.
     :param stop_grace_seconds: the grace period of new containers; a swarm fixes it at their start.
     :param prepare_seconds: how long a start waits for its machine before it is ``StillStarting``.
+    :param agent: the agent of each machine, which reads what containers write there; ``None``: there is none.
     """
 
     def __init__(
@@ -78,16 +83,23 @@ class SwarmEngine(Engine):
         *,
         stop_grace_seconds: float = 10.0,
         prepare_seconds: float = _PREPARE_SECONDS,
+        agent: AgentLaunch | None = None,
     ) -> None:
         self._service_id = service_id
         self._grace_seconds = stop_grace_seconds
         self._prepare_seconds = prepare_seconds
+        self._agent = agent
         self._swarm = SwarmApi(service_id, docker_host)
         self._images = SwarmImages()
         self._followers = LogFollowers()
         #: What was seen of services and is not reported later, by service id.
         self._started_at: dict[str, datetime] = {}
         self._out_of_memory: dict[str, bool] = {}
+        self._ended_at: dict[str, float] = {}
+        #: The machine and the container of each.
+        self._containers: dict[str, tuple[str, str]] = {}
+        #: What the agents say of containers.
+        self.facts = NodeFacts()
         #: How often in a row a machine could not get the image, by service name.
         self._failed_pulls: dict[str, int] = {}
 
@@ -96,7 +108,13 @@ class SwarmEngine(Engine):
 
     @property
     def can_read_metrics(self) -> bool:
-        return False
+        return self._agent is not None
+
+    def confine(self) -> None:
+        if self._agent:
+            self._swarm.ensure_agents(self._agent)
+        else:
+            self._swarm.remove_agents()
 
     def ping(self) -> str:
         return self._swarm.version()
@@ -121,10 +139,10 @@ class SwarmEngine(Engine):
         return self._images.look_up(self._swarm.connection, ref, token, watch)
 
     def start_replica(self, launch: ReplicaLaunch) -> None:
-        if launch.metric_folder:
+        if launch.metric_folder and not self.can_read_metrics:
             raise EngineError(
-                "the metrics of a trial are read through a folder, which the machines of a swarm do not share: run tuning "
-                "jobs on one machine, with TRAINING_ENGINE=docker"
+                "the metrics of a trial are read by an agent on its machine, and this swarm has none: set TRAINING_AGENT_IMAGE "
+                "and TRAINING_AGENT_URL, or run tuning jobs on one machine, with TRAINING_ENGINE=docker"
             )
         self._remove_lost_runs(launch)
         name = service_name(launch)
@@ -211,8 +229,9 @@ class SwarmEngine(Engine):
                 yield from read_frames(client, f"tasks/{run.task_id}", since_ns, follow=False)
 
     def read_usage(self, container_id: str) -> Usage | None:
-        # A manager cannot ask the engines of other machines.
-        return None
+        # A manager cannot ask the engines of other machines; their agents do.
+        where = self._containers.get(container_id)
+        return self.facts.usage(*where) if where else None
 
     def events(self) -> Iterator[None]:
         # A manager reports events of services and machines, but not of tasks: poll these.
@@ -300,10 +319,14 @@ class SwarmEngine(Engine):
         if phase not in REPLICA_STATES:
             return None
         state = REPLICA_STATES[phase]
+        if run is not None:
+            self._containers[service_id] = run.node_id, run.container_id
+            if state is ReplicaState.EXITED and not self._knows_end(service_id, run):
+                state = ReplicaState.RUNNING
         started_at = exited = None
         if run is not None and state is not ReplicaState.CREATED:
             # A task has one time, that of its last change. After the end, use the start that was seen before.
-            first = run.at if state is ReplicaState.RUNNING else run.created_at
+            first = run.at if phase is TaskPhase.RUNS else run.created_at
             started_at = self._started_at.setdefault(service_id, first)
             exited = run if state is ReplicaState.EXITED else None
         return ObservedReplica(
@@ -314,18 +337,30 @@ class SwarmEngine(Engine):
             state=state,
             machine=run.node_id if run else "",
             exit_code=exited.exit_code if exited else None,
-            out_of_memory=exited is not None and self._is_out_of_memory(service_id, exited),
+            out_of_memory=exited is not None and self._out_of_memory.get(service_id, False),
             started_at=started_at,
             finished_at=exited.at if exited else None,
         )
 
-    def _is_out_of_memory(self, service_id: str, run: Run) -> bool:
-        if run.exit_code == _KILLED and service_id not in self._out_of_memory:
-            self._out_of_memory[service_id] = self._swarm.is_out_of_memory(run)
-        return self._out_of_memory.get(service_id, False)
+    def _knows_end(self, service_id: str, run: Run) -> bool:
+        """
+        Whether it is known if the run ended for its memory.
+
+        Of other machines their agents say so a moment later; without them, it did not.
+        """
+        if run.exit_code != _KILLED or service_id in self._out_of_memory:
+            return True
+        found = self._swarm.is_out_of_memory(run)
+        if found is None and self._agent and self._agent.docker_socket:
+            found = self.facts.out_of_memory(run.node_id, run.container_id)
+            since = self._ended_at.setdefault(service_id, time.monotonic())
+            if found is None and time.monotonic() - since < _FACTS_SECONDS:
+                return False
+        self._out_of_memory[service_id] = bool(found)
+        return True
 
     def _forget_all_but(self, service_ids: Mapping[str, Any]) -> None:
-        for known in (self._started_at, self._out_of_memory):
+        for known in (self._started_at, self._out_of_memory, self._ended_at, self._containers):
             for service_id in known.keys() - service_ids.keys():
                 del known[service_id]
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
-from container_engines.base import FILE_MODE, OPEN_FOLDER_MODE, ReplicaLaunch
+from container_engines.base import FILE_MODE, METRIC_FOLDER, OPEN_FOLDER_MODE, ReplicaLaunch
 from container_engines.confinement import DNS_OPTIONS, DROPPED_CAPABILITIES, MACHINE_NAME
 from container_engines.docker.log_files import log_files
 from container_engines.swarm.tasks import GPU_KIND, Node
@@ -72,8 +72,15 @@ def service_spec(
             for name, secret_id in secret_ids.items()
         ],
         "Mounts": [
-            {"Type": "tmpfs", "Target": folder, "TmpfsOptions": {"Mode": OPEN_FOLDER_MODE}}
-            for folder in launch.folders
+            *(
+                {"Type": "tmpfs", "Target": folder, "TmpfsOptions": {"Mode": OPEN_FOLDER_MODE}}
+                for folder in launch.folders
+            ),
+            *(
+                [{"Type": "bind", "Source": launch.metric_folder, "Target": METRIC_FOLDER}]
+                if launch.metric_folder
+                else []
+            ),
         ],
         "Labels": dict(labels),  # tasks and their containers carry these, not the service's
         "Init": True,  # so that SIGTERM reaches a trainer that is PID 1, and its children are reaped

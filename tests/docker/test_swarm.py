@@ -7,7 +7,6 @@ Replicas are spread, find each other by name, outlive a machine, and leave nothi
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -24,13 +23,11 @@ import pytest
 
 from container_engines.base import ReplicaLaunch, StillStarting
 from container_engines.swarm.engine import SwarmEngine
-from local_stack.parts.part import answers_ok
 from tests.support.bed.job_watch import messages, until_state
 from tests.support.bed.machines import Node, remove_leftovers
 from tests.support.bed.swarm import Swarm
 from tests.support.bed.swarm_parts import LockedImage
-from tests.support.ports import reserve_port
-from tests.support.speed import scaled
+from tests.support.bed.swarm_service import Service
 from tests.support.waiting import wait_until
 from training_api.clients.training import TrainingClient
 from training_api.dialects.ml_v1.resources import Job, ReplicaConfig, TrainingInput
@@ -83,35 +80,6 @@ if "again" in sys.argv:
 """
 COUNT = "import time\nfor number in range(60): print('line', number, flush=True); time.sleep(0.25)"
 SLEEP = "import time; print('up', flush=True); time.sleep(600)"
-
-
-class Service:
-    """A training service over the swarm, as a process of its own."""
-
-    def __init__(self, folder: Path, manager: str) -> None:
-        self.port = reserve_port()
-        self.url = f"http://127.0.0.1:{self.port}"
-        self._log = folder / "service.log"
-        self._environment = os.environ | {
-            "TRAINING_ENGINE": "swarm",
-            "TRAINING_DOCKER_HOST": manager,
-            "TRAINING_PORT": str(self.port),
-            "TRAINING_DATABASE_URL": f"sqlite:///{folder / 'jobs.db'}",
-            "TRAINING_STOP_GRACE_SECONDS": "1",
-            "TRAINING_MEMORY_LIMIT_BYTES": str(256 * 1024**2),
-        }
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        command = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "training_service", "serve"]
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(command, env=self._environment, stdout=log, stderr=log)
-        wait_until(lambda: answers_ok(f"{self.url}/health"), f"the service answers ({self._log})")
-
-    def end(self, how: signal.Signals) -> None:
-        assert self._process is not None
-        self._process.send_signal(how)
-        self._process.wait(timeout=scaled(60))
 
 
 @pytest.fixture(scope="module")

@@ -48,6 +48,7 @@ from training_service.access.roles import (
     VERTEX_LOCATION_LIST,
 )
 from training_service.api.vertex_v1.paths import LOCATION, LOCATIONS, UNSERVED, UNSERVED_METHODS
+from training_service.model.agent_wire import PATHS as AGENT_PATHS
 
 _JOBS = "/v1/projects/{project}/jobs"
 _JOB = "projects/{project}/jobs/{job_id}"
@@ -93,6 +94,8 @@ PUBLIC = frozenset(
         ("POST", "/token"),
     }
 )
+#: Routes of agents, whose token ``middleware/agent_gate.py`` has checked.
+FOR_AGENTS = frozenset(("POST", path) for path in AGENT_PATHS)
 #: Routes that look at more than the path, and check by themselves; the caller is known.
 OWN_CHECK = frozenset(
     {
@@ -176,7 +179,7 @@ def access_check(control: AccessControl) -> Callable[[Request], Awaitable[None]]
 
     async def check(request: Request) -> None:
         route = (request.method, request.scope["route"].path)
-        if route in PUBLIC or route in OWN_CHECK:
+        if route in PUBLIC or route in FOR_AGENTS or route in OWN_CHECK:
             return
         needs, caller = NEEDS.get(route, _UNLISTED), request.state.caller
         asked = (caller, needs.permission, needs.resource.format_map(request.path_params))

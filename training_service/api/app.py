@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 
 from training_service.access.control import AccessControl
 from training_service.api.access import access_check
+from training_service.api.agents import AgentApi, agents_router
 from training_service.api.bucket_iam import StorageErrorBody, bucket_iam_router
 from training_service.api.database_errors import install_database_errors
 from training_service.api.errors import install_error_handlers
@@ -22,6 +23,7 @@ from training_service.api.faults import faults_router
 from training_service.api.health import health_router
 from training_service.api.job_log import job_log_router
 from training_service.api.logging import logging_router
+from training_service.api.middleware.agent_gate import AgentGate
 from training_service.api.middleware.audit_log import AuditLog
 from training_service.api.middleware.body_limit import BodyLimit
 from training_service.api.middleware.gate import Gate
@@ -70,6 +72,7 @@ def create_app(
     trusted_hosts: list[str],
     project_ids: ProjectIds,
     faults: FaultBoard | None = None,
+    agents: AgentApi | None = None,
     beside: Callable[[FastAPI], AbstractAsyncContextManager[object]] = nullcontext,
 ) -> FastAPI:
     """
@@ -79,6 +82,7 @@ def create_app(
     :param dialects: the routes of each dialect.
     :param tokens: the routes of the token endpoints: the registry's, and that of service accounts.
     :param faults: what goes wrong on purpose; default: nothing, and it cannot be set.
+    :param agents: serves the agents of machines; default: there are none.
     :param running: entered when the app starts, left when it stops: the scheduler's life.
     :param beside: entered after that, and left before: what else serves the app.
     """
@@ -115,6 +119,7 @@ def create_app(
         object_access_router(object_access),
         health_router(health, metrics.registry, version),
         *([faults_router(faults)] if faults is not None else []),
+        *([agents_router(agents.streams, agents.facts)] if agents is not None else []),
     ):
         routes.add_to(app)
     install_error_handlers(app)
@@ -124,6 +129,8 @@ def create_app(
     # Before the next one, and so within it: what is refused is measured, too. The last one is asked first.
     app.add_middleware(BodyLimit)
     app.add_middleware(ProjectNumbers, ids=project_ids)
+    if agents is not None:
+        app.add_middleware(AgentGate, token=agents.token, is_active=agents.is_active)
     app.add_middleware(Gate, control=access, trusted_hosts=trusted_hosts)
     app.add_middleware(AuditLog, store=audit)
 

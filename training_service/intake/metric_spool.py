@@ -30,19 +30,22 @@ _SETTLE_SECONDS = 0.05
 _PATIENCE_SECONDS = 1.0
 #: That a trainer may have open at a time: each takes a descriptor of the service.
 MOST_FILES = 64
+#: That are read in one go: of those that an earlier process has left there may be very many.
+_MOST_READ = 500
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(slots=True)
 class _File:
     """
-    A file of the spool that is held open.
+    A file of the spool.
 
+    :param fd: -1: it is not open, as those that an earlier process has left are until they are read.
     :param identity: device and inode.
     """
 
     path: Path
-    fd: int
+    fd: int = -1
     identity: tuple[int, int] = (0, 0)
     is_leased: bool = False
     released_at: float = field(default_factory=time.monotonic)
@@ -72,7 +75,7 @@ class MetricSpool:
         self._read: list[Path] = []
         left = sorted(self._spool.iterdir())
         self._number = int(left[-1].name) if left else 0
-        self._written = [_File(path, os.open(path, _OPEN)) for path in left]
+        self._written = [_File(path) for path in left]
 
     @property
     def is_leased(self) -> bool:
@@ -100,6 +103,8 @@ class MetricSpool:
         """
         Return the content of closed files, oldest first, and the state of those still open.
 
+        Not of all, if there are very many: ``is_waiting`` says so.
+
         :param is_ended: nobody writes any more: all of them, those cut short too.
         """
         if is_ended:
@@ -108,7 +113,9 @@ class MetricSpool:
                 self._release(self._current)
                 self._current = None
         contents = []
-        for file in list(self._written):
+        for file in self._written[:_MOST_READ]:
+            if file.fd < 0:
+                file.fd = os.open(file.path, _OPEN)
             if is_ended or self._is_closed(file):
                 contents.append(_read_tail(file.fd))
                 os.close(file.fd)
@@ -127,7 +134,8 @@ class MetricSpool:
     def close(self) -> None:
         """Let go of everything; the files stay."""
         for file in [*self._written, *([self._current] if self._current else [])]:
-            os.close(file.fd)
+            if file.fd >= 0:
+                os.close(file.fd)
         self._written.clear()
         self._current = None
 
@@ -185,7 +193,7 @@ class MetricSpool:
             found = os.lstat(self._path)
         except FileNotFoundError:
             return
-        ours = {os.fstat(file.fd).st_ino for file in self._written}
+        ours = {_inode(file) for file in self._written}
         ours |= {os.fstat(self._current.fd).st_ino} if self._current else set()
         if found.st_ino in ours:
             return
@@ -201,6 +209,10 @@ class MetricSpool:
             path.rename(self._spool.parent / f"foreign-{self._number:09d}")
         else:
             path.unlink()
+
+
+def _inode(file: _File) -> int:
+    return (file.path.stat() if file.fd < 0 else os.fstat(file.fd)).st_ino
 
 
 def _read_tail(fd: int) -> bytes:

@@ -23,7 +23,7 @@ from training_api.job.job_spec import JobSpec
 from training_api.states import ReplicaState
 from training_service.access.bucket_access import BucketRefused
 from training_service.intake.cloud_storage import Objects, StorageUnavailable
-from training_service.intake.metric_collector import MAX_REPORTS
+from training_service.intake.metric_stream import MAX_REPORTS
 from training_service.intake.summary_files import SummaryFiles
 from training_service.model.records import JobRecord
 from training_service.store.measurement_store import Measurement, MeasurementStore

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 import structlog
@@ -26,6 +26,8 @@ FIRST_PAUSE_SECONDS = 2.0
 #: The pause grows with the container's age: age / 250. An hour gives 750 samples, a week 2,000.
 _SAMPLES_PER_AGE = 250
 _TICK_SECONDS = 0.5
+#: Two samples that are closer are one: a difference of so short a time says nothing.
+_LEAST_SECONDS = 0.1
 #: The longest pause after a container that could not be sampled; each may take the engine's whole time limit.
 _LONGEST_PAUSE_SECONDS = 60.0
 
@@ -111,6 +113,10 @@ class UsageSampler:
         one.due_at, one.failures = at + pause_seconds(age), 0
         if usage is None:
             return None
+        at, moment = at - usage.age_seconds, moment - timedelta(seconds=usage.age_seconds)
+        age -= usage.age_seconds
+        if one.last and at - one.last_at < _LEAST_SECONDS:
+            return None  # it is the sample that is stored: its machine has taken no other since
         # The first look knows the average since the start.
         seconds = at - one.last_at if one.last else max(age, 1e-3)
         used = usage.cpu_seconds - (one.last.cpu_seconds if one.last else 0.0)

@@ -54,15 +54,19 @@ class Launches:
         self._metric_folders = metric_folders
         self._runtime = runtime
 
-    def launch_of(self, job: JobRecord, replica: ReplicaSpec, granted: Resources) -> ReplicaLaunch:
+    def launch_of(
+        self, job: JobRecord, replica: ReplicaSpec, granted: Resources, machine: str = ""
+    ) -> ReplicaLaunch:
         """
         Return how a replica is started; its folder for metrics is there.
 
+        :param machine: which of the engine's ``hosts`` it starts on; empty: any.
         :raises EngineError: the folder cannot be made, or a secret cannot be read.
         """
         spec, dialect = job.spec, self._dialects[job.spec.dialect]
         secrets = self._secrets.given(spec)
-        metric_folder = self._metric_folders.prepare(job, replica.replica) if self._metric_folders else ""
+        folders = self._metric_folders
+        metric_folder = folders.prepare(job, replica.replica, machine) if folders else ""
         metric_file = {_METRIC_FILE: METRIC_FILE} if metric_folder else {}
         context = ReplicaContext(
             spec=spec,
@@ -97,6 +101,7 @@ class Launches:
             resources=granted,
             pids_limit=self._pids_limit,
             metric_folder=metric_folder,
+            machine=machine,
             secrets=secrets,
             disk_bytes=self._disk_bytes,
             runtime=runtime_for(self._runtime, gpus=granted.gpus, is_package=bool(spec.package_uris)),

@@ -300,9 +300,9 @@ class Actions:
     ) -> EngineError | None:
         """Start one replica; return why it cannot start, if so."""
         try:
-            launch = self._launches.launch_of(job, spec, granted)
+            launch = self._launches.launch_of(job, spec, granted, machine)
             self._before_engine()
-            self._engine.start_replica(replace(launch, machine=machine, reserved=reserved))
+            self._engine.start_replica(replace(launch, reserved=reserved))
         except ImageNotFound as error:
             # It was removed after the pull: pull it again.
             self._store.record_image(job, spec.image.pullable, "")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from container_engines.base import Engine
 from container_engines.pull_watch import PullWatch
+from container_engines.swarm.agent import AgentLaunch
 from training_api.cloud_logging import Severity
 from training_api.job.dialect import Dialects
 from training_service.access.secret_store import SecretStore
@@ -20,6 +21,8 @@ from training_service.intake.cloud_storage import CLOUD_STORAGE, CloudStorage
 from training_service.intake.log_collector import LogCollector
 from training_service.intake.log_limiter import LogLimit
 from training_service.intake.metric_collector import MetricCollector
+from training_service.intake.node_streams import NodeStreams
+from training_service.intake.report_sink import StoredReports
 from training_service.intake.usage_sampler import UsageSampler
 from training_service.lifetime import Lifetime
 from training_service.loop.collectors import Collectors
@@ -35,8 +38,9 @@ from training_service.model.heartbeat import Heartbeat
 from training_service.model.host_capacity import HostCapacity
 from training_service.model.reasons import Reason
 from training_service.model.records import JobRecord
+from training_service.parts.agents import stream_reading
 from training_service.parts.identities import Identities
-from training_service.settings import ServiceSettings
+from training_service.settings import EngineKind, ServiceSettings
 from training_service.store.jobs.job_store import JobStore
 from training_service.store.logs.log_store import LogStore
 from training_service.store.loop_connections import LoopConnections
@@ -52,6 +56,7 @@ from training_service.studies.studies import Studies
 from training_service.studies.trial_planner import TrialPlanner
 from training_service.telemetry.metrics import Metrics
 from training_service.telemetry.timeline import Timeline
+from training_service.upkeep.agent_watch import AgentWatch
 from training_service.upkeep.assembly import MetricFolders, build_keeper
 from training_service.upkeep.disk_watch import DiskWatch
 from training_service.upkeep.keeper import Keeper
@@ -68,6 +73,7 @@ class MovingParts:
 
     :param has_tuning: the extra ``tuning`` is installed.
     :param faults: what goes wrong on purpose; ``None``: nothing.
+    :param agent: the agent of each machine; ``None``: there is one machine, or no agent.
     """
 
     settings: ServiceSettings
@@ -84,6 +90,7 @@ class MovingParts:
     has_tuning: bool
     dialects: Dialects
     faults: FaultBoard | None
+    agent: AgentLaunch | None = None
 
     def build(self) -> Lifetime:
         """Return the parts; they do not run yet."""
@@ -98,13 +105,9 @@ class MovingParts:
         judge = StopJudge(measurements, judging, notify)
         trials = TrialStore(loop, LogStore(loop))
         studies = Studies(self.store, trials, MeasurementStore(loop), judge)
-        reports = MetricCollector(
-            self.settings.metrics_folder / self.store.service_id,
-            measurements,
-            notify,
-            note=self._warn,
-            reads_all=self.engine.can_read_metrics,
-        )
+        sink = StoredReports(measurements, self._warn_uid)
+        reading = stream_reading(self.settings, self.agent, self.store, sink, notify)
+        reports = MetricCollector(reading, note=self._warn, reads_all=self.engine.can_read_metrics)
         summaries = self._summaries(measurements, notify)
         timeline = Timeline(SpanStore(loop))
         sampler = UsageSampler(self.engine, UsageStore(self.moving.intake))
@@ -133,6 +136,8 @@ class MovingParts:
             scheduler=scheduler,
             collector=collector,
             reports=reports,
+            streams=reading if isinstance(reading, NodeStreams) else None,
+            agents=[AgentWatch(self.engine)] if self.settings.engine is EngineKind.SWARM else [],
             summaries=summaries,
             sampler=sampler,
             watch=watch,
@@ -144,6 +149,10 @@ class MovingParts:
 
     def _warn(self, record: JobRecord, message: str) -> None:
         self.store.note(record, message, Severity.WARNING)
+
+    def _warn_uid(self, job_uid: str, message: str) -> None:
+        if record := self.store.find_by_uid(job_uid):
+            self._warn(record, message)
 
     def _actions(self, trials: TrialPlanner, reports: MetricCollector, timeline: Timeline) -> Actions:
         settings, loop = self.settings, self.moving.loop

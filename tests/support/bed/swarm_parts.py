@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,6 +23,7 @@ import docker
 import jwt
 import pytest
 
+from local_stack.settings import REPOSITORY_ROOT
 from local_stack.stack import LocalStack
 from tests.support.bed.registry import REPOSITORY, push, registry_program, run_registry
 from tests.support.bed.swarm import Swarm
@@ -54,20 +56,57 @@ def swarm() -> Iterator[Swarm]:
 
 
 @pytest.fixture(scope="session")
-def swarm_image(
+def push_to_swarm(
     swarm: Swarm,
     stack: LocalStack,
     engine_client: docker.APIClient,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[[str], ImageRef]]:
+    """Push an image of this engine to a registry that the machines reach; return it by digest."""
+    folder = tmp_path_factory.mktemp("swarm-registry")
+    program, host = registry_program(stack), swarm.registry(OPEN_PORT)
+
+    def push_image(name: str) -> ImageRef:
+        return parse_image_ref(f"{host}/{REPOSITORY}@{push(program, folder, engine_client, name)}")
+
+    with run_registry(program, folder, host):
+        yield push_image
+
+
+@pytest.fixture(scope="session")
+def swarm_image(push_to_swarm: Callable[[str], ImageRef], base_image: str) -> ImageRef:
+    """The base image, by digest, in a registry that the machines reach; none of them has it yet."""
+    return push_to_swarm(base_image)
+
+
+#: The agent as a machine runs it, and a trainer with the unmodified package from PyPI, in one image.
+_AGENT = """
+FROM {base}
+RUN pip install --no-cache-dir httpx pydantic structlog cloudml-hypertune==0.1.0.dev6
+COPY . /opt/agent
+ENV PYTHONPATH=/opt/agent PYTHONDONTWRITEBYTECODE=1
+"""
+
+
+@pytest.fixture(scope="session")
+def agent_image(
+    push_to_swarm: Callable[[str], ImageRef],
+    engine_client: docker.APIClient,
     base_image: str,
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[ImageRef]:
-    """The base image, by digest, in a registry that the machines reach; none of them has it yet."""
-    folder = tmp_path_factory.mktemp("swarm-registry")
-    program = registry_program(stack)
-    digest = push(program, folder, engine_client, base_image)
-    host = swarm.registry(OPEN_PORT)
-    with run_registry(program, folder, host):
-        yield parse_image_ref(f"{host}/{REPOSITORY}@{digest}")
+) -> ImageRef:
+    """The agent of this checkout, by digest, in a registry that the machines reach."""
+    folder = tmp_path_factory.mktemp("agent-image")
+    for package in ("training_api", "container_engines", "training_service"):
+        shutil.copytree(
+            REPOSITORY_ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    (folder / "Dockerfile").write_text(_AGENT.format(base=base_image))
+    name = current_run().image(f"agent:{uuid.uuid4().hex}")
+    build_image(engine_client, name, path=str(folder))
+    pushed = push_to_swarm(name)
+    engine_client.remove_image(name)
+    return pushed
 
 
 @pytest.fixture

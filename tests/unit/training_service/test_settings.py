@@ -59,6 +59,29 @@ def test_a_swarm_cannot_be_closed(mode: str) -> None:
         settings(engine="swarm", egress=mode)
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"agent_image": "image"}, "must be set together, got 'image' and ''"),
+        ({"agent_url": "http://10.0.0.1:8470"}, "must be set together, got '' and 'http://10.0.0.1:8470'"),
+        ({"agent_image": "image", "agent_url": "10.0.0.1"}, "must be http://HOST:PORT .* got '10.0.0.1'"),
+        ({"agent_folder": "here"}, "agent_folder"),
+        ({"agent_docker_socket": "docker.sock"}, "agent_docker_socket"),
+    ],
+)
+def test_agents_that_cannot_be_are_refused(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        settings(engine="swarm", **given)
+
+
+def test_agents_ask_under_the_name_of_their_address() -> None:
+    given = {"agent_image": "image", "agent_url": "https://Service.test:8470"}
+
+    assert settings(engine="swarm", **given).agent_host == "service.test"
+    assert settings().agent_host == ""
+    assert settings(agent_docker_socket="").agent_docker_socket == ""
+
+
 @pytest.mark.parametrize("given", [{"egress": "closed"}, {"egress_allow": ["host"]}])
 def test_a_wrong_value_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):

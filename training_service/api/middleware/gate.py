@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from training_api.errors import AccessDenied
 from training_service.access.control import AccessControl
 from training_service.access.decision import Caller
-from training_service.api.access import PUBLIC
+from training_service.api.access import FOR_AGENTS, PUBLIC
 from training_service.api.bucket_iam import is_storage_path, storage_error
 from training_service.api.errors import error_response
 
@@ -58,7 +58,8 @@ class Gate:
             )
         if is_of_another_site(scope["method"], headers):
             return _answer(path, 403, "web pages of other sites may not use this service; ask it directly")
-        if (scope["method"], path) in PUBLIC:
+        route = scope["method"], path
+        if route in PUBLIC or route in FOR_AGENTS:
             return None
         state = scope.setdefault("state", {})
         identity = state.get(IDENTITY) or identity_of(self._control.identify, headers.get("authorization"))

@@ -10,14 +10,18 @@ from typing import Any
 
 import pytest
 
-from container_engines.base import ReplicaLaunch, StillStarting
+from container_engines.base import ReplicaLaunch, StillStarting, Usage
+from container_engines.labels import replica_labels
+from container_engines.swarm.agent import AgentLaunch
 from container_engines.swarm.engine import SwarmEngine
+from container_engines.swarm.facts import MachineFacts
 from container_engines.swarm.tasks import Node, Run, TaskPhase
 from tests.support.speed import scaled
 from training_api.errors import EngineError, EngineUnavailable
 from training_api.job.cluster import ReplicaId, ReplicaRole
 from training_api.job.machines import Resources
 from training_api.job.restarts import Attempt
+from training_api.states import ReplicaState
 
 LAUNCH = ReplicaLaunch(
     job_uid="0123456789ab",
@@ -83,7 +87,7 @@ class Manager:
         return dict.fromkeys(service_ids, run)
 
 
-def engine_of(manager: Manager, monkeypatch: pytest.MonkeyPatch, **settings: float) -> SwarmEngine:
+def engine_of(manager: Manager, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> SwarmEngine:
     monkeypatch.setattr("container_engines.swarm.engine._PULL_PAUSE_SECONDS", 0)
     engine = SwarmEngine("service", "tcp://127.0.0.1:1", **settings)
     monkeypatch.setattr(engine, "_swarm", manager)
@@ -139,3 +143,71 @@ def test_a_machine_gets_three_tries_for_an_image_however_long_each_of_them_takes
     ):
         engine.start_replica(LAUNCH)
     assert (manager.made, manager.removed) == (3, 3)
+
+
+class EndedElsewhere(Manager):
+    """Its one run was ended by SIGKILL on a machine that is not the manager's."""
+
+    def services(self, _job_uid: str = "") -> list[dict[str, Any]]:
+        return [{"ID": "service", "Spec": {"Labels": replica_labels("service", LAUNCH)}}]
+
+    def networks(self) -> list[dict[str, Any]]:
+        return []
+
+    def is_out_of_memory(self, _: Run) -> None:
+        return None
+
+    def runs(self, service_ids: list[str]) -> dict[str, Run | None]:
+        self.phase = TaskPhase.ENDED
+        runs = super().runs(service_ids)
+        return {
+            key: replace(run, exit_code=137, container_id="container") if run else None
+            for key, run in runs.items()
+        }
+
+
+AGENT = AgentLaunch(image="image", url="http://service", token="token", folder="/folder", docker_socket="/s")
+
+
+def seen(engine: SwarmEngine) -> tuple[ReplicaState, bool]:
+    (replica,) = engine.observe().replicas
+    return replica.state, replica.out_of_memory
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+def test_an_end_by_sigkill_on_another_machine_waits_for_what_its_agent_says(
+    monkeypatch: pytest.MonkeyPatch, is_full: bool
+) -> None:
+    engine = engine_of(EndedElsewhere(), monkeypatch, agent=AGENT)
+
+    assert seen(engine) == (ReplicaState.RUNNING, False)
+    engine.facts.tell("n1", MachineFacts(out_of_memory={"other": True}, usage={}))
+    assert seen(engine) == (ReplicaState.RUNNING, False)
+    engine.facts.tell("n1", MachineFacts(out_of_memory={"container": is_full}, usage={}))
+    assert seen(engine) == (ReplicaState.EXITED, is_full)
+    engine.facts.tell("n1", MachineFacts(out_of_memory={}, usage={}))
+    assert seen(engine) == (ReplicaState.EXITED, is_full)
+
+
+@pytest.mark.parametrize("agent", [None, replace(AGENT, docker_socket=""), AGENT])
+def test_an_end_that_no_agent_speaks_of_is_one_by_the_machine(
+    monkeypatch: pytest.MonkeyPatch, agent: AgentLaunch | None
+) -> None:
+    # No agent, one without the engine's socket, and one that is away for long.
+    monkeypatch.setattr("container_engines.swarm.engine._FACTS_SECONDS", 0)
+    engine = engine_of(EndedElsewhere(), monkeypatch, agent=agent)
+
+    assert seen(engine) == (ReplicaState.EXITED, False)
+
+
+def test_the_use_of_a_run_is_what_the_agent_of_its_machine_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = engine_of(EndedElsewhere(), monkeypatch, agent=AGENT)
+    used = Usage(cpu_seconds=1.0, memory_bytes=2)
+    engine.facts.tell("n1", MachineFacts(out_of_memory={}, usage={"container": used}))
+    assert engine.read_usage("service") is None
+
+    engine.observe()
+
+    found = engine.read_usage("service")
+    assert found is not None
+    assert (found.cpu_seconds, found.memory_bytes) == (1.0, 2)

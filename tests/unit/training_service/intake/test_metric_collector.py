@@ -17,17 +17,20 @@ from pathlib import Path
 
 import pytest
 
-from container_engines.base import METRIC_FILE_NAME, ObservedReplica
+from container_engines.base import METRIC_FILE_NAME, ObservedReplica, StillStarting
 from container_engines.docker.engine import DockerEngine
 from tests.support.fakes import reporter
 from tests.support.fakes.studies import search
 from tests.support.fakes.world import PROJECT, World
 from tests.support.speed import scaled
 from tests.support.waiting import wait_until
-from training_api.errors import InvalidJobSpec, JobConflict
+from training_api.errors import EngineUnavailable, InvalidJobSpec, JobConflict
 from training_api.job.cluster import ReplicaId, ReplicaRole
 from training_api.states import ReplicaState
 from training_service.intake.metric_collector import MetricCollector, check_metrics_can_be_read
+from training_service.intake.metric_reader import MetricReader
+from training_service.intake.metric_stream import StreamName
+from training_service.intake.report_sink import StoredReports
 from training_service.model.records import JobRecord, Trial
 from training_service.store.database import open_database
 from training_service.store.measurement_store import MeasurementStore
@@ -54,10 +57,9 @@ class Collected:
         self.store = MeasurementStore(open_database(f"sqlite:///{folder / 'metrics.db'}"))
         self.notes: list[str] = []
         self.is_drained = threading.Event()
+        sink = StoredReports(self.store, lambda _, message: self.notes.append(message))
         self.collector = MetricCollector(
-            self.root,
-            self.store,
-            self.is_drained.set,
+            MetricReader(self.root, sink, self.is_drained.set),
             note=lambda _, message: self.notes.append(message),
         )
 
@@ -257,6 +259,41 @@ def test_no_trick_with_the_file_stops_the_reading(
     assert collected.steps(record) == [*steps, 2]
 
 
+class Away(MetricReader):
+    """Has no agent on any machine."""
+
+    def open(self, stream: StreamName, machine: str = "") -> str:
+        raise EngineUnavailable(f"the node agent of machine {machine} does not answer")
+
+
+class Slow(MetricReader):
+    """Has an agent that has not answered yet."""
+
+    def open(self, stream: StreamName, machine: str = "") -> str:
+        raise StillStarting(f"the node agent of machine {machine} has not made the folder")
+
+
+def test_a_trial_waits_for_what_reads_its_metrics_and_another_job_does_not(
+    world: World, tmp_path: Path
+) -> None:
+    trial = make_record(world)
+    job, notes = replace(trial, trial=None), list[str]()
+
+    def collector(reading: type[MetricReader]) -> MetricCollector:
+        sink = StoredReports(MeasurementStore(open_database("sqlite://")), lambda *_: None)
+        reader = reading(tmp_path, sink, lambda: None)
+        return MetricCollector(reader, note=lambda _, message: notes.append(message), reads_all=True)
+
+    with pytest.raises(EngineUnavailable, match="machine one does not answer"):
+        collector(Away).prepare(trial, MASTER, "one")
+    for record in (trial, job):
+        with pytest.raises(StillStarting):
+            collector(Slow).prepare(record, MASTER, "one")
+    assert notes == []
+    assert collector(Away).prepare(job, MASTER, "one") == ""
+    assert notes == ["The job has no curves: the node agent of machine one does not answer"]
+
+
 def test_what_reports_nothing_is_drained_at_once(world: World, tmp_path: Path) -> None:
     record = make_record(world)
     job = replace(record, trial=None)
@@ -344,5 +381,5 @@ def test_tuning_is_refused_where_nobody_could_read_the_metrics(world: World) -> 
 
     check_metrics_can_be_read(study, world.engine)
     check_metrics_can_be_read(training, far)
-    with pytest.raises(InvalidJobSpec, match="study: tuning needs an engine"):
+    with pytest.raises(InvalidJobSpec, match="study: tuning needs the metrics of trials"):
         check_metrics_can_be_read(study, far)

@@ -7,6 +7,7 @@ Every file is read once, whatever the container does to it.
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -172,3 +173,30 @@ def test_a_file_that_stays_open_is_read_as_it_grows(
 
     assert (first, again, second) == ([b"one "], [], [b"one two"])
     assert spool.is_waiting
+
+
+def test_very_many_files_of_an_earlier_process_are_read_in_parts(tmp_path: Path) -> None:
+    folder = tmp_path / "job" / "spool"
+    folder.mkdir(parents=True)
+    for number in range(1, 1201):
+        (folder / f"{number:09d}").write_text(str(number))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = len(list(Path("/proc/self/fd").iterdir()))
+
+    # With as many descriptors as a process commonly has, and fewer than there are files.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 600, limits[1]))
+    try:
+        spool = MetricSpool(tmp_path / "job", 0)
+        found = []
+        parts = 0
+        while spool.is_waiting:
+            found += spool.read(is_ended=True)
+            parts += 1
+        spool.discard()
+        spool.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+    assert found == [str(number).encode() for number in range(1, 1201)]
+    assert parts == 3
+    assert list(folder.iterdir()) == []

@@ -243,3 +243,24 @@ def test_memory_without_what_the_kernel_can_drop(stats: dict[str, int], memory: 
 
 def test_a_container_that_has_ended_uses_nothing() -> None:
     assert usage_of({"memory_stats": {}, "cpu_stats": {"cpu_usage": {"total_usage": 0}}}) is None
+
+
+def test_a_sample_is_of_when_it_was_taken_and_stored_once(world: World) -> None:
+    world.submit()
+    record = world.store.get(PROJECT, "job")
+    now = 100.0
+    store, engine = UsageStore(world.database), ScriptedUsage()
+    sampler = UsageSampler(engine, store, lambda: now)
+    sampler.follow(record, container(ReplicaState.RUNNING, timedelta(seconds=10)))
+    engine.usage = Usage(cpu_seconds=5, memory_bytes=1, age_seconds=2.0)
+    sampler.sample()
+
+    now += 3.0  # the machine has taken no other since
+    engine.usage = Usage(cpu_seconds=5, memory_bytes=1, age_seconds=5.0)
+    sampler.sample()
+    now += 3.0  # taken six seconds after the first, one second ago
+    engine.usage = Usage(cpu_seconds=11, memory_bytes=1, age_seconds=2.0)
+    sampler.sample()
+
+    (series,) = store.of_job(record.uid)
+    assert series.cpu_cores == [pytest.approx(5 / 8, rel=0.05), pytest.approx(1.0)]

@@ -1,0 +1,125 @@
+"""
+The agent of each machine, as a global service of the swarm. Pure.
+
+It has least privilege: no capability but to read, and to remove, what trainers have written; one folder of
+its machine; a root that cannot be written; its token in a secret of the swarm, which no inspection shows.
+Source of the fields: docs.docker.com/reference/api/engine, "ServiceCreate".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from container_engines.confinement import MACHINE_NAME
+from container_engines.docker.log_files import log_files
+from container_engines.labels import SERVICE
+
+#: Marks an agent's service and its secret with the training service that they are of.
+AGENT_OF = "container-training.agent-of"
+#: The digest of a service's specification; another one means that it is to be updated.
+AGENT_SPEC = "container-training.agent-spec"
+#: Where the agent has the machine's folder, and its token.
+_FOLDER, _TOKEN_NAME, _SOCKET = "/spool", "agent-token", "/run/docker.sock"
+_TOKEN_FILE = f"/run/secrets/{_TOKEN_NAME}"
+#: Trainers run as any user, and make files that are theirs alone.
+_CAPABILITIES = ("CAP_DAC_OVERRIDE", "CAP_FOWNER")
+_MEMORY_BYTES = 512 << 20
+_PIDS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentLaunch:
+    """
+    What the agents of a swarm are.
+
+    :param image: has ``python -m training_service.agent``; each machine pulls it without credentials.
+    :param url: the training service, as every machine reaches it.
+    :param token: what the agents show.
+    :param folder: absolute path of a folder that every machine has; the metrics are below it.
+    :param docker_socket: the engine's socket, on every machine; empty: agents do not see containers.
+    """
+
+    image: str
+    url: str
+    token: str = field(repr=False)
+    folder: str
+    docker_socket: str = ""
+
+    def metric_folder(self, service_id: str, machine: str) -> str:
+        """Return the folder of a machine's streams, as its engine has it."""
+        return f"{self.folder}/{service_id}/{machine}"
+
+
+def agent_service_name(service_id: str) -> str:
+    """Return the name of the agents' service; it has at most 63 characters."""
+    return f"ct-agent-{service_id}"[:63]
+
+
+def agent_secret_name(service_id: str, token: str) -> str:
+    """Return the name of the secret with this token: another token has another name."""
+    return f"{agent_service_name(service_id)[:50]}-{hashlib.sha256(token.encode()).hexdigest()[:12]}"
+
+
+def agent_service_spec(service_id: str, agent: AgentLaunch, secret_id: str) -> dict[str, Any]:
+    """
+    Return the agents' service: one container a machine, which the swarm starts again.
+
+    :param secret_id: the swarm's id of the secret with the token.
+    """
+    folder = f"{_FOLDER}/{service_id}"
+    socket = (
+        [{"Type": "bind", "Source": agent.docker_socket, "Target": _SOCKET, "ReadOnly": True}]
+        if agent.docker_socket
+        else []
+    )
+    container = {
+        "Image": agent.image,
+        "Command": ["python3", "-m", "training_service.agent"],
+        "Env": [
+            f"TRAINING_AGENT_URL={agent.url}",
+            "TRAINING_AGENT_NODE={{.Node.ID}}",
+            f"TRAINING_AGENT_FOLDER={folder}",
+            f"TRAINING_AGENT_LABEL={SERVICE}={service_id}",
+            f"TRAINING_AGENT_DOCKER_SOCKET={_SOCKET if agent.docker_socket else ''}",
+            f"TRAINING_AGENT_TOKEN_FILE={_TOKEN_FILE}",
+        ],
+        "User": "0:0",
+        "Secrets": [
+            {
+                "SecretID": secret_id,
+                "SecretName": agent_secret_name(service_id, agent.token),
+                "File": {"Name": _TOKEN_NAME, "UID": "0", "GID": "0", "Mode": 0o400},
+            }
+        ],
+        "Mounts": [{"Type": "bind", "Source": agent.folder, "Target": _FOLDER}, *socket],
+        "ReadOnly": True,
+        "Init": True,
+        "CapabilityDrop": ["ALL"],
+        "CapabilityAdd": list(_CAPABILITIES),
+        "Privileges": {"NoNewPrivileges": True},
+        "Hosts": [f"host-gateway {MACHINE_NAME}"],
+        "Labels": {AGENT_OF: service_id},
+    }
+    spec: dict[str, Any] = {
+        "Name": agent_service_name(service_id),
+        "Labels": {AGENT_OF: service_id},
+        "Mode": {"Global": {}},
+        "TaskTemplate": {
+            "ContainerSpec": container,
+            "Resources": {"Limits": {"MemoryBytes": _MEMORY_BYTES, "Pids": _PIDS}},
+            "RestartPolicy": {"Condition": "any", "Delay": 1_000_000_000},
+            "LogDriver": {"Name": log_files().type, "Options": log_files().config},
+        },
+        # All at once: trainers wait for no agent, and jobs are not touched.
+        "UpdateConfig": {"Parallelism": 0, "Order": "stop-first"},
+    }
+    spec["Labels"][AGENT_SPEC] = _digest(spec)
+    return spec
+
+
+def _digest(spec: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:32]

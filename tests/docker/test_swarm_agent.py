@@ -1,0 +1,415 @@
+"""
+Metrics on several machines, by the agent of each.
+
+Trials run on all machines with the unmodified package ``cloudml-hypertune``; every report arrives once, also
+if an agent, or the service, is killed meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+
+import docker
+import httpx
+import pytest
+
+from container_engines.swarm.agent import AgentLaunch
+from container_engines.swarm.engine import SwarmEngine
+from tests.support.bed.job_watch import messages, until_state
+from tests.support.bed.swarm import Swarm
+from tests.support.bed.swarm_service import Service
+from tests.support.waiting import wait_until
+from training_api.causes import Cause
+from training_api.clients.fleet import OpsClient
+from training_api.clients.training import TrainingClient
+from training_api.dialects.ml_v1.resources import (
+    Goal,
+    HyperparameterOutput,
+    HyperparameterSpec,
+    Job,
+    ParameterSpec,
+    ParameterType,
+    ReplicaConfig,
+    TrainingInput,
+)
+from training_api.job.image_ref import ImageRef
+from training_api.states import JobState
+
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
+
+PROJECT = "demo-project"
+TAG = "accuracy"
+#: Reports a number of times, with a pause in seconds between two.
+REPORTS = """
+import sys, time, hypertune
+reporter = hypertune.HyperTune()
+count, pause = int(sys.argv[1]), float(sys.argv[2])
+for step in range(1, count + 1):
+    reporter.report_hyperparameter_tuning_metric("accuracy", step / count, step)
+    time.sleep(pause)
+print("reported", flush=True)
+"""
+#: Uses a part of a core, and 64 MiB.
+BUSY = """
+import time
+held = bytearray(64 << 20)
+while True:
+    until = time.monotonic() + 0.2
+    while time.monotonic() < until:
+        pass
+    time.sleep(0.2)
+"""
+#: Fills its memory when it gets the signal.
+FULL = """
+import signal, time
+def fill(*_):
+    held = []
+    while True:
+        held.append(b"x" * (16 << 20))
+signal.signal(signal.SIGUSR1, fill)
+print("ready", flush=True)
+time.sleep(600)
+"""
+_STEPS = """
+SELECT trial.uid, measurements.step FROM measurements JOIN jobs trial ON trial.uid = measurements.job_uid
+JOIN jobs study ON study.uid = trial.study_uid WHERE study.job_id = ? ORDER BY trial.uid, measurements.sequence
+"""
+#: The first five trials are good; the others rise so slowly that early stopping ends them.
+STOPPED_EARLY = """
+import os, time, hypertune
+is_good = int(os.environ["CLOUD_ML_TRIAL_ID"]) <= 5
+reporter = hypertune.HyperTune()
+for step in range(1, 41 if is_good else 1001):
+    reporter.report_hyperparameter_tuning_metric("accuracy", step / 40 if is_good else step / 1e6, step)
+    time.sleep(0.1)
+"""
+
+
+@pytest.fixture(scope="module")
+def service(
+    swarm: Swarm, agent_image: ImageRef, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
+    """A service whose agents run on all machines."""
+    folder = swarm.disk / "agents"
+    folder.mkdir()
+    for node in swarm.nodes:
+        (folder / f"{node.name}.sock").symlink_to(node.docker_host.removeprefix("unix://"))
+    service = Service(
+        tmp_path_factory.mktemp("agent-service"), swarm.manager.docker_host, swarm.switch.host_address
+    )
+    service.environment |= {
+        "TRAINING_AGENT_IMAGE": agent_image.pullable,
+        "TRAINING_AGENT_URL": service.url,
+        "TRAINING_AGENT_FOLDER": str(folder),
+        # Each machine's engine has its socket elsewhere.
+        "TRAINING_AGENT_DOCKER_SOCKET": str(folder / "{{.Node.Hostname}}.sock"),
+    }
+    service.start()
+    yield service
+    service.end(signal.SIGTERM)
+    client = swarm.manager.client()
+    for item in client.services():
+        if item["Spec"]["Name"].startswith("ct-agent-"):
+            client.remove_service(item["ID"])
+    client.close()
+
+
+@pytest.fixture
+def training(service: Service) -> Iterator[TrainingClient]:
+    with TrainingClient(service.url, PROJECT) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def engines(swarm: Swarm) -> Iterator[dict[str, docker.APIClient]]:
+    """A client of each machine's engine, by the machine's name."""
+    clients = {node.name: node.client() for node in swarm.nodes}
+    yield clients
+    for client in clients.values():
+        client.close()
+
+
+@pytest.fixture
+def tune(training: TrainingClient, agent_image: ImageRef, job_id: str) -> Callable[..., None]:
+    """Submit a tuning job whose trials run ``program``."""
+
+    def tune(program: str, *args: str, **search: object) -> None:
+        rate = ParameterSpec(parameter_name="lr", type=ParameterType.DOUBLE, min_value=0.1, max_value=1.0)
+        values = {"max_trials": 3, "max_parallel_trials": 3, **search}
+        training_input = TrainingInput(
+            master_config=ReplicaConfig(
+                image_uri=str(agent_image),
+                # An image's trainer gets the values of the search as its last arguments.
+                container_command=["python3", "-c", program, *args],
+            ),
+            hyperparameters=HyperparameterSpec(
+                goal=Goal.MAXIMIZE, hyperparameter_metric_tag=TAG, params=[rate], **values
+            ),
+        )
+        training.create_job(Job(job_id=job_id, training_input=training_input))
+
+    return tune
+
+
+def trials_of(training: TrainingClient, job_id: str) -> list[HyperparameterOutput]:
+    output = training.get_job(job_id).training_output
+    return (output.trials or []) if output else []
+
+
+def steps_of_trials(service: Service, job_id: str) -> list[list[int]]:
+    """
+    Return the steps of all reports of each trial, in the order of their places.
+
+    The API shows a part.
+    """
+    uri = f"file:{service.database}?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True)) as database:
+        rows = database.execute(_STEPS, (job_id,)).fetchall()
+    return [[step for _, step in group] for _, group in groupby(rows, key=lambda row: row[0])]
+
+
+def machines_of(engines: dict[str, docker.APIClient], job_id: str) -> set[str]:
+    """Return the machines on which containers of the job run."""
+    label = {"label": f"container-training.job={job_id}"}
+    return {name for name, engine in engines.items() if engine.containers(filters=label)}
+
+
+def agents_of(engines: dict[str, docker.APIClient]) -> dict[str, str]:
+    """Return the id of the running agent's container on each machine."""
+    label = {"label": "container-training.agent-of"}
+    return {
+        name: found[0]["Id"]
+        for name, engine in engines.items()
+        if (found := engine.containers(filters=label))
+    }
+
+
+def wait_for_reports(service: Service, job_id: str, count: int) -> None:
+    """Return when each of the job's three trials has ``count`` reports in the store."""
+
+    def have_reported() -> bool:
+        with OpsClient(service.url, PROJECT) as ops:
+            curves = ops.curves(job_id).curves
+        return len(curves) == 3 and all(len(curve.steps) >= count for curve in curves)
+
+    wait_until(have_reported, f"each trial has {count} reports", seconds=120)
+
+
+def test_every_report_of_trials_on_all_machines_arrives(
+    service: Service,
+    training: TrainingClient,
+    tune: Callable[..., None],
+    engines: dict[str, docker.APIClient],
+    job_id: str,
+) -> None:
+    tune(REPORTS, "1000", "0.005", max_trials=10, max_parallel_trials=10)
+    wait_until(
+        lambda: machines_of(engines, job_id) == set(engines), "a trial runs on each machine", seconds=120
+    )
+    until_state(training, job_id, JobState.SUCCEEDED)
+
+    assert steps_of_trials(service, job_id) == [list(range(1, 1001))] * 10
+
+
+def test_trials_are_stopped_early_on_every_machine(
+    training: TrainingClient, tune: Callable[..., None], job_id: str
+) -> None:
+    tune(STOPPED_EARLY, max_trials=8, enable_trial_early_stopping=True)
+
+    until_state(training, job_id, JobState.SUCCEEDED)
+
+    stopped = {trial.trial_id for trial in trials_of(training, job_id) if trial.is_trial_stopped_early}
+    assert stopped
+    assert stopped <= {"6", "7", "8"}
+
+
+def test_agents_that_are_killed_lose_no_report(
+    service: Service,
+    training: TrainingClient,
+    tune: Callable[..., None],
+    engines: dict[str, docker.APIClient],
+    job_id: str,
+) -> None:
+    tune(REPORTS, "300", "0.1")
+    wait_for_reports(service, job_id, 20)
+
+    before = agents_of(engines)
+    for machine, agent in before.items():
+        engines[machine].kill(agent, signal.SIGKILL)
+    until_state(training, job_id, JobState.SUCCEEDED)
+
+    assert set(before) == set(engines) == set(agents_of(engines))
+    assert not set(before.values()) & set(agents_of(engines).values())
+    assert steps_of_trials(service, job_id) == [list(range(1, 301))] * 3
+    assert not [line for line in messages(training, job_id) if "lost" in line]
+
+
+def test_a_service_that_is_killed_loses_no_report_however_many_are_made_meanwhile(
+    service: Service,
+    training: TrainingClient,
+    tune: Callable[..., None],
+    engines: dict[str, docker.APIClient],
+    job_id: str,
+) -> None:
+    tune(REPORTS, "1500", "0.02")
+    wait_for_reports(service, job_id, 100)
+
+    service.end(signal.SIGKILL)
+    # Many more than the 100 that the trainer's file keeps.
+    wait_until(lambda: files_waiting(service) >= 3 * 300, "agents keep the reports", seconds=60)
+    service.start()
+    until_state(training, job_id, JobState.SUCCEEDED)
+
+    assert steps_of_trials(service, job_id) == [list(range(1, 1501))] * 3
+    assert not [line for line in messages(training, job_id) if "lost" in line]
+
+
+def files_waiting(service: Service) -> int:
+    """Return how many files of reports lie on all machines."""
+    folder = Path(service.environment["TRAINING_AGENT_FOLDER"])
+    return sum(1 for _ in folder.glob("*/*/*/*/spool/*"))
+
+
+def test_a_job_that_is_no_study_has_its_curve(
+    service: Service, training: TrainingClient, agent_image: ImageRef, job_id: str
+) -> None:
+    config = ReplicaConfig(
+        image_uri=str(agent_image), container_command=["python3", "-c", REPORTS, "50", "0.01"]
+    )
+    training.create_job(Job(job_id=job_id, training_input=TrainingInput(master_config=config)))
+    until_state(training, job_id, JobState.SUCCEEDED)
+
+    with OpsClient(service.url, PROJECT) as ops:
+        (curve,) = ops.curves(job_id).curves
+    assert curve.steps == list(range(1, 51))
+
+
+def submit(training: TrainingClient, image: ImageRef, job_id: str, program: str) -> None:
+    """Submit a master and three workers that all run ``program``."""
+    config = ReplicaConfig(image_uri=str(image), container_command=["python3", "-u", "-c", program])
+    training_input = TrainingInput(
+        scale_tier="CUSTOM",
+        master_type="n1-standard-4",
+        master_config=config,
+        worker_type="n1-standard-4",
+        worker_count=3,
+        worker_config=config,
+    )
+    training.create_job(Job(job_id=job_id, training_input=training_input))
+
+
+def test_replicas_on_every_machine_have_samples_of_their_use(
+    service: Service,
+    training: TrainingClient,
+    agent_image: ImageRef,
+    engines: dict[str, docker.APIClient],
+    job_id: str,
+) -> None:
+    submit(training, agent_image, job_id, BUSY)
+    until_state(training, job_id, JobState.RUNNING)
+
+    def are_sampled() -> bool:
+        with OpsClient(service.url, PROJECT) as ops:
+            series = ops.usage(job_id).series
+        return len(series) == 4 and all(len(one.times) >= 4 for one in series)
+
+    wait_until(are_sampled, "each replica has four samples", seconds=120)
+    assert machines_of(engines, job_id) == set(engines)
+    training.cancel_job(job_id)
+    until_state(training, job_id, JobState.CANCELLED)
+
+    with OpsClient(service.url, PROJECT) as ops:
+        series = ops.usage(job_id).series
+    for one in series:
+        assert max(one.memory_bytes) > 64 * 2**20
+        assert 0.05 < max(one.cpu_cores) <= 1.5
+
+
+def test_a_full_memory_on_another_machine_is_told_at_the_first_run(
+    service: Service,
+    training: TrainingClient,
+    agent_image: ImageRef,
+    engines: dict[str, docker.APIClient],
+    job_id: str,
+) -> None:
+    submit(training, agent_image, job_id, FULL)
+    wait_until(
+        lambda: sum(line.endswith(": ready") for line in messages(training, job_id)) == 4,
+        "all replicas are ready",
+        seconds=120,
+    )
+
+    # The manager's own engine would tell the service itself.
+    far = engines["node3"]
+    (item, *_) = far.containers(filters={"label": f"container-training.job={job_id}"})
+    far.kill(item["Id"], signal.SIGUSR1)
+    job = until_state(training, job_id, JobState.FAILED)
+
+    with OpsClient(service.url, PROJECT) as ops:
+        reason = ops.job(job_id).job.reason
+    assert reason is not None
+    assert reason.cause is Cause.OUT_OF_MEMORY
+    assert not [line for line in messages(training, job_id) if "restart 1 of" in line], job.error_message
+
+
+def test_agents_are_made_updated_and_removed_by_their_service(
+    swarm: Swarm, agent_image: ImageRef, engines: dict[str, docker.APIClient]
+) -> None:
+    service_id, manager = f"test-{uuid.uuid4().hex[:12]}", engines["node1"]
+    label = {"label": [f"container-training.agent-of={service_id}"]}
+    token = uuid.uuid4().hex
+    launch = AgentLaunch(
+        image=agent_image.pullable, url="http://127.0.0.1:9", token="first", folder=str(swarm.disk)
+    )
+
+    def confine(agent: AgentLaunch | None) -> None:
+        engine = SwarmEngine(service_id, swarm.manager.docker_host, agent=agent)
+        engine.confine()
+        engine.close()
+
+    confine(launch)
+    wait_until(
+        lambda: all(engine.containers(filters=label) for engine in engines.values()),
+        "each machine has the agent",
+        seconds=120,
+    )
+    (made,) = manager.services(filters=label)
+    confine(launch)
+    assert [item["Version"] for item in manager.services(filters=label)] == [made["Version"]]
+
+    other = replace(launch, token=token)
+    confine(other)
+    confine(other)
+    (updated,) = manager.services(filters=label)
+    assert (updated["ID"], len(manager.secrets(filters=label))) == (made["ID"], 1)
+    shown = [
+        engine.inspect_container(item["Id"])
+        for engine in engines.values()
+        for item in engine.containers(filters=label)
+    ]
+    assert token not in json.dumps([updated, *shown])
+
+    confine(None)
+    assert (manager.services(filters=label), manager.secrets(filters=label)) == ([], [])
+    wait_until(
+        lambda: not any(engine.containers(all=True, filters=label) for engine in engines.values()),
+        "no machine has an agent",
+        seconds=120,
+    )
+
+
+def test_folders_go_with_their_jobs_and_strangers_are_turned_away(service: Service) -> None:
+    folder = Path(service.environment["TRAINING_AGENT_FOLDER"])
+
+    wait_until(lambda: not list(folder.glob("*/*/*")), "the folders of ended jobs are gone", seconds=60)
+    for headers in ({}, {"Authorization": "Bearer guess"}):
+        answer = httpx.post(f"{service.url}/agent/v1/streams:sync", json={"node": "n"}, headers=headers)
+        assert answer.status_code == 401

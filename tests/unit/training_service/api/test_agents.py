@@ -1,0 +1,95 @@
+"""Who may use the routes of agents, and what they take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from container_engines.swarm.facts import NodeFacts
+from training_service.api.agents import agents_router
+from training_service.api.errors import install_error_handlers
+from training_service.api.middleware.agent_gate import AgentGate
+from training_service.api.middleware.body_limit import BodyLimit
+from training_service.intake.metric_stream import StreamName
+from training_service.intake.node_streams import NodeStreams
+from training_service.intake.report_sink import StoredReports
+from training_service.model.agent_wire import KNOWN, PATHS, STORE
+from training_service.store.database import open_database
+from training_service.store.measurement_store import MeasurementStore
+
+AGENT = {"Authorization": "Bearer token"}
+STREAM = StreamName(job_uid="job", task_name="master-replica-0", source="0.0")
+REF = {"jobUid": "job", "taskName": "master-replica-0", "source": "0.0"}
+ROW = {"n": "0", "tag": "accuracy", "step": "1", "value": "NaN", "us": "5"}
+
+
+class Bench:
+    """The routes over a database, and whether their service is the active one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.is_active = True
+        self.store = MeasurementStore(open_database(f"sqlite:///{folder / 'metrics.db'}"))
+        sink = StoredReports(self.store, lambda *_: None)
+        streams = NodeStreams(lambda _: "/folder", sink, lambda _: (), lambda: None)
+        streams.follow(STREAM, "node", has_ended=False)
+        app = FastAPI()
+        agents_router(streams, NodeFacts()).add_to(app)
+        install_error_handlers(app)
+        app.add_middleware(BodyLimit)
+        app.add_middleware(AgentGate, token="token", is_active=lambda: self.is_active)
+        self.client = TestClient(app)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("header", ["", "Bearer", "Bearer tokem", "Bearer token2", "Basic token"])
+def test_who_lacks_the_token_is_turned_away_before_the_body_is_read(
+    bench: Bench, path: str, header: str
+) -> None:
+    answer = bench.client.post(path, content=b"x" * (2 << 20), headers={"Authorization": header})
+
+    assert answer.status_code == 401
+    assert "token of agents" in answer.json()["error"]["message"]
+
+
+def test_a_standby_takes_nothing(bench: Bench) -> None:
+    bench.is_active = False
+
+    assert bench.client.post(STORE, json={"node": "node"}, headers=AGENT).status_code == 503
+
+
+def test_a_body_that_is_too_long_is_refused(bench: Bench) -> None:
+    assert bench.client.post(STORE, content=b"x" * (2 << 20), headers=AGENT).status_code == 400
+
+
+def test_a_repeated_post_is_stored_once(bench: Bench) -> None:
+    asked = {"node": "node", "streams": [{"stream": REF, "reports": [ROW]}]}
+    for _ in range(2):
+        assert bench.client.post(STORE, json=asked, headers=AGENT).json() == {"stored": [1]}
+
+    assert len(bench.store.newest("job", "0.0", 10)) == 1
+    known = bench.client.post(KNOWN, json={"node": "node", "stream": REF}, headers=AGENT).json()
+    assert known == {"newest": [ROW], "nextSequence": "1"}
+
+
+@pytest.mark.parametrize("changes", [{"tag": ""}, {"us": "-1"}, {"n": "one"}, {"more": 1}])
+def test_a_row_that_is_no_report_is_refused(bench: Bench, changes: dict[str, object]) -> None:
+    asked = {"node": "node", "streams": [{"stream": REF, "reports": [ROW | changes]}]}
+
+    assert bench.client.post(STORE, json=asked, headers=AGENT).status_code == 400
+    assert bench.store.newest("job", "0.0", 10) == []
+
+
+def test_another_machine_is_told_nothing_and_stores_nothing(bench: Bench) -> None:
+    asked = {"node": "other", "streams": [{"stream": REF, "reports": [ROW]}]}
+
+    assert bench.client.post(STORE, json=asked, headers=AGENT).json() == {"stored": [0]}
+    known = bench.client.post(KNOWN, json={"node": "other", "stream": REF}, headers=AGENT)
+    assert known.status_code == 404

@@ -1,0 +1,41 @@
+"""
+The gate of the agents' routes: an ASGI middleware.
+
+It goes by the headers, before the body is read. Only agents may use them, also where the service is open to
+all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from training_service.access.agent_token import is_agent
+from training_service.api.errors import error_response
+from training_service.model.agent_wire import PREFIX
+
+
+class AgentGate:
+    """
+    Lets agents in.
+
+    :param token: the token of agents.
+    :param is_active: whether this service moves the jobs now; another one knows no streams.
+    """
+
+    def __init__(self, app: ASGIApp, token: str, is_active: Callable[[], bool]) -> None:
+        self._app = app
+        self._token = token
+        self._is_active = is_active
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        app = self._app
+        if scope["type"] == "http" and scope["path"].startswith(f"{PREFIX}/"):
+            if not is_agent(self._token, Headers(scope=scope).get("authorization")):
+                app = error_response(401, "this route is for node agents: it wants the token of agents")
+            elif not self._is_active():
+                app = error_response(503, "this service is a standby; the active one takes reports")
+        await app(scope, receive, send)

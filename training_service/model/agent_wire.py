@@ -1,0 +1,148 @@
+"""
+The protocol between the service and the agents of machines: ``POST /agent/v1/...``, JSON.
+
+An agent asks what it is to read (``SyncRequest``), what is stored of a stream (``KnownRequest``), and posts
+reports (``StoreRequest``). Every request may be repeated.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from training_api.job.tuning.metric_file import KNOWN_REPORTS
+from training_api.wire import Double, Int64, WireModel
+
+PREFIX = "/agent/v1"
+SYNC, KNOWN, STORE = (f"{PREFIX}/{name}" for name in ("streams:sync", "streams:known", "reports:store"))
+PATHS = (SYNC, KNOWN, STORE)
+#: What a batch of reports has at most: it fits into the service's limit of bodies.
+MAX_BATCH_REPORTS = 1000
+MAX_WARNING_LENGTH = 1000
+#: Streams that one machine has at a time, jobs with a folder on it, and containers.
+_MAX_LISTED = 5000
+
+_Name = Annotated[str, Field(max_length=128)]
+
+
+class StreamRef(WireModel):
+    """Names a stream: see ``StreamName``."""
+
+    job_uid: _Name
+    task_name: _Name
+    source: _Name
+
+
+class StreamOrder(StreamRef):
+    """A stream that the agent is to read; ``has_ended``: to its last report."""
+
+    has_ended: bool = False
+
+
+class ContainerEnd(WireModel):
+    """How a container ended."""
+
+    container_id: _Name
+    out_of_memory: bool
+
+
+class ContainerUse(WireModel):
+    """What a running container uses: see ``Usage``."""
+
+    container_id: _Name
+    cpu_seconds: Double
+    memory_bytes: Int64
+    age_seconds: Double
+
+
+class SyncRequest(WireModel):
+    """
+    What an agent has, and what it knows.
+
+    :param node: the id of its machine.
+    :param seen: ``version`` of the newest answer; empty: none.
+    :param opened: streams whose folders are there.
+    :param drained: streams that have ended and are stored to the last report.
+    :param jobs: uids of the jobs that have a folder.
+    :param ends: containers of the machine that have ended.
+    :param uses: containers that run.
+    """
+
+    node: _Name
+    seen: _Name = ""
+    opened: list[StreamRef] = Field([], max_length=_MAX_LISTED)
+    drained: list[StreamRef] = Field([], max_length=_MAX_LISTED)
+    jobs: list[_Name] = Field([], max_length=_MAX_LISTED)
+    ends: list[ContainerEnd] = Field([], max_length=_MAX_LISTED)
+    uses: list[ContainerUse] = Field([], max_length=_MAX_LISTED)
+
+
+class SyncResponse(WireModel):
+    """
+    What an agent is to do.
+
+    :param version: changes whenever ``streams`` does.
+    :param remove: uids of jobs whose folders go.
+    """
+
+    version: str
+    streams: list[StreamOrder] = []
+    remove: list[str] = []
+
+
+class ReportRow(WireModel):
+    """A report and its place; short names, as there are thousands."""
+
+    n: Int64
+    tag: str
+    step: Int64
+    value: Double
+    us: Int64
+
+
+class KnownRequest(WireModel):
+    """Asks what is stored of a stream."""
+
+    node: _Name
+    stream: StreamRef
+
+
+class KnownResponse(WireModel):
+    """The newest stored reports, oldest first, and the place of the next."""
+
+    newest: list[ReportRow] = Field([], max_length=KNOWN_REPORTS)
+    next_sequence: Int64 = 0
+
+
+class StreamReports(WireModel):
+    """Reports of one stream, in their order."""
+
+    stream: StreamRef
+    reports: list[ReportRow] = Field([], max_length=MAX_BATCH_REPORTS)
+
+
+class StreamWarning(WireModel):
+    """A line for the log of a stream's job."""
+
+    stream: StreamRef
+    message: Annotated[str, Field(max_length=MAX_WARNING_LENGTH)]
+
+
+class StoreRequest(WireModel):
+    """Reports and warnings of a machine."""
+
+    node: _Name
+    streams: list[StreamReports] = Field([], max_length=MAX_BATCH_REPORTS)
+    warnings: list[StreamWarning] = Field([], max_length=100)
+
+
+class StoreResponse(WireModel):
+    """
+    What is stored for good.
+
+    :param stored: how many reports of each stream of the request, in its order. 0 of a stream that the
+        machine is not to read now: the agent keeps them and asks again.
+    """
+
+    stored: list[int]
