@@ -1,1 +1,1 @@
-"""A package, as a library that is installed (looker-sdk) has a ``tests.integration`` of its own."""
+"""A package: a library that is installed, looker-sdk, has a ``tests.integration``, too."""
