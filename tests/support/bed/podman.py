@@ -75,6 +75,7 @@ class Podman:
     def start(self) -> None:
         """Start the service and wait until it answers."""
         (self.folder / "podman.sock").unlink(missing_ok=True)
+        (self.folder / "tmp").mkdir(exist_ok=True)
         (self.folder / "containers.conf").write_text(
             _CONTAINERS_CONF.format(
                 # Podman asks for a million of each, which only root with all of root's rights gets.
@@ -137,6 +138,7 @@ class Podman:
             RUN_VARIABLE: current_run().id,
             "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin",
             "HOME": str(self.folder),
+            "TMPDIR": str(self.folder / "tmp"),  # Podman 4.3 leaves what it was sent in it
             "CONTAINERS_CONF": str(self.folder / "containers.conf"),
             "CONTAINERS_REGISTRIES_CONF": str(self.folder / "registries.conf"),
         }
