@@ -105,6 +105,7 @@ def build_service(
         the database hangs.
     :raises EngineError: the engine lacks a container runtime of ``settings``.
     :raises CertificatesUnusable: the certificate for Vertex AI's names cannot be written.
+    :raises InvalidAuthority: the file of the agents' authority is none.
     :raises InvalidTokensFile: the tokens file is needed and cannot be used.
     :raises InvalidSigningKey: the signing key cannot be used.
     :raises TuningNotInstalled: the database has a tuning job, and the extra ``tuning`` is not installed.
@@ -128,7 +129,10 @@ def _build(
     moving = LoopConnections(databases, settings.lease_seconds, on_lost)
     logs = LogStore(databases.api)
     asked, store = JobStore(databases.api, logs), JobStore(moving.loop, LogStore(moving.loop))
-    agent = agent_launch(settings, identities.key)
+    policies = PolicyStore(databases.api)
+    access = identities.control(policies)
+    registry_tokens = identities.registry_tokens(access)
+    agent = agent_launch(settings, identities.key, registry_tokens)
     engine = engine or _engine(settings, store.service_id, agent)
     check_runtimes(settings.runtime, engine)
     metrics = Metrics()
@@ -206,8 +210,6 @@ def _build(
     )
     metrics.registry.register(ServiceGauges(SuccessStore(databases.api).newest, ops.fleet, settings.volumes))
     metrics.registry.register(HealthGauges(health.is_ok, heartbeat))
-    policies = PolicyStore(databases.api)
-    access = identities.control(policies)
     outputs = TuningOutputs(TrialStore(databases.api, logs), reported)
     pin = _package_pins(settings, identities, policies)
     jobs = Jobs(ML_V1, asked, scheduler.notify, check, outputs, pin=pin)
@@ -237,7 +239,7 @@ def _build(
         access=access,
         object_access=ObjectAccess(engine.job_at, asked, access.may, DIALECTS),
         tokens=[
-            registry_router(identities.registry_tokens(access), identities.authenticator),
+            registry_router(registry_tokens, identities.authenticator),
             token_router(identities.authenticator),
         ],
         logs=logs,

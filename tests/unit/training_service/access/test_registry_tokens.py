@@ -178,3 +178,13 @@ def test_a_token_of_another_key_is_not_refreshed(tokens: RegistryTokens, policie
 
     with pytest.raises(Unauthenticated, match="no token of this registry"):
         tokens.refresh(forged.value)
+
+
+def test_the_service_pulls_one_repository_itself_and_does_nothing_else(
+    tokens: RegistryTokens, key: SigningKey
+) -> None:
+    token = tokens.issue_own_pull("other/digits", timedelta(minutes=5))
+
+    claims = jwt.decode(token.value, key.private.public_key(), algorithms=["ES256"], audience=SERVICE)
+    assert claims["access"] == [PULL]
+    assert claims["exp"] - claims["iat"] == 300
