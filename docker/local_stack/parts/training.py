@@ -8,30 +8,31 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import docker
+
 from local_stack.errors import PackagesMissing, PartFailed
+from local_stack.parts.agent_image import agent_image
 from local_stack.parts.base_image import BaseImage
 from local_stack.parts.engine import connect
 from local_stack.parts.gateway import find_gateway
+from local_stack.parts.own_image import OwnImage
 from local_stack.parts.part import Listener, StackPart, answers_ok
-from local_stack.parts.runtime_image import (
-    ensure_runtime_image,
-    image_aliases,
-    push_runtime_image,
-    pushed_name,
-    runtime_images,
-)
+from local_stack.parts.runtime_image import image_aliases, runtime_image, runtime_images
 from local_stack.people.credentials import ensure_credentials, registry_login
 from local_stack.processes.packages import find_program
 from local_stack.processes.supervisor_config import Program
 from local_stack.settings import LOOPBACK, REPOSITORY_ROOT, Part
 
 BUILD_TIMEOUT_SECONDS = 300
+#: Set by users, it is theirs to build.
+_AGENT_IMAGE = "TRAINING_AGENT_IMAGE"
 
 
 class Training(StackPart):
     """``python -m training_service serve`` on loopback, with its jobs in a SQLite file."""
 
     name = Part.TRAINING
+    _has_agents = False
 
     def address(self) -> str:
         """Return the endpoint of the API."""
@@ -42,18 +43,36 @@ class Training(StackPart):
         return answers_ok(f"{self.settings.training_url}/health")
 
     def prepare(self) -> None:
-        """Make the database's folder, and the runtime versions' image."""
+        """Make the database's folder, the runtime versions' image, and what agents need."""
         self._data.mkdir(parents=True, exist_ok=True)
         client = connect(self.settings.engine_url, timeout_seconds=BUILD_TIMEOUT_SECONDS)
         try:
-            ensure_runtime_image(client, BaseImage.name_of(self.settings), self.progress)
+            self._runtime.ensure(client, self.progress)
         except PartFailed as error:
             # Jobs of containers do not need it; those of packages say that it is missing.
             self.progress.say(f"{error}; jobs of packages will fail until `make serve` can build it")
+        try:
+            self._has_agents = self._prepare_agents(client)
+        except (PartFailed, OSError) as error:
+            # Other jobs do not need them; tuning jobs say that they are missing.
+            self.progress.say(f"{error}; tuning jobs will be refused until `make serve` can start agents")
         finally:
             client.close()
         if find_program("nft") is None:
             self._install_packet_filter()
+
+    def _prepare_agents(self, client: docker.DockerClient) -> bool:
+        """
+        Make what the agents of machines need; whether the stack has agents.
+
+        :raises PartFailed: their image cannot be built.
+        :raises OSError: their folder cannot be made.
+        """
+        if not self.settings.is_advertised or _AGENT_IMAGE in self.settings.training_environment:
+            return False
+        self._agent.ensure(client, self.progress)
+        self.settings.agent_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return True
 
     def _install_packet_filter(self) -> None:
         try:
@@ -94,12 +113,10 @@ class Training(StackPart):
                         self.settings.container_environment, separators=(",", ":")
                     ),
                     "TRAINING_RUNTIME_IMAGES": json.dumps(
-                        runtime_images(BaseImage.name_of(self.settings), self._pushed_runtime()),
-                        separators=(",", ":"),
+                        runtime_images(self._name_on_machines(self._runtime)), separators=(",", ":")
                     ),
                     "TRAINING_IMAGE_ALIASES": json.dumps(
-                        image_aliases(BaseImage.name_of(self.settings), self._pushed_runtime()),
-                        separators=(",", ":"),
+                        image_aliases(self._name_on_machines(self._runtime)), separators=(",", ":")
                     ),
                     "TRAINING_STORAGE_ENDPOINT": self.settings.object_store_url,
                     "TRAINING_KEY_DIR": str(self.settings.key_dir),
@@ -123,24 +140,33 @@ class Training(StackPart):
         ]
 
     def complete(self) -> None:
-        """Push the runtime image, where other machines take part."""
+        """Push the runtime image and that of agents, where other machines take part."""
         if not self.settings.is_advertised:
             return
+        images = [(self._runtime, "jobs of packages will fail")]
+        if self._has_agents:
+            images.append((self._agent, "machines have no agent, and trials wait,"))
         client = connect(self.settings.engine_url, timeout_seconds=BUILD_TIMEOUT_SECONDS)
         try:
-            base, login = BaseImage.name_of(self.settings), registry_login(self.settings)
-            push_runtime_image(client, base, self._pushed_runtime(), login)
-        except PartFailed as error:
-            self.progress.say(f"{error}; jobs of packages will fail until `make serve` can push it")
+            for image, otherwise in images:
+                try:
+                    image.push(client, self._name_on_machines(image), registry_login(self.settings))
+                except PartFailed as error:
+                    self.progress.say(f"{error}; {otherwise} until `make serve` can push it")
         finally:
             client.close()
 
-    def _pushed_runtime(self) -> str:
-        """Return the runtime image's name for all machines; empty: there is one machine."""
-        settings = self.settings
-        return (
-            pushed_name(BaseImage.name_of(settings), settings.image_prefix) if settings.is_advertised else ""
-        )
+    @property
+    def _runtime(self) -> OwnImage:
+        return runtime_image(BaseImage.name_of(self.settings))
+
+    @property
+    def _agent(self) -> OwnImage:
+        return agent_image(BaseImage.name_of(self.settings))
+
+    def _name_on_machines(self, image: OwnImage) -> str:
+        """Return under which name machines have an image: with several, that in the registry."""
+        return image.pushed_name(self.settings.image_prefix) if self.settings.is_advertised else image.name
 
     def _metadata_host(self) -> str:
         """Return where containers of jobs get their tokens; empty: nowhere, as in a swarm."""
@@ -155,6 +181,20 @@ class Training(StackPart):
             # Of requests that come by the gate.
             "TRAINING_ALLOWED_HOSTS": json.dumps([str(self.settings.advertise_address)]),
             **self.settings.authorities_environment,
+            **(self._for_agents() if self._has_agents else {}),
+        }
+
+    def _for_agents(self) -> dict[str, str]:
+        """Return what the service is told of agents."""
+        return {
+            _AGENT_IMAGE: self._name_on_machines(self._agent),
+            "TRAINING_AGENT_URL": self.settings.gate_url,
+            "TRAINING_AGENT_AUTHORITY": str(self.settings.authority_file),
+            "TRAINING_AGENT_FOLDER": str(self.settings.agent_folder),
+            # With another authority the service is started again, and its agents with it.
+            "LOCAL_STACK_AUTHORITY_SHA256": hashlib.sha256(
+                self.settings.authority_file.read_bytes()
+            ).hexdigest(),
         }
 
     @property
